@@ -1,0 +1,54 @@
+"""What time it is, and how a moment is written: RFC 3339 in UTC with milliseconds and `Z`."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where time comes from. It is passed in, so that a test can hold the hands."""
+
+    def now(self) -> datetime:
+        """The wall-clock time, aware, in UTC. It may jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only grow, for measuring how long something took."""
+        ...
+
+
+class SystemClock:
+    """The clock of this computer."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+def to_timestamp(moment: datetime) -> str:
+    """A moment as `2026-01-31T12:00:00.000Z` (RFC 3339), cut to milliseconds, so that text order is time order."""
+    utc = moment.astimezone(UTC)
+    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+
+
+def from_timestamp(text: str) -> datetime:
+    """The moment that an RFC 3339 date-time names, aware, in UTC.
+
+    Raises ValueError where the text is no date-time or has no offset.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a date-time needs an offset or Z")
+    return moment.astimezone(UTC)
+
+
+def to_millis(moment: datetime) -> int:
+    """Milliseconds since 1970-01-01T00:00Z."""
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def from_millis(millis: int) -> datetime:
+    """The moment that lies so many milliseconds after 1970-01-01T00:00Z."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)

@@ -1,0 +1,250 @@
+"""What can go wrong. The docstring is the message, the family is the meaning, the code is what clients switch on.
+
+    Problem
+    |- Invalid ............ the request is wrong as it stands          (REST 400, exit 2)
+    |- Unauthenticated .... who is asking is not known                 (REST 401, exit 4)
+    |- Denied ............. known, but not allowed                     (REST 403, exit 4)
+    |- NotFound ........... not there, or not within reach             (REST 404, exit 2)
+    |- Conflict ........... at odds with what is stored                (REST 409, exit 2)
+    |- TooLarge ........... the body is over its bound                 (REST 413, exit 2)
+    |- WrongMedia ......... the body is of another type                (REST 415, exit 2)
+    |- Unsupported ........ this mailbox or server cannot do it        (REST 422, exit 2)
+    |- Throttled .......... too often; Retry-After tells when          (REST 429, exit 5)
+    |- Unverified ......... a licence could not be confirmed           (REST 502, exit 5)
+    |- Unavailable ........ another server did not play its part       (REST 503, exit 5)
+    `- StoreUnusable ...... the data directory cannot be opened        (no REST,  exit 1; a wrong key: exit 4)
+
+Each door turns a family into a status, an exit code or a tool error and knows no single error by name.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Detail:
+    """Where in the request the fault lies: a JSON pointer (`/to/0/email`), or `query:NAME`, `header:NAME`, `path:NAME`."""
+
+    path: str
+    message: str
+
+
+class Problem(Exception):
+    """Something went wrong."""
+
+    code: ClassVar[str] = "internal_error"
+
+    def __init__(self, *, details: tuple[Detail, ...] = (), retry_after: int | None = None, **values: object) -> None:
+        self.details = details
+        self.retry_after = retry_after
+        self.message = " ".join((type(self).__doc__ or "").format(**values).split())
+        super().__init__(self.message)
+
+
+class Invalid(Problem):
+    """The request is not valid: {reason}"""
+
+    code = "invalid_request"
+
+    @classmethod
+    def at(cls, path: str, message: str) -> "Invalid":
+        """One fault at one place."""
+        return cls(details=(Detail(path, message),), reason=f"{message} ({path}).")
+
+
+class InvalidJson(Invalid):
+    """The body is not valid JSON: {reason}"""
+
+    code = "invalid_json"
+
+
+class MessageTooLarge(Invalid):
+    """{what} is larger than the limit of {limit}."""
+
+    code = "message_too_large"
+
+
+class InvalidToken(Invalid):
+    """This {what} is unknown, already used or expired."""
+
+    code = "invalid_token"
+
+
+class Unauthenticated(Problem):
+    """Send a valid session token or API key as `Authorization: Bearer TOKEN`; log in again if yours has ended."""
+
+    code = "unauthenticated"
+
+
+class InvalidCredentials(Unauthenticated):
+    """The email or the password is wrong."""
+
+    code = "invalid_credentials"
+
+
+class Denied(Problem):
+    """You are not allowed to do this: {reason}"""
+
+    code = "permission_denied"
+
+
+class SessionRequired(Denied):
+    """This needs a member's session; an API key cannot do it."""
+
+    code = "session_required"
+
+
+class HttpsRequired(Denied):
+    """From another computer this needs HTTPS. Ask the operator to run `mailbox-appliance https enable`."""
+
+    code = "https_required"
+
+
+class HostNotAllowed(Denied):
+    """The HTTP listener does not answer to this {header}. Use a loopback address, or set `server.allowed_hosts`."""
+
+    code = "host_not_allowed"
+
+
+class LocalOnly(Denied):
+    """This is only possible on the computer that the appliance runs on."""
+
+    code = "permission_denied"
+
+
+class MemberSuspended(Denied):
+    """This member is suspended. An administrator can make the member active again."""
+
+    code = "member_suspended"
+
+
+class NotFound(Problem):
+    """There is no {what} with this id, or it is out of your reach."""
+
+    code = "not_found"
+
+
+class Conflict(Problem):
+    """{reason}"""
+
+    code = "conflict"
+
+
+class IdempotencyConflict(Conflict):
+    """This idempotency key was already used with different request data. Use a new key for a new message."""
+
+    code = "idempotency_conflict"
+
+
+class AccountExists(Conflict):
+    """This mailbox is already connected."""
+
+    code = "account_exists"
+
+
+class TooLarge(Problem):
+    """The body is larger than the limit of {limit} for this endpoint."""
+
+    code = "body_too_large"
+
+
+class WrongMedia(Problem):
+    """The body must be `application/json`."""
+
+    code = "unsupported_media_type"
+
+
+class Unsupported(Problem):
+    """This mailbox cannot do that: {reason}"""
+
+    code = "unsupported_capability"
+
+
+class Throttled(Problem):
+    """Too many attempts. Try again later."""
+
+    code = "too_many_attempts"
+
+
+class ProviderThrottled(Throttled):
+    """The mail server limits how often it may be asked. Try again later."""
+
+    code = "provider_rate_limited"
+
+
+class Unverified(Problem):
+    """The licence could not be confirmed for some days."""
+
+    code = "license_unverified"
+
+
+class Unavailable(Problem):
+    """The mail server could not do its part: {reason}"""
+
+    code = "provider_unavailable"
+
+
+class ServersBusy(Unavailable):
+    """Too many requests wait for other servers already. Try again in a few seconds."""
+
+    code = "provider_unavailable"
+
+
+class StoreUnusable(Problem):
+    """The data directory cannot be used: {reason}"""
+
+    code = "store_unusable"
+
+
+class StoreInUse(StoreUnusable):
+    """Another process{holder} uses the data directory {folder}. Stop it, or choose another --data-dir."""
+
+    code = "store_in_use"
+
+
+class StoreForeign(StoreUnusable):
+    """{file} is no mailbox-appliance store. Nothing was changed; move the file away or choose another --data-dir."""
+
+    code = "store_foreign"
+
+
+class StoreDamaged(StoreUnusable):
+    """{file} is damaged: {reason}. Nothing was changed; restore a backup with `mailbox-appliance backup restore`."""
+
+    code = "store_damaged"
+
+
+class StoreNewer(StoreUnusable):
+    """{file} has format {format}, which is newer than this release understands ({known}). Install a newer release."""
+
+    code = "store_newer_format"
+
+
+class StoreOlder(StoreUnusable):
+    """{file} has format {format}, which this release cannot upgrade yet. Nothing was changed."""
+
+    code = "store_older_format"
+
+
+class KeyUnusable(StoreUnusable):
+    """The key of the store cannot be used: {reason}"""
+
+    code = "key_unusable"
+
+
+class KeyMissing(KeyUnusable):
+    """{store} is there but its key {file} is missing. Put the key file back; without it nobody can open the store."""
+
+    code = "key_missing"
+
+
+class KeyDamaged(KeyUnusable):
+    """The key file {file} is damaged: {reason}. Put back an intact copy; nothing was changed."""
+
+    code = "key_damaged"
+
+
+class KeyWrong(KeyUnusable):
+    """The key in {file} does not open {store}: it belongs to another store. Nothing was changed."""
+
+    code = "key_wrong"

@@ -1,0 +1,69 @@
+"""Structured log lines: JSON with a time, a level, an event and ids; never a secret, an address or mail text."""
+
+import json
+import logging
+import logging.handlers
+import sys
+from contextvars import ContextVar
+from pathlib import Path
+
+from mailbox_appliance.clock import from_millis, to_timestamp
+
+#: The id of the request being answered in this thread, set by a door.
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line. Whatever is passed as `extra` becomes a field.
+
+    A traceback keeps its frames and the kind of the exception, but not its text: that may quote a server or a message.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "at": to_timestamp(from_millis(int(record.created * 1000))),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        if (current := request_id.get()) is not None:
+            line["requestId"] = current
+        line.update((name, value) for name, value in record.__dict__.items() if name not in _STANDARD)
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__
+            line["frames"] = _frames(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=repr)
+
+
+def _frames(exc_info: logging._SysExcInfoType) -> list[str]:
+    frames, trace = [], exc_info[2]
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append(f"{Path(code.co_filename).name}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    return frames
+
+
+def configure(folder: Path | None, level: str, *, max_bytes: int = 10_000_000, keep: int = 5) -> None:
+    """Send log lines to `folder`/appliance.log, rotated by size, and warnings also to stderr."""
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(level.upper())
+    # Libraries: Waitress reports how long its queue is, imapclient could write what it sends.
+    for noisy in ("waitress.queue", "imapclient"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    if folder is not None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = folder / "appliance.log"
+        file.touch(mode=0o600)
+        rotating = logging.handlers.RotatingFileHandler(file, maxBytes=max_bytes, backupCount=keep, encoding="utf-8")
+        rotating.setFormatter(JsonLines())
+        root.addHandler(rotating)
+    stderr = logging.StreamHandler(sys.stderr)
+    stderr.setLevel(logging.WARNING)
+    stderr.setFormatter(JsonLines())
+    root.addHandler(stderr)

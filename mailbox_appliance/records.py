@@ -1,0 +1,454 @@
+"""The nouns. What crosses a floor is one of these: frozen, without a database row or a protocol object inside.
+
+Those derived from `Wire` are written out to clients as they stand: camelCase, optional fields left out while UNSET.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+T = TypeVar("T")
+
+Timestamp = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+class Wire(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A value as clients see it."""
+
+
+# --- who ---------------------------------------------------------------------------------------------------------
+
+
+class Capability(StrEnum):
+    """What a credential may be allowed to do."""
+
+    MAIL_READ = "mail.read"
+    MAIL_DRAFTS = "mail.drafts"
+    MAIL_ORGANIZE = "mail.organize"
+    MAIL_TRASH = "mail.trash"
+    MAIL_DELETE = "mail.delete"
+    MAIL_SEND = "mail.send"
+    ADMIN_ACCOUNTS = "admin.accounts"
+    ADMIN_MEMBERS = "admin.members"
+    ADMIN_API_KEYS = "admin.api_keys"
+    ADMIN_LICENSE = "admin.license"
+    ADMIN_AUDIT = "admin.audit"
+
+
+MAIL_CAPABILITIES = frozenset(c for c in Capability if c.startswith("mail."))
+ADMIN_CAPABILITIES = frozenset(c for c in Capability if c.startswith("admin."))
+
+Role = Literal["admin", "member"]
+MemberStatus = Literal["active", "suspended"]
+
+
+class PendingInvitation(Wire, frozen=True, kw_only=True):
+    """That a member has been invited and has not enrolled yet."""
+
+    expires_at: Timestamp
+
+
+class Member(Wire, frozen=True, kw_only=True):
+    """A person who may log in."""
+
+    id: str
+    name: str
+    email: Annotated[str, Meta(extra_json_schema={"format": "email"})]
+    role: Role
+    status: MemberStatus
+    created_at: Timestamp
+    updated_at: Timestamp
+    last_login_at: Timestamp | None
+    invitation: PendingInvitation | None
+
+
+class Session(Wire, frozen=True, kw_only=True):
+    """A log-in of a member on one device. It dies after 30 days without use, and 90 days after the login."""
+
+    id: str
+    device_name: str
+    created_at: Timestamp
+    last_used_at: Timestamp
+    expires_at: Timestamp
+    current: bool
+
+
+class Credential(Wire, frozen=True, kw_only=True):
+    """What a request was made with, and what it may do."""
+
+    kind: Literal["session", "api_key"]
+    id: str
+    capabilities: tuple[Capability, ...]
+    account_ids: tuple[str, ...] | None
+
+
+# --- mailboxes -----------------------------------------------------------------------------------------------------
+
+Provider = Literal["imap", "google", "outlook"]
+AccountStatus = Literal["connecting", "syncing", "ready", "reauth_required", "error"]
+Security = Literal["tls", "starttls", "none"]
+FolderRole = Literal["inbox", "sent", "drafts", "trash", "spam", "archive", "starred", "all"]
+RoleSource = Literal["user", "extension", "name"]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """How one mail server is reached and logged in to. The password is a secret: it never shows in a repr."""
+
+    host: str
+    port: int
+    security: Security
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Everything needed to reach a mailbox."""
+
+    email: str
+    imap: Endpoint
+    smtp: Endpoint
+
+
+class AccountError(Wire, frozen=True, kw_only=True):
+    """Why a mailbox is not in order: a code to switch on, and a sentence for a person."""
+
+    code: str
+    message: str
+
+
+class MappedFolders(Wire, frozen=True, kw_only=True):
+    """The folder paths that play a role, whoever decided so."""
+
+    sent: str | None = None
+    drafts: str | None = None
+    trash: str | None = None
+    archive: str | None = None
+    spam: str | None = None
+
+
+class AccountCapabilities(Wire, frozen=True, kw_only=True):
+    """What the server of a mailbox can do."""
+
+    labels: bool = False
+    move: bool = False
+    idle: bool = False
+    condstore: bool = False
+    qresync: bool = False
+    uidplus: bool = False
+
+
+class Account(Wire, frozen=True, kw_only=True):
+    """A connected mailbox, without its secrets."""
+
+    id: str
+    email: str
+    display_name: str | None
+    provider: Provider
+    owner_member_id: str
+    shared_with_all: bool
+    granted_member_ids: tuple[str, ...]
+    status: AccountStatus
+    error: AccountError | None
+    folders: MappedFolders
+    capabilities: AccountCapabilities
+    created_at: Timestamp
+    last_sync_at: Timestamp | None
+
+
+# --- mail ----------------------------------------------------------------------------------------------------------
+
+
+class Address(Wire, frozen=True, kw_only=True):
+    """A mail address with an optional display name (RFC 5322 3.4)."""
+
+    email: str
+    name: str | UnsetType = UNSET
+
+
+class FolderRef(Wire, frozen=True, kw_only=True):
+    """The folder of a message."""
+
+    id: str
+    name: str
+    role: FolderRole | UnsetType = UNSET
+    role_source: RoleSource | UnsetType = UNSET
+    unread_count: int | UnsetType = UNSET
+
+
+class Folder(Wire, frozen=True, kw_only=True):
+    """A folder of a mailbox."""
+
+    id: str
+    name: str
+    role: FolderRole | UnsetType = UNSET
+    role_source: RoleSource | UnsetType = UNSET
+    unread_count: int
+    total_count: int
+    path: str
+
+
+class Body(Wire, frozen=True, kw_only=True):
+    """The readable parts of a message."""
+
+    text: str | UnsetType = UNSET
+    html: str | UnsetType = UNSET
+
+
+class Attachment(Wire, frozen=True, kw_only=True):
+    """An attachment as it is listed; its bytes are fetched apart."""
+
+    id: str
+    filename: str
+    mime_type: str
+    size_bytes: int
+    content_id: str | UnsetType = UNSET
+    disposition: Literal["inline", "attachment"] | UnsetType = UNSET
+
+
+class Flags(Wire, frozen=True, kw_only=True):
+    """What has been marked on a message."""
+
+    read: bool
+    starred: bool
+    draft: bool
+
+
+class SearchMatched(Wire, frozen=True, kw_only=True, tag_field="status", tag="matched"):
+    """The requested text was found in the body."""
+
+    excerpt: str
+
+
+class SearchNoMatch(Wire, frozen=True, kw_only=True, tag_field="status", tag="no_literal_match"):
+    """The message matches, but not by these very words in its body."""
+
+
+class SearchScanLimit(Wire, frozen=True, kw_only=True, tag_field="status", tag="scan_limit"):
+    """A bound was hit before the whole body was looked through."""
+
+
+class SearchUnavailable(Wire, frozen=True, kw_only=True, tag_field="status", tag="unavailable"):
+    """The body is not there yet."""
+
+
+SearchContext = SearchMatched | SearchNoMatch | SearchScanLimit | SearchUnavailable
+
+
+class Message(Wire, frozen=True, kw_only=True):
+    """A message, as the specification's Draft record: the same shape for drafts and for every other message."""
+
+    id: str
+    thread_id: str
+    account_id: str
+    draft_id: str | UnsetType = UNSET
+    folder: FolderRef | UnsetType = UNSET
+    labels: tuple[str, ...] | UnsetType = UNSET
+    from_: Address | UnsetType = msgspec.field(name="from", default=UNSET)
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...] | UnsetType = UNSET
+    bcc: tuple[Address, ...] | UnsetType = UNSET
+    reply_to: tuple[Address, ...] | UnsetType = UNSET
+    subject: str
+    date: Timestamp
+    snippet: str | UnsetType = UNSET
+    search_context: SearchContext | UnsetType = UNSET
+    body: Body | UnsetType = UNSET
+    attachments: tuple[Attachment, ...] | UnsetType = UNSET
+    flags: Flags
+    headers: dict[str, str] | UnsetType = UNSET
+
+
+class Page(Wire, Generic[T], frozen=True, kw_only=True):
+    """Part of a list that can grow, and the cursor of what follows."""
+
+    items: tuple[T, ...]
+    next_cursor: str | None
+
+
+class Thread(Wire, frozen=True, kw_only=True):
+    """A conversation: its messages, oldest first."""
+
+    id: str
+    subject: str
+    messages: Page[Message]
+
+
+# --- sending -------------------------------------------------------------------------------------------------------
+
+DeliveryKind = Literal["send", "forward", "scheduled"]
+DeliveryStatus = Literal["queued", "sending", "succeeded", "failed", "uncertain"]
+
+
+class DeliveryResult(Wire, frozen=True, kw_only=True):
+    """The sent message, after success."""
+
+    id: str
+    thread_id: str
+    warnings: tuple[str, ...] | UnsetType = UNSET
+
+
+class DeliveryError(Wire, frozen=True, kw_only=True):
+    """Why a delivery failed."""
+
+    code: str
+
+
+class Delivery(Wire, frozen=True, kw_only=True):
+    """A delivery operation: what became of one accepted request to send."""
+
+    operation_id: str
+    account_id: str
+    kind: DeliveryKind
+    status: DeliveryStatus
+    result: DeliveryResult | UnsetType = UNSET
+    error: DeliveryError | UnsetType = UNSET
+    schedule_id: str | UnsetType = UNSET
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Who a message goes to (RFC 5321 2.3.1). Domains are A-labels; `smtputf8`: some local part is not ASCII."""
+
+    sender: str
+    recipients: tuple[str, ...]
+    smtputf8: bool = False
+
+
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """What an operation answers when there is more to say than the value itself."""
+
+    data: T
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OutgoingAttachment:
+    """A file to send, decoded."""
+
+    filename: str
+    mime_type: str
+    content: bytes = field(repr=False)
+    content_id: str | None = None
+    inline: bool = False
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A message to be composed; every address list is already resolved."""
+
+    sender: Address
+    to: tuple[Address, ...] = ()
+    cc: tuple[Address, ...] = ()
+    bcc: tuple[Address, ...] = ()
+    subject: str = ""
+    text: str | None = None
+    html: str | None = None
+    attachments: tuple[OutgoingAttachment, ...] = ()
+    in_reply_to: str | None = None
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A message ready to go: the wire bytes (CRLF, 7-bit, without Bcc), and the Bcc header field for our copy."""
+
+    wire: bytes = field(repr=False)
+    bcc_header: bytes
+    envelope: Envelope
+    message_id: str
+
+
+# --- incoming ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ParsedAttachment:
+    """A part that is no body text. `part` is its number as in IMAP (RFC 9051 6.4.5): `2`, `1.3`."""
+
+    part: str
+    filename: str
+    mime_type: str
+    size_bytes: int
+    content_id: str | None
+    disposition: Literal["inline", "attachment"] | None
+
+
+@dataclass(frozen=True)
+class ParsedMessage:
+    """A message read from its bytes. Parsing never fails: what could not be read is told in `warnings`."""
+
+    message_id: str | None
+    in_reply_to: tuple[str, ...]
+    references: tuple[str, ...]
+    subject: str
+    sender: Address | None
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...]
+    bcc: tuple[Address, ...]
+    reply_to: tuple[Address, ...]
+    date: datetime | None
+    headers: dict[str, str]
+    text: str | None
+    html: str | None
+    snippet: str
+    attachments: tuple[ParsedAttachment, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ListedFolder:
+    """A folder as LIST tells it (RFC 9051 7.3.1). The path is decoded; attributes are lower case, with backslash."""
+
+    path: str
+    delimiter: str | None
+    attributes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class FolderState:
+    """What SELECT or STATUS tells of a folder (RFC 9051 7.2.4, RFC 7162)."""
+
+    uidvalidity: int
+    uidnext: int
+    exists: int
+    highestmodseq: int | None = None
+
+
+@dataclass(frozen=True)
+class MirroredFolder:
+    """A folder as the store has it."""
+
+    number: int
+    id: str
+    account_id: str
+    path: str
+    delimiter: str | None
+    role: FolderRole | None
+    role_source: RoleSource | None
+    state: FolderState | None
+
+
+@dataclass(frozen=True)
+class FetchedMessage:
+    """A message as FETCH gives it: the flags of RFC 9051 2.3.2 as written, the INTERNALDATE, the whole source."""
+
+    uid: int
+    flags: frozenset[str]
+    internal_date: datetime
+    size: int
+    source: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class FlagChange:
+    """New flags of a message that is already known."""
+
+    uid: int
+    flags: frozenset[str]

@@ -1,0 +1,1 @@
+"""Takes mail out: one worker hands each accepted operation over at most once, `verdict` judges what replies mean."""

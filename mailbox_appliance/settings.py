@@ -1,0 +1,152 @@
+"""One table of options. File (`config.toml`), then environment, then flag: the later one wins. Imports nothing of ours.
+
+An option `server.port` is `[server] port = 8025` in the file and `MAILBOX_APPLIANCE_SERVER_PORT` in the environment.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ENVIRONMENT_PREFIX = "MAILBOX_APPLIANCE_"
+Value = str | int | bool | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One setting: its name, what it means when nobody sets it, the bounds of a number, and its help."""
+
+    name: str
+    default: Value
+    help: str
+    minimum: int = 0
+    maximum: int = 1 << 40
+    choices: tuple[str, ...] = ()
+
+    @property
+    def environment(self) -> str:
+        """The name of its environment variable."""
+        return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_")
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("server.host", "", "Address of the HTTP listener; empty: 127.0.0.1 and ::1.", maximum=255),
+    Option("server.port", 8025, "Port of the HTTP listener; 0 picks a free one.", maximum=65535),
+    Option("server.allowed_hosts", (), "Names besides loopback that the HTTP listener answers to in Host and Origin."),
+    Option(
+        "server.public_url", "", "The address under which others reach the appliance, e.g. https://mail.example.org."
+    ),
+    Option("server.workers", 8, "Threads that answer requests.", minimum=2, maximum=64),
+    Option("server.waiting_workers", 4, "How many of them may wait for other servers.", minimum=1, maximum=63),
+    Option("server.connections_per_peer", 32, "Connections from one address.", minimum=1, maximum=10_000),
+    Option("server.connections_per_local_peer", 256, "Connections from this computer.", minimum=1, maximum=10_000),
+    Option("server.request_timeout", 60, "Seconds a client may take to send a request.", minimum=1, maximum=3600),
+    Option("log.level", "info", "How much is logged.", choices=("debug", "info", "warning", "error")),
+    Option("log.requests", True, "Whether every request is logged, not only those that failed."),
+    Option("log.max_bytes", 10_000_000, "Size at which the log file is rotated.", minimum=10_000),
+    Option("log.keep", 5, "How many rotated log files are kept.", minimum=1, maximum=1000),
+    Option("remote.ca_file", "", "A file with the certificates of a private CA that mail servers use."),
+    Option("remote.timeout", 30, "Seconds to wait for a mail server's answer.", minimum=1, maximum=600),
+    Option(
+        "sync.poll_interval", 60, "Seconds between looks at folders that are not watched.", minimum=1, maximum=86_400
+    ),
+    Option("sending.answer_within", 25, "Seconds that a send waits for its outcome before it answers.", maximum=300),
+    Option("sending.dot_timeout", 600, "Seconds to wait for the reply to a message (RFC 5321 4.5.3.2.6).", minimum=1),
+)
+BY_NAME = {option.name: option for option in OPTIONS}
+
+
+class BadSetting(ValueError):
+    """A setting is unknown or has a value that does not fit; the text says which, where, and what would fit."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The values in force."""
+
+    values: Mapping[str, Value]
+
+    def text(self, name: str) -> str:
+        """The value of a text option."""
+        value = self.values[name]
+        assert isinstance(value, str)  # noqa: S101 - the table says so
+        return value
+
+    def number(self, name: str) -> int:
+        """The value of a number option."""
+        value = self.values[name]
+        assert isinstance(value, int)  # noqa: S101 - the table says so
+        return value
+
+    def flag(self, name: str) -> bool:
+        """The value of a yes-or-no option."""
+        return bool(self.values[name])
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """The value of a list option."""
+        value = self.values[name]
+        assert isinstance(value, tuple)  # noqa: S101 - the table says so
+        return value
+
+
+def load(
+    file: Path | None = None, environment: Mapping[str, str] = os.environ, flags: Mapping[str, Value] | None = None
+) -> Settings:
+    """Settings from the file (when there is one), the environment and the flags.
+
+    Raises BadSetting for a name that is unknown or a value that does not fit.
+    """
+    values: dict[str, Value] = {option.name: option.default for option in OPTIONS}
+    if file is not None and file.exists():
+        values.update(_from_file(file))
+    for option in OPTIONS:
+        if option.environment in environment:
+            values[option.name] = _from_text(option, environment[option.environment], option.environment)
+    for name, value in (flags or {}).items():
+        values[name] = _checked(BY_NAME[name], value, "the command line")
+    return Settings(values)
+
+
+def _from_file(file: Path) -> dict[str, Value]:
+    try:
+        tables = tomllib.loads(file.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{file} is not valid TOML: {error}") from error
+    found: dict[str, Value] = {}
+    for table, options in tables.items():
+        if not isinstance(options, dict):
+            raise BadSetting(f"{file}: {table} stands outside a [table]")
+        for key, value in options.items():
+            name = f"{table}.{key}"
+            if name not in BY_NAME:
+                raise BadSetting(f"{file}: there is no setting {name}")
+            found[name] = _checked(BY_NAME[name], tuple(value) if isinstance(value, list) else value, str(file))
+    return found
+
+
+def _from_text(option: Option, text: str, where: str) -> Value:
+    if isinstance(option.default, bool):
+        if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
+            raise BadSetting(f"{where}: {option.name} is true or false, not {text!r}")
+        return text.lower() in ("true", "1", "yes")
+    if isinstance(option.default, int):
+        try:
+            return _checked(option, int(text), where)
+        except ValueError as error:
+            raise BadSetting(f"{where}: {option.name} is a whole number, not {text!r}") from error
+    if isinstance(option.default, tuple):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return _checked(option, text, where)
+
+
+def _checked(option: Option, value: object, where: str) -> Value:
+    if type(value) is not type(option.default):
+        raise BadSetting(f"{where}: {option.name} is a {type(option.default).__name__}, not {value!r}")
+    if isinstance(value, int) and not isinstance(value, bool) and not option.minimum <= value <= option.maximum:
+        raise BadSetting(f"{where}: {option.name} lies between {option.minimum} and {option.maximum}, not {value}")
+    if isinstance(value, tuple) and not all(isinstance(part, str) for part in value):
+        raise BadSetting(f"{where}: {option.name} is a list of texts")
+    if option.choices and value not in option.choices:
+        raise BadSetting(f"{where}: {option.name} is one of {', '.join(option.choices)}, not {value!r}")
+    return value

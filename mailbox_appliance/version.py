@@ -1,0 +1,3 @@
+"""The one place that says which release this is."""
+
+__version__ = "0.11.0"
