@@ -1,0 +1,116 @@
+"""Bytes to and from a server, bounded in time and in size: a server that drips one byte a second cannot hold us."""
+
+import socket
+import ssl
+import time
+
+CHUNK = 1 << 16
+SLOWEST = 4096  # bytes a second below which a long transfer counts as stalled
+
+
+class TooLong(Exception):
+    """A line or an answer is longer than we accept."""
+
+
+class Channel:
+    """A connected socket with our own buffer. Raises TimeoutError, OSError or TooLong; an end of file is empty bytes.
+
+    An answer, from `begin` on, must be complete after `timeout` seconds; with `patient`, after `timeout` seconds plus
+    what the bytes so far would take at the slowest rate, and no silence may be longer than `timeout`.
+    """
+
+    def __init__(self, sock: socket.socket, timeout: float, *, patient: bool = False, limit: int = 1 << 28) -> None:
+        self.sock = sock
+        self._timeout = timeout
+        self._patient = patient
+        self._limit = limit
+        self._buffer = bytearray()
+        self.begin()
+
+    def begin(self, timeout: float | None = None) -> None:
+        """A new answer is awaited from now on, with another timeout if one is given."""
+        self._allowed = self._timeout if timeout is None else timeout
+        self._began = time.monotonic()
+        self._received = 0
+
+    def secure(self, context: ssl.SSLContext, host: str) -> None:
+        """TLS from here on. Earlier bytes are dropped: an attacker may have put them there (RFC 3207 4.2)."""
+        self._buffer.clear()
+        self.sock.settimeout(self._timeout)
+        self.sock = context.wrap_socket(self.sock, server_hostname=host)
+
+    def is_pending(self) -> bool:
+        """Whether bytes have arrived that the socket no longer shows as readable (ours, or already decrypted ones)."""
+        return bool(self._buffer) or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0)
+
+    def has_spoken(self) -> bool:
+        """Whether the server has said something, or hung up, without being asked. Does not wait."""
+        if not self._buffer:
+            self.sock.settimeout(0)
+            try:
+                self._buffer += self.sock.recv(CHUNK)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                return False
+        return True
+
+    def line(self, longest: int) -> bytes:
+        """The next line with its end; without one when the connection ended in it, empty when it ended before it."""
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > longest:
+                raise TooLong
+            if not self._receive():
+                return self._take(searched)
+        if end >= longest:
+            raise TooLong
+        return self._take(end + 1)
+
+    def exactly(self, size: int) -> bytes:
+        """The next `size` bytes; fewer when the connection ended in them."""
+        while len(self._buffer) < size and self._receive():
+            pass
+        return self._take(min(size, len(self._buffer)))
+
+    def send(self, data: bytes) -> None:
+        """Send all of it: no chunk may take longer than the timeout, nor the whole longer than at the slowest rate."""
+        began, view = time.monotonic(), memoryview(data)
+        for start in range(0, len(view), CHUNK):
+            left = began + self._timeout + start / SLOWEST - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self.sock.settimeout(min(left, self._timeout))
+            self.sock.sendall(view[start : start + CHUNK])
+
+    def shorten(self, timeout: float) -> None:
+        """Wait no longer than this from now on: we are leaving."""
+        self._timeout, self._patient = min(timeout, self._timeout), False
+        self.begin()
+
+    def close(self) -> None:
+        """Close the socket; never raises."""
+        try:
+            self.sock.close()
+        except OSError:
+            pass
+
+    def _receive(self) -> bool:
+        self.sock.settimeout(self._left())
+        data = self.sock.recv(CHUNK)
+        self._received += len(data)
+        if self._received > self._limit:
+            raise TooLong
+        self._buffer += data
+        return bool(data)
+
+    def _left(self) -> float:
+        extra = self._received / SLOWEST if self._patient else 0.0
+        left = self._began + self._allowed + extra - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return min(left, self._allowed)
+
+    def _take(self, size: int) -> bytes:
+        taken = bytes(memoryview(self._buffer)[:size])
+        del self._buffer[:size]
+        return taken

@@ -1,0 +1,63 @@
+"""How talking to another server can end badly: one exception, told apart by what it means for us, in our words."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+ServerName = Literal["imap", "smtp"]
+FaultKind = Literal[
+    "unreachable",
+    "tls",
+    "timeout",
+    "disconnected",
+    "login_refused",
+    "refused",
+    "throttled",
+    "forbidden_address",
+    "malformed",
+]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An SMTP reply (RFC 5321 4.2): its code and its enhanced status code (RFC 3463). Its free text is not kept."""
+
+    code: int
+    enhanced: str | None = None
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the same may succeed later (4yz)."""
+        return 400 <= self.code < 500
+
+
+class RemoteFault(Exception):
+    """A server did not play its part.
+
+    `reason` is our own sentence for a person, with the fix where one is known; `reply` is what an SMTP server said.
+    """
+
+    def __init__(self, server: ServerName, kind: FaultKind, reason: str, reply: Reply | None = None) -> None:
+        super().__init__(f"{server}: {kind}")  # What a log may show: no host, no address, no server text.
+        self.server = server
+        self.kind = kind
+        self.reason = reason
+        self.reply = reply
+
+
+SERVER_NAMES: dict[ServerName, str] = {"imap": "IMAP", "smtp": "SMTP"}
+
+
+def timed_out(server: ServerName) -> RemoteFault:
+    """The server was silent, or too slow, for longer than we wait."""
+    return RemoteFault(server, "timeout", f"The {SERVER_NAMES[server]} server did not answer in time.")
+
+
+def disconnected(server: ServerName) -> RemoteFault:
+    """The connection ended before the answer did."""
+    return RemoteFault(server, "disconnected", f"The {SERVER_NAMES[server]} server closed the connection.")
+
+
+def malformed(server: ServerName) -> RemoteFault:
+    """What the server said is not the protocol, or is longer than we accept."""
+    name = SERVER_NAMES[server]
+    return RemoteFault(server, "malformed", f"The answer does not follow {name}. Check that host and port are right.")

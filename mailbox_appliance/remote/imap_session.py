@@ -1,0 +1,74 @@
+"""From a connected socket to a logged-in IMAP client: TLS, greeting, STARTTLS, login."""
+
+import imaplib
+import ssl
+
+from imapclient.exceptions import IMAPClientError
+
+from mailbox_appliance.records import Endpoint
+from mailbox_appliance.remote.channel import Channel
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.imap_protocol import Client, refusal, speaking
+from mailbox_appliance.remote.tls import context_for, tls_fault
+
+
+def open_client(channel: Channel, endpoint: Endpoint, ca_file: str) -> Client:
+    """Secure the channel as the endpoint says, read the greeting, log in. Raises RemoteFault."""
+    context = context_for("imap", ca_file) if endpoint.security != "none" else None
+    with speaking():
+        if endpoint.security == "tls" and context is not None:
+            _handshake(channel, endpoint.host, context)
+        client = _greeted(channel, endpoint.host)
+        if endpoint.security == "starttls" and context is not None:
+            _start_tls(client, context)
+        _log_in(client, endpoint)
+    return client
+
+
+def _handshake(channel: Channel, host: str, context: ssl.SSLContext) -> None:
+    try:
+        channel.secure(context, host)
+    except ssl.SSLError as error:
+        raise tls_fault("imap", error) from error
+
+
+def _greeted(channel: Channel, host: str) -> Client:
+    try:
+        return Client(channel, host)
+    except imaplib.IMAP4.abort:
+        raise
+    except imaplib.IMAP4.error as error:
+        raise refusal(error, reason="The IMAP server turns connections away now. Try again later.") from error
+
+
+def _start_tls(client: Client, context: ssl.SSLContext) -> None:
+    # RFC 8314: no fallback. A missing word, or a greeting that skips the login (PREAUTH), may be an attacker's work.
+    if client.protocol.state != "NONAUTH" or "STARTTLS" not in client.protocol.capabilities:
+        raise RemoteFault("imap", "tls", "The IMAP server offers no STARTTLS on this port. Try security `tls`.")
+    try:
+        client.protocol.secure(context)
+    except ssl.SSLError as error:
+        raise tls_fault("imap", error) from error
+
+
+def _log_in(client: Client, endpoint: Endpoint) -> None:
+    """AUTHENTICATE PLAIN (RFC 4616), which takes any character; else LOGIN, which takes ASCII."""
+    words = client.protocol.capabilities
+    try:
+        if "AUTH=PLAIN" in words:
+            client.plain_login(endpoint.username, endpoint.password)
+        elif "LOGINDISABLED" in words:
+            reason = "The IMAP server takes no passwords on this connection. Use security `tls` or `starttls`."
+            raise RemoteFault("imap", "login_refused", reason)
+        else:
+            client.login(_quoted(endpoint.username), endpoint.password)
+    except imaplib.IMAP4.abort:
+        raise
+    except (IMAPClientError, UnicodeEncodeError) as error:
+        reason = "The IMAP server refused user name or password. Some providers want an app password."
+        raise refusal(error, "login_refused", reason) from error
+
+
+def _quoted(text: str) -> str:
+    """A quoted string; imaplib quotes the password, but not the user name."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,223 @@
+"""Submitting one message over one connection (RFC 6409, RFC 5321), each step apart, so that each can be journalled.
+
+A reply that follows the protocol is a value, whatever it says; a server that stops following it is a RemoteFault. Once
+a fault has been raised the connection is of no more use. Body and final dot go apart: until `dot` nobody has the mail.
+"""
+
+import base64
+import re
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mailbox_appliance.records import Endpoint
+from mailbox_appliance.remote import addresses
+from mailbox_appliance.remote.channel import Channel, TooLong
+from mailbox_appliance.remote.dialogue import Dialogue, Malformed, reply_of
+from mailbox_appliance.remote.faults import RemoteFault, Reply, disconnected, malformed, timed_out
+from mailbox_appliance.remote.tls import context_for, tls_fault
+
+__all__ = ["Reply", "Submission"]
+
+_QUIT_TIMEOUT = 2.0
+_BARE_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n")
+_UNSAFE_IN_PATH = re.compile(r"[\x00-\x20\x7f<>]")
+
+
+class Submission:
+    """One connection for one message."""
+
+    def __init__(self, dialogue: Dialogue) -> None:
+        self._dialogue = dialogue
+        self.extensions = frozenset(name.upper() for name in dialogue.esmtp_features)
+        size = dialogue.esmtp_features.get("size", "").split(" ")[0]
+        # RFC 1870 4: 0, or no number, stands for no known limit.
+        self.max_size = (int(size) or None) if re.fullmatch(r"[0-9]{1,20}", size) else None
+
+    @classmethod
+    def open(cls, endpoint: Endpoint, *, ca_file: str, timeout: float) -> "Submission":
+        """Connect, secure as the endpoint says (never less), greet, and log in unless the user name is empty.
+
+        Each reply must be complete within `timeout` seconds. Raises RemoteFault.
+        """
+        context = context_for("smtp", ca_file) if endpoint.security != "none" else None
+        sock = addresses.connect(endpoint.host, endpoint.port, endpoint.security, timeout, server="smtp")
+        dialogue = Dialogue(Channel(sock, timeout), endpoint.host)
+        try:
+            with _speaking():
+                _greet(dialogue, endpoint, context)
+                _log_in(dialogue, endpoint)
+        except BaseException:
+            dialogue.close()
+            raise
+        return cls(dialogue)
+
+    def mail(self, sender: str, *, size: int, smtputf8: bool) -> Reply:
+        """MAIL FROM, with the size (RFC 1870) and the wish for SMTPUTF8 (RFC 6531) where the server knows them.
+
+        Raises RemoteFault (`refused`) when SMTPUTF8 is needed and not offered.
+        """
+        if smtputf8 and "SMTPUTF8" not in self.extensions:
+            raise RemoteFault("smtp", "refused", "The SMTP server takes ASCII addresses only (no SMTPUTF8).")
+        options = [f"SIZE={size}"] if "SIZE" in self.extensions else []
+        if smtputf8:
+            options += ["SMTPUTF8", *(["BODY=8BITMIME"] if "8BITMIME" in self.extensions else [])]
+        return self._command(" ".join([f"MAIL FROM:{_path(sender)}", *options]))
+
+    def rcpt(self, recipient: str) -> Reply:
+        """RCPT TO."""
+        return self._command(f"RCPT TO:{_path(recipient)}")
+
+    def rset(self) -> Reply:
+        """RSET: forget sender and recipients."""
+        return self._command("RSET")
+
+    def data(self) -> Reply:
+        """DATA. 354 asks for the message; with anything else nothing may follow."""
+        return self._command("DATA")
+
+    def body(self, wire: bytes) -> None:
+        """All of the message but the final dot, handed to the network: CRLF ends, dots doubled (RFC 5321 4.5.2).
+
+        Raises RemoteFault (`refused`, with the reply) when the server ends the message early.
+        """
+        channel = self._dialogue.channel
+        with _speaking():
+            channel.send(_stuffed(wire))
+            if channel.has_spoken():
+                reply = reply_of(*self._dialogue.getreply())
+                raise RemoteFault("smtp", "refused", "The SMTP server broke the message off.", reply)
+
+    def dot(self, timeout: float) -> Reply:
+        """The final dot, and what the server makes of the message, waiting up to `timeout` seconds in all.
+
+        From here on a RemoteFault leaves open whether the server has the message. A 3yz reply makes no sense here and
+        is `malformed`.
+        """
+        with _speaking():
+            self._dialogue.channel.send(b".\r\n")
+            reply = reply_of(*self._dialogue.getreply(timeout))
+        if 300 <= reply.code < 400:
+            raise malformed("smtp")
+        return reply
+
+    def quit(self) -> None:
+        """Say goodbye and close, within 2 seconds. Never raises."""
+        try:
+            self._dialogue.channel.sock.settimeout(_QUIT_TIMEOUT)
+            self._dialogue.channel.sock.sendall(b"QUIT\r\n")
+            self._dialogue.getreply(_QUIT_TIMEOUT)
+        except (OSError, Malformed, TooLong):
+            pass
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close without a goodbye. Never raises."""
+        self._dialogue.close()
+
+    def _command(self, line: str) -> Reply:
+        with _speaking():
+            if self._dialogue.channel.is_pending():  # a reply to nothing: the next one would be taken for another's
+                raise Malformed
+            self._dialogue.channel.send(line.encode() + b"\r\n")
+            return reply_of(*self._dialogue.getreply())
+
+
+@contextmanager
+def _speaking() -> Iterator[None]:
+    """Turns what goes wrong on the way into RemoteFault."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise timed_out("smtp") from error
+    except (Malformed, TooLong) as error:
+        raise malformed("smtp") from error
+    except OSError as error:
+        raise disconnected("smtp") from error
+
+
+def _greet(dialogue: Dialogue, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
+    if endpoint.security == "tls" and context is not None:
+        _secure(lambda: dialogue.secure(context))
+    _expect(dialogue.getreply(), 220, "turns connections away")
+    _expect(dialogue.ehlo(), 250, "does not greet us back (EHLO)")
+    if endpoint.security == "starttls" and context is not None:
+        if not dialogue.has_extn("starttls"):  # RFC 8314: no fallback, it may be an attacker who took the word away
+            raise RemoteFault("smtp", "tls", "The SMTP server offers no STARTTLS on this port. Try security `tls`.")
+        _expect(dialogue.docmd("STARTTLS"), 220, "cannot start TLS now")
+        _secure(lambda: dialogue.secure(context))
+        _expect(dialogue.ehlo(), 250, "does not greet us back (EHLO)")
+
+
+def _secure(handshake: Callable[[], Any]) -> None:
+    try:
+        handshake()
+    except ssl.SSLError as error:
+        raise tls_fault("smtp", error) from error
+
+
+def _expect(answer: tuple[int, bytes], code: int, what: str) -> None:
+    reply = reply_of(*answer)
+    if reply.code == code:
+        return
+    if reply.code == 421:
+        raise RemoteFault("smtp", "throttled", "The SMTP server takes no more connections now. Try again later.", reply)
+    when = "now. Try again later." if reply.is_temporary else "from here. Ask its operator."
+    raise RemoteFault("smtp", "refused", f"The SMTP server {what} {when}", reply)
+
+
+def _log_in(dialogue: Dialogue, endpoint: Endpoint) -> None:
+    """AUTH (RFC 4954), PLAIN (RFC 4616) before LOGIN. An empty user name: the server wants none."""
+    if not endpoint.username:
+        return
+    offered = dialogue.esmtp_features.get("auth", "").upper().split()
+    if "PLAIN" in offered:
+        secret = f"\0{endpoint.username}\0{endpoint.password}"
+        reply = reply_of(*dialogue.docmd("AUTH", f"PLAIN {_base64(secret)}"))
+    elif "LOGIN" in offered:
+        reply = reply_of(*dialogue.docmd("AUTH", "LOGIN"))
+        for secret in (endpoint.username, endpoint.password):
+            if reply.code == 334:
+                reply = reply_of(*dialogue.docmd(_base64(secret)))
+    else:
+        reason = "The SMTP server offers no login with a password here (AUTH PLAIN or LOGIN). Check port and security."
+        raise RemoteFault("smtp", "login_refused", reason)
+    if reply.code != 235:
+        raise _login_fault(reply)
+
+
+def _login_fault(reply: Reply) -> RemoteFault:
+    if reply.code in (421, 454):  # Seen in practice: 454 4.7.0 for too many logins, and for a backend that is down.
+        return RemoteFault("smtp", "throttled", "The SMTP server takes no logins now. Try again later.", reply)
+    if reply.is_temporary:
+        return RemoteFault("smtp", "refused", "The SMTP server cannot check logins now. Try again later.", reply)
+    if reply.code < 400:
+        return malformed("smtp")
+    if reply.enhanced == "5.7.139":  # Microsoft: SMTP AUTH is off for the tenant or the mailbox
+        reason = "The provider has turned off logging in with a password (SMTP AUTH) for this mailbox."
+    else:
+        reason = "The SMTP server refused user name or password. Some providers want an app password."
+    return RemoteFault("smtp", "login_refused", reason, reply)
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode("ascii")
+
+
+def _path(address: str) -> str:
+    """An address as MAIL and RCPT take it. Raises ValueError for one that could end the command or the path."""
+    if _UNSAFE_IN_PATH.search(address):
+        raise ValueError("an envelope address with a character that it cannot have")
+    return f"<{address}>"
+
+
+def _stuffed(wire: bytes) -> bytes:
+    # A bare CR or LF is a line end to some servers: with it, text could forge the final dot.
+    if _BARE_LINE_END.search(wire):
+        wire = _BARE_LINE_END.sub(b"\r\n", wire)
+    if not wire.endswith(b"\r\n"):
+        wire += b"\r\n"
+    stuffed = wire.replace(b"\r\n.", b"\r\n..")
+    return b"." + stuffed if stuffed.startswith(b".") else stuffed
