@@ -1,0 +1,145 @@
+"""How a request is read off the wire: strict framing, bounds, and bodies that are over the bound counted but not kept.
+
+What Waitress 3.0 leaves open is closed here: numbers and addresses that make it raise, framing that two servers could
+read differently, chunk lines without end, `Expect` without a body. Waitress internals used: of HTTPRequestParser
+`received`, `parse_header`, `header_plus`, `headers_finished`, `completed`, `error`, `chunked`, `content_length`,
+`body_rcv`, `expect_continue`, `version`, `headers`, `header_bytes_received`, `body_bytes_received`; of ChunkedReceiver
+`control_line`, `trailer`, `chunk_remainder`, `buf`; FixedStreamReceiver, ParsingError, BadRequest.
+"""
+
+import time
+from io import BytesIO
+from typing import Any
+
+from waitress.parser import HTTPRequestParser, ParsingError
+from waitress.receiver import ChunkedReceiver, FixedStreamReceiver
+from waitress.utilities import BadRequest
+
+_CHUNK_LINE = 1024
+_TRAILER = 8192
+_PIECE = 2048
+
+
+class RequestTimeout(BadRequest):
+    """The client took too long to send its request."""
+
+    code = 408
+    reason = "Request Timeout"
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+
+class Discarded:
+    """A body that is counted and not kept. Stands where Waitress has its buffer."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def append(self, data: bytes) -> None:
+        """Count these bytes."""
+        self.size += len(data)
+
+    def getfile(self) -> BytesIO:
+        """What the application reads: nothing."""
+        return BytesIO()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Chunks(ChunkedReceiver):
+    """A chunked body (RFC 9112 7.1) whose chunk lines and trailers have a bound, read in time linear to its size."""
+
+    error: BadRequest | None = None
+
+    def received(self, data: bytes) -> int:
+        """Take what belongs to this body; returns the bytes taken."""
+        if self.chunk_remainder >= len(data):
+            return super().received(data)
+        taken = 0
+        while taken < len(data) and not self.completed and self.error is None:
+            # Waitress copies the rest of its input at every chunk: small pieces keep one-byte chunks cheap.
+            taken += super().received(data[taken : taken + max(_PIECE, self.chunk_remainder)])
+        if len(self.control_line) > _CHUNK_LINE or len(self.trailer) > _TRAILER:
+            self.error = BadRequest("A chunk line or trailer is too long")
+        return taken
+
+
+class Request(HTTPRequestParser):
+    """One request while it comes in. `adj.max_stored_body` is the largest body that is kept for the application."""
+
+    error: BadRequest | None = None
+    body_rcv: Any = None
+    too_large = False
+    unread = False  # the body was not asked for and not read: the connection cannot be used again
+
+    def __init__(self, adj: Any) -> None:
+        super().__init__(adj)
+        self.started = time.monotonic()
+
+    @property
+    def received_bytes(self) -> int:
+        """What has come in so far, header and body."""
+        return self.header_bytes_received + self.body_bytes_received
+
+    @property
+    def discarded_bytes(self) -> int:
+        """The size of a body that is `too_large`: what was read of it, or what it was going to be."""
+        return self.content_length if self.unread else len(self.body_rcv)
+
+    def received(self, data: bytes) -> int:
+        """Take what belongs to this request; returns the bytes taken."""
+        taken = super().received(data)
+        if not self.headers_finished:
+            self._check_line_ends()
+        elif self.chunked:
+            self._discard_when_grown()
+        if self.error is not None:
+            self.expect_continue = False  # Waitress would ask for the body of a request that it has refused
+        return taken
+
+    def _check_line_ends(self) -> None:
+        # A header that ends in bare newlines would never be complete for Waitress: say so instead of waiting.
+        if self.error is None and b"\n\n" in self.header_plus:
+            self.error, self.completed = BadRequest("Lines must end with CR LF"), True
+
+    def _discard_when_grown(self) -> None:
+        if self.body_rcv is not None and not self.too_large and len(self.body_rcv) > self.adj.max_stored_body:
+            self.too_large, stored = True, self.body_rcv.getbuf()
+            self.body_rcv.buf = Discarded(len(stored))
+            stored.close()
+
+    def parse_header(self, header_plus: bytes) -> None:
+        """Read the request line and the header; raises ParsingError."""
+        try:
+            super().parse_header(header_plus)
+        except ValueError as error:  # an IPv6 address without its bracket, a Content-Length of 5,000 digits
+            raise ParsingError("The address or the Content-Length is invalid") from error
+        self._check_framing()
+        self._choose_body()
+
+    def _check_framing(self) -> None:
+        headers = self.headers
+        if self.version not in ("1.0", "1.1"):
+            raise ParsingError("The version must be HTTP/1.0 or HTTP/1.1")
+        if "," in headers.get("HOST", "," if self.version == "1.1" else ""):
+            raise ParsingError("There must be exactly one Host")  # RFC 9112 3.2
+        # RFC 9112 6.1, 6.3: two ways to tell a length are how requests are smuggled past a proxy.
+        if "TRANSFER_ENCODING" in headers or (self.chunked and "CONTENT_LENGTH" in headers):
+            raise ParsingError("Transfer-Encoding cannot be used here")
+
+    def _choose_body(self) -> None:
+        if self.chunked:
+            self.body_rcv = Chunks(self.body_rcv.getbuf())
+        elif self.content_length == 0:
+            self.expect_continue = False  # there is nothing to go on with; Waitress would wait for ever
+        elif self.content_length > self.adj.max_stored_body:
+            self.too_large = True
+            if self.expect_continue:  # RFC 9110 10.1.1: the final answer may come instead of 100
+                self.expect_continue, self.unread, self.body_rcv = False, True, None
+            else:
+                self.body_rcv = FixedStreamReceiver(self.content_length, Discarded())
