@@ -2,12 +2,19 @@
 
 import sys
 
+#: What the command line offers of the floors above it, named here so that nothing is imported before it is used.
+SERVICES = {
+    "serve": "mailbox_appliance.run:serve",
+    "setup_on_files": "mailbox_appliance.run:setup_on_files",
+    "demo": "mailbox_appliance.demo.run:main",
+}
+
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
     from mailbox_appliance.cli.main import run  # nothing is imported before it is needed
 
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:], SERVICES))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,106 @@
+"""Messages: reading them, sending them, and what became of a sending."""
+
+import re
+from typing import Any
+
+import click
+
+from mailbox_appliance.cli import outgoing, render
+from mailbox_appliance.cli.failures import NETWORK, UNCERTAIN, wrong_usage
+from mailbox_appliance.cli.inputs import INPUT_OPTION
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.rows import ACCOUNT, ALL_PAGES, Call, Given, Row
+from mailbox_appliance.cli.tree import group
+
+#: RFC 9110 5.5 would allow more; the API takes 1 to 255 characters of printable ASCII without spaces.
+_KEY = re.compile(r"[!-~]{1,255}")
+
+
+def delivery_exit(answer: Any) -> int:
+    """3 for an uncertain delivery, 5 for a failed one, 0 for one that succeeded or is on its way."""
+    return {"uncertain": UNCERTAIN, "failed": NETWORK}.get(render.look_up(answer, "data.status"), 0)
+
+
+def idempotency_header(given: Given) -> dict[str, str]:
+    """The header that makes repeating the command safe."""
+    key = given["idempotency_key"]
+    if not _KEY.fullmatch(key):
+        raise wrong_usage(
+            "An idempotency key has 1 to 255 printable ASCII characters and no spaces.", "header:Idempotency-Key"
+        )
+    return {"Idempotency-Key": key}
+
+
+def _send_body(invocation: Invocation, given: Given) -> Any:
+    return outgoing.body(invocation.terminal, given)
+
+
+IDEMPOTENCY_KEY = click.Option(
+    ["--idempotency-key"],
+    required=True,
+    metavar="KEY",
+    help="A name of your choice for this sending: the same key never sends twice.",
+)
+SEND_OPTIONS: tuple[click.Parameter, ...] = (
+    ACCOUNT,
+    IDEMPOTENCY_KEY,
+    click.Option(["--to"], multiple=True, metavar="ADDRESS", help="A recipient, a@b or 'Name <a@b>' (repeatable)."),
+    click.Option(["--cc"], multiple=True, metavar="ADDRESS", help="A recipient of a copy (repeatable)."),
+    click.Option(
+        ["--bcc"], multiple=True, metavar="ADDRESS", help="A recipient whom the others do not see (repeatable)."
+    ),
+    click.Option(["--from", "from_"], metavar="ADDRESS", help="The sender (default: the mailbox)."),
+    click.Option(["--subject"], metavar="TEXT", help="The subject."),
+    click.Option(["--text"], metavar="TEXT", help="The text."),
+    click.Option(["--text-file"], metavar="FILE|-", help="The text, from a file or stdin."),
+    click.Option(["--html-file"], metavar="FILE|-", help="The text as HTML, from a file or stdin."),
+    click.Option(["--attach"], multiple=True, metavar="FILE", help="A file to attach (repeatable)."),
+    click.Option(["--reply-to"], metavar="MESSAGE-ID", help="The message to answer."),
+    click.Option(["--reply-all"], is_flag=True, help="Answer everybody who got it."),
+    click.Option(["--send-at"], metavar="TIME", help="Send later, e.g. 2030-01-31T09:00:00Z."),
+    click.Option(["--draft"], metavar="ID", help="Send this saved draft."),
+    INPUT_OPTION,
+)
+LIST_OPTIONS: tuple[click.Parameter, ...] = (
+    ACCOUNT,
+    click.Option(["--folder"], metavar="ID|ROLE|NAME", help="Only what lies in this folder."),
+    *ALL_PAGES,
+)
+
+ROWS = (
+    Row(
+        "list",
+        Call("GET", "/accounts/{accountId}/messages"),
+        "List messages, newest first.",
+        LIST_OPTIONS,
+        columns=("id", "date", "from", "subject", "folder.name", "flags.read"),
+    ),
+    Row(
+        "get",
+        Call("GET", "/accounts/{accountId}/messages/{messageId}"),
+        "Show a message.",
+        (click.Argument(["message_id"]), ACCOUNT),
+        view=render.message,
+    ),
+    Row(
+        "send",
+        Call("POST", "/accounts/{accountId}/send"),
+        "Send a message, or schedule it.\n\nThe answer is a delivery operation. Exit code 0: it succeeded or is "
+        "on its way; 5: it failed; 3: it may have been delivered. Repeating it with the same --idempotency-key is safe.",
+        SEND_OPTIONS,
+        body=_send_body,
+        headers=idempotency_header,
+        exit_code=delivery_exit,
+        # The server answers after 25 s at the latest, unless all who may wait are waiting already.
+        timeout=90.0,
+        waiting_for="Sending…",
+    ),
+    Row(
+        "delivery-status",
+        Call("GET", "/accounts/{accountId}/delivery-operations/{operationId}"),
+        "Show what became of a sending.",
+        (click.Argument(["operation_id"]), ACCOUNT),
+        exit_code=delivery_exit,
+    ),
+)
+emails = group("emails", "Messages.", [row.command() for row in ROWS])

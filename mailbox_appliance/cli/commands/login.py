@@ -1,0 +1,109 @@
+"""Logging in and out. The token is kept for the next commands; it is not shown on a terminal."""
+
+from typing import Any
+
+import click
+
+from mailbox_appliance.cli import show
+from mailbox_appliance.cli.client import Address, Client, Request
+from mailbox_appliance.cli.failures import ACCESS, INTERNAL, Failure, wrong_usage
+from mailbox_appliance.cli.instances import Instance, at_url, checked_fingerprint
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.rows import Call
+from mailbox_appliance.cli.tree import command
+
+LOGIN, LOGOUT = Call("POST", "/auth/login"), Call("POST", "/auth/logout")
+PASSWORD_VARIABLE = "MAILBOX_APPLIANCE_PASSWORD"  # noqa: S105 - a name
+PASSWORD_STDIN = click.Option(
+    ["--password-stdin"], is_flag=True, help="Read the password from the first line of stdin."
+)
+DEVICE_NAME = click.Option(
+    ["--device-name"], metavar="NAME", help="What the log-in is called (default: this computer)."
+)
+OPTIONS: tuple[click.Parameter, ...] = (
+    click.Argument(["url"], required=False),
+    click.Option(["--email"], required=True, metavar="ADDRESS", help="Your address."),
+    PASSWORD_STDIN,
+    DEVICE_NAME,
+    click.Option(
+        ["--fingerprint"], metavar="sha256:HEX", help="The certificate that `https fingerprint` prints there."
+    ),
+)
+
+
+def device(name: str | None) -> str:
+    """The name of the log-in: as given, or this computer's."""
+    import socket
+
+    return name if name is not None else socket.gethostname()[:200] or "computer"
+
+
+def _login(
+    invocation: Invocation,
+    url: str | None,
+    email: str,
+    password_stdin: bool,
+    device_name: str | None,
+    fingerprint: str | None,
+) -> int:
+    instance = _meant(invocation, url, fingerprint)
+    password = invocation.terminal.secret("Password", PASSWORD_VARIABLE, from_stdin=password_stdin)
+    body = {"email": email, "password": password, "deviceName": device(device_name)}
+    client = Client(instance.url, fingerprint=instance.fingerprint)
+    answer = client.call(Request(LOGIN.method, LOGIN.path, body=body))
+    if instance.key.startswith("url:"):
+        invocation.instances().add(instance.url, instance.fingerprint)
+    return keep(invocation, instance.key, answer)
+
+
+def _meant(invocation: Invocation, url: str | None, fingerprint: str | None) -> Instance:
+    pin = checked_fingerprint(fingerprint) if fingerprint is not None else None
+    if url is not None:
+        instance = at_url(invocation.instances(), url, invocation.data_directory())
+    else:
+        instance = invocation.chosen()
+    address = Address.parse(instance.url)
+    if not address.secure and pin:
+        raise wrong_usage("A fingerprint belongs to an https address.", "option:--fingerprint")
+    if not address.secure and not address.is_loopback:
+        raise Failure("https_required", f"A password does not go to {address.url} unprotected: use https.", ACCESS)
+    return Instance(instance.name, instance.url, instance.key, pin or instance.fingerprint)
+
+
+def keep(invocation: Invocation, key: str, answer: Any) -> int:
+    """Keep the token of a login for the next commands, and show the answer."""
+    data = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(data, dict) or not isinstance(data.get("token"), str):
+        raise Failure("unexpected_answer", "The server gave no token.", INTERNAL)
+    invocation.tokens().put(key, data["token"])
+    if invocation.terminal.stdout.isatty() or invocation.format == "table":
+        # What stands in a window stays in its scroll-back. A script that reads the output gets the whole answer.
+        answer = {**answer, "data": {name: value for name, value in data.items() if name != "token"}}
+    show.show(invocation, answer)
+    return 0
+
+
+def _logout(invocation: Invocation) -> int:
+    client, key = invocation.client(), invocation.chosen().key
+    from_environment = invocation.variable("TOKEN") is not None
+    try:
+        answer = client.call(Request(LOGOUT.method, LOGOUT.path))
+    except Failure as failure:
+        if failure.code != "unauthenticated" or from_environment:
+            raise
+        answer = {"data": None}  # The log-in has ended already; what is left is to forget its token.
+    if not from_environment:
+        invocation.tokens().remove(key)
+    show.show(invocation, answer)
+    return 0
+
+
+def _keychain_probe(_invocation: Invocation) -> int:
+    from mailbox_appliance.cli.keychain import round_trip
+
+    return 0 if round_trip() else 1
+
+
+login = command("login", _login, "Log in, here or at a URL, and keep the token for the next commands.", OPTIONS)
+logout = command("logout", _logout, "End the log-in and forget its token.")
+keychain_probe = command("keychain-probe", _keychain_probe, "Try whether the keychain works.", hidden=True)

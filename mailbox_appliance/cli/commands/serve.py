@@ -1,0 +1,34 @@
+"""Commands that run the appliance itself; what does it is handed in from above."""
+
+import click
+
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.tree import command
+
+SERVE_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(["--host"], metavar="HOST", help="Address to listen on (default 127.0.0.1 and ::1)."),
+    click.Option(["--port"], type=click.IntRange(0, 65535), help="Port (default 8025); 0 picks a free one."),
+    click.Option(["--ready-json"], is_flag=True, help="Print one line of JSON when it answers."),
+)
+
+
+def _serve(invocation: Invocation, host: str | None, port: int | None, ready_json: bool) -> int:
+    flags = {name: value for name, value in (("server.host", host), ("server.port", port)) if value is not None}
+    return int(invocation.service("serve")(invocation.data_directory(), flags=flags, ready_json=ready_json))
+
+
+def _demo(invocation: Invocation, port: int) -> int:
+    return int(invocation.service("demo")(port=port))
+
+
+serve = command("serve", _serve, "Run the appliance until it is told to stop.", SERVE_OPTIONS)
+demo = command(
+    "demo",
+    _demo,
+    "Try everything in one go: a mail server, a mailbox and an appliance that leave nothing behind.",
+    [
+        click.Option(
+            ["--port"], type=click.IntRange(0, 65535), default=0, help="Port of the appliance (default: a free one)."
+        )
+    ],
+)

@@ -1,0 +1,46 @@
+"""The first administrator: through the running appliance, or on the files when none runs."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mailbox_appliance.cli import local
+from mailbox_appliance.cli.commands.login import DEVICE_NAME, PASSWORD_STDIN, PASSWORD_VARIABLE, device, keep
+from mailbox_appliance.cli.failures import INPUT, Failure
+from mailbox_appliance.cli.instances import local_key
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.rows import Call
+from mailbox_appliance.cli.tree import command
+
+SETUP = Call("POST", "/setup")
+OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(["--name"], required=True, metavar="NAME", help="The name of the administrator."),
+    click.Option(["--email"], required=True, metavar="ADDRESS", help="The address to log in with."),
+    PASSWORD_STDIN,
+    DEVICE_NAME,
+)
+
+
+def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, device_name: str | None) -> int:
+    password = invocation.terminal.secret("New password", PASSWORD_VARIABLE, from_stdin=password_stdin, twice=True)
+    folder, device_name = invocation.data_directory(), device(device_name)
+    if running := local.find_running(folder):
+        answer = _through(
+            running, folder, {"name": name, "email": email, "password": password, "deviceName": device_name}
+        )
+    else:
+        answer = {"data": invocation.service("setup_on_files")(folder, name, email, password, device_name)}
+    return keep(invocation, local_key(folder), answer)
+
+
+def _through(running: local.Running, folder: Path, body: dict[str, str]) -> Any:
+    from mailbox_appliance.cli.client import Client, Request
+
+    code = local.find_setup_code(folder)
+    if code is None:
+        raise Failure("conflict", f"The appliance is set up already: {folder} holds no set-up code. Log in.", INPUT)
+    return Client(running.url).call(Request(SETUP.method, SETUP.path, body={"setupCode": code, **body}))
+
+
+setup = command("setup", _setup, "Create the first administrator, and log in.", OPTIONS)

@@ -1,0 +1,126 @@
+"""Why a command ends without success: the API's error object and the exit code that goes with it.
+
+0 success · 2 wrong input · 3 uncertain or partial · 4 access · 5 provider or network · 1 the rest · 130, 141: as a shell
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+INTERNAL, INPUT, UNCERTAIN, ACCESS, NETWORK, INTERRUPTED, OUTPUT_CLOSED = 1, 2, 3, 4, 5, 130, 141
+
+_OF_STATUS = {400: INPUT, 404: INPUT, 405: INPUT, 409: INPUT, 413: INPUT, 415: INPUT, 422: INPUT} | {
+    401: ACCESS,
+    403: ACCESS,
+    429: NETWORK,
+    502: NETWORK,
+    503: NETWORK,
+}
+
+
+def exit_of_status(status: int) -> int:
+    """The exit code that stands for an HTTP error status."""
+    return _OF_STATUS.get(status, INTERNAL)
+
+
+class Failure(Exception):
+    """A command cannot do what it was asked: an error object of the API's shape, and an exit code."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        exit_code: int,
+        *,
+        details: Sequence[tuple[str, str]] = (),
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code, self.message, self.exit_code = code, message, exit_code
+        self.details, self.request_id = tuple(details), request_id
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error object. One that no server made gets an id of its own, so that the shape is always the same."""
+        error: dict[str, Any] = {
+            "code": self.code,
+            "message": self.message,
+            "requestId": self.request_id or _request_id(),
+        }
+        if self.details:
+            error["details"] = [{"path": path, "message": message} for path, message in self.details]
+        return error
+
+
+def wrong_usage(message: str, path: str | None = None) -> Failure:
+    """The command line does not make sense; `path` names the option as `option:--limit`."""
+    return Failure("invalid_request", message, INPUT, details=((path, message),) if path else ())
+
+
+def unreachable(message: str) -> Failure:
+    """No appliance answers. The code differs from `provider_unavailable`, which says that a mail server is down."""
+    return Failure("appliance_unreachable", message, NETWORK)
+
+
+def of_answer(status: int, answer: object) -> Failure:
+    """The failure that an error answer of the API stands for."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    if not isinstance(error, dict) or not isinstance(error.get("code"), str):
+        return Failure(
+            "unexpected_answer", f"The server answered {status} without an error object.", _or_internal(status)
+        )
+    details = [
+        (str(detail.get("path", "")), str(detail.get("message", "")))
+        for detail in error.get("details") or ()
+        if isinstance(detail, dict)
+    ]
+    message, request_id = str(error.get("message", "")), error.get("requestId")
+    return Failure(
+        error["code"],
+        message,
+        _or_internal(status),
+        details=details,
+        request_id=str(request_id) if request_id else None,
+    )
+
+
+def of_problem(problem: Exception) -> Failure | None:
+    """The failure that an exception of our own lower floors stands for, or None when it is none of theirs."""
+    from mailbox_appliance import errors, settings
+
+    if isinstance(problem, settings.BadSetting):
+        return Failure("invalid_request", str(problem), INPUT)
+    if not isinstance(problem, errors.Problem):
+        return None
+    details = [(detail.path, detail.message) for detail in problem.details]
+    return Failure(problem.code, problem.message, _of_family(problem), details=details)
+
+
+def _of_family(problem: Exception) -> int:
+    from mailbox_appliance import errors
+
+    families: tuple[tuple[int, tuple[type[Exception], ...]], ...] = (
+        (
+            INPUT,
+            (
+                errors.Invalid,
+                errors.NotFound,
+                errors.Conflict,
+                errors.TooLarge,
+                errors.WrongMedia,
+                errors.Unsupported,
+            ),
+        ),
+        (ACCESS, (errors.Unauthenticated, errors.Denied, errors.KeyUnusable)),
+        (NETWORK, (errors.Throttled, errors.Unverified, errors.Unavailable)),
+    )
+    return next((code for code, family in families if isinstance(problem, family)), INTERNAL)
+
+
+def _or_internal(status: int) -> int:
+    return exit_of_status(status) if status >= 400 else INTERNAL
+
+
+def _request_id() -> str:
+    from mailbox_appliance.ids import new_id
+
+    return new_id("req")

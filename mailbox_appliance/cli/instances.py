@@ -1,0 +1,132 @@
+"""Which appliance a command speaks to.
+
+`--instance` or its environment variable decides; else a data directory that was named; else the one that
+`instances use` or `login URL` chose; else the one of the default data directory. That of a data directory is `local`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mailbox_appliance.cli import local, private_files
+from mailbox_appliance.cli.client import Address
+from mailbox_appliance.cli.failures import INPUT, Failure, unreachable, wrong_usage
+
+LOCAL = "local"
+_FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An appliance that can be asked. `key` is what its token is kept under."""
+
+    name: str
+    url: str
+    key: str
+    fingerprint: str | None = None
+
+
+def checked_fingerprint(text: str) -> str:
+    """A certificate's fingerprint in its one form, `sha256:` and 64 lower-case hex digits."""
+    fingerprint = text.strip().lower()
+    if not _FINGERPRINT.fullmatch(fingerprint):
+        raise wrong_usage("A fingerprint is sha256: and 64 hex digits.", "option:--fingerprint")
+    return fingerprint
+
+
+class Instances:
+    """The remote appliances that this user logged in to, and which of them is in use."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "instances.json"
+
+    @property
+    def current(self) -> str:
+        """The name of the instance in use."""
+        return str(private_files.read(self._file).get("current") or LOCAL)
+
+    def list(self) -> tuple[Instance, ...]:
+        """The remembered instances, by name."""
+        return tuple(self._known()[name] for name in sorted(self._known()))
+
+    def get(self, name: str) -> Instance:
+        """The instance of this name; an unknown one is a Failure that lists the known ones."""
+        known = self._known()
+        if name not in known:
+            names = ", ".join([LOCAL, *sorted(known)])
+            raise Failure("not_found", f"There is no instance {name!r}. Known: {names}.", INPUT)
+        return known[name]
+
+    def find_by_url(self, url: str) -> Instance | None:
+        """The instance at this address, if it is remembered."""
+        return next((known for known in self._known().values() if known.url == url), None)
+
+    def add(self, url: str, fingerprint: str | None) -> Instance:
+        """Remember an instance under its host name (and port, where that is not the usual one), and use it."""
+        name = url.partition("://")[2].strip("/")
+        instance = Instance(name, url, f"url:{url}", fingerprint)
+        self._save({**self._known(), name: instance}, name)
+        return instance
+
+    def use(self, name: str) -> None:
+        """Speak to this instance from now on."""
+        if name != LOCAL:
+            self.get(name)
+        self._save(self._known(), name)
+
+    def remove(self, name: str) -> Instance:
+        """Forget an instance. What was in use falls back to the local one."""
+        removed, known = self.get(name), self._known()
+        del known[name]
+        self._save(known, LOCAL if self.current == name else self.current)
+        return removed
+
+    def _known(self) -> dict[str, Instance]:
+        rows = private_files.read(self._file).get("instances", {})
+        return {
+            name: Instance(name, str(row["url"]), f"url:{row['url']}", row.get("fingerprint"))
+            for name, row in rows.items()
+        }
+
+    def _save(self, known: Mapping[str, Instance], current: str) -> None:
+        rows = {name: {"url": known[name].url, "fingerprint": known[name].fingerprint} for name in sorted(known)}
+        private_files.write(self._file, {"current": current, "instances": rows})
+
+
+def local_key(data_dir: Path) -> str:
+    """What the token of a data directory's appliance is kept under."""
+    return f"dir:{data_dir.resolve()}"
+
+
+def find_local(data_dir: Path) -> Instance | None:
+    """The appliance that runs on the data directory, if one does."""
+    running = local.find_running(data_dir)
+    return Instance(LOCAL, Address.parse(running.url).url, local_key(data_dir)) if running else None
+
+
+def get_local(data_dir: Path) -> Instance:
+    """The appliance that runs on the data directory; none is a Failure that says how to start one."""
+    instance = find_local(data_dir)
+    if instance is None:
+        raise unreachable(
+            f"No appliance runs on {data_dir}. Start it with `mailbox-appliance serve`, or name one with --instance."
+        )
+    return instance
+
+
+def choose(instances: Instances, wanted: str | None, named_data_dir: bool, data_dir: Path) -> Instance:
+    """The instance that a command speaks to."""
+    name = wanted or (LOCAL if named_data_dir else instances.current)
+    if "://" not in name:
+        return get_local(data_dir) if name == LOCAL else instances.get(name)
+    return at_url(instances, name, data_dir)
+
+
+def at_url(instances: Instances, url: str, data_dir: Path) -> Instance:
+    """The instance at an address: a remembered one, the local one when it listens there, or an unknown one."""
+    url = Address.parse(url).url
+    if known := instances.find_by_url(url):
+        return known
+    here = find_local(data_dir)
+    return here if here is not None and here.url == url else Instance(url, url, f"url:{url}")

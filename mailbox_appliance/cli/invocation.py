@@ -1,0 +1,94 @@
+"""One run of the command line: what was asked for globally, and how to reach what it needs."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mailbox_appliance.cli.failures import ACCESS, INTERNAL, Failure
+from mailbox_appliance.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from mailbox_appliance.cli.client import Client
+    from mailbox_appliance.cli.instances import Instance, Instances
+    from mailbox_appliance.cli.tokens import Tokens
+
+ENVIRONMENT = "MAILBOX_APPLIANCE_"
+
+
+@dataclass
+class Invocation:
+    """The global options as they are read, the terminal, and what floors above offer (name -> module:function)."""
+
+    terminal: Terminal
+    services: Mapping[str, str] = field(default_factory=dict)
+    instance: str | None = None
+    data_dir: str | None = None
+    format: str = "json"
+
+    def variable(self, name: str) -> str | None:
+        """An environment variable of ours; an empty one counts as not set."""
+        return self.terminal.environment.get(ENVIRONMENT + name) or None
+
+    def data_directory(self) -> Path:
+        """The data directory: named, or this user's."""
+        from mailbox_appliance.cli.local import default_data_dir
+
+        named = self.data_dir or self.variable("DATA_DIR")
+        return Path(named).expanduser().absolute() if named else default_data_dir()
+
+    def config_directory(self) -> Path:
+        """Where this user's instances and tokens are remembered."""
+        if named := self.variable("CONFIG_DIR"):
+            return Path(named).expanduser().absolute()
+        import platformdirs
+
+        return Path(platformdirs.user_config_dir("mailbox-appliance", appauthor=False))
+
+    def instances(self) -> "Instances":
+        """The instances that this user remembers."""
+        from mailbox_appliance.cli.instances import Instances
+
+        return Instances(self.config_directory())
+
+    def tokens(self) -> "Tokens":
+        """The tokens of this user."""
+        from mailbox_appliance.cli.tokens import Tokens
+
+        return Tokens(self.config_directory(), self.terminal.environment)
+
+    def chosen(self) -> "Instance":
+        """The instance that is spoken to."""
+        from mailbox_appliance.cli.instances import choose
+
+        # An option beats the environment: `--data-dir X` means X, whatever instance the environment names.
+        wanted = self.instance or (None if self.data_dir else self.variable("INSTANCE"))
+        named_data_dir = bool(self.data_dir or self.variable("DATA_DIR"))
+        return choose(self.instances(), wanted, named_data_dir, self.data_directory())
+
+    def client(self) -> "Client":
+        """A client of the chosen instance that shows a token: the environment's, else the one of the last login."""
+        from mailbox_appliance.cli.client import Client
+
+        instance = self.chosen()
+        token = (self.variable("TOKEN") or "").strip() or self.tokens().find(instance.key)
+        if token is None:
+            raise Failure(
+                "unauthenticated",
+                "You are not logged in. Log in with `mailbox-appliance login`, or set MAILBOX_APPLIANCE_TOKEN.",
+                ACCESS,
+            )
+        return Client(instance.url, token, instance.fingerprint)
+
+    def service(self, name: str) -> Callable[..., Any]:
+        """A function that a floor above offers; what it needs is imported now."""
+        module, _, function = self.services.get(name, "").partition(":")
+        if not module:
+            raise Failure("internal_error", f"{name} is not part of this installation.", INTERNAL)
+        try:
+            found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+        except ModuleNotFoundError as error:
+            hint = " Install it with `pip install 'mailbox-appliance[demo]'`." if name == "demo" else ""
+            raise Failure("internal_error", f"{name} needs {error.name}, which is missing.{hint}", INTERNAL) from error
+        return found

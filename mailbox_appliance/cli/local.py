@@ -1,0 +1,72 @@
+"""The appliance of a data directory, as far as a client may know it: whether one runs, and where it listens.
+
+DIR/lock        held (flock) by the process that owns the directory
+DIR/run.json    {pid, url, secret}, new at each start; believed only while the lock is held
+DIR/setup-code  the code that lets the first administrator in
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+APPLICATION = "mailbox-appliance"
+_LARGEST = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process that owns a data directory and answers."""
+
+    pid: int
+    url: str
+    secret: str = field(repr=False)
+
+
+def default_data_dir() -> Path:
+    """Where this user's appliance keeps its data when nobody says otherwise."""
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir(APPLICATION, appauthor=False))
+
+
+def find_running(data_dir: Path) -> Running | None:
+    """The process that owns the directory and has said where it listens, if there is one."""
+    file = data_dir / "run.json"
+    try:
+        # In this order: a file that is read while the lock is held was written by the holder.
+        if not file.exists() or not is_owned(data_dir):
+            return None
+        values = json.loads(file.read_bytes()[:_LARGEST])
+        return Running(int(values["pid"]), str(values["url"]), str(values["secret"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def is_owned(data_dir: Path) -> bool:
+    """Whether a process holds the lock of the directory.
+
+    The lock is asked for in its shared form and given back at once. It is asked for only where `run.json` lies, so that
+    hardly ever a starting process meets it.
+    """
+    import fcntl
+
+    try:
+        lock = os.open(data_dir / "lock", os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def find_setup_code(data_dir: Path) -> str | None:
+    """The code for the first set-up, if it has not been used yet."""
+    try:
+        return (data_dir / "setup-code").read_text("utf-8")[:_LARGEST].strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,105 @@
+"""A message to send, from options: the body of POST /accounts/{accountId}/send."""
+
+import base64
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mailbox_appliance.cli.failures import Failure, wrong_usage
+from mailbox_appliance.cli.inputs import LARGEST_ATTACHMENTS, given_options, read_file, read_input, read_text, too_large
+
+if TYPE_CHECKING:
+    from mailbox_appliance.cli.terminal import Terminal
+
+Given = dict[str, Any]
+
+#: `Name <a@b>` or `<a@b>` (RFC 5322 3.4); what the address itself may look like is the server's to say.
+_NAMED = re.compile(r"\s*(?P<name>.*?)\s*<(?P<email>[^<>]*)>\s*", re.DOTALL)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_BESIDE_THE_BODY = ("account", "idempotency_key")
+
+
+def address(text: str) -> dict[str, str]:
+    """An address as the API takes it, from `a@b` or `Name <a@b>`; a name may stand in quotation marks."""
+    named = _NAMED.fullmatch(text)
+    if named is None:
+        return {"email": text.strip()}
+    name = named["name"]
+    if quoted := _QUOTED.fullmatch(name):
+        name = re.sub(r"\\(.)", r"\1", quoted[1], flags=re.DOTALL)
+    return {"email": named["email"].strip(), **({"name": name} if name else {})}
+
+
+def body(terminal: "Terminal", given: Given) -> Any:
+    """What is sent: the input as it stands, a saved draft, or a message made of the options."""
+    if given["input_"] is not None:
+        _goes_alone(given, "input_")
+        return read_input(terminal, given["input_"])
+    if given["draft"] is not None:
+        _goes_alone(given, "draft", "send_at")
+        return _without_none({"draftId": given["draft"], "sendAt": given["send_at"]})
+    return _inline(terminal, given)
+
+
+def _goes_alone(given: Given, name: str, *also: str) -> None:
+    if others := given_options(given, name, *also, *_BESIDE_THE_BODY):
+        option = f"--{name.rstrip('_')}"
+        raise wrong_usage(f"{option} holds the message; it does not go with {', '.join(others)}.", f"option:{option}")
+
+
+def _inline(terminal: "Terminal", given: Given) -> dict[str, Any]:
+    if given["reply_all"] and given["reply_to"] is None:
+        raise wrong_usage("--reply-all needs --reply-to MESSAGE-ID.", "option:--reply-all")
+    message = {
+        "from": given["from_"],
+        **{name: [address(text) for text in given[name]] or None for name in ("to", "cc", "bcc")},
+        "subject": given["subject"],
+        "body": _content(terminal, given),
+        "replyToMessageId": given["reply_to"],
+        "replyAll": given["reply_all"] or None,
+        "attachments": attachments(given["attach"]) or None,
+        "sendAt": given["send_at"],
+    }
+    return _without_none(message)
+
+
+def _content(terminal: "Terminal", given: Given) -> dict[str, str]:
+    if given["text"] is not None and given["text_file"] is not None:
+        raise wrong_usage("--text and --text-file exclude each other.", "option:--text-file")
+    if given["text_file"] == "-" == given["html_file"]:
+        raise wrong_usage(
+            "Only one of --text-file and --html-file can come from the standard input.", "option:--html-file"
+        )
+    text = read_text(terminal, given["text_file"]) if given["text_file"] is not None else given["text"]
+    html = read_text(terminal, given["html_file"]) if given["html_file"] is not None else None
+    return _without_none({"text": text, "html": html})
+
+
+def attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
+    """The files as the API takes them; all together they stay under the limit of one message."""
+    import mimetypes
+
+    left, found = LARGEST_ATTACHMENTS, []
+    for name in names:
+        content = read_file(Path(name), left)
+        left -= len(content)
+        if left < 0:
+            raise _attachments_too_large()
+        kind, encoding = mimetypes.guess_type(name)
+        found.append(
+            {
+                "filename": Path(name).name,
+                # A compressed file is sent as what it is, not as what is inside it.
+                "mimeType": kind if kind and not encoding else "application/octet-stream",
+                "content": base64.b64encode(content).decode("ascii"),
+            }
+        )
+    return found
+
+
+def _attachments_too_large() -> Failure:
+    return too_large("What is attached", LARGEST_ATTACHMENTS)
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,224 @@
+"""A command that stands for one REST call is one row of a table: its name, the call, its options, how its answer looks.
+
+Where an option goes is decided by its name: `message_id` fills `{messageId}` in the path; `--account` fills
+`{accountId}`; on a GET every other one is a query parameter of the same name in camel case. Bodies have a function.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import click
+
+from mailbox_appliance.cli import render, show
+from mailbox_appliance.cli.failures import INPUT, Failure, wrong_usage
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.tree import command
+
+if TYPE_CHECKING:
+    from mailbox_appliance.cli.client import Client
+
+Given = dict[str, Any]
+
+#: Results that `--all` follows pages for, and the most that `--max-results` may ask for.
+ALL, MOST = 1_000, 10_000
+LARGEST_PAGE = 100
+
+ACCOUNT = click.Option(["--account"], metavar="ID|EMAIL", help="The mailbox; needed when you reach more than one.")
+#: The mailbox as an argument, for commands that are about the mailbox itself.
+MAILBOX = click.Argument(["mailbox"], metavar="[ID|EMAIL]", required=False)
+PAGES = (
+    click.Option(["--limit"], type=click.IntRange(1, LARGEST_PAGE), help="How many on a page (default 50)."),
+    click.Option(["--cursor"], metavar="CURSOR", help="Go on where a page ended: its nextCursor."),
+)
+ALL_PAGES = (
+    *PAGES,
+    click.Option(["--all", "all_pages"], is_flag=True, help=f"Follow the pages, up to {ALL:,} results."),
+    click.Option(
+        ["--max-results"], type=click.IntRange(1, MOST), metavar="N", help=f"As --all, up to N (at most {MOST:,})."
+    ),
+)
+_NO_QUERY = frozenset({"account", "mailbox", "all_pages", "max_results"})
+
+
+@dataclass(frozen=True)
+class Call:
+    """A method and a path below `/api/v1`, as the table of routes has them."""
+
+    method: str
+    path: str
+
+
+def always_done(_answer: Any) -> int:
+    """The exit code where every answer means success."""
+    return 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One command and the REST call that it stands for."""
+
+    name: str
+    call: Call
+    help: str
+    parameters: tuple[click.Parameter, ...] = ()
+    columns: tuple[str, ...] = ()
+    view: Callable[[Any], str] = render.record
+    body: Callable[[Invocation, Given], Any] | None = None
+    headers: Callable[[Given], dict[str, str]] | None = None
+    exit_code: Callable[[Any], int] = always_done
+    #: Whether the mailbox must be named even where there is only one.
+    names_mailbox: bool = False
+    #: Seconds that the server may be silent.
+    timeout: float = 60.0
+    #: What is said on a terminal meanwhile, where it may take long.
+    waiting_for: str = ""
+
+    def command(self) -> click.Command:
+        """The command of this row."""
+
+        def act(invocation: Invocation, **given: Any) -> int:
+            return _execute(self, invocation, given)
+
+        return command(self.name, act, self.help, self.parameters)
+
+
+def _execute(row: Row, invocation: Invocation, given: Given) -> int:
+    # What the command line holds is checked before anybody is asked.
+    body = row.body(invocation, given) if row.body else None
+    headers = row.headers(given) if row.headers else {}
+    if row.names_mailbox and _wanted_mailbox(given) is None:
+        raise wrong_usage("Name the mailbox.", "option:--account")
+    client = invocation.client()
+    path = filled(row.call.path, _path_values(row, client, given))
+    pause = invocation.terminal.waiting(row.waiting_for) if row.waiting_for else nullcontext()
+    from mailbox_appliance.cli.client import Request
+
+    if given.get("all_pages") or given.get("max_results"):
+        return _follow(row, invocation, client, path, given)
+    with pause:
+        answer = client.call(Request(row.call.method, path, _query(row, given), body, headers, row.timeout))
+    show.show(invocation, answer, row.columns, row.view)
+    return row.exit_code(answer)
+
+
+def _path_values(row: Row, client: "Client", given: Given) -> dict[str, str]:
+    return {
+        name: resolve_account(client, _wanted_mailbox(given)) if name == "accountId" else given[_snake(name)]
+        for name in re.findall(r"{(\w+)}", row.call.path)
+    }
+
+
+def _wanted_mailbox(given: Given) -> str | None:
+    wanted = {name for name in (given.get("account"), given.get("mailbox")) if name is not None}
+    if len(wanted) > 1:
+        raise wrong_usage("The mailbox is named twice.", "option:--account")
+    return wanted.pop() if wanted else None
+
+
+def filled(path: str, values: Mapping[str, str]) -> str:
+    """The path with its parameters put in, each as one segment."""
+    for name, value in values.items():
+        if value in ("", ".", ".."):
+            raise wrong_usage(f"{value!r} is no id.", f"path:{name}")
+        try:
+            path = path.replace(f"{{{name}}}", quote(value, safe=""))
+        except UnicodeEncodeError as error:
+            raise wrong_usage("An id is not valid UTF-8.", f"path:{name}") from error
+    return path
+
+
+def _query(row: Row, given: Given) -> tuple[tuple[str, str], ...]:
+    if row.call.method != "GET":
+        return ()
+    elsewhere = {_snake(name) for name in re.findall(r"{(\w+)}", row.call.path)} | _NO_QUERY
+    return tuple(
+        (_camel(name), _written(value)) for name, value in given.items() if name not in elsewhere and value is not None
+    )
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.rstrip("_").split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda found: "_" + found[0].lower(), name)
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+def _follow(row: Row, invocation: Invocation, client: "Client", path: str, given: Given) -> int:
+    """Follow the pages; lines of JSON are written as they come, the others as one page that holds everything."""
+    everything: list[Any] = []
+    cursor, warnings = None, []
+    for answer in _pages(row, client, path, given):
+        items = show.items_of(answer) or []
+        warnings += [one for one in answer.get("warnings", ()) if one not in warnings]
+        cursor = render.look_up(answer, "data.nextCursor")
+        everything += items
+        if invocation.format == "ndjson":
+            show.show_items(invocation, items)
+        invocation.terminal.progress(f"{len(everything)} so far")
+    invocation.terminal.progress("")
+    gathered: dict[str, Any] = {"data": {"items": everything, "nextCursor": cursor}}
+    if warnings:
+        gathered["warnings"] = warnings
+    if invocation.format != "ndjson":
+        show.show(invocation, gathered, row.columns, row.view)
+    elif warnings:
+        invocation.terminal.complain(render.json_text({"warnings": warnings}, unicode=False))
+    return row.exit_code(gathered)
+
+
+def _pages(row: Row, client: "Client", path: str, given: Given) -> Iterator[Any]:
+    from mailbox_appliance.cli.client import Request
+
+    left = given.get("max_results") or ALL
+    asked = {**given, "limit": given.get("limit") or LARGEST_PAGE}
+    while True:
+        asked["limit"] = min(asked["limit"], left)
+        answer = client.call(Request("GET", path, _query(row, asked), timeout=row.timeout))
+        yield answer
+        left -= len(show.items_of(answer) or ())
+        cursor = render.look_up(answer, "data.nextCursor")
+        # The same cursor again would go round for ever.
+        if not cursor or left <= 0 or cursor == asked.get("cursor"):
+            return
+        asked["cursor"] = cursor
+
+
+# --- the mailbox ------------------------------------------------------------------------------------------------------
+
+
+def resolve_account(client: "Client", wanted: str | None) -> str:
+    """The id of the mailbox that is meant: an id as it is, an email looked up, none when there is only one."""
+    if wanted is not None and "@" not in wanted:
+        return wanted
+    from mailbox_appliance.cli.client import Request
+
+    accounts = show.items_of(client.call(Request("GET", "/accounts"))) or []
+    if wanted is not None:
+        found = [one for one in accounts if str(one["email"]).casefold() == wanted.casefold()]
+    else:
+        found = accounts
+    if len(found) == 1:
+        return str(found[0]["id"])
+    raise _which(accounts, wanted, len(found))
+
+
+def _which(accounts: list[Any], wanted: str | None, found: int) -> Failure:
+    names = ", ".join(f"{one['id']} ({one['email']})" for one in accounts)
+    if not accounts:
+        return Failure("not_found", "You reach no mailbox. Connect one with `mailbox-appliance accounts add`.", INPUT)
+    if wanted is not None and found == 0:
+        return Failure("not_found", f"You reach no mailbox {wanted}. There are: {names}.", INPUT)
+    return wrong_usage(f"Say which mailbox with --account ID: {names}.", "option:--account")

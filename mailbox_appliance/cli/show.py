@@ -1,0 +1,60 @@
+"""Puts an answer on the terminal in the format that was asked for."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mailbox_appliance.cli import render
+from mailbox_appliance.cli.invocation import Invocation
+
+View = Callable[[Any], str]
+
+
+def items_of(answer: Any) -> list[Any] | None:
+    """The items of an answer that is a list or a page of one; None for a single thing."""
+    data = answer.get("data") if isinstance(answer, dict) else None
+    if isinstance(data, list):
+        return data
+    items = data.get("items") if isinstance(data, dict) else None
+    return items if isinstance(items, list) else None
+
+
+def show(invocation: Invocation, answer: Any, columns: Sequence[str] = (), view: View = render.record) -> None:
+    """Write one answer of the API. `columns` are for a list of things, `view` is for a single one."""
+    if invocation.format == "table":
+        _as_table(invocation, answer, columns, view)
+    elif invocation.format == "ndjson":
+        _line_by_line(invocation, answer)
+    else:
+        text = render.json_text(answer, unicode=invocation.terminal.writes_unicode, indent=2)
+        invocation.terminal.write(text + "\n")
+
+
+def show_items(invocation: Invocation, items: Sequence[Any]) -> None:
+    """Write items as lines of JSON."""
+    unicode = invocation.terminal.writes_unicode
+    invocation.terminal.write("".join(render.json_text(item, unicode=unicode) + "\n" for item in items))
+
+
+def _line_by_line(invocation: Invocation, answer: Any) -> None:
+    items = items_of(answer)
+    if items is None:
+        items = [answer["data"] if isinstance(answer, dict) and "data" in answer else answer]
+    show_items(invocation, items)
+    if warnings := answer.get("warnings"):
+        invocation.terminal.complain(render.json_text({"warnings": warnings}, unicode=False))
+
+
+def _as_table(invocation: Invocation, answer: Any, columns: Sequence[str], view: View) -> None:
+    terminal, items = invocation.terminal, items_of(answer)
+    if items is not None:
+        names = columns or tuple(items[0] if items and isinstance(items[0], dict) else ())
+        text = render.table(items, names, terminal.width())
+    else:
+        data = answer.get("data", answer)
+        text = "Done.\n" if data is None else view(data)
+    encoding = getattr(terminal.stdout, "encoding", None) or "utf-8"
+    terminal.write(text.encode(encoding, "replace").decode(encoding))
+    for warning in answer.get("warnings", ()):
+        terminal.complain(f"Warning: {render.one_line(str(warning))}")
+    if items is not None and (cursor := render.look_up(answer, "data.nextCursor")):
+        terminal.complain(f"There is more: --cursor {render.one_line(str(cursor))}")

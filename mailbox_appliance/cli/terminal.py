@@ -1,0 +1,108 @@
+"""Where a command reads and writes: streams and environment, passed in, so that only this knows the process's own."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import BinaryIO, TextIO
+
+from mailbox_appliance.cli.failures import wrong_usage
+
+#: Longest line that is read as a secret, in bytes: 1024 characters of UTF-8 fit.
+_LONGEST_SECRET = 4096
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Input, output, complaints, and the environment variables."""
+
+    stdin: BinaryIO
+    stdout: TextIO
+    stderr: TextIO
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_process(cls) -> "Terminal":
+        """The streams and the environment of this process."""
+        return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ)
+
+    def write(self, text: str) -> None:
+        """Put text on the output at once, so that a closed pipe is noticed here."""
+        self.stdout.write(text)
+        self.stdout.flush()
+
+    def complain(self, text: str) -> None:
+        """Put one line on the error output."""
+        self.stderr.write(text + "\n")
+        self.stderr.flush()
+
+    @property
+    def writes_unicode(self) -> bool:
+        """Whether the output takes every character."""
+        encoding = getattr(self.stdout, "encoding", None) or "utf-8"
+        return encoding.lower().replace("-", "").startswith("utf")
+
+    def width(self) -> int | None:
+        """Columns of the terminal, or None where the output is no terminal and nothing need be cut."""
+        if not self.stdout.isatty():
+            return None
+        import shutil
+
+        return shutil.get_terminal_size().columns
+
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """Say on a terminal what is being waited for, and wipe it away afterwards."""
+        if not self.stderr.isatty():
+            yield
+            return
+        self.progress(text)
+        try:
+            yield
+        finally:
+            self.progress("")
+
+    def progress(self, text: str) -> None:
+        """Replace the line on the error output, on a terminal only."""
+        if self.stderr.isatty():
+            self.stderr.write(f"\r\x1b[K{text}")
+            self.stderr.flush()
+
+    def secret_line(self) -> str:
+        """One line of the input as a secret, without its line end."""
+        line = self.stdin.readline(_LONGEST_SECRET + 3)
+        secret = line.rstrip(b"\r\n")
+        if len(secret) > _LONGEST_SECRET:
+            raise wrong_usage("The password on the standard input is too long.")
+        if not secret:
+            raise wrong_usage("There is no password on the standard input.")
+        try:
+            return secret.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise wrong_usage("The password on the standard input is not valid UTF-8.") from error
+
+    def secret(self, prompt: str, variable: str, *, from_stdin: bool, twice: bool = False) -> str:
+        """A password: from the input when asked so, else from the environment, else typed at a prompt."""
+        if from_stdin:
+            return self.secret_line()
+        if given := self.environment.get(variable):
+            return given
+        if not self.stdin.isatty():
+            raise wrong_usage(f"Give the password with --password-stdin or in {variable}.", "option:--password-stdin")
+        typed = self._typed(f"{prompt}: ")
+        if twice and self._typed(f"{prompt} again: ") != typed:
+            raise wrong_usage("The two passwords differ.")
+        return typed
+
+    @staticmethod
+    def _typed(prompt: str) -> str:
+        import getpass
+
+        try:
+            typed = getpass.getpass(prompt)
+        except EOFError as error:
+            raise wrong_usage("There is no password.") from error
+        if not typed:
+            raise wrong_usage("There is no password.")
+        return typed
