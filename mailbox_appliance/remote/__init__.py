@@ -1,1 +1,1 @@
-"""Other people's servers: IMAP, SMTP and signing in. Only here: imapclient and smtplib. No store, no decisions about mail."""
+"""Other people's servers: IMAP, SMTP, signing in. Only here: imapclient and smtplib. No store, no rules of mail."""

@@ -87,6 +87,14 @@ class Channel:
         self._timeout, self._patient = min(timeout, self._timeout), False
         self.begin()
 
+    def cut(self) -> None:
+        """End the connection while another thread may be waiting on it, which then sees its end. Never raises."""
+        try:
+            # Past the TLS layer, whose own shutdown is not made for two threads.
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+        except OSError:
+            pass
+
     def close(self) -> None:
         """Close the socket; never raises."""
         try:

@@ -131,6 +131,10 @@ class ImapMailbox:
         with speaking():
             return imap_idle.wait(self._protocol, timeout, wake)
 
+    def interrupt(self) -> None:
+        """Cut the connection from another thread: whoever waits on it gets a RemoteFault. Never raises."""
+        self._protocol.channel.cut()
+
     def close(self) -> None:
         """Log out where the server listens, and close. Never raises."""
         try:
