@@ -1,0 +1,223 @@
+"""The floors hold: imports go down, neighbours do not know each other, every library stays in its room."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import mailbox_appliance
+
+PACKAGE = "mailbox_appliance"
+ROOT = Path(mailbox_appliance.__file__).parent
+FILES = sorted(file for file in ROOT.rglob("*.py"))
+
+#: From the ground up. Who stands in one line does not know the others in it, but for the COMMON ground.
+COMMON = ("errors", "records", "events", "settings", "retry", "logs", "clock", "ids", "passwords", "tokens")
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("version",),
+    COMMON,
+    ("mail",),
+    ("store", "remote"),
+    ("sync", "sending"),
+    ("appliance",),
+    ("operations",),
+    ("control",),
+    ("web", "mcp_server", "cli", "tray", "demo"),
+    ("run", "__main__"),
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+
+#: Where a library may be imported.
+LIBRARY_ROOMS: dict[str, tuple[str, ...]] = {
+    "apsw": ("store",),
+    "peewee": ("store",),
+    "playhouse": ("store",),
+    "imapclient": ("remote",),
+    "imaplib": ("remote",),
+    "smtplib": ("remote",),
+    "bottle": ("web",),
+    "waitress": ("web",),
+    "click": ("cli",),
+    "keyring": ("cli", "store.keyfile"),
+    "mcp": ("mcp_server",),
+    "pystray": ("tray",),
+    "pymap": ("demo",),
+    "pysasl": ("demo",),
+    "aiosmtpd": ("demo",),
+}
+LONGEST_FILE = 300
+#: The table of nouns is one list to look things up in; what else is long is two ideas that have not been named yet.
+MAY_BE_LONG = {"records.py"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """A module that a line imports; `typing`: only for the type checker."""
+
+    line: int
+    name: str
+    typing: bool
+
+
+def imports_of(module: str, source: str, is_package: bool = False) -> Iterator[Import]:
+    """Every import in a source, also those inside functions, with relative ones resolved."""
+    tree = ast.parse(source)
+    for_types = {id(inner) for node in ast.walk(tree) if _is_type_checking(node) for inner in _body(node)}
+    for node in ast.walk(tree):
+        typing = id(node) in for_types
+        if isinstance(node, ast.Import):
+            yield from (Import(node.lineno, alias.name, typing) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(module, is_package, node)
+            # `from mailbox_appliance import errors` names a room; deeper down the module alone decides.
+            whole = base == PACKAGE
+            names = [f"{base}.{alias.name}" for alias in node.names] if whole else [base]
+            yield from (Import(node.lineno, name, typing) for name in names)
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def _body(node: ast.AST) -> Iterator[ast.AST]:
+    assert isinstance(node, ast.If)
+    for statement in node.body:
+        yield from ast.walk(statement)
+
+
+def _absolute(module: str, is_package: bool, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parents = module.split(".")
+    base = parents[: len(parents) - node.level + is_package]
+    return ".".join([*base, *([node.module] if node.module else [])])
+
+
+def breaches(module: str, source: str, is_package: bool = False) -> list[str]:
+    """What is wrong with the imports of a module, each with its line."""
+    found = []
+    for each in imports_of(module, source, is_package):
+        complaint = _inside(module, each) if each.name.split(".")[0] == PACKAGE else _library(module, each)
+        if complaint:
+            found.append(f"{each.line}: {complaint}")
+    return found
+
+
+def _inside(module: str, imported: Import) -> str | None:
+    here, there = _room(module), _room(imported.name)
+    if there not in FLOOR:
+        return f"{imported.name} has no floor; give it one in tests/test_floors.py"
+    if here == "settings":
+        return "settings imports nothing of ours"
+    if "store.formats." in module and imported.name.endswith(".tables"):
+        return "a format does not know today's tables"
+    if imported.typing or here == there or FLOOR[there] < FLOOR[here]:
+        return None
+    if FLOOR[there] > FLOOR[here]:
+        return f"{here} looks up to {there}"
+    return None if here in COMMON else f"{here} knows its neighbour {there}"
+
+
+def _library(module: str, imported: Import) -> str | None:
+    rooms = LIBRARY_ROOMS.get(imported.name.split(".")[0])
+    place = module.removeprefix(f"{PACKAGE}.") + "."
+    if imported.typing or rooms is None or any(place.startswith(f"{room}.") for room in rooms):
+        return None
+    return f"{imported.name} belongs to {' and '.join(rooms)}"
+
+
+def _room(module: str) -> str:
+    return [*module.split("."), ""][1]
+
+
+def _module(file: Path) -> str:
+    parts = file.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+# --- the rules hold ---
+
+
+def test_imports_go_down() -> None:
+    found = [
+        f"{file.relative_to(ROOT.parent)}:{breach}"
+        for file in FILES
+        for breach in breaches(_module(file), file.read_text("utf-8"), file.name == "__init__.py")
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_every_room_has_a_floor() -> None:
+    rooms = {_room(_module(file)) for file in FILES} - {""}
+    assert rooms <= set(FLOOR), f"give these a floor: {rooms - set(FLOOR)}"
+
+
+def test_a_package_file_is_a_paragraph() -> None:
+    trees = {file: ast.parse(file.read_text("utf-8")) for file in FILES if file.name == "__init__.py"}
+    silent = [str(file) for file, tree in trees.items() if not ast.get_docstring(tree)]
+    with_code = [f"{file}:{tree.body[1].lineno}" for file, tree in trees.items() if len(tree.body) > 1]
+    assert (silent, with_code) == ([], [])
+
+
+def test_files_fit_in_the_eye() -> None:
+    lines = {str(file.relative_to(ROOT)): len(file.read_text("utf-8").splitlines()) for file in FILES}
+    too_long = {name: count for name, count in lines.items() if count > LONGEST_FILE and name not in MAY_BE_LONG}
+    assert not too_long
+
+
+@pytest.mark.parametrize(
+    ("module", "not_loaded"),
+    [
+        ("cli.main", "peewee apsw imapclient bottle waitress mcp pystray pymap aiosmtpd"),
+        ("__main__", "click peewee apsw imapclient bottle waitress mcp pystray pymap aiosmtpd"),
+        ("run", "mcp pystray pymap aiosmtpd"),
+    ],
+)
+def test_a_door_does_not_load_what_it_does_not_need(module: str, not_loaded: str) -> None:
+    if not (ROOT / f"{module.replace('.', '/')}.py").exists():
+        pytest.skip(f"{module} has not been written yet")
+    code = f"import sys, {PACKAGE}.{module}; print(*sys.modules)"
+    loaded = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=False)
+    assert loaded.returncode == 0, loaded.stderr
+    assert not set(not_loaded.split()) & set(loaded.stdout.split())
+
+
+# --- the rules can be broken ---
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "complaint"),
+    [
+        ("web.app", "from mailbox_appliance.operations import sending", None),
+        ("mail.parse", "from mailbox_appliance.records import Message", None),
+        ("logs", "from mailbox_appliance.clock import Clock", None),
+        ("store.folders", "from mailbox_appliance.store.tables import FOLDERS", None),
+        ("store.database", "import apsw", None),
+        ("store.keyfile", "import keyring", None),
+        ("cli.commands.emails", "import click", None),
+        ("store.folders", "if TYPE_CHECKING:\n    from mailbox_appliance.appliance import Appliance", None),
+        ("store.folders", "from .tables import FOLDERS", None),
+        ("store.folders", "from mailbox_appliance.sync import plan", "1: store looks up to sync"),
+        ("store.folders", "from ..remote import imap", "1: store knows its neighbour remote"),
+        ("store.folders", "\nfrom mailbox_appliance import remote", "2: store knows its neighbour remote"),
+        ("store.folders", "def f():\n    import mailbox_appliance.web.app", "2: store looks up to web"),
+        ("records", "from mailbox_appliance.mail import address", "1: records looks up to mail"),
+        ("cli.main", "from mailbox_appliance.web.app import app", "1: cli knows its neighbour web"),
+        ("settings", "from mailbox_appliance.errors import Problem", "1: settings imports nothing of ours"),
+        ("version", "from mailbox_appliance.errors import Problem", "1: version looks up to errors"),
+        ("web.app", "from mailbox_appliance.helpers import x", "1: mailbox_appliance.helpers has no floor"),
+        ("store.formats.format_5", "from mailbox_appliance.store.tables import X", "1: a format does not know"),
+        ("sync.worker", "import imapclient.exceptions", "1: imapclient.exceptions belongs to remote"),
+        ("store.folders", "from keyring import get_password", "1: keyring belongs to cli and store.keyfile"),
+        ("sending.worker", "import smtplib", "1: smtplib belongs to remote"),
+        ("operations.sending", "from bottle import request", "1: bottle belongs to web"),
+    ],
+)
+def test_a_breach_is_named(module: str, source: str, complaint: str | None) -> None:
+    found = breaches(f"{PACKAGE}.{module}", source)
+    assert len(found) == (complaint is not None)
+    assert complaint is None or found[0].startswith(complaint)

@@ -1,0 +1,112 @@
+"""Log lines are JSON with ids, and tell nothing that a server or a message said."""
+
+import json
+import logging
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance import logs
+
+
+@pytest.fixture
+def _restored() -> Iterator[None]:
+    """The logging of the test run, put back after `configure` has replaced it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    # configure() closes what it finds; these belong to pytest.
+    root.handlers[:] = []
+    yield
+    for handler in root.handlers[:]:
+        root.removeHandler(handler)
+        handler.close()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def formatted(message: str, *values: object, **extra: object) -> dict[str, object]:
+    """One line as it is written."""
+    record = logging.LogRecord("room.part", logging.WARNING, __file__, 1, message, values, None)
+    vars(record).update(extra)
+    line = logs.JsonLines().format(record)
+    assert "\n" not in line
+    fields: dict[str, object] = json.loads(line)
+    return fields
+
+
+def test_a_line() -> None:
+    line = formatted("folder %s is new", "fld_1", accountId="acc_1", seconds=0.5)
+    assert str(line.pop("at")).endswith("Z")
+    expected = {
+        "level": "warning",
+        "logger": "room.part",
+        "event": "folder fld_1 is new",
+        "accountId": "acc_1",
+        "seconds": 0.5,
+    }
+    assert line == expected
+
+
+def test_what_is_no_json_and_line_breaks_are_told_apart() -> None:
+    assert formatted("two\nlines", path=Path("a"))["path"] == repr(Path("a"))
+
+
+def test_the_request_id_of_this_thread() -> None:
+    token = logs.request_id.set("req_1")
+    try:
+        assert formatted("done")["requestId"] == "req_1"
+    finally:
+        logs.request_id.reset(token)
+    assert "requestId" not in formatted("done")
+
+
+def test_a_traceback_without_its_words() -> None:
+    record = logging.LogRecord("room", logging.ERROR, __file__, 1, "failed", (), None)
+    try:
+        raise ValueError("secret words of a server")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    line = logs.JsonLines().format(record)
+    fields = json.loads(line)
+    assert "secret" not in line
+    assert fields["error"] == "ValueError"
+    assert fields["frames"][-1].startswith("test_logs.py:")
+
+
+@pytest.mark.usefixtures("_restored")
+def test_the_file_is_private_and_rotated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "logs"
+    logs.configure(folder, "info", max_bytes=10_000, keep=2)
+    for number in range(400):
+        logging.getLogger("room").info("something ordinary", extra={"number": number})
+    logging.getLogger("room").debug("too detailed")
+    logging.getLogger("room").warning("look here")
+    assert sorted(file.name for file in folder.iterdir()) == ["appliance.log", "appliance.log.1", "appliance.log.2"]
+    assert all(file.stat().st_size <= 10_000 for file in folder.iterdir())
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert json.loads((folder / "appliance.log").read_text().splitlines()[-1])["event"] == "look here"
+    [shown] = capsys.readouterr().err.splitlines()
+    assert json.loads(shown)["event"] == "look here"
+
+
+@pytest.mark.usefixtures("_restored")
+def test_configured_twice_writes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(tmp_path, "info")
+    logs.configure(tmp_path, "error")
+    logging.getLogger("room").warning("not at this level")
+    logging.getLogger("room").error("once")
+    assert len((tmp_path / "appliance.log").read_text().splitlines()) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("_restored")
+def test_libraries_that_write_what_they_send_are_kept_quiet(tmp_path: Path) -> None:
+    logs.configure(tmp_path, "debug")
+    logging.getLogger("imapclient").debug("LOGIN alice secret")
+    logging.getLogger("imapclient.imaplib").info("LOGIN alice secret")
+    logging.getLogger("waitress.queue").warning("Task queue depth is 1")
+    assert (tmp_path / "appliance.log").read_text() == ""
