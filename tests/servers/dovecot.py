@@ -1,7 +1,7 @@
 """Real Dovecot (IMAP, LMTP) and Postfix (SMTP, submission): a private instance on the loopback interface.
 
-Both run as children and are told to end when the test process dies, so that nothing stays behind. They change user, so
-root is needed; the Debian packages are installed by `scripts/setup`.
+Both run as children and end when the test process dies, however it does. They change user, so root is needed; the Debian
+packages are installed by `scripts/setup`.
 """
 
 import grp
@@ -51,6 +51,7 @@ class MailServer:
         self._extra = extra
         self._pool = iter(POOL)
         self._running: list[subprocess.Popen[bytes]] = []
+        self._watcher: subprocess.Popen[bytes] | None = None
 
     def start(self, folder: Path) -> "MailServer":
         """Start both below the folder, whose path must be short and open to other users (sockets, mail users).
@@ -68,6 +69,7 @@ class MailServer:
         try:
             self._run("postfix", MASTER, "-s", "-c", str(folder / "postfix"))
             self._run("dovecot", "dovecot", "-F", "-c", str(folder / "dovecot.conf"))
+            self._end_with_us()
             for port in ports:
                 self._wait_for(port)
         except BaseException:
@@ -77,6 +79,9 @@ class MailServer:
 
     def stop(self) -> None:
         """End both. Mail and logs stay in the folder."""
+        if self._watcher is not None:
+            self._watcher.communicate()
+            self._watcher = None
         for process in self._running:
             process.terminate()
         for process in self._running:
@@ -172,7 +177,7 @@ class MailServer:
         # A daemon would hold on to a pipe for ever, so its output goes to a file.
         with (self.folder / "log" / f"{name}.out").open("ab") as output:
             process = subprocess.Popen(
-                ("setpriv", "--pdeathsig", "TERM", *command),
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -180,6 +185,15 @@ class MailServer:
                 start_new_session=True,
             )
         self._running.append(process)
+
+    def _end_with_us(self) -> None:
+        # The watcher reads from a pipe that only we hold: when we are gone, it comes to the end of it.
+        # (prctl's PDEATHSIG would not do: it is forgotten when a process changes user, as Postfix does.)
+        servers = [str(process.pid) for process in self._running]
+        watcher = ("sh", "-c", 'read -r _; kill -TERM "$@"', "watcher", *servers)
+        self._watcher = subprocess.Popen(
+            watcher, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )
 
     def _wait_for(self, port: int) -> None:
         def answers() -> bool:
