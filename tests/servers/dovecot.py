@@ -1,7 +1,7 @@
 """Real Dovecot (IMAP, LMTP) and Postfix (SMTP, submission): a private instance on the loopback interface.
 
-Both run as children and end when the test process dies, however it does. They change user, so root is needed; the Debian
-packages are installed by `scripts/setup`.
+Both run as children and end when the test process dies, however it does. They change user, so root is needed; the
+Debian packages are installed by `scripts/setup`.
 """
 
 import grp
