@@ -125,14 +125,18 @@ class Channel(HTTPChannel):
 
     def check(self, now: float) -> None:
         """Close the connection, or refuse its request, when a deadline has passed. Called by the loop."""
-        if self.lingers_until is not None:
-            self.will_close = self.will_close or now > self.lingers_until
-        elif self.total_outbufs_len:
-            self.will_close = self.will_close or self._unread_for(now) > self.server.request_timeout
-        elif self.request is None:
-            self.will_close = self.will_close or self.waiting(now) > self.server.bounds.idle_timeout
-        elif self.waiting(now) > self.server.request_timeout:
+        if self.request is not None and self.waiting(now) > self.server.request_timeout:
             self._time_out()
+        elif self._is_over(now):
+            # Not by `will_close`: Waitress acts on it when the socket takes data, which this one may never do again.
+            self.handle_close()
+
+    def _is_over(self, now: float) -> bool:
+        if self.lingers_until is not None:
+            return now > self.lingers_until
+        if self.total_outbufs_len:
+            return self._unread_for(now) > float(self.server.request_timeout)
+        return self.request is None and self.waiting(now) > self.server.bounds.idle_timeout
 
     def _unread_for(self, now: float) -> float:
         # While output is pending nothing is read, so only what the client takes moves `last_activity`.
@@ -156,7 +160,7 @@ class Channel(HTTPChannel):
             return bool(super().received(data))
         self.drained += len(data)
         if self.drained > self.server.bounds.linger_bytes:
-            self.will_close = True
+            self.handle_close()
         return False
 
     def service(self) -> None:

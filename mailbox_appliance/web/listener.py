@@ -140,7 +140,7 @@ class Server(TcpWSGIServer):
         log.exception("a connection could not be taken")
 
     def _has_room_for(self, host: str) -> bool:
-        channels = [channel for channel in list(self.active_channels.values()) if not channel.will_close]
+        channels = list(self.active_channels.values())
         peer, local = self.peer_of(host), _is_local(host)
         limit, patience = self.per_peer, self.bounds.patience
         if local:
@@ -187,8 +187,9 @@ class Server(TcpWSGIServer):
             self.del_channel()
             self.socket.close()
         for channel in list(self.active_channels.values()):
-            if not (channel.requests or channel.total_outbufs_len or channel.close_when_flushed):
-                channel.will_close = channel.will_close or channel.lingers_until is None
+            busy = channel.requests or channel.total_outbufs_len or channel.close_when_flushed
+            if not busy and channel.lingers_until is None:
+                channel.handle_close()
 
     def finish(self, deadline: float) -> bool:
         """Wait until all complete requests are answered and the answers sent; False when it got too late."""
@@ -261,7 +262,7 @@ def _drop_longest_waiting(channels: Sequence[Channel], patience: float) -> bool:
     longest = max(channels, key=lambda channel: channel.waiting(now), default=None)
     if longest is None or longest.waiting(now) <= patience:
         return False
-    longest.will_close = True
+    longest.handle_close()
     return True
 
 

@@ -1,0 +1,118 @@
+"""A client that says exactly what a test wants to say, and the listeners it says it to."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from mailbox_appliance.web.server import Listeners
+
+PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response as it came over the wire; header names are in lower case."""
+
+    version: str
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Wire:
+    """One connection to a listener."""
+
+    def __init__(self, address: tuple[str, int], source: str | None = None) -> None:
+        self.socket = socket.create_connection(address, PATIENCE, (source, 0) if source else None)
+        self.rest = b""
+
+    def __enter__(self) -> "Wire":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> "Wire":
+        self.socket.sendall(data)
+        return self
+
+    def answer(self) -> Answer:
+        """The next response; raises EOFError when the connection ends before it is complete."""
+        head = self._until(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        version, status, _ = first.split(" ", 2)
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+        return Answer(version, int(status), headers, self._take(int(headers.get("content-length", "0"))))
+
+    def ended(self) -> bool:
+        """Whether the server has closed the connection without another byte; waits for one or the other."""
+        try:
+            self.rest += self.socket.recv(65536)
+        except ConnectionError:
+            return True
+        return not self.rest
+
+    def _until(self, mark: bytes) -> bytes:
+        while mark not in self.rest:
+            self._more()
+        head, _, self.rest = self.rest.partition(mark)
+        return head
+
+    def _take(self, size: int) -> bytes:
+        while len(self.rest) < size:
+            self._more()
+        body, self.rest = self.rest[:size], self.rest[size:]
+        return body
+
+    def _more(self) -> None:
+        try:
+            data = self.socket.recv(65536)
+        except ConnectionError as error:
+            raise EOFError("the connection was reset") from error
+        if not data:
+            raise EOFError("the connection was closed")
+        self.rest += data
+
+
+def echo(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answers with what a request looks like to an application."""
+    body = environ["wsgi.input"].read()
+    seen = {
+        key: value for key, value in environ.items() if isinstance(value, str | int | None) and key != "wsgi.errors"
+    }
+    answer = json.dumps({"size": len(body), "body": body[:100].decode("latin-1"), "environ": seen}).encode()
+    start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))])
+    return [answer]
+
+
+@contextmanager
+def listening(app: Any = echo, hosts: Iterable[str] = ("127.0.0.1",), **numbers: Any) -> Iterator[Listeners]:
+    """Listeners that answer; afterwards they must stop at once and leave no thread."""
+    before = set(threading.enumerate())
+    listeners = Listeners(app, [(host, 0) for host in hosts], **numbers)
+    listeners.start()
+    try:
+        yield listeners
+    finally:
+        stopped = listeners.stop(PATIENCE)
+    assert stopped
+    assert set(threading.enumerate()) <= before
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether the condition comes true before patience ends."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
