@@ -1,6 +1,6 @@
 """Why a command ends without success: the API's error object and the exit code that goes with it.
 
-0 success · 2 wrong input · 3 uncertain or partial · 4 access · 5 provider or network · 1 the rest · 130, 141: as a shell
+0 success · 2 wrong input · 3 uncertain or partial · 4 access · 5 provider or network · 1 the rest · 130 and 141
 """
 
 from collections.abc import Sequence

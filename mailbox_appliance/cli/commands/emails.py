@@ -86,7 +86,7 @@ ROWS = (
         "send",
         Call("POST", "/accounts/{accountId}/send"),
         "Send a message, or schedule it.\n\nThe answer is a delivery operation. Exit code 0: it succeeded or is "
-        "on its way; 5: it failed; 3: it may have been delivered. Repeating it with the same --idempotency-key is safe.",
+        "on its way; 5: it failed; 3: it may have been delivered. Repeating it with the same key is safe.",
         SEND_OPTIONS,
         body=_send_body,
         headers=idempotency_header,

@@ -32,19 +32,22 @@ def last_lines(stream: BinaryIO, count: int) -> list[bytes]:
 
 
 def new_lines(file: Path, stream: BinaryIO) -> Iterator[bytes]:
-    """Lines as they are added, for ever; after a rotation those of the new file."""
-    while True:
-        where = stream.tell()
-        line = stream.readline(LARGEST_TAIL)
-        if line.endswith(b"\n"):
-            yield line.rstrip(b"\n")
-            continue
-        stream.seek(where)
-        if _is_other(file, stream):
+    """Lines as they are added, for ever; after a rotation those of the new file. The stream is closed at the end."""
+    try:
+        while True:
+            where = stream.tell()
+            line = stream.readline(LARGEST_TAIL)
+            if line.endswith(b"\n"):
+                yield line.rstrip(b"\n")
+                continue
+            stream.seek(where)
+            if not _is_other(file, stream):
+                time.sleep(_EVERY)
+                continue
             stream.close()
             stream = file.open("rb")
-        else:
-            time.sleep(_EVERY)
+    finally:
+        stream.close()
 
 
 def _is_other(file: Path, stream: BinaryIO) -> bool:

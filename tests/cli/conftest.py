@@ -1,0 +1,93 @@
+"""A command line in process: its own streams, folders and environment; nothing of the user's is touched."""
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.cli.main import run
+from mailbox_appliance.cli.terminal import Terminal
+from tests.cli.recording_server import RecordingServer
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """The data of the envelope on the output."""
+        return json.loads(self.out)["data"]
+
+    @property
+    def error(self) -> Any:
+        """The error object on the error output."""
+        return json.loads(self.err)["error"]
+
+
+class Screen(io.StringIO):
+    """An output that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@dataclass
+class CommandLine:
+    """Runs commands on folders of the test."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    services: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        (self.folder / "data").mkdir()
+        self.environment |= {
+            "MAILBOX_APPLIANCE_CONFIG_DIR": str(self.folder / "config"),
+            "MAILBOX_APPLIANCE_DATA_DIR": str(self.data_dir),
+            "MAILBOX_APPLIANCE_KEYCHAIN": "off",
+        }
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory that the commands use."""
+        return self.folder / "data"
+
+    def __call__(
+        self, *argv: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None, screen: bool = False
+    ) -> Outcome:
+        out, err = (Screen(), Screen()) if screen else (io.StringIO(), io.StringIO())
+        terminal = Terminal(io.BytesIO(stdin), out, err, {**self.environment, **(environment or {})})
+        return Outcome(run(argv, self.services, terminal), out.getvalue(), err.getvalue())
+
+    def speak_to(self, server: RecordingServer) -> None:
+        """Let commands speak to this server with a token."""
+        self.environment |= {"MAILBOX_APPLIANCE_INSTANCE": server.url, "MAILBOX_APPLIANCE_TOKEN": "mbxs_test"}
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> CommandLine:
+    """A command line that has logged in nowhere."""
+    return CommandLine(tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[RecordingServer]:
+    """A server that notes what it is asked."""
+    with RecordingServer() as started:
+        yield started
+
+
+@pytest.fixture
+def client_of(cli: CommandLine, server: RecordingServer) -> CommandLine:
+    """A command line that speaks to the recording server."""
+    cli.speak_to(server)
+    return cli

@@ -1,0 +1,119 @@
+"""A real HTTP server that notes what it is asked and answers what the test put there."""
+
+import json
+import ssl
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it came in."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body, decoded."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Canned:
+    """One answer: a JSON value or raw bytes; `drop` closes the connection without one."""
+
+    status: int = 200
+    value: Any = None
+    raw: bytes | None = None
+    drop: bool = False
+    #: Answers before the body has been read, and closes.
+    early: bool = False
+    #: Waits until the server stops.
+    silent: bool = False
+
+
+@dataclass
+class RecordingServer:
+    """Answers each (method, target) with the next of its canned answers, the last of them for ever; others with 404."""
+
+    context: ssl.SSLContext | None = None
+    answers: dict[tuple[str, str], list[Canned]] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def answer(self, method: str, target: str, *canned: Canned) -> None:
+        """Put answers there for a target below /api/v1."""
+        self.answers[method, "/api/v1" + target] = list(canned)
+
+    def data(self, method: str, target: str, data: Any, status: int = 200) -> None:
+        """Put an answer there that is an envelope with this data."""
+        self.answer(method, target, Canned(status, {"data": data}))
+
+    def next_answer(self, method: str, target: str) -> Canned:
+        """What is to be answered now."""
+        waiting = self.answers.get((method, target))
+        if not waiting:
+            return Canned(404, {"error": {"code": "not_found", "message": "nothing here", "requestId": "req_test"}})
+        return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+    def __enter__(self) -> "RecordingServer":
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        if self.context is not None:
+            self._server.socket = self.context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="recording server")
+        self._thread.start()
+        return self
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"{'https' if self.context else 'http'}://127.0.0.1:{self._server.server_address[1]}"
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _handler(server: RecordingServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def _serve(self) -> None:
+            canned = server.next_answer(self.command, self.path)
+            length = 0 if canned.early else int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length)
+            server.asked.append(Asked(self.command, self.path, dict(self.headers.items()), body))
+            self.close_connection = True
+            if canned.silent:
+                server.stopping.wait(20)
+            elif not canned.drop:
+                self._write(canned)
+
+        def _write(self, canned: Canned) -> None:
+            payload = canned.raw if canned.raw is not None else json.dumps(canned.value).encode()
+            self.send_response(canned.status)
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
+
+        def handle(self) -> None:
+            try:
+                super().handle()
+            except OSError:
+                pass  # A client that does not like our certificate goes away.
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        do_GET = do_POST = do_DELETE = do_PATCH = do_PUT = _serve  # noqa: N815 - names that http.server calls
+
+    return Handler

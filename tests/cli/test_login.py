@@ -1,0 +1,221 @@
+"""Log-ins, what they leave behind, and which appliance a command speaks to."""
+
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.cli import local
+from mailbox_appliance.errors import Conflict
+from tests.cli.conftest import CommandLine
+from tests.cli.recording_server import Canned, RecordingServer
+
+LOGIN = ("login", "--email", "ann@example.org", "--password-stdin")
+SETUP = ("setup", "--name", "Ann", "--email", "ann@example.org", "--password-stdin")
+LOGGED_IN = {"token": "mbxs_new", "session": {"id": "ses_1"}, "member": {"id": "mem_1"}}
+
+
+@contextmanager
+def owned(data_dir: Path, url: str) -> Iterator[None]:
+    """The data directory is owned by a process that listens there."""
+    lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    (data_dir / "run.json").write_text(json.dumps({"pid": os.getpid(), "url": url, "secret": "s"}))
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+@pytest.fixture
+def running(cli: CommandLine, server: RecordingServer) -> Iterator[RecordingServer]:
+    """A server that owns the data directory of the command line."""
+    with owned(cli.data_dir, server.url):
+        yield server
+
+
+def test_login_here_and_out_again(cli: CommandLine, running: RecordingServer) -> None:
+    running.data("POST", "/auth/login", LOGGED_IN)
+    running.data("GET", "/me", {"member": {}})
+    running.data("POST", "/auth/logout", None)
+    outcome = cli(*LOGIN, "--device-name", "desk", stdin=b"correct horse\r\nrest")
+    assert (outcome.code, outcome.data) == (0, LOGGED_IN)
+    assert running.asked[0].json == {"email": "ann@example.org", "password": "correct horse", "deviceName": "desk"}
+    assert cli("whoami").code == 0
+    assert running.asked[-1].headers["Authorization"] == "Bearer mbxs_new"
+    outcome = cli("logout")
+    assert (outcome.code, outcome.data) == (0, None)
+    assert cli("whoami").code == 4
+
+
+def test_the_token_is_not_shown_in_a_window(cli: CommandLine, running: RecordingServer) -> None:
+    running.data("POST", "/auth/login", LOGGED_IN)
+    for outcome in (cli(*LOGIN, stdin=b"password", screen=True), cli(*LOGIN, "--format", "table", stdin=b"password")):
+        assert outcome.code == 0
+        assert "mem_1" in outcome.out
+        assert "mbxs_new" not in outcome.out + outcome.err
+
+
+def test_what_a_login_leaves_is_for_its_owner_alone(cli: CommandLine, running: RecordingServer) -> None:
+    running.data("POST", "/auth/login", LOGGED_IN)
+    assert cli(*LOGIN, stdin=b"password").code == 0
+    folder = cli.folder / "config"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert [(file.name, stat.S_IMODE(file.stat().st_mode)) for file in folder.iterdir()] == [("tokens.json", 0o600)]
+
+
+def test_a_logout_of_a_session_that_has_ended_forgets_it(cli: CommandLine, running: RecordingServer) -> None:
+    running.data("POST", "/auth/login", LOGGED_IN)
+    ended = {"code": "unauthenticated", "message": "m", "requestId": "r"}
+    running.answer("POST", "/auth/logout", Canned(401, {"error": ended}))
+    assert cli(*LOGIN, stdin=b"password").code == 0
+    assert cli("logout").data is None
+    assert cli("logout").error["message"].startswith("You are not logged in")
+
+
+def test_a_wrong_password_is_kept_nowhere(cli: CommandLine, running: RecordingServer) -> None:
+    error = {"code": "invalid_credentials", "message": "m", "requestId": "r"}
+    running.answer("POST", "/auth/login", Canned(401, {"error": error}))
+    outcome = cli(*LOGIN, stdin=b"password")
+    assert (outcome.code, outcome.error) == (4, error)
+    assert not (cli.folder / "config").exists()
+
+
+def test_passwords_come_from_the_environment_too(cli: CommandLine, running: RecordingServer) -> None:
+    running.data("POST", "/auth/login", LOGGED_IN)
+    outcome = cli("login", "--email", "a@b", environment={"MAILBOX_APPLIANCE_PASSWORD": "from there"})
+    assert (outcome.code, running.asked[0].json["password"]) == (0, "from there")
+
+
+def test_no_password_goes_unprotected_to_another_computer(cli: CommandLine) -> None:
+    outcome = cli("login", "http://mail.example.org", "--email", "a@b", "--password-stdin", stdin=b"password")
+    assert (outcome.code, outcome.error["code"]) == (4, "https_required")
+
+
+def test_login_at_a_url_is_used_from_then_on(cli: CommandLine, server: RecordingServer) -> None:
+    del cli.environment["MAILBOX_APPLIANCE_DATA_DIR"]
+    cli.environment["HOME"] = str(cli.folder)
+    server.data("POST", "/auth/login", LOGGED_IN)
+    server.data("GET", "/me", {"member": {}})
+    here = ("--data-dir", str(cli.data_dir))
+    assert cli("login", server.url + "/", "--email", "a@b", "--password-stdin", stdin=b"password").code == 0
+    assert cli("whoami").code == 0
+    assert cli("whoami", "--instance", server.url).code == 0
+    assert cli("whoami", *here).code == 5
+    name = server.url.removeprefix("http://")
+    assert cli("instances", "use", "local").data["current"] is True
+    assert cli("instances", "use", name).data["url"] == server.url
+    known = {row["name"]: row for row in cli("instances", "list", *here).data}
+    assert (known[name]["current"], known[name]["loggedIn"]) == (True, True)
+    assert (known["local"]["url"], known["local"]["loggedIn"]) == (None, False)
+    assert cli("instances", "remove", name).data == {"id": name, "deleted": True}
+    assert "mbxs_new" not in (cli.folder / "config" / "tokens.json").read_text()
+    assert cli("instances", "use", name).code == 2
+    assert cli("--instance", name, "whoami").error["code"] == "not_found"
+
+
+def test_the_url_of_the_local_appliance_means_the_local_appliance(cli: CommandLine, running: RecordingServer) -> None:
+    running.data("POST", "/auth/login", LOGGED_IN)
+    running.data("GET", "/me", {"member": {}})
+    assert cli("login", running.url, "--email", "a@b", "--password-stdin", stdin=b"password").code == 0
+    assert cli("whoami").code == 0
+    assert [row["name"] for row in cli("instances", "list").data] == ["local"]
+
+
+def test_run_json_is_believed_only_while_the_lock_is_held(cli: CommandLine, server: RecordingServer) -> None:
+    with owned(cli.data_dir, server.url):
+        found = local.find_running(cli.data_dir)
+        assert found is not None
+        assert (found.url, found.pid, "secret" in repr(found)) == (server.url, os.getpid(), False)
+    assert local.find_running(cli.data_dir) is None
+    with owned(cli.data_dir, server.url):
+        (cli.data_dir / "run.json").write_text('{"pid": 1}')
+        assert local.find_running(cli.data_dir) is None
+    (cli.data_dir / "lock").unlink()
+    assert local.find_running(cli.data_dir) is None
+
+
+def test_asking_for_the_lock_does_not_keep_it(cli: CommandLine) -> None:
+    with owned(cli.data_dir, "http://127.0.0.1:1"):
+        pass
+    assert not local.is_owned(cli.data_dir)
+    with owned(cli.data_dir, "http://127.0.0.1:1"):
+        assert local.is_owned(cli.data_dir)
+
+
+def test_setup_through_the_running_appliance(cli: CommandLine, running: RecordingServer) -> None:
+    (cli.data_dir / "setup-code").write_text("code-1\n")
+    running.data("POST", "/setup", LOGGED_IN, status=201)
+    running.data("GET", "/me", {})
+    outcome = cli(*SETUP, "--device-name", "d", stdin=b"correct horse\n")
+    assert (outcome.code, outcome.data) == (0, LOGGED_IN)
+    body = {"setupCode": "code-1", "name": "Ann", "email": "ann@example.org", "password": "correct horse"}
+    assert running.asked[0].json == {**body, "deviceName": "d"}
+    assert cli("whoami").code == 0
+
+
+def test_a_second_setup_says_so(cli: CommandLine, running: RecordingServer) -> None:
+    outcome = cli(*SETUP, stdin=b"correct horse\n")
+    assert (outcome.code, outcome.error["code"], running.asked) == (2, "conflict", [])
+
+
+def setup_on_files(data_dir: Path, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
+    """Stands in for the floor above."""
+    if name == "Again":
+        raise Conflict(reason="There is an administrator already.")
+    (data_dir / "done").write_text(f"{name} {email} {password} {bool(device_name)}")
+    return LOGGED_IN
+
+
+def serve(data_dir: Path, *, flags: dict[str, object], ready_json: bool) -> int:
+    """Stands in for the floor above."""
+    (data_dir / "served").write_text(json.dumps([flags, ready_json]))
+    return 7
+
+
+def demo(port: int = 0) -> int:
+    """Stands in for the floor above."""
+    return port
+
+
+def test_setup_on_files_when_nothing_runs(cli: CommandLine, server: RecordingServer) -> None:
+    cli.services["setup_on_files"] = f"{__name__}:setup_on_files"
+    assert cli(*SETUP, stdin=b"correct horse\n").data == LOGGED_IN
+    assert (cli.data_dir / "done").read_text() == "Ann ann@example.org correct horse True"
+    server.data("GET", "/me", {})
+    with owned(cli.data_dir, server.url):
+        assert cli("whoami").code == 0
+    assert server.asked[0].headers["Authorization"] == "Bearer mbxs_new"
+    (cli.data_dir / "run.json").unlink()
+    outcome = cli("setup", "--name", "Again", *SETUP[3:], stdin=b"correct horse\n")
+    assert (outcome.code, outcome.error["code"]) == (2, "conflict")
+
+
+def test_serve_and_demo_hand_over(cli: CommandLine) -> None:
+    cli.services |= {"serve": f"{__name__}:serve", "demo": f"{__name__}:demo"}
+    assert cli("serve", "--port", "0", "--host", "::1", "--ready-json").code == 7
+    assert json.loads((cli.data_dir / "served").read_text()) == [{"server.host": "::1", "server.port": 0}, True]
+    assert cli("serve").code == 7
+    assert json.loads((cli.data_dir / "served").read_text()) == [{}, False]
+    assert cli("demo", "--port", "9").code == 9
+
+
+def test_a_service_that_is_missing_is_named(cli: CommandLine) -> None:
+    cli.services["demo"] = "mailbox_appliance.no_such_module:main"
+    outcome = cli("demo")
+    assert outcome.code == 1
+    assert "mailbox-appliance[demo]" in outcome.error["message"]
+
+
+def test_a_damaged_file_is_named(cli: CommandLine) -> None:
+    (cli.folder / "config").mkdir()
+    (cli.folder / "config" / "instances.json").write_text("{")
+    outcome = cli("instances", "list")
+    assert (outcome.code, outcome.error["code"]) == (1, "local_file_damaged")
+    assert "instances.json" in outcome.error["message"]

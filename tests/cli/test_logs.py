@@ -1,0 +1,78 @@
+"""The log, its end and its growth."""
+
+import io
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.cli.commands import logs
+from tests.cli.conftest import CommandLine
+
+LINE = {"at": "2026-01-02T03:04:05.678Z", "level": "info", "event": "request", "status": 200, "path": "\x1b[2J"}
+
+
+@pytest.fixture
+def file(cli: CommandLine) -> Path:
+    """A log of ten lines and one that is being written."""
+    folder = cli.data_dir / "logs"
+    folder.mkdir()
+    found = folder / "appliance.log"
+    found.write_text("".join(json.dumps({**LINE, "n": n}) + "\n" for n in range(10)) + '{"half')
+    return found
+
+
+def test_the_last_lines(cli: CommandLine, file: Path) -> None:
+    outcome = cli("logs", "--lines", "3")
+    assert (outcome.code, [json.loads(line)["n"] for line in outcome.out.splitlines()]) == (0, [7, 8, 9])
+
+
+def test_readable_lines(cli: CommandLine, file: Path) -> None:
+    outcome = cli("logs", "--lines", "1", "--format", "table")
+    assert outcome.out == "2026-01-02T03:04:05.678Z info    request status=200 path=\ufffd[2J n=9\n"
+
+
+def test_no_log_yet(cli: CommandLine) -> None:
+    outcome = cli("logs")
+    assert (outcome.code, outcome.error["code"]) == (2, "not_found")
+
+
+def test_a_long_log_is_read_from_its_end_only() -> None:
+    line = b"x" * 999 + b"\n"
+    stream = io.BytesIO(line * (logs.LARGEST_TAIL // 1000 + 500))
+    lines = logs.last_lines(stream, 10_000)
+    assert {len(one) for one in lines} == {999}
+    assert len(lines) == logs.LARGEST_TAIL // 1000
+
+
+def test_what_is_no_json_is_shown_as_it_is() -> None:
+    assert logs.readable(b"Killed \x1b") == "Killed \ufffd"
+    assert logs.readable(b"[1]") == "[1]"
+
+
+def test_following_goes_over_a_rotation(file: Path) -> None:
+    found: list[bytes] = []
+    stream = file.open("rb")
+    logs.last_lines(stream, 1)
+
+    def follow() -> None:
+        for line in logs.new_lines(file, stream):
+            found.append(line)
+            if line == b"new":
+                return
+
+    thread = threading.Thread(target=follow, name="follower")
+    thread.start()
+    with file.open("ab") as writer:
+        writer.write(b' done"\n')
+    deadline = time.monotonic() + 10
+    while not found and time.monotonic() < deadline:
+        time.sleep(0.01)
+    file.rename(file.with_suffix(".1"))
+    file.write_bytes(b"new\n")
+    thread.join(10)
+    assert not thread.is_alive()
+    assert found == [b'{"half done"', b"new"]
+    stream.close()

@@ -1,0 +1,111 @@
+"""The command line as a process: how quickly it starts, and how it ends when it is interrupted or nobody reads."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+from tests.cli.recording_server import Canned, RecordingServer
+
+PROGRAM = (sys.executable, "-m", "mailbox_appliance")
+#: What a client has no use for: each costs tens of milliseconds.
+HEAVY = (
+    "bottle",
+    "waitress",
+    "peewee",
+    "apsw",
+    "imapclient",
+    "msgspec",
+    "cryptography",
+    "keyring",
+    "asyncio",
+    "smtplib",
+)
+
+
+def run(*argv: str, environment: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(argv, env={**os.environ, **(environment or {})}, capture_output=True, text=True, timeout=30)
+
+
+def modules_after(*argv: str, environment: dict[str, str] | None = None) -> set[str]:
+    """The modules that running a command line imports."""
+    code = (
+        "import sys; from mailbox_appliance.cli.main import run; code = run(sys.argv[1:]);"
+        "print('\\n' + ' '.join(sys.modules), file=sys.stderr)"
+    )
+    return set(run(sys.executable, "-c", code, *argv, environment=environment).stderr.splitlines()[-1].split())
+
+
+def test_help_imports_next_to_nothing() -> None:
+    found = modules_after("--help")
+    assert "mailbox_appliance.cli.main" in found
+    assert not found & {*HEAVY, "http.client", "ssl", "json", "email", "platformdirs"}
+    assert not [name for name in found if name.startswith("mailbox_appliance.cli.commands.")]
+
+
+def test_a_command_imports_no_server_and_no_keychain(client_of: CommandLine, server: RecordingServer) -> None:
+    server.data("GET", "/accounts/acc_1/messages", {"items": [], "nextCursor": None})
+    found = modules_after("emails", "list", "--account", "acc_1", environment=client_of.environment)
+    assert "http.client" in found
+    assert not found & set(HEAVY)
+    assert len(server.asked) == 1
+
+
+def test_help_takes_at_most_three_times_the_import_of_click() -> None:
+    """The shortest of some runs of each, in turns: what else the machine does makes runs longer, never shorter."""
+
+    def seconds(*argv: str) -> float:
+        began = time.perf_counter()
+        assert run(*argv).returncode == 0
+        return time.perf_counter() - began
+
+    pairs = [(seconds(*PROGRAM, "--help"), seconds(sys.executable, "-c", "import click")) for _ in range(5)]
+    assert min(ours for ours, _ in pairs) <= 3 * min(theirs for _, theirs in pairs)
+
+
+def test_the_console_script_and_the_module_are_the_same() -> None:
+    script = Path(sys.executable).with_name("mailbox-appliance")
+    assert run(str(script), "--version").stdout == run(*PROGRAM, "--version").stdout != ""
+
+
+def test_nothing_to_do_shows_the_help() -> None:
+    finished = run(*PROGRAM)
+    assert finished.returncode == 2
+    assert finished.stdout.startswith("Usage: ")
+    assert json.loads(finished.stderr)["error"]["code"] == "invalid_request"
+
+
+@pytest.fixture
+def process_environment(client_of: CommandLine) -> dict[str, str]:
+    return {**os.environ, **client_of.environment}
+
+
+def test_an_interrupt_ends_it_with_130(process_environment: dict[str, str], server: RecordingServer) -> None:
+    server.answer("GET", "/me", Canned(silent=True))
+    with subprocess.Popen([*PROGRAM, "whoami"], env=process_environment, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 20
+        while not server.asked and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, json.loads(err)["error"]["code"]) == (130, "interrupted")
+
+
+def test_a_reader_that_goes_away_is_no_error_of_ours(
+    process_environment: dict[str, str], server: RecordingServer
+) -> None:
+    server.data("GET", "/me", {"much": "x" * 1_000_000})
+    with subprocess.Popen(
+        [*PROGRAM, "whoami"], env=process_environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(20) == 141

@@ -1,0 +1,49 @@
+"""Text for terminals: what it may hold, how wide it is."""
+
+import pytest
+
+from mailbox_appliance.cli import render
+
+# fmt: off
+WIDTHS: list[tuple[str, int]] = [("abc", 3), ("日本", 4), ("e\u0301", 1), ("ä", 1), ("", 0)]
+CUTS: list[tuple[str, int, str]] = [
+    ("abc", 3, "abc"), ("abcd", 3, "ab…"), ("日本語", 5, "日本…"), ("日本語", 4, "日…"), ("", 0, ""),
+]
+CELLS: list[tuple[object, str]] = [
+    (None, "-"), ([], "-"), (True, "yes"), (False, "no"), (3, "3"), ("a\nb", "a b"),
+    ("a\x00\x85\x7f", "a\ufffd \ufffd"),
+    ({"email": "a@b"}, "a@b"), ({"email": "a@b", "name": "A"}, "A <a@b>"), (["a", "b"], "a, b"), ({"n": 1}, "n: 1"),
+    ({"name": "\u2066x"}, "name: \ufffdx"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "width"), WIDTHS)
+def test_width(text: str, width: int) -> None:
+    assert render.display_width(text) == width
+
+
+@pytest.mark.parametrize(("text", "width", "shown"), CUTS)
+def test_cut(text: str, width: int, shown: str) -> None:
+    assert render.cut(text, width) == shown
+
+
+@pytest.mark.parametrize(("value", "shown"), CELLS)
+def test_cell(value: object, shown: str) -> None:
+    assert render.cell(value) == shown
+
+
+def test_a_narrow_terminal_cuts_the_widest_columns_but_no_id() -> None:
+    items = [{"id": "msg_" + "0" * 26, "subject": "x" * 100, "from": "y" * 50}]
+    lines = render.table(items, ("id", "subject", "from"), 60).splitlines()
+    assert max(render.display_width(line) for line in lines) == 60
+    assert items[0]["id"] in lines[1]
+    assert render.table(items, ("id", "subject", "from"), None).splitlines()[1].endswith("y" * 50)
+
+
+def test_an_empty_table_says_so() -> None:
+    assert render.table([], ("id",), 80) == "Nothing.\n"
+
+
+def test_json_for_an_output_without_unicode() -> None:
+    assert render.json_text({"a": "ä😀"}, unicode=False) == '{"a": "\\u00e4\\ud83d\\ude00"}'
