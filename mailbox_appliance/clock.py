@@ -29,8 +29,8 @@ class SystemClock:
 
 def to_timestamp(moment: datetime) -> str:
     """A moment as `2026-01-31T12:00:00.000Z` (RFC 3339), cut to milliseconds, so that text order is time order."""
-    utc = moment.astimezone(UTC)
-    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+    # Not strftime: its %Y has no leading zeros on every system, and mail comes with any year.
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def from_timestamp(text: str) -> datetime:
@@ -38,10 +38,13 @@ def from_timestamp(text: str) -> datetime:
 
     Raises ValueError where the text is no date-time or has no offset.
     """
-    moment = datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(text.upper())  # RFC 3339 5.6: t and z may be lower case
     if moment.tzinfo is None:
         raise ValueError("a date-time needs an offset or Z")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("a date-time lies between the years 1 and 9999 in UTC") from error
 
 
 def to_millis(moment: datetime) -> int:

@@ -14,7 +14,8 @@
     |- Unavailable ........ another server did not play its part       (REST 503, exit 5)
     `- StoreUnusable ...... the data directory cannot be opened        (no REST,  exit 1; a wrong key: exit 4)
 
-Each door turns a family into a status, an exit code or a tool error and knows no single error by name.
+Each door turns a family into a status, an exit code or a tool error, and knows no single error
+by name.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Detail:
-    """Where in the request the fault lies: a JSON pointer (`/to/0/email`), or `query:NAME`, `header:NAME`, `path:NAME`."""
+    """Where the fault lies: a JSON pointer (`/to/0/email`), or `query:NAME`, `header:NAME`, `path:NAME`."""
 
     path: str
     message: str
@@ -37,8 +38,13 @@ class Problem(Exception):
     def __init__(self, *, details: tuple[Detail, ...] = (), retry_after: int | None = None, **values: object) -> None:
         self.details = details
         self.retry_after = retry_after
-        self.message = " ".join((type(self).__doc__ or "").format(**values).split())
-        super().__init__(self.message)
+        self._text = " ".join((type(self).__doc__ or "").format(**values).split())
+        super().__init__(self._text)
+
+    @property
+    def message(self) -> str:
+        """One helpful sentence for a person; clients switch on `code`."""
+        return self._text
 
 
 class Invalid(Problem):
@@ -49,7 +55,12 @@ class Invalid(Problem):
     @classmethod
     def at(cls, path: str, message: str) -> "Invalid":
         """One fault at one place."""
-        return cls(details=(Detail(path, message),), reason=f"{message} ({path}).")
+        return cls(details=(Detail(path, message),), reason=message)
+
+    @property
+    def message(self) -> str:
+        place = self.details[0].path if len(self.details) == 1 else ""
+        return f"{super().message} ({place})" if place else super().message
 
 
 class InvalidJson(Invalid):

@@ -3,8 +3,10 @@
 import json
 import logging
 import logging.handlers
+import os
 import sys
 from contextvars import ContextVar
+from io import TextIOWrapper
 from pathlib import Path
 
 from mailbox_appliance.clock import from_millis, to_timestamp
@@ -37,13 +39,26 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=repr)
 
 
-def _frames(exc_info: logging._SysExcInfoType) -> list[str]:
+def _frames(exc_info: "logging._SysExcInfoType") -> list[str]:
     frames, trace = [], exc_info[2]
     while trace is not None:
         code = trace.tb_frame.f_code
         frames.append(f"{Path(code.co_filename).name}:{trace.tb_lineno} {code.co_name}")
         trace = trace.tb_next
     return frames
+
+
+class _PrivateFile(logging.handlers.RotatingFileHandler):
+    """A log file that only its owner may read, also each new one after a rotation."""
+
+    def _open(self) -> TextIOWrapper:
+        file = open(self.baseFilename, "a", encoding="utf-8", opener=_open_private)  # noqa: SIM115 - has an opener
+        assert isinstance(file, TextIOWrapper)  # noqa: S101 - text mode
+        return file
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def configure(folder: Path | None, level: str, *, max_bytes: int = 10_000_000, keep: int = 5) -> None:
@@ -59,8 +74,7 @@ def configure(folder: Path | None, level: str, *, max_bytes: int = 10_000_000, k
     if folder is not None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = folder / "appliance.log"
-        file.touch(mode=0o600)
-        rotating = logging.handlers.RotatingFileHandler(file, maxBytes=max_bytes, backupCount=keep, encoding="utf-8")
+        rotating = _PrivateFile(file, maxBytes=max_bytes, backupCount=keep, encoding="utf-8")
         rotating.setFormatter(JsonLines())
         root.addHandler(rotating)
     stderr = logging.StreamHandler(sys.stderr)

@@ -20,6 +20,10 @@ class Wire(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     """A value as clients see it."""
 
 
+class Input(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A body as clients send it."""
+
+
 # --- who ---------------------------------------------------------------------------------------------------------
 
 
@@ -452,3 +456,61 @@ class FlagChange:
 
     uid: int
     flags: frozenset[str]
+
+
+# --- the journal of sending -------------------------------------------------------------------------------------------
+
+
+class Phase(StrEnum):
+    """How far a delivery has come. Each is committed before the act it names is begun."""
+
+    ACCEPTED = "accepted"
+    CONNECTING = "connecting"
+    ENVELOPE = "envelope"
+    DATA = "data"
+    DOT = "dot"
+    REPLIED = "replied"
+
+
+@dataclass(frozen=True)
+class NewDelivery:
+    """A request to send, ready to be accepted: everything about it is fixed."""
+
+    account_id: str
+    credential_id: str
+    member_id: str
+    idempotency_key: str
+    request_hash: str
+    kind: DeliveryKind
+    message: Composed
+    thread_id: str | None
+
+
+@dataclass(frozen=True)
+class AcceptedDelivery:
+    """What accepting a request came to: a new operation, or the one that this key made before."""
+
+    delivery: Delivery
+    warnings: tuple[str, ...]
+    is_new: bool
+    is_shown: bool
+
+
+@dataclass(frozen=True)
+class DeliveryWork:
+    """What the worker needs to hand an operation over, or to file the copy of one that was."""
+
+    operation_id: str
+    account_id: str
+    kind: DeliveryKind
+    status: DeliveryStatus
+    phase: Phase
+    is_shown: bool
+    wire: bytes = field(repr=False)
+    bcc_header: bytes = field(repr=False)
+    envelope: Envelope
+    message_id: str
+    result_id: str
+    result_thread_id: str
+    created_at: datetime
+    copy_attempts: int

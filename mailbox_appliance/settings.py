@@ -132,9 +132,10 @@ def _from_text(option: Option, text: str, where: str) -> Value:
         return text.lower() in ("true", "1", "yes")
     if isinstance(option.default, int):
         try:
-            return _checked(option, int(text), where)
+            number = int(text)
         except ValueError as error:
             raise BadSetting(f"{where}: {option.name} is a whole number, not {text!r}") from error
+        return _checked(option, number, where)
     if isinstance(option.default, tuple):
         return tuple(part.strip() for part in text.split(",") if part.strip())
     return _checked(option, text, where)

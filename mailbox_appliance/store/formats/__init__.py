@@ -1,1 +1,1 @@
-"""The store's formats, one file each with its own SQL; none imports `tables.py`, so that old formats stay as they were."""
+"""The store's formats, one file each with its own SQL; none imports `tables.py`, so that each stays as it was."""

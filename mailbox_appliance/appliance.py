@@ -1,0 +1,66 @@
+"""The parts, assembled: all that an operation may use, made in one place, started in order, stopped in reverse."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mailbox_appliance import settings as settings_table
+from mailbox_appliance.clock import Clock, SystemClock
+from mailbox_appliance.errors import ServersBusy
+from mailbox_appliance.events import Events
+from mailbox_appliance.sending.worker import Sender
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.store import Store
+from mailbox_appliance.sync.supervisor import Supervisor
+
+SETUP_CODE = "setup-code"
+_RETRY_AFTER = 5
+
+
+class Appliance:
+    """An open store and those who work on it."""
+
+    def __init__(self, folder: Path, settings: Settings | None = None, clock: Clock | None = None) -> None:
+        """Open the store of a data directory; nothing works yet. Raises StoreUnusable."""
+        self.folder = folder
+        self.settings = settings or settings_table.load(environment={})
+        self.clock = clock or SystemClock()
+        self.events = Events()
+        self.store = Store.open(folder, self.clock)
+        self.sender = Sender(self.store, self.settings, self.events, self.clock)
+        self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
+        self.started_at = self.clock.monotonic()
+        self._waiting = threading.BoundedSemaphore(self.settings.number("server.waiting_workers"))
+
+    def start(self) -> None:
+        """Take up interrupted sends, then bring mail in."""
+        self.sender.start()
+        self.sync.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Stop working and close the store."""
+        self.sync.stop()
+        self.sender.stop(timeout)
+        self.store.close()
+
+    @contextmanager
+    def waiting_place(self) -> Iterator[bool]:
+        """One of the few places for requests that wait for other servers, so that reading is never held up.
+
+        Gives False where all are taken; the caller must not wait then.
+        """
+        has_place = self._waiting.acquire(blocking=False)
+        try:
+            yield has_place
+        finally:
+            if has_place:
+                self._waiting.release()
+
+    @contextmanager
+    def asking_servers(self) -> Iterator[None]:
+        """As `waiting_place`, for what cannot be done without waiting. Raises ServersBusy where all are taken."""
+        with self.waiting_place() as has_place:
+            if not has_place:
+                raise ServersBusy(retry_after=_RETRY_AFTER)
+            yield

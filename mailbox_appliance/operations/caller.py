@@ -1,0 +1,79 @@
+"""Who asks: found out once, under every door, from a bearer token and where the request came from."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mailbox_appliance import tokens
+from mailbox_appliance.errors import MemberSuspended, Unauthenticated
+from mailbox_appliance.operations.permissions import effective_capabilities
+from mailbox_appliance.records import Capability, Member
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.credentials import FoundCredential
+from mailbox_appliance.store.store import Store
+
+# Tokens of earlier releases are shorter; nothing of ours is longer than this.
+_LONGEST_TOKEN = 200
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a request came from: the peer's address, whether that is this computer, and whether nobody could listen."""
+
+    client_address: str | None
+    is_local: bool
+    is_secure: bool
+
+
+LOCAL = Origin(None, is_local=True, is_secure=True)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks. Without a credential it may be anybody."""
+
+    origin: Origin
+    credential: FoundCredential | None = None
+    capabilities: frozenset[Capability] = frozenset()
+
+    @property
+    def member(self) -> Member:
+        """The member behind the credential. Raises Unauthenticated where there is none."""
+        return self.found.member
+
+    @property
+    def found(self) -> FoundCredential:
+        """The credential. Raises Unauthenticated where there is none."""
+        if self.credential is None:
+            raise Unauthenticated
+        return self.credential
+
+    @property
+    def kind(self) -> Literal["anonymous", "session", "api_key"]:
+        """What the request was made with."""
+        return "anonymous" if self.credential is None else self.credential.kind
+
+    @property
+    def actor(self) -> Actor:
+        """The caller as the audit log names it."""
+        address = self.origin.client_address
+        if self.credential is None:
+            return Actor("local" if self.origin.is_local else "system", client_address=address)
+        return Actor(self.credential.kind, self.credential.id, self.credential.member.id, address)
+
+
+def identify(store: Store, token: str | None, origin: Origin) -> Caller:
+    """The caller that a bearer token stands for.
+
+    Raises Unauthenticated without a token or for one that is no longer good, MemberSuspended for a suspended member's.
+    """
+    if not token or len(token) > _LONGEST_TOKEN:
+        raise Unauthenticated
+    # A mistyped or cut token is told by its checksum, without asking the store.
+    if token[:4] in tokens.KINDS and not tokens.is_well_formed(token):
+        raise Unauthenticated
+    found = store.credentials.find(tokens.hash_token(token))
+    if found is None:
+        raise Unauthenticated
+    if found.member.status == "suspended":
+        raise MemberSuspended
+    return Caller(origin, found, effective_capabilities(found))

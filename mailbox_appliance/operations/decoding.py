@@ -1,0 +1,72 @@
+"""From what a door hands over to typed values; a fault names its place in the request."""
+
+import re
+import types
+from typing import Any, NoReturn, Union, get_args, get_origin
+
+import msgspec
+
+from mailbox_appliance.errors import Detail, Invalid, InvalidJson
+
+_AT = re.compile(r" - at `(?:key in )?\$?(.*)`$", re.DOTALL)
+_STEP = re.compile(r"\.|\[(\d+|\.\.\.)\]")
+_NAMED_FIELD = re.compile(r"(?:unknown field|required field) `(.*)`", re.DOTALL)
+_PATTERN = re.compile(r"Expected `str` matching regex .*", re.DOTALL)
+
+
+def body_types(annotation: Any) -> tuple[type[msgspec.Struct], ...]:
+    """The structs that a body may be: one, or those of a union; nothing where the annotation is no body."""
+    choices = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    structs = tuple(choice for choice in choices if isinstance(choice, type) and issubclass(choice, msgspec.Struct))
+    return structs if len(structs) == len(choices) else ()
+
+
+def decode_json(body: bytes) -> object:
+    """The value that a JSON text stands for (RFC 8259: no NaN, no lone surrogates). Raises InvalidJson."""
+    try:
+        return msgspec.json.decode(body)
+    except RecursionError as error:
+        raise InvalidJson(reason="it is nested too deeply.", details=(Detail("", "Nested too deeply."),)) from error
+    except UnicodeDecodeError as error:
+        raise InvalidJson(reason="it is not UTF-8.", details=(Detail("", "Not UTF-8."),)) from error
+    except msgspec.DecodeError as error:
+        raise InvalidJson(reason=f"{error}.", details=(Detail("", str(error)),)) from error
+
+
+def convert_body(raw: object, annotation: Any) -> Any:
+    """A decoded body as its struct. Of a choice it is the first whose required fields are there, else the last.
+
+    Raises Invalid, with a JSON pointer to the fault.
+    """
+    choices = body_types(annotation)
+    chosen = next((choice for choice in choices if _fits(raw, choice)), choices[-1])
+    try:
+        return msgspec.convert(raw, chosen)
+    except msgspec.ValidationError as error:
+        _refuse(error, "")
+    except RecursionError as error:
+        raise InvalidJson(reason="it is nested too deeply.", details=(Detail("", "Nested too deeply."),)) from error
+
+
+def convert_value(text: str, annotation: Any, name: str) -> Any:
+    """A single value from its text, as it stands in a query, a header or a path. Raises Invalid."""
+    try:
+        return msgspec.convert(text, annotation, strict=False)
+    except msgspec.ValidationError as error:
+        _refuse(error, name)
+
+
+def _fits(raw: object, choice: type[msgspec.Struct]) -> bool:
+    required = {field.encode_name for field in msgspec.structs.fields(choice) if field.required}
+    return isinstance(raw, dict) and bool(required) and required <= raw.keys()
+
+
+def _refuse(error: msgspec.ValidationError, name: str) -> NoReturn:
+    text = str(error)
+    at = _AT.search(text)
+    pointer = name or _STEP.sub(lambda step: "/" + (step[1] or ""), at[1] if at else "")
+    message = _AT.sub("", text)
+    if not name and (field := _NAMED_FIELD.search(message)):
+        pointer = f"{pointer}/{field[1].replace('~', '~0').replace('/', '~1')}"
+    message = _PATTERN.sub("Expected text without characters that are not allowed here", message)
+    raise Invalid.at(pointer, f"{message}.") from error

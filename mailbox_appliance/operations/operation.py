@@ -1,0 +1,265 @@
+"""What an operation is: a function whose signature is the contract, and the checks that every door gets with it.
+
+    reach (401, 403 session, 404) -> rights (403) -> input (400) -> the function
+
+The parameters after `appliance` and `caller` are what the caller gives: a mailbox (`Account`, named by `accountId`), a
+body (a struct, or a choice of structs), and single values (path, query, header, flag or tool argument, as the door
+likes).
+"""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import (
+    Detail,
+    HttpsRequired,
+    Invalid,
+    LocalOnly,
+    MessageTooLarge,
+    SessionRequired,
+    TooLarge,
+    WrongMedia,
+)
+from mailbox_appliance.operations import permissions
+from mailbox_appliance.operations.caller import Caller, Origin, identify
+from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
+from mailbox_appliance.records import Account, Answer, Capability
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MIB = 1024 * 1024
+#: Parameters that travel in a header of a REST call.
+HEADERS = {"idempotencyKey": "Idempotency-Key"}
+JSON_LIMIT = MIB
+MAIL_LIMIT = 36 * MIB
+
+
+class Access(Enum):
+    """What a caller must come with."""
+
+    ANYBODY = "anybody"
+    LOCAL = "local"
+    CREDENTIAL = "credential"
+    SESSION = "session"
+
+
+class RequestHash(str):
+    """The fingerprint of a request, by which a retry is told from another request (see `Operation.fingerprint`)."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One value that an operation takes: its name on the wire and in Python, its type, and its default."""
+
+    wire: str
+    name: str
+    type: Any
+    default: Any = inspect.Parameter.empty
+
+    @property
+    def place(self) -> str:
+        """Where it stands in a REST call, unless it is part of the path: in a header or in the query."""
+        return "header" if self.wire in HEADERS else "query"
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a door hands over: single values as text, where each stood, and the body as it came (or already decoded).
+
+    `media_type` is what the body is said to be; None where the door has no other kind.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | Mapping[str, Any] | None = None
+    media_type: str | None = None
+    is_body_discarded: bool = False
+
+
+class Operation(Generic[P, R]):
+    """A function that may be asked for through any door."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        access: Access,
+        needs: tuple[Capability, ...],
+        owner: bool,
+        https: bool,
+        asks_servers: bool,
+        body_limit: int,
+        stands_for: str | None,
+    ) -> None:
+        self.function = function
+        self.access, self.needs, self.owner, self.https = access, needs, owner, https
+        self.asks_servers, self.body_limit, self.stands_for = asks_servers, body_limit, stands_for
+        self.name = f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"
+        self.help = inspect.cleandoc(function.__doc__ or "")
+        hints = get_type_hints(function, include_extras=True)
+        self.result = _result_type(hints.pop("return"))
+        self.account: str | None = None
+        self.body: Parameter | None = None
+        self.request_hash: str | None = None
+        self.parameters: dict[str, Parameter] = {}
+        for name, given in list(inspect.signature(function).parameters.items())[2:]:
+            self._take(name, hints[name], given.default)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The function itself, for callers inside the house, without the checks of `call`."""
+        return self.function(*args, **kwargs)
+
+    def call(self, appliance: Appliance, origin: Origin, token: str | None, request: Request) -> Answer[Any]:
+        """Check everything, in the order that every door keeps, then do it."""
+        caller = self._caller(appliance, origin, token)
+        given: dict[str, Any] = {}
+        if self.account is not None:
+            account = permissions.reach(appliance.store, caller.found, request.values.get("accountId", ""))
+            given[self.account] = account
+        permissions.require(caller.capabilities, self.needs)
+        if self.owner and self.account is not None:
+            permissions.require_owner(given[self.account], caller.member.id)
+        try:
+            self._read(request, given)
+            return self._run(appliance, caller, given)
+        except Invalid as problem:
+            _place(problem, request.places)
+            raise
+
+    def fingerprint(self, values: Mapping[str, str], body: object) -> RequestHash:
+        """SHA-256 (hex) of method, path and canonical body of the REST call that this operation stands for."""
+        method, _, template = (self.stands_for or "").partition(" ")
+        path = template.format(**values)
+        canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        text = f"{method}\n{path}\n{canonical}"
+        return RequestHash(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
+
+    def _take(self, name: str, annotation: Any, default: Any) -> None:
+        if annotation is Account:
+            self.account = name
+        elif annotation is RequestHash:
+            self.request_hash = name
+        elif body_types(annotation):
+            self.body = Parameter("", name, annotation, default)
+        else:
+            parameter = Parameter(_wire_name(name), name, annotation, default)
+            self.parameters[parameter.wire] = parameter
+
+    def _caller(self, appliance: Appliance, origin: Origin, token: str | None) -> Caller:
+        if self.https and not (origin.is_local or origin.is_secure):
+            raise HttpsRequired
+        if self.access is Access.LOCAL and not origin.is_local:
+            raise LocalOnly
+        if self.access in (Access.ANYBODY, Access.LOCAL):
+            return Caller(origin)
+        caller = identify(appliance.store, token, origin)
+        if self.access is Access.SESSION and caller.found.kind != "session":
+            raise SessionRequired
+        return caller
+
+    def _read(self, request: Request, given: dict[str, Any]) -> None:
+        for wire, text in request.values.items():
+            parameter = self.parameters.get(wire)
+            if parameter is not None:
+                given[parameter.name] = convert_value(text, parameter.type, wire)
+            elif wire != "accountId":
+                raise Invalid.at(wire, "There is no such parameter here.")
+        for parameter in self.parameters.values():
+            if parameter.name not in given and parameter.is_required:
+                raise Invalid.at(f"{parameter.place}:{parameter.wire}", "This is required.")
+        raw = self._body(request)
+        if self.body is not None:
+            given[self.body.name] = convert_body(raw, self.body.type)
+        if self.request_hash is not None:
+            given[self.request_hash] = self.fingerprint(request.values, raw)
+
+    def _body(self, request: Request) -> object:
+        if request.is_body_discarded or (isinstance(request.body, bytes) and len(request.body) > self.body_limit):
+            limit = f"{self.body_limit // MIB} MiB"
+            if self.body_limit > JSON_LIMIT:
+                raise MessageTooLarge(what="The message", limit=limit)
+            raise TooLarge(limit=limit)
+        if self.body is None and not request.body:
+            return None
+        if request.media_type not in (None, "", "application/json"):
+            raise WrongMedia
+        raw = decode_json(request.body) if isinstance(request.body, bytes) else (request.body or {})
+        if self.body is None and raw != {}:
+            raise Invalid.at("", "This takes no body.")
+        return raw
+
+    def _run(self, appliance: Appliance, caller: Caller, given: dict[str, Any]) -> Answer[Any]:
+        function: Callable[..., Any] = self.function
+        if self.asks_servers:
+            with appliance.asking_servers():
+                answer = function(appliance, caller, **given)
+        else:
+            answer = function(appliance, caller, **given)
+        return answer if isinstance(answer, Answer) else Answer(answer)
+
+
+def operation(
+    *,
+    access: Access = Access.CREDENTIAL,
+    needs: Capability | tuple[Capability, ...] = (),
+    owner: bool = False,
+    https: bool = False,
+    asks_servers: bool = False,
+    body_limit: int = JSON_LIMIT,
+    stands_for: str | None = None,
+) -> Callable[[Callable[P, R]], Operation[P, R]]:
+    """Make a function an operation.
+
+    `needs`: one of these capabilities. `owner`: only the mailbox's owner. `https`: remotely only by HTTPS.
+    `asks_servers`: it waits for other people's servers, so few may run at once. `stands_for`: the REST call whose
+    fingerprint its retries are told by.
+    """
+    return lambda function: Operation(
+        function,
+        access=access,
+        needs=(needs,) if isinstance(needs, Capability) else needs,
+        owner=owner,
+        https=https,
+        asks_servers=asks_servers,
+        body_limit=body_limit,
+        stands_for=stands_for,
+    )
+
+
+def _wire_name(name: str) -> str:
+    """`idempotency_key` -> `idempotencyKey`."""
+    return msgspec.structs.fields(msgspec.defstruct("Name", [name], rename="camel"))[0].encode_name
+
+
+def _result_type(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Answer else annotation
+
+
+def _place(problem: Invalid, places: Mapping[str, str]) -> None:
+    """Say of single values where they stood: `cursor` -> `query:cursor`. Pointers into the body stay as they are."""
+    problem.details = tuple(
+        Detail(f"{places[d.path]}:{d.path}", d.message) if d.path in places else d for d in problem.details
+    )
+
+
+IdempotencyKey = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]*$(?!\n)", description="Names the request.")
+]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=100, description="How many items a page holds at most.")]
+Cursor = Annotated[str, msgspec.Meta(max_length=200, description="Where to go on: `nextCursor` of the page before.")]

@@ -1,0 +1,201 @@
+"""From a request to a message that can be composed: sender, recipients, reply headers and files, all checked."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal, TypedDict
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge
+from mailbox_appliance.mail.address import EMAIL_PATTERN, same_mailbox, to_envelope_address
+from mailbox_appliance.mail.threads import message_ids, reply_references, reply_subject
+from mailbox_appliance.operations.texts import refuse_controls
+from mailbox_appliance.records import Account, Address, Input, Message, Outgoing, OutgoingAttachment, Timestamp
+from mailbox_appliance.store.store import Store
+
+MIB = 1024 * 1024
+MOST_ATTACHMENTS = 100
+MOST_ATTACHED = 25 * MIB
+MOST_RECIPIENTS = 500
+
+_MIME_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}", re.IGNORECASE)  # RFC 6838 4.2
+_CONTENT_ID = re.compile(r"[!-;=?-~]{1,250}")
+Email = Annotated[str, Meta(pattern=EMAIL_PATTERN, max_length=254)]
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class GivenAddress(Input, frozen=True, kw_only=True):
+    """A mail address with an optional display name."""
+
+    email: Email
+    name: Annotated[str, Meta(min_length=1, max_length=1000)] | UnsetType = UNSET
+
+
+class GivenBody(Input, frozen=True, kw_only=True):
+    """The body, as text, HTML or both. Line breaks of the text appear in the sent email."""
+
+    text: str | UnsetType = UNSET
+    html: str | UnsetType = UNSET
+
+
+class GivenAttachment(Input, frozen=True, kw_only=True):
+    """A file to send; `content` is base64."""
+
+    filename: Text
+    mime_type: Text
+    content: bytes
+    content_id: Text | UnsetType = UNSET
+    disposition: Literal["inline", "attachment"] | UnsetType = UNSET
+
+
+class SavedDraft(Input, frozen=True, kw_only=True):
+    """A draft that is saved already."""
+
+    draft_id: Text
+    send_at: Timestamp | None = None
+
+
+class InlineMessage(Input, frozen=True, kw_only=True):
+    """A message given in the request."""
+
+    body: GivenBody
+    from_: Email | UnsetType = field(name="from", default=UNSET)
+    to: tuple[GivenAddress, ...] | UnsetType = UNSET
+    cc: tuple[GivenAddress, ...] | UnsetType = UNSET
+    bcc: tuple[GivenAddress, ...] | UnsetType = UNSET
+    subject: str | UnsetType = UNSET
+    reply_to_message_id: Text | UnsetType = UNSET
+    reply_all: bool = False
+    attachments: tuple[GivenAttachment, ...] = ()
+    send_at: Timestamp | None = None
+
+
+class _ReplyFields(TypedDict, total=False):
+    in_reply_to: str | None
+    references: tuple[str, ...]
+
+
+def resolve(store: Store, account: Account, message: InlineMessage) -> Outgoing:
+    """The message as it goes out. Raises Invalid with the place of what cannot go, NotFound for an unknown parent."""
+    _check_texts(message)
+    _check_attachments(message.attachments)
+    outgoing = _addressed(store, account, message)
+    recipients = [*outgoing.to, *outgoing.cc, *outgoing.bcc]
+    if not recipients:
+        raise Invalid.at("/to", "A message needs at least one recipient in to, cc or bcc.")
+    if len(recipients) > MOST_RECIPIENTS:
+        raise Invalid.at("/to", f"A message goes to at most {MOST_RECIPIENTS} recipients.")
+    return outgoing
+
+
+def _addressed(store: Store, account: Account, message: InlineMessage) -> Outgoing:
+    if message.from_ is not UNSET and not same_mailbox(message.from_, account.email):
+        raise Invalid.at("/from", "This address is not one of the mailbox's own.")
+    sender = Address(email=account.email, name=account.display_name or UNSET)
+    given: dict[str, tuple[Address, ...] | None] = {
+        name: _given(name, getattr(message, name)) for name in ("to", "cc", "bcc")
+    }
+    subject = message.subject or ""
+    threading: _ReplyFields = {}
+    if message.reply_to_message_id is not UNSET:
+        parent, _ = store.messages.get(account.id, message.reply_to_message_id)
+        headers = store.messages.reply_headers(account.id, message.reply_to_message_id)
+        threading = _reply_fields(headers)
+        computed_to, computed_cc = _reply_recipients(account, parent, everybody=message.reply_all)
+        computed: dict[str, tuple[Address, ...] | None] = {"to": computed_to, "cc": computed_cc}
+        given = computed | {name: people for name, people in given.items() if people is not None}
+        subject = message.subject if message.subject is not UNSET else reply_subject(parent.subject)
+    elif message.reply_all:
+        raise Invalid.at("/replyToMessageId", "replyAll needs replyToMessageId.")
+    return Outgoing(
+        sender=sender,
+        to=given.get("to") or (),
+        cc=given.get("cc") or (),
+        bcc=given.get("bcc") or (),
+        subject=subject,
+        text=message.body.text if message.body.text is not UNSET else None,
+        html=message.body.html if message.body.html is not UNSET else None,
+        attachments=tuple(map(_attachment, message.attachments)),
+        **threading,
+    )
+
+
+def _given(name: str, addresses: tuple[GivenAddress, ...] | UnsetType) -> tuple[Address, ...] | None:
+    """The addresses of a list that was given; None where it was not. Raises Invalid for one that cannot be sent to."""
+    if addresses is UNSET:
+        return None
+    for index, address in enumerate(addresses):
+        try:
+            to_envelope_address(address.email)
+        except ValueError as error:
+            raise Invalid.at(f"/{name}/{index}/email", f"This address cannot be sent to: {error}.") from error
+    return tuple(Address(email=address.email, name=address.name) for address in addresses)
+
+
+def _reply_fields(headers: Mapping[str, str]) -> _ReplyFields:
+    """In-Reply-To and References of a reply (RFC 5322 3.6.4)."""
+    own, references, in_reply_to = (
+        message_ids(headers.get(n, "")) for n in ("message-id", "references", "in-reply-to")
+    )
+    parent = own[0] if own else None
+    return {"in_reply_to": parent, "references": reply_references(parent, references, in_reply_to)}
+
+
+def _reply_recipients(
+    account: Account, parent: Message, *, everybody: bool
+) -> tuple[tuple[Address, ...], tuple[Address, ...]]:
+    """To and Cc of a reply: Reply-To, else From (RFC 5322 3.6.2); for everybody also To and Cc, without ourselves.
+
+    A reply to what we sent ourselves goes to those we sent it to.
+    """
+    writers = parent.reply_to or ((parent.from_,) if parent.from_ is not UNSET else ())
+    if all(same_mailbox(writer.email, account.email) for writer in writers):
+        writers = parent.to
+    if not everybody:
+        return tuple(writers), ()
+    to = _others(account, (*writers, *parent.to), ())
+    return to or tuple(writers), _others(account, parent.cc or (), to)
+
+
+def _others(account: Account, people: Iterable[Address], named: Iterable[Address]) -> tuple[Address, ...]:
+    """Everybody once, without ourselves and those named already."""
+    known = [*(address.email for address in named), account.email]
+    found: list[Address] = []
+    for person in people:
+        if not any(same_mailbox(person.email, email) for email in known):
+            known.append(person.email)
+            found.append(person)
+    return tuple(found)
+
+
+def _attachment(given: GivenAttachment) -> OutgoingAttachment:
+    content_id = given.content_id if given.content_id is not UNSET else None
+    inline = given.disposition == "inline" or (given.disposition is UNSET and content_id is not None)
+    return OutgoingAttachment(given.filename, given.mime_type, given.content, content_id, inline)
+
+
+def _check_texts(message: InlineMessage) -> None:
+    refuse_controls("/subject", message.subject or None)
+    for name in ("to", "cc", "bcc"):
+        for index, address in enumerate(getattr(message, name) or ()):
+            refuse_controls(f"/{name}/{index}/name", address.name or None)
+    for index, attachment in enumerate(message.attachments):
+        refuse_controls(f"/attachments/{index}/filename", attachment.filename)
+        refuse_controls(f"/attachments/{index}/contentId", attachment.content_id or None)
+
+
+def _check_attachments(attachments: tuple[GivenAttachment, ...]) -> None:
+    if len(attachments) > MOST_ATTACHMENTS:
+        raise Invalid.at("/attachments", f"A message has at most {MOST_ATTACHMENTS} attachments.")
+    for index, attachment in enumerate(attachments):
+        kind = attachment.mime_type.lower()
+        if not _MIME_TYPE.fullmatch(kind) or kind.startswith("multipart/"):
+            raise Invalid.at(f"/attachments/{index}/mimeType", "This is no media type of a file, such as image/png.")
+        if attachment.content_id is not UNSET and not _CONTENT_ID.fullmatch(attachment.content_id):
+            raise Invalid.at(f"/attachments/{index}/contentId", "A content id is ASCII without spaces and brackets.")
+    if sum(len(attachment.content) for attachment in attachments) > MOST_ATTACHED:
+        raise MessageTooLarge(
+            what="The attachments together",
+            limit=f"{MOST_ATTACHED // MIB} MiB",
+            details=(Detail("/attachments", "Send fewer or smaller files."),),
+        )

@@ -1,0 +1,147 @@
+"""Start in order, wait, stop in reverse: what `serve` does, and what set-up does where nothing is serving."""
+
+import json
+import os
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from mailbox_appliance import logs, settings
+from mailbox_appliance.appliance import SETUP_CODE, Appliance
+from mailbox_appliance.operations.sessions import SetUp, add_first_admin
+from mailbox_appliance.settings import Settings, Value
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.files import write_private
+from mailbox_appliance.web.app import App
+from mailbox_appliance.web.server import Listeners
+
+RUN_FILE = "run.json"
+_STOP_WITHIN = 8.0
+
+
+def serve(data_dir: Path, *, flags: Mapping[str, Value], ready_json: bool) -> int:
+    """Serve until SIGTERM or Ctrl-C, then answer what is in flight, and end. Returns the exit code.
+
+    Raises StoreUnusable, BadSetting, or OSError where the port is taken.
+    """
+    options = settings.load(data_dir / "config.toml", flags=flags)
+    appliance = Appliance(data_dir, options)
+    try:
+        logs.configure(
+            data_dir / "logs",
+            options.text("log.level"),
+            max_bytes=options.number("log.max_bytes"),
+            keep=options.number("log.keep"),
+        )
+        listeners = _listeners(appliance)
+    except BaseException:
+        appliance.store.close()
+        raise
+    stopping = _stop_on_signals()
+    try:
+        appliance.start()
+        listeners.start()
+        url = _url(listeners)
+        _write_run_file(data_dir, url)
+        _announce(appliance, url, ready_json=ready_json)
+        stopping.wait()
+    finally:
+        (data_dir / RUN_FILE).unlink(missing_ok=True)
+        # Requests that wait for a send are released first; then everybody gets an answer.
+        appliance.sender.release()
+        listeners.stop(_STOP_WITHIN)
+        appliance.stop()
+    return 0
+
+
+def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
+    """Make the first administrator where nothing is serving; whoever may write the files needs no code.
+
+    Returns token, session and member, as the API does. Raises StoreUnusable, Conflict where it is set up already,
+    Invalid for what cannot be taken.
+    """
+    from mailbox_appliance.operations.decoding import convert_body
+
+    given = {"setupCode": "-", "name": name, "email": email, "password": password, "deviceName": device_name}
+    appliance = Appliance(data_dir, settings.load(data_dir / "config.toml"))
+    try:
+        answer = add_first_admin(appliance, convert_body(given, SetUp), Actor("local"))
+        (data_dir / SETUP_CODE).unlink(missing_ok=True)
+    finally:
+        appliance.store.close()
+    built: dict[str, Any] = msgspec.to_builtins(answer)
+    return built
+
+
+def _listeners(appliance: Appliance) -> Listeners:
+    options = appliance.settings
+    host, port = options.text("server.host"), options.number("server.port")
+    hosts = (host,) if host else ("127.0.0.1", "::1")
+    return Listeners(
+        App(appliance, _allowed_hosts(options)),
+        [(one, port) for one in hosts],
+        workers=options.number("server.workers"),
+        request_timeout=options.number("server.request_timeout"),
+        per_peer=options.number("server.connections_per_peer"),
+        per_local_peer=options.number("server.connections_per_local_peer"),
+    )
+
+
+def _allowed_hosts(options: Settings) -> tuple[str, ...]:
+    host = options.text("server.host")
+    bound = f"[{host}]" if ":" in host else host
+    public = urlsplit(options.text("server.public_url")).netloc
+    return (*options.names("server.allowed_hosts"), bound, public)
+
+
+def _url(listeners: Listeners) -> str:
+    host, port = listeners.addresses[0]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _write_run_file(data_dir: Path, url: str) -> None:
+    """Where the running instance is found; the secret is the local operator's, new at each start."""
+    content = {"pid": os.getpid(), "url": url, "secret": secrets.token_urlsafe(32)}
+    write_private(data_dir / RUN_FILE, json.dumps(content).encode())
+
+
+def _announce(appliance: Appliance, url: str, *, ready_json: bool) -> None:
+    code = _setup_code(appliance)
+    if ready_json:
+        sys.stdout.write(json.dumps({"event": "ready", "http": url, "https": None, "pid": os.getpid()}) + "\n")
+    else:
+        sys.stdout.write(f"mailbox-appliance answers at {url} (Ctrl-C stops it)\n")
+    if code is not None:
+        hint = f"It is not set up yet. Run `mailbox-appliance setup`, or use the set-up code {code}\n"
+        (sys.stderr if ready_json else sys.stdout).write(hint)
+    sys.stdout.flush()
+
+
+def _setup_code(appliance: Appliance) -> str | None:
+    """The code that set-up asks for, kept in a file that only the owner reads; None where set-up is done."""
+    file = appliance.folder / SETUP_CODE
+    if appliance.store.members.any():
+        file.unlink(missing_ok=True)
+        return None
+    code = "-".join(secrets.token_hex(3) for _ in range(4))
+    write_private(file, code.encode() + b"\n")
+    return code
+
+
+def _stop_on_signals() -> threading.Event:
+    stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it
+        stopping.set()
+
+    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(name, stop)
+    return stopping

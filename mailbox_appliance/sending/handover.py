@@ -1,0 +1,227 @@
+"""One attempt to hand one operation over: the journal before every act, the network with no transaction open."""
+
+import logging
+from dataclasses import dataclass
+
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errors import Detail, NotFound, Problem, ProviderThrottled, Unavailable, Unsupported
+from mailbox_appliance.events import DeliveryMarked, DeliverySettled, Events
+from mailbox_appliance.mail.compose import with_bcc
+from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.records import (
+    AccountError,
+    Connection,
+    DeliveryWork,
+    FetchedMessage,
+    MirroredFolder,
+    ParsedMessage,
+    Phase,
+)
+from mailbox_appliance.remote.faults import RemoteFault, Reply
+from mailbox_appliance.remote.smtp import Submission
+from mailbox_appliance.sending.verdict import (
+    Accepted,
+    Cause,
+    GoOn,
+    Nobody,
+    Refused,
+    Verdict,
+    judge_fault,
+    judge_reply,
+)
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+_RETRY_AFTER = 30
+
+
+_CAUSES: dict[Cause, str] = {
+    "unavailable": "the SMTP server could not be reached or refused for now. Nobody got the message; try again.",
+    "throttled": "the SMTP server limits how often it may be asked. Nobody got the message; try again later.",
+    "login": "the SMTP server refused the login. Nobody got the message; correct the password of the mailbox.",
+}
+
+
+class _Over(Exception):
+    """The operation ended while it was being handed over: its mailbox is gone, or somebody withdrew it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a hand-over ended. `problem` is what an immediate request is told where the operation was withdrawn."""
+
+    problem: Problem | None = None
+    needs_copy: bool = False
+
+
+class Handover:
+    """One attempt to hand one operation over."""
+
+    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, operation_id: str) -> None:
+        self._store, self._settings, self._events, self._clock = store, settings, events, clock
+        self._work = store.deliveries.work(operation_id)
+        self._phase = Phase.ACCEPTED
+        self._refused: list[str] = []
+
+    def run(self) -> Outcome:
+        """Take the operation as far as it goes, and record how it ended."""
+        if self._work.status != "sending":
+            return Outcome()
+        if self._work.phase is Phase.DOT:  # stopped between the dot and the record of its reply
+            self._settle_uncertain()
+            return Outcome()
+        try:
+            connection = self._store.accounts.connection(self._work.account_id)
+            verdict = self._attempt(connection)
+        except (_Over, NotFound):
+            self._settle_failed("account_removed")
+            return Outcome()
+        except Unsupported as problem:
+            return self._withdraw(problem, "recipient_rejected")
+        return self._record(verdict)
+
+    def _attempt(self, connection: Connection) -> Verdict:
+        self._enter(Phase.CONNECTING)
+        try:
+            session = Submission.open(
+                connection.smtp,
+                ca_file=self._settings.text("remote.ca_file"),
+                timeout=self._settings.number("remote.timeout"),
+            )
+        except RemoteFault as fault:
+            return judge_fault(self._phase, fault)
+        try:
+            return self._hand_over(session)
+        except RemoteFault as fault:
+            return judge_fault(self._phase, fault)
+        finally:
+            session.close()
+
+    def _hand_over(self, session: Submission) -> Verdict:
+        work = self._work
+        if work.envelope.smtputf8 and "smtputf8" not in session.extensions:
+            raise Unsupported(reason="its server takes no addresses with letters beyond ASCII (RFC 6531).")
+        if session.max_size is not None and len(work.wire) > session.max_size:  # RFC 1870
+            return Refused("message_too_large", None)
+        verdict = self._envelope(session)
+        if isinstance(verdict, GoOn):
+            verdict = self._data(session)
+        session.quit() if isinstance(verdict, Accepted) else None
+        return verdict
+
+    def _envelope(self, session: Submission) -> Verdict:
+        self._enter(Phase.ENVELOPE)
+        envelope = self._work.envelope
+        reply = session.mail(envelope.sender, size=len(self._work.wire), smtputf8=envelope.smtputf8)
+        verdict = judge_reply("mail", reply)
+        if not isinstance(verdict, GoOn):
+            return verdict
+        verdicts = [(recipient, self._recipient(session, recipient)) for recipient in envelope.recipients]
+        refused = [verdict for _, verdict in verdicts if not isinstance(verdict, GoOn)]
+        if not refused:
+            return GoOn()
+        # Nobody is sent to where one is refused; a refusal for good outweighs one for now.
+        _reset(session)
+        self._refused = [recipient for recipient, verdict in verdicts if isinstance(verdict, Refused)]
+        return next((verdict for verdict in refused if isinstance(verdict, Refused)), refused[0])
+
+    def _recipient(self, session: Submission, recipient: str) -> Verdict:
+        return judge_reply("rcpt", session.rcpt(recipient))
+
+    def _data(self, session: Submission) -> Verdict:
+        self._enter(Phase.DATA)
+        verdict = judge_reply("data", session.data())
+        if not isinstance(verdict, GoOn):
+            return verdict
+        session.body(self._work.wire)
+        # From here on the server may take the message: this must be on the disk before the dot is on the wire.
+        self._enter(Phase.DOT)
+        return judge_reply("dot", session.dot(self._settings.number("sending.dot_timeout")))
+
+    def _enter(self, phase: Phase) -> None:
+        if not self._store.deliveries.mark(self._work.operation_id, phase):
+            raise _Over
+        self._phase = phase
+        self._events.publish(DeliveryMarked(self._work.operation_id, phase))
+
+    def _record(self, verdict: Verdict) -> Outcome:
+        match verdict:
+            case Accepted(reply):
+                self._succeed(reply.code)
+                return Outcome(needs_copy=True)
+            case Refused(code, None):
+                self._settle_failed(code)
+                return Outcome()
+            case Refused(code, Reply(reply_code, enhanced)):
+                self._settle_failed(code, reply_code=reply_code, reply_enhanced=enhanced)
+                return Outcome()
+            case Nobody(cause):
+                return self._nobody(cause)
+            case _:
+                self._settle_uncertain()
+                return Outcome()
+
+    def _nobody(self, cause: Cause) -> Outcome:
+        detail = (Detail("smtp", _CAUSES[cause]),)
+        if cause == "throttled":
+            return self._withdraw(ProviderThrottled(details=detail, retry_after=_RETRY_AFTER), "provider_unavailable")
+        if cause == "login":
+            self._note_refused_login()
+        problem = Unavailable(reason=_CAUSES[cause], details=detail, retry_after=_RETRY_AFTER)
+        return self._withdraw(problem, "provider_unavailable")
+
+    def _withdraw(self, problem: Problem, code_when_shown: str) -> Outcome:
+        """Free the key, since nobody got the message; an operation that a client was shown ends as failed instead."""
+        if self._store.deliveries.withdraw(self._work.operation_id):
+            self._tell("withdrawn")
+            return Outcome(problem)
+        self._settle_failed(code_when_shown)
+        return Outcome()
+
+    def _succeed(self, reply_code: int) -> None:
+        sent = self._store.folders.find_by_role(self._work.account_id, "sent")
+        copy = None if sent is None else _copy_of(self._work, sent, self._clock)
+        self._store.deliveries.succeed(self._work.operation_id, copy, reply_code=reply_code)
+        self._tell("succeeded")
+
+    def _settle_failed(self, code: str, *, reply_code: int | None = None, reply_enhanced: str | None = None) -> None:
+        warnings = [f"The server refused the recipient {recipient}; nobody was sent to." for recipient in self._refused]
+        self._store.deliveries.settle(
+            self._work.operation_id,
+            "failed",
+            code,
+            warnings,
+            reply_code=reply_code,
+            reply_enhanced=reply_enhanced,
+        )
+        self._tell("failed", code=code, reply=reply_code, enhanced=reply_enhanced)
+
+    def _settle_uncertain(self) -> None:
+        self._store.deliveries.settle(self._work.operation_id, "uncertain")
+        self._tell("uncertain")
+
+    def _note_refused_login(self) -> None:
+        error = AccountError(code="authentication_failed", message="The SMTP server refused the login.")
+        self._store.accounts.set_status(self._work.account_id, "reauth_required", error)
+
+    def _tell(self, status: str, **facts: object) -> None:
+        operation, account = self._work.operation_id, self._work.account_id
+        log.info("delivery", extra={"operation": operation, "account": account, "status": status, **facts})
+        self._events.publish(DeliverySettled(operation, account, status))
+
+
+def _reset(session: Submission) -> None:
+    try:
+        session.rset()
+    except RemoteFault:
+        pass  # it is said out of courtesy: the connection is closed next
+
+
+def _copy_of(
+    work: DeliveryWork, sent: MirroredFolder, clock: Clock
+) -> tuple[MirroredFolder, FetchedMessage, ParsedMessage]:
+    """Our copy of a sent message, as it will lie in Sent: read, and with its Bcc (RFC 5322 3.6.3)."""
+    source = with_bcc(work.wire, work.bcc_header)
+    return sent, FetchedMessage(0, frozenset({"\\Seen"}), clock.now(), len(source), source), parse(source)

@@ -1,0 +1,158 @@
+"""Owns every operation that is being sent: starts each once, lets requests wait for it, takes up what was interrupted.
+
+Threads come as they are needed, up to a bound, and of one mailbox only a few are at work, so that a server that stalls
+holds up its own mailbox and no other. Filing copies has a thread of its own.
+"""
+
+import logging
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+
+from mailbox_appliance.clock import Clock, to_millis
+from mailbox_appliance.errors import Problem
+from mailbox_appliance.events import Events
+from mailbox_appliance.records import Phase
+from mailbox_appliance.sending.copies import file_copy
+from mailbox_appliance.sending.handover import Handover
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+MOST_THREADS = 24
+MOST_PER_ACCOUNT = 2
+_COPY_LOOK = 30.0
+
+
+@dataclass
+class Ticket:
+    """What a request waits on: set when the operation is settled, withdrawn (with its problem), or left for later."""
+
+    operation_id: str
+    account_id: str
+    done: threading.Event = field(default_factory=threading.Event)
+    problem: Problem | None = None
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the operation ended within so many seconds."""
+        return self.done.wait(seconds)
+
+
+class Sender:
+    """The worker of the sending side."""
+
+    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock) -> None:
+        self._store, self._settings, self._events, self._clock = store, settings, events, clock
+        self._changed = threading.Condition()
+        self._tickets: dict[str, Ticket] = {}
+        self._waiting: deque[Ticket] = deque()
+        self._running: dict[str, int] = {}
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._stopping = False
+        self._copies_due = threading.Event()
+        self._copier = threading.Thread(target=self._file_copies, name="sent copies", daemon=True)
+
+    def start(self) -> None:
+        """Take up what was interrupted, by the phase that it had reached; then be ready for more."""
+        for work in self._store.deliveries.list_sending():
+            if work.phase is Phase.DOT or work.is_shown:
+                self.submit(work.operation_id, work.account_id)
+            else:
+                # Its client got no answer, and nobody got the message: it may come again with the same key.
+                self._store.deliveries.withdraw(work.operation_id)
+        self._copier.start()
+
+    def release(self) -> None:
+        """Begin nothing more, and let every waiting request answer with what is known now."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+            for ticket in self._tickets.values():
+                ticket.done.set()
+        self._copies_due.set()
+
+    def stop(self, timeout: float) -> None:
+        """End, giving what is under way so many seconds. What does not end in time stands in the journal."""
+        self.release()
+        deadline = self._clock.monotonic() + timeout
+        threads = [*self._threads, self._copier]
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - self._clock.monotonic()))
+
+    def submit(self, operation_id: str, account_id: str) -> Ticket:
+        """Have an operation sent, or join the one who waits for it already."""
+        with self._changed:
+            ticket = self._tickets.get(operation_id)
+            if ticket is None:
+                ticket = self._tickets[operation_id] = Ticket(operation_id, account_id)
+                self._waiting.append(ticket)
+                self._wake_one()
+            return ticket
+
+    def _wake_one(self) -> None:
+        if self._idle:
+            self._changed.notify()
+        elif len(self._threads) < MOST_THREADS:
+            thread = threading.Thread(target=self._work, name=f"sending {len(self._threads) + 1}", daemon=True)
+            self._threads.add(thread)
+            thread.start()
+
+    def _work(self) -> None:
+        while (ticket := self._next()) is not None:
+            try:
+                self._deliver(ticket)
+            except Exception:  # the journal holds how far it came; the thread must go on
+                log.exception("sending stopped", extra={"operation": ticket.operation_id})
+            finally:
+                self._end(ticket)
+
+    def _next(self) -> Ticket | None:
+        with self._changed:
+            while not self._stopping:
+                for ticket in self._waiting:
+                    if self._running.get(ticket.account_id, 0) < MOST_PER_ACCOUNT:
+                        self._waiting.remove(ticket)
+                        self._running[ticket.account_id] = self._running.get(ticket.account_id, 0) + 1
+                        return ticket
+                self._idle += 1
+                self._changed.wait()
+                self._idle -= 1
+            return None
+
+    def _deliver(self, ticket: Ticket) -> None:
+        handover = Handover(self._store, self._settings, self._events, self._clock, ticket.operation_id)
+        outcome = handover.run()
+        ticket.problem = outcome.problem
+        if outcome.needs_copy:
+            self._copies_due.set()
+
+    def _end(self, ticket: Ticket) -> None:
+        with self._changed:
+            self._tickets.pop(ticket.operation_id, None)
+            left = self._running[ticket.account_id] - 1
+            if left:
+                self._running[ticket.account_id] = left
+            else:
+                del self._running[ticket.account_id]
+            self._changed.notify()
+        ticket.done.set()
+
+    def _file_copies(self) -> None:
+        while not self._stopping:
+            self._copies_due.clear()
+            try:
+                self._file_due_copies()
+            except Exception:
+                log.exception("filing sent copies failed")
+            self._copies_due.wait(_COPY_LOOK)
+
+    def _file_due_copies(self) -> None:
+        now = to_millis(self._clock.now())
+        for operation_id, due in self._store.deliveries.list_copies():
+            if self._stopping:
+                return
+            if due <= now:
+                file_copy(self._store, self._settings, self._events, operation_id)

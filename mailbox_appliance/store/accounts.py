@@ -1,0 +1,151 @@
+"""Connected mailboxes: who owns them, who may reach them, how their servers are logged in to, and how they are."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.ids import new_id
+from mailbox_appliance.records import (
+    Account,
+    AccountCapabilities,
+    AccountError,
+    AccountStatus,
+    Connection,
+    Endpoint,
+    FolderRole,
+    MappedFolders,
+)
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.tables import ACCOUNTS
+
+# An account, with the members it is granted to and the folders that play a role, in one row.
+_SELECT = """
+SELECT a.id, a.email, a.display_name, a.provider, a.owner_member_id, a.shared_with_all,
+  (SELECT json_group_array(g.member_id) FROM account_grants g WHERE g.account_id = a.id),
+  a.status, a.error_code, a.error_message,
+  (SELECT json_group_object(f.role, f.path) FROM folders f WHERE f.account = a.number AND f.role IS NOT NULL),
+  a.capabilities, a.created_at, a.last_sync_at
+FROM accounts a"""
+_REACHED = """
+(a.owner_member_id = :member OR a.shared_with_all OR EXISTS
+  (SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = :member))"""
+
+
+class Accounts:
+    """Reads and writes mailboxes. Secrets leave only through `connection`."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def get(self, account_id: str) -> Account:
+        """The mailbox with this id. Raises NotFound."""
+        row = self._database.row(f"{_SELECT} WHERE a.id = ?", (account_id,))
+        if row is None:
+            raise NotFound(what="mailbox")
+        return _to_account(row)
+
+    def find_reachable(self, account_id: str, member_id: str) -> Account | None:
+        """The mailbox if this member may reach it: as owner, by a grant, or since it is shared with all."""
+        row = self._database.row(f"{_SELECT} WHERE a.id = :id AND {_REACHED}", {"id": account_id, "member": member_id})
+        return None if row is None else _to_account(row)
+
+    def list_reachable(self, member_id: str) -> tuple[Account, ...]:
+        """The mailboxes that this member may reach, the oldest first."""
+        rows = self._database.rows(f"{_SELECT} WHERE {_REACHED} ORDER BY a.number", {"member": member_id})
+        return tuple(map(_to_account, rows))
+
+    def list_ids(self) -> tuple[str, ...]:
+        """The ids of all mailboxes, the oldest first."""
+        return tuple(row[0] for row in self._database.rows("SELECT id FROM accounts ORDER BY number"))
+
+    def exists(self, email: str, owner_member_id: str) -> bool:
+        """Whether this member has connected a mailbox with this email already."""
+        sql = "SELECT 1 FROM accounts WHERE email = ? AND owner_member_id = ?"
+        return self._database.value(sql, (email, owner_member_id)) is not None
+
+    def add(self, owner_member_id: str, display_name: str | None, connection: Connection) -> str:
+        """A new mailbox, with its secrets; answers its id. Inside a transaction."""
+        account_id = new_id("acc")
+        query = ACCOUNTS.insert(
+            id=account_id,
+            owner_member_id=owner_member_id,
+            email=connection.email,
+            display_name=display_name,
+            provider="imap",
+            connection=json.dumps({"imap": _plain(connection.imap), "smtp": _plain(connection.smtp)}),
+            secret=json.dumps({"imapPassword": connection.imap.password, "smtpPassword": connection.smtp.password}),
+            created_at=to_timestamp(self._clock.now()),
+        )
+        self._database.run(query)
+        return account_id
+
+    def remove(self, account_id: str) -> None:
+        """Forget a mailbox: its secrets and everything mirrored of it. Raises NotFound. Inside a transaction."""
+        number = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
+        if number is None:
+            raise NotFound(what="mailbox")
+        # Messages refer to threads as well, which do not go by themselves while one is left.
+        for table, column in (("messages", "account"), ("thread_links", "account"), ("threads", "account")):
+            self._database.change(f"DELETE FROM {table} WHERE {column} = ?", (number,))
+        self._database.run(ACCOUNTS.delete().where(ACCOUNTS.c.id == account_id))
+
+    def connection(self, account_id: str) -> Connection:
+        """How the mailbox's servers are reached, with the passwords. Raises NotFound."""
+        row = self._database.row("SELECT email, connection, secret FROM accounts WHERE id = ?", (account_id,))
+        if row is None:
+            raise NotFound(what="mailbox")
+        servers, secret = json.loads(row[1]), json.loads(row[2])
+        imap = Endpoint(**servers["imap"], password=secret["imapPassword"])
+        return Connection(row[0], imap, Endpoint(**servers["smtp"], password=secret["smtpPassword"]))
+
+    def mapped_folders(self, account_id: str) -> dict[FolderRole, str]:
+        """The folder paths that a person gave a role."""
+        text = self._database.value("SELECT mapped_folders FROM accounts WHERE id = ?", (account_id,))
+        return {} if text is None else json.loads(text)
+
+    def set_status(self, account_id: str, status: AccountStatus, error: AccountError | None = None) -> None:
+        """How the mailbox is from now on, and why. One transaction of its own; a removed mailbox is passed over."""
+        with self._database.transaction():
+            self._database.change(
+                "UPDATE accounts SET status = ?, error_code = ?, error_message = ? WHERE id = ?",
+                (status, error and error.code, error and error.message, account_id),
+            )
+
+    def set_capabilities(self, account_id: str, capabilities: AccountCapabilities) -> None:
+        """What the mailbox's server can do. One transaction of its own."""
+        text = msgspec.json.encode(capabilities).decode()
+        with self._database.transaction():
+            self._database.change("UPDATE accounts SET capabilities = ? WHERE id = ?", (text, account_id))
+
+    def mark_synced(self, account_id: str) -> None:
+        """Note that the mirror is complete at this moment. One transaction of its own."""
+        with self._database.transaction():
+            at = to_timestamp(self._clock.now())
+            self._database.change("UPDATE accounts SET last_sync_at = ? WHERE id = ?", (at, account_id))
+
+
+def _plain(endpoint: Endpoint) -> dict[str, object]:
+    return {name: getattr(endpoint, name) for name in ("host", "port", "security", "username")}
+
+
+def _to_account(row: Sequence[Any]) -> Account:
+    roles = json.loads(row[10])
+    return Account(
+        id=row[0],
+        email=row[1],
+        display_name=row[2],
+        provider=row[3],
+        owner_member_id=row[4],
+        shared_with_all=bool(row[5]),
+        granted_member_ids=tuple(json.loads(row[6])),
+        status=row[7],
+        error=None if row[8] is None else AccountError(code=row[8], message=row[9] or ""),
+        folders=MappedFolders(**{role: roles.get(role) for role in ("sent", "drafts", "trash", "archive", "spam")}),
+        capabilities=msgspec.json.decode(row[11], type=AccountCapabilities),
+        created_at=row[12],
+        last_sync_at=row[13],
+    )

@@ -1,0 +1,181 @@
+"""Sessions and API keys: found by the hash of their token; and how often logging in failed."""
+
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from mailbox_appliance.clock import Clock, from_timestamp, to_millis, to_timestamp
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.ids import new_id
+from mailbox_appliance.records import Capability, Member, Session
+from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.tables import ATTEMPTS, SESSIONS
+
+UNUSED_FOR = timedelta(days=30)
+LIVES_FOR = timedelta(days=90)
+# `lastUsedAt` is this coarse, so that not every request has to write.
+_USE_NOTED_EVERY = timedelta(minutes=1)
+
+_SELECT_SESSION = (
+    "SELECT s.token_hash, s.id, s.created_at, s.last_used_at, m.id, m.name, m.email, m.role, m.status, m.created_at,"
+    " m.updated_at, m.last_login_at FROM sessions s JOIN members m ON m.id = s.member_id WHERE s.token_hash = ?"
+)
+_SELECT_KEY = (
+    "SELECT k.token_hash, k.id, k.capabilities, k.account_ids, m.id, m.name, m.email, m.role, m.status, m.created_at,"
+    " m.updated_at, m.last_login_at FROM api_keys k JOIN members m ON m.id = k.member_id"
+    " WHERE k.token_hash = ? AND k.revoked_at IS NULL"
+)
+
+
+@dataclass(frozen=True)
+class FoundCredential:
+    """A live credential. `capabilities` is what a key stores; a session stores none, it has its member's."""
+
+    kind: Literal["session", "api_key"]
+    id: str
+    member: Member
+    capabilities: frozenset[Capability] = frozenset()
+    account_ids: frozenset[str] | None = None
+
+
+class Credentials:
+    """Reads and writes what a request may be made with."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def find(self, token_hash: str) -> FoundCredential | None:
+        """The live credential whose token has this hash, or None. Notes that it was used."""
+        return self._find_session(token_hash) or self._find_key(token_hash)
+
+    def add_session(self, member_id: str, token_hash: str, device_name: str) -> Session:
+        """A new session. Inside a transaction."""
+        at = to_timestamp(self._clock.now())
+        session_id = new_id("ses")
+        row = {"id": session_id, "member_id": member_id, "token_hash": token_hash, "device_name": device_name}
+        self._database.run(SESSIONS.insert(**row, created_at=at, last_used_at=at))
+        return _to_session(session_id, device_name, at, at, current=True)
+
+    def list_sessions(self, member_id: str, current_id: str | None) -> tuple[Session, ...]:
+        """The live sessions of a member, the last used first."""
+        rows = self._database.rows(
+            "SELECT id, device_name, created_at, last_used_at FROM sessions WHERE member_id = ?"
+            " ORDER BY last_used_at DESC, id DESC",
+            (member_id,),
+        )
+        live = (row for row in rows if self._is_live(row[2], row[3]))
+        return tuple(_to_session(*row, current=row[0] == current_id) for row in live)
+
+    def remove_session(self, member_id: str, session_id: str) -> None:
+        """End a session of this member. Raises NotFound. Inside a transaction."""
+        removed = self._database.run(
+            SESSIONS.delete().where((SESSIONS.c.id == session_id) & (SESSIONS.c.member_id == member_id))
+        )
+        if not removed:
+            raise NotFound(what="session")
+
+    def remove_ended_sessions(self) -> None:
+        """Forget the sessions that have died by age. One transaction of its own."""
+        now = self._clock.now()
+        unused, old = to_timestamp(now - UNUSED_FOR), to_timestamp(now - LIVES_FOR)
+        with self._database.transaction():
+            self._database.change("DELETE FROM sessions WHERE last_used_at <= ? OR created_at <= ?", (unused, old))
+
+    def reserve_attempt(self, limits: Mapping[str, int], window: timedelta) -> int:
+        """Count an attempt in each bucket, before its outcome is known, so that no burst passes the limits.
+
+        Answers 0, or the seconds until every bucket has room; then nothing was counted. One transaction of its own.
+        """
+        now = to_millis(self._clock.now())
+        length = window // timedelta(milliseconds=1)
+        with self._database.transaction():
+            wait = max(self._wait(bucket, limit, now, length) for bucket, limit in limits.items())
+            if not wait:
+                rows = [(bucket, now) for bucket in limits]
+                self._database.change_many("INSERT INTO attempts VALUES (?, ?)", rows)
+        return wait
+
+    def release_attempt(self, bucket: str) -> None:
+        """Take back one attempt that turned out well. Inside a transaction."""
+        newest = "SELECT rowid FROM attempts WHERE bucket = ? ORDER BY at DESC LIMIT 1"
+        self._database.change(f"DELETE FROM attempts WHERE rowid = ({newest})", (bucket,))
+
+    def clear_attempts(self, bucket: str) -> None:
+        """Forget the attempts of a bucket. Inside a transaction."""
+        self._database.run(ATTEMPTS.delete().where(ATTEMPTS.c.bucket == bucket))
+
+    def remove_old_attempts(self, window: timedelta) -> None:
+        """Forget what no window reaches any more. One transaction of its own."""
+        oldest = to_millis(self._clock.now() - window)
+        with self._database.transaction():
+            self._database.run(ATTEMPTS.delete().where(ATTEMPTS.c.at <= oldest))
+
+    def _wait(self, bucket: str, limit: int, now: int, length: int) -> int:
+        # Rows from before the clock was set back lie in the future: they do not lock anybody out for longer.
+        oldest = self._database.value(
+            "SELECT at FROM attempts WHERE bucket = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT 1 OFFSET ?",
+            (bucket, now - length, now, limit - 1),
+        )
+        return 0 if oldest is None else max(1, -(-(oldest + length - now) // 1000))
+
+    def _find_session(self, token_hash: str) -> FoundCredential | None:
+        row = self._database.row(_SELECT_SESSION, (token_hash,))
+        if row is None or not hmac.compare_digest(row[0], token_hash) or not self._is_live(row[2], row[3]):
+            return None
+        self._note_use("sessions", row[1], row[3])
+        return FoundCredential("session", row[1], _to_member(row))
+
+    def _find_key(self, token_hash: str) -> FoundCredential | None:
+        row = self._database.row(_SELECT_KEY, (token_hash,))
+        if row is None or not hmac.compare_digest(row[0], token_hash):
+            return None
+        accounts = None if row[3] is None else frozenset(json.loads(row[3]))
+        return FoundCredential(
+            "api_key", row[1], _to_member(row), frozenset(map(Capability, json.loads(row[2]))), accounts
+        )
+
+    def _is_live(self, created_at: str, last_used_at: str) -> bool:
+        return to_timestamp(self._clock.now()) < _end(created_at, last_used_at)
+
+    def _note_use(self, table: Literal["sessions", "api_keys"], credential_id: str, last_used_at: str) -> None:
+        now = self._clock.now()
+        if last_used_at > to_timestamp(now - _USE_NOTED_EVERY):
+            return
+        with self._database.transaction():
+            self._database.change(
+                f"UPDATE {table} SET last_used_at = ? WHERE id = ?",
+                (to_timestamp(now), credential_id),
+            )
+
+
+def _end(created_at: str, last_used_at: str) -> str:
+    ends = (from_timestamp(created_at) + LIVES_FOR, from_timestamp(last_used_at) + UNUSED_FOR)
+    return to_timestamp(min(ends))
+
+
+def _to_session(session_id: str, device: str, created_at: str, last_used_at: str, *, current: bool) -> Session:
+    return Session(
+        id=session_id,
+        device_name=device,
+        created_at=created_at,
+        last_used_at=last_used_at,
+        expires_at=_end(created_at, last_used_at),
+        current=current,
+    )
+
+
+def _to_member(row: Row) -> Member:
+    return Member(
+        id=row[4],
+        name=row[5],
+        email=row[6],
+        role=row[7],
+        status=row[8],
+        created_at=row[9],
+        updated_at=row[10],
+        last_login_at=row[11],
+        invitation=None,
+    )

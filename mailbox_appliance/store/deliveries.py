@@ -1,0 +1,321 @@
+"""The journal of sending: every request accepted once per idempotency key, every phase committed before its act.
+
+    (none) --accept--> sending --mark: connecting, envelope, data, dot--> succeeded | failed | uncertain
+                          `--withdraw (nobody got it, and nobody was shown the operation)--> (none)
+
+All commits here are durable: what a client is told, or another server is asked, is on the disk before.
+"""
+
+import json
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import UNSET
+
+from mailbox_appliance.clock import Clock, from_timestamp, to_millis, to_timestamp
+from mailbox_appliance.errors import IdempotencyConflict, NotFound
+from mailbox_appliance.ids import new_id
+from mailbox_appliance.mail.threads import canonical_message_id
+from mailbox_appliance.records import (
+    AcceptedDelivery,
+    Delivery,
+    DeliveryError,
+    DeliveryResult,
+    DeliveryStatus,
+    DeliveryWork,
+    Envelope,
+    FetchedMessage,
+    MirroredFolder,
+    NewDelivery,
+    ParsedMessage,
+    Phase,
+)
+from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.messages import Messages, PendingCopy
+from mailbox_appliance.store.threads import thread_id
+
+_COLUMNS = (
+    "d.id, d.account_id, d.kind, d.status, d.result_id, d.result_thread_id, d.result_warnings, d.error_code,"
+    " d.schedule_id, d.warnings, d.shown, d.request_hash"
+)
+_WORK = (
+    "SELECT id, account_id, kind, status, phase, shown, message, bcc_header, envelope, message_id_header, result_id,"
+    " result_thread_id, created_at, copy_attempts FROM delivery_operations"
+)
+
+
+class Deliveries:
+    """Reads and writes delivery operations. Each method that writes is one durable transaction of its own."""
+
+    def __init__(self, database: Database, messages: Messages, clock: Clock) -> None:
+        self._database, self._messages, self._clock = database, messages, clock
+
+    def accept(self, new: NewDelivery) -> AcceptedDelivery:
+        """Take a request in, or find the operation that its key made before.
+
+        Raises IdempotencyConflict where the key was used for another request, NotFound where the mailbox is gone.
+        """
+        with self._database.transaction(durable=True):
+            earlier = self.find_replay(new.credential_id, new.idempotency_key, new.request_hash)
+            if earlier is not None:
+                return earlier
+            operation_id = self._insert(new)
+        delivery = Delivery(operation_id=operation_id, account_id=new.account_id, kind=new.kind, status="sending")
+        return AcceptedDelivery(delivery, (), is_new=True, is_shown=False)
+
+    def find_replay(self, credential_id: str, idempotency_key: str, request_hash: str) -> AcceptedDelivery | None:
+        """The operation that this key made before, or None. Raises IdempotencyConflict where it was another request."""
+        row = self._database.row(
+            f"SELECT {_COLUMNS} FROM delivery_operations d WHERE d.credential_id = ? AND d.idempotency_key = ?",
+            (credential_id, idempotency_key),
+        )
+        if row is None:
+            return None
+        if row[11] != request_hash:
+            raise IdempotencyConflict
+        return AcceptedDelivery(_to_delivery(row), _warnings(row), is_new=False, is_shown=bool(row[10]))
+
+    def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[Delivery, tuple[str, ...]]:
+        """An operation of this member, or any scheduled one, once a client was shown it. Raises NotFound."""
+        row = self._database.row(
+            f"SELECT {_COLUMNS} FROM delivery_operations d WHERE d.id = ? AND d.account_id = ? AND d.shown"
+            " AND (d.member_id = ? OR d.kind = 'scheduled')",
+            (operation_id, account_id, member_id),
+        )
+        if row is None:
+            raise NotFound(what="delivery operation")
+        return _to_delivery(row), _warnings(row)
+
+    def find(self, operation_id: str) -> tuple[Delivery, tuple[str, ...]] | None:
+        """An operation by its id, whoever may see it, or None where it was withdrawn."""
+        row = self._database.row(f"SELECT {_COLUMNS} FROM delivery_operations d WHERE d.id = ?", (operation_id,))
+        return None if row is None else (_to_delivery(row), _warnings(row))
+
+    def show(self, operation_id: str) -> bool:
+        """Note that a client is about to be shown the operation; from now on it cannot be withdrawn.
+
+        False where it was withdrawn already.
+        """
+        with self._database.transaction(durable=True):
+            return bool(self._database.change("UPDATE delivery_operations SET shown = 1 WHERE id = ?", (operation_id,)))
+
+    def mark(self, operation_id: str, phase: Phase) -> bool:
+        """Enter a phase: on the disk when this returns. False where the operation is over or its mailbox is gone."""
+        at = to_timestamp(self._clock.now())
+        step = 1 if phase is Phase.CONNECTING else 0
+        with self._database.transaction(durable=True):
+            marked = self._database.change(
+                "UPDATE delivery_operations SET phase = ?, updated_at = ?, attempts = attempts + ? WHERE id = ?"
+                " AND status = 'sending' AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id)",
+                (phase, at, step, operation_id),
+            )
+            if marked:
+                self._note_phase(operation_id, phase, at)
+        return bool(marked)
+
+    def succeed(
+        self, operation_id: str, sent: tuple[MirroredFolder, FetchedMessage, ParsedMessage] | None, *, reply_code: int
+    ) -> None:
+        """The server has taken the message. Our copy stands in the mirror at once, in the folder `sent` names."""
+        with self._database.transaction(durable=True):
+            work = self.work(operation_id)
+            thread = work.result_thread_id
+            if sent is not None:
+                folder, message, parsed = sent
+                copy = PendingCopy(work.result_id, work.result_thread_id)
+                self._messages.add_pending(folder, message, parsed, copy)
+                thread = self._thread_of(work)
+            self._settle(operation_id, "succeeded", None, (), reply_code, None)
+            self._database.change(
+                "UPDATE delivery_operations SET result_thread_id = ?, copy = 'pending' WHERE id = ?",
+                (thread, operation_id),
+            )
+
+    def settle(
+        self,
+        operation_id: str,
+        status: DeliveryStatus,
+        error_code: str | None = None,
+        warnings: Iterable[str] = (),
+        *,
+        reply_code: int | None = None,
+        reply_enhanced: str | None = None,
+    ) -> None:
+        """Give an operation that is being sent the status it has from now on: `failed` or `uncertain`."""
+        with self._database.transaction(durable=True):
+            self._settle(operation_id, status, error_code, tuple(warnings), reply_code, reply_enhanced)
+
+    def withdraw(self, operation_id: str) -> bool:
+        """Take an operation back as if it had never been; its key is free. False where a client was shown it."""
+        with self._database.transaction(durable=True):
+            return bool(
+                self._database.change(
+                    "DELETE FROM delivery_operations WHERE id = ? AND NOT shown AND status = 'sending'", (operation_id,)
+                )
+            )
+
+    def restart(self, operation_id: str) -> None:
+        """Begin an operation that was interrupted before its final dot again, from the start."""
+        with self._database.transaction(durable=True):
+            at = to_timestamp(self._clock.now())
+            self._database.change(
+                "UPDATE delivery_operations SET phase = 'accepted', updated_at = ? WHERE id = ? AND status = 'sending'",
+                (at, operation_id),
+            )
+            self._note_phase(operation_id, Phase.ACCEPTED, at)
+
+    def list_sending(self) -> tuple[DeliveryWork, ...]:
+        """What was being sent when the appliance stopped, the oldest first."""
+        return tuple(map(_to_work, self._database.rows(f"{_WORK} WHERE status = 'sending' ORDER BY number")))
+
+    def list_copies(self) -> tuple[tuple[str, int], ...]:
+        """The ids of succeeded operations whose copy is not in Sent yet, and when to try next (milliseconds)."""
+        rows = self._database.rows(
+            "SELECT id, coalesce(copy_next_at, 0) FROM delivery_operations WHERE copy = 'pending' ORDER BY number"
+        )
+        return tuple((row[0], row[1]) for row in rows)
+
+    def work(self, operation_id: str) -> DeliveryWork:
+        """What the worker needs of an operation. Raises NotFound."""
+        row = self._database.row(f"{_WORK} WHERE id = ?", (operation_id,))
+        if row is None:
+            raise NotFound(what="delivery operation")
+        return _to_work(row)
+
+    def mark_filed(self, operation_id: str) -> None:
+        """The copy is in Sent. The bytes are on the server now and are no longer kept here."""
+        with self._database.transaction(durable=True):
+            self._database.change(
+                "UPDATE delivery_operations SET copy = 'filed', message = NULL, bcc_header = NULL,"
+                " result_warnings = '[]' WHERE id = ?",
+                (operation_id,),
+            )
+
+    def postpone_copy(self, operation_id: str, seconds: float, warning: str) -> None:
+        """The copy could not be filed; it is tried again after so many seconds, and the result says so meanwhile."""
+        with self._database.transaction(durable=True):
+            self._database.change(
+                "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"
+                " result_warnings = ? WHERE id = ?",
+                (to_millis(self._clock.now()) + int(seconds * 1000), json.dumps([warning]), operation_id),
+            )
+
+    def counts(self) -> dict[str, int]:
+        """How many operations are `queued`, `sending` and `uncertain`."""
+        rows = self._database.rows(
+            "SELECT status, count(*) FROM delivery_operations WHERE status IN ('queued', 'sending', 'uncertain')"
+            " GROUP BY status"
+        )
+        return {"queued": 0, "sending": 0, "uncertain": 0} | {str(status): int(count) for status, count in rows}
+
+    def find_thread(self, account_id: str, message_ids: Iterable[str]) -> str | None:
+        """The id of the thread that one of these canonical Message-IDs belongs to, or None."""
+        for message_id in message_ids:
+            found = self._database.value(
+                "SELECT t.id FROM thread_links l JOIN threads t ON t.number = l.thread JOIN accounts a"
+                " ON a.number = l.account WHERE a.id = ? AND l.message_id = ?",
+                (account_id, message_id),
+            )
+            if found is not None:
+                return str(found)
+        return None
+
+    def _insert(self, new: NewDelivery) -> str:
+        if self._database.value("SELECT 1 FROM accounts WHERE id = ?", (new.account_id,)) is None:
+            raise NotFound(what="mailbox")
+        operation_id, at = new_id("dlv"), to_timestamp(self._clock.now())
+        self._database.change(
+            "INSERT INTO delivery_operations (id, account_id, credential_id, member_id, idempotency_key, request_hash,"
+            " kind, status, phase, message, bcc_header, envelope, message_id_header, result_id, result_thread_id,"
+            " created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 'sending', 'accepted', ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                operation_id,
+                new.account_id,
+                new.credential_id,
+                new.member_id,
+                new.idempotency_key,
+                new.request_hash,
+                new.kind,
+                new.message.wire,
+                new.message.bcc_header,
+                msgspec.json.encode(new.message.envelope).decode(),
+                new.message.message_id,
+                new_id("msg"),
+                new.thread_id or new_id("thr"),
+                at,
+                at,
+            ),
+        )
+        self._note_phase(operation_id, Phase.ACCEPTED, at)
+        return operation_id
+
+    def _settle(
+        self,
+        operation_id: str,
+        status: DeliveryStatus,
+        error_code: str | None,
+        warnings: tuple[str, ...],
+        reply_code: int | None,
+        reply_enhanced: str | None,
+    ) -> None:
+        at = to_timestamp(self._clock.now())
+        settled = self._database.change(
+            "UPDATE delivery_operations SET status = ?, shown = 1, error_code = ?, warnings = ?, reply_code = ?,"
+            " reply_enhanced = ?, updated_at = ?, phase = CASE WHEN ? IS NULL THEN phase ELSE 'replied' END"
+            " WHERE id = ? AND status = 'sending'",
+            (status, error_code, json.dumps(warnings), reply_code, reply_enhanced, at, reply_code, operation_id),
+        )
+        if settled and reply_code is not None:
+            self._note_phase(operation_id, Phase.REPLIED, at)
+
+    def _note_phase(self, operation_id: str, phase: Phase, at: str) -> None:
+        self._database.change(
+            "INSERT INTO delivery_phases SELECT id, attempts, ?, ? FROM delivery_operations WHERE id = ?",
+            (phase, at, operation_id),
+        )
+
+    def _thread_of(self, work: DeliveryWork) -> str:
+        own = canonical_message_id(work.message_id)
+        number = self._database.value(
+            "SELECT l.thread FROM thread_links l JOIN accounts a ON a.number = l.account"
+            " WHERE a.id = ? AND l.message_id = ?",
+            (work.account_id, own),
+        )
+        return work.result_thread_id if number is None else thread_id(self._database, number)
+
+
+def _warnings(row: Row) -> tuple[str, ...]:
+    return tuple(json.loads(row[9]))
+
+
+def _to_delivery(row: Row) -> Delivery:
+    result_warnings = tuple(json.loads(row[6]))
+    succeeded = row[3] == "succeeded"
+    return Delivery(
+        operation_id=row[0],
+        account_id=row[1],
+        kind=row[2],
+        status=row[3],
+        result=DeliveryResult(id=row[4], thread_id=row[5], warnings=result_warnings or UNSET) if succeeded else UNSET,
+        error=DeliveryError(code=row[7]) if row[7] is not None else UNSET,
+        schedule_id=row[8] or UNSET,
+    )
+
+
+def _to_work(row: Row) -> DeliveryWork:
+    return DeliveryWork(
+        operation_id=row[0],
+        account_id=row[1],
+        kind=row[2],
+        status=row[3],
+        phase=Phase(row[4]),
+        is_shown=bool(row[5]),
+        wire=bytes(row[6] or b""),
+        bcc_header=bytes(row[7] or b""),
+        envelope=msgspec.json.decode(row[8], type=Envelope),
+        message_id=row[9],
+        result_id=row[10],
+        result_thread_id=row[11],
+        created_at=from_timestamp(row[12]),
+        copy_attempts=row[13],
+    )

@@ -1,0 +1,27 @@
+"""Writing a small file so that a crash leaves the old one or the new one, never half of one."""
+
+import os
+from pathlib import Path
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """Replace a file by new content, readable by its owner only, on the disk when this returns."""
+    temporary = file.with_name(f".{file.name}.new")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.fchmod(handle, 0o600)
+        os.write(handle, content)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    temporary.rename(file)
+    sync_folder(file.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put a folder's entries on the disk: renames are lasting only after this."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

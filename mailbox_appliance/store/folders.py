@@ -1,0 +1,124 @@
+"""The folders of a mailbox as they are mirrored: paths, roles, and the position reached in each."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import UNSET
+
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.ids import new_id
+from mailbox_appliance.records import Folder, FolderRole, FolderState, ListedFolder, MirroredFolder, RoleSource
+from mailbox_appliance.store.database import Database, Row
+
+_SELECT = """
+SELECT f.number, f.id, a.id, f.path, f.delimiter, f.role, f.role_source,
+  f.uidvalidity, f.uidnext, f.exists_count, f.highestmodseq
+FROM folders f JOIN accounts a ON a.number = f.account"""
+_SHOWN = """
+SELECT f.id, f.name, f.role, f.role_source, f.path,
+  (SELECT count(*) FROM messages m WHERE m.folder = f.number AND m.flags & 1 = 0),
+  (SELECT count(*) FROM messages m WHERE m.folder = f.number)
+FROM folders f JOIN accounts a ON a.number = f.account WHERE a.id = ? ORDER BY f.role IS NULL, f.path"""
+
+
+class Folders:
+    """Reads and writes folders. Each method that writes is one transaction of its own, unless it says otherwise."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def list(self, account_id: str) -> tuple[MirroredFolder, ...]:
+        """The folders of a mailbox, by path."""
+        rows = self._database.rows(f"{_SELECT} WHERE a.id = ? ORDER BY f.path", (account_id,))
+        return tuple(map(_to_mirrored, rows))
+
+    def show(self, account_id: str) -> tuple[Folder, ...]:
+        """The folders of a mailbox as clients see them, with their counts; those with a role first."""
+        return tuple(map(_to_folder, self._database.rows(_SHOWN, (account_id,))))
+
+    def find_by_role(self, account_id: str, role: FolderRole) -> MirroredFolder | None:
+        """The folder that plays this role, or None."""
+        row = self._database.row(f"{_SELECT} WHERE a.id = ? AND f.role = ?", (account_id, role))
+        return None if row is None else _to_mirrored(row)
+
+    def find(self, account_id: str, name: str) -> MirroredFolder | None:
+        """The folder that a person means by an id, a role, a path or a name, in this order; or None."""
+        row = self._database.row(
+            f"{_SELECT} WHERE a.id = :account AND (f.id = :name OR f.role = lower(:name) OR f.path = :name"
+            " OR f.name = :name) ORDER BY f.id = :name DESC, f.role IS lower(:name) DESC, f.path = :name DESC LIMIT 1",
+            {"account": account_id, "name": name},
+        )
+        return None if row is None else _to_mirrored(row)
+
+    def replace(
+        self,
+        account_id: str,
+        listed: Sequence[ListedFolder],
+        roles: Mapping[str, tuple[FolderRole, RoleSource]],
+    ) -> tuple[MirroredFolder, ...]:
+        """Make the folders those that the server lists.
+
+        A path that stays keeps its id; one that is gone takes its messages with it. Raises NotFound without mailbox.
+        """
+        with self._database.transaction():
+            account = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
+            if account is None:
+                raise NotFound(what="mailbox")
+            self._database.change_many(
+                "INSERT INTO folders (id, account, path, name, delimiter, role, role_source)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, path) DO UPDATE SET name = excluded.name,"
+                " delimiter = excluded.delimiter, role = excluded.role, role_source = excluded.role_source",
+                [
+                    (new_id("fld"), account, folder.path, _name(folder), folder.delimiter)
+                    + (roles.get(folder.path) or (None, None))
+                    for folder in listed
+                ],
+            )
+            kept = {folder.path for folder in listed}
+            paths = self._database.rows("SELECT number, path FROM folders WHERE account = ?", (account,))
+            gone = [(number,) for number, path in paths if path not in kept]
+            self._database.change_many("DELETE FROM folders WHERE number = ?", gone)
+        return self.list(account_id)
+
+    def set_state(self, number: int, state: FolderState) -> None:
+        """Note the position that the mirror of a folder has reached."""
+        with self._database.transaction():
+            self._write_state(number, state)
+
+    def reset(self, number: int, state: FolderState) -> None:
+        """Forget the messages of a folder whose UIDVALIDITY changed (RFC 9051 2.3.1.1); our pending ones stay."""
+        with self._database.transaction():
+            self._database.change("DELETE FROM messages WHERE folder = ? AND uid IS NOT NULL", (number,))
+            self._write_state(number, state)
+
+    def user_mapping(self, account_id: str) -> dict[FolderRole, str]:
+        """The folder paths that a person gave a role."""
+        sql = "SELECT j.key, j.value FROM accounts a, json_each(a.mapped_folders) j WHERE a.id = ?"
+        return dict(self._database.rows(sql, (account_id,)))
+
+    def _write_state(self, number: int, state: FolderState) -> None:
+        self._database.change(
+            "UPDATE folders SET uidvalidity = ?, uidnext = ?, exists_count = ?, highestmodseq = ? WHERE number = ?",
+            (state.uidvalidity, state.uidnext, state.exists, state.highestmodseq, number),
+        )
+
+
+def _name(folder: ListedFolder) -> str:
+    return folder.path.rsplit(folder.delimiter, 1)[-1] if folder.delimiter else folder.path
+
+
+def _to_mirrored(row: Row) -> MirroredFolder:
+    number, identity, account_id, path, delimiter, role, source, *position = row
+    state = None if position[0] is None else FolderState(*position)
+    return MirroredFolder(number, identity, account_id, path, delimiter, role, source, state)
+
+
+def _to_folder(row: Row) -> Folder:
+    return Folder(
+        id=row[0],
+        name=row[1],
+        role=row[2] or UNSET,
+        role_source=row[3] or UNSET,
+        path=row[4],
+        unread_count=row[5],
+        total_count=row[6],
+    )

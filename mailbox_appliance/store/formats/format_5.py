@@ -1,0 +1,121 @@
+"""Format 5: one wholly encrypted file. Times of people's things are RFC 3339 text, times of mail are milliseconds.
+
+    members --< sessions, api_keys, invitations        accounts --< account_grants, folders --< messages -- bodies
+    delivery_operations --< delivery_phases            audit_events (append-only, chained by HMAC)
+
+`messages.number` is (internal date in seconds << 4) and counts on within a second: date order, and the key of a search
+index. `id` is what clients see; it stays when the message moves. A message without `uid` is ours and not on the server
+yet.
+"""
+
+NUMBER = 5
+APPLICATION_ID = 0x4D424F58  # "MBOX"
+
+SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;  -- value: JSON
+
+CREATE TABLE members (
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL COLLATE NOCASE UNIQUE,
+  role TEXT NOT NULL CHECK (role IN ('admin', 'member')),
+  status TEXT NOT NULL CHECK (status IN ('active', 'suspended')),
+  password_hash TEXT, created_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_login_at TEXT) STRICT;
+CREATE TABLE sessions (
+  id TEXT PRIMARY KEY, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
+  token_hash TEXT NOT NULL UNIQUE,  -- SHA-256, hex
+  device_name TEXT NOT NULL, created_at TEXT NOT NULL, last_used_at TEXT NOT NULL) STRICT;
+CREATE INDEX sessions_member ON sessions (member_id);
+CREATE TABLE invitations (
+  id TEXT PRIMARY KEY, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
+  kind TEXT NOT NULL CHECK (kind IN ('invitation', 'password_reset')),
+  token_hash TEXT NOT NULL UNIQUE, expires_at TEXT NOT NULL, used_at TEXT) STRICT;
+CREATE TABLE api_keys (
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
+  token_hash TEXT NOT NULL UNIQUE,
+  permission_profile TEXT NOT NULL CHECK (permission_profile IN ('read-only', 'read-write', 'full', 'custom')),
+  capabilities TEXT NOT NULL, supplemental_capabilities TEXT NOT NULL DEFAULT '[]',  -- JSON arrays
+  account_ids TEXT,  -- JSON array, or NULL for every mailbox
+  created_at TEXT NOT NULL, last_used_at TEXT, revoked_at TEXT) STRICT;
+CREATE TABLE attempts (bucket TEXT NOT NULL, at INTEGER NOT NULL) STRICT;  -- failed log-ins; at: milliseconds
+CREATE INDEX attempts_bucket ON attempts (bucket, at);
+
+CREATE TABLE accounts (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+  owner_member_id TEXT NOT NULL REFERENCES members (id), email TEXT NOT NULL COLLATE NOCASE, display_name TEXT,
+  provider TEXT NOT NULL CHECK (provider IN ('imap', 'google', 'outlook')),
+  connection TEXT NOT NULL,  -- JSON: imap/smtp host, port, security, username
+  secret TEXT NOT NULL,  -- JSON: imapPassword, smtpPassword or refreshToken
+  mapped_folders TEXT NOT NULL DEFAULT '{}',  -- JSON: role -> path, set by a person
+  shared_with_all INTEGER NOT NULL DEFAULT 0, status TEXT NOT NULL DEFAULT 'connecting',
+  error_code TEXT, error_message TEXT, capabilities TEXT NOT NULL DEFAULT '{}',
+  created_at TEXT NOT NULL, last_sync_at TEXT) STRICT;
+CREATE TABLE account_grants (
+  account_id TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+  member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE, PRIMARY KEY (account_id, member_id)) STRICT;
+
+CREATE TABLE folders (
+  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+  account INTEGER NOT NULL REFERENCES accounts (number) ON DELETE CASCADE,
+  path TEXT NOT NULL, name TEXT NOT NULL, delimiter TEXT, role TEXT, role_source TEXT,
+  uidvalidity INTEGER, uidnext INTEGER, exists_count INTEGER, highestmodseq INTEGER,
+  UNIQUE (account, path)) STRICT;
+CREATE TABLE threads (
+  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+  account INTEGER NOT NULL REFERENCES accounts (number) ON DELETE CASCADE) STRICT;
+CREATE INDEX threads_account ON threads (account);
+CREATE TABLE thread_links (  -- every Message-ID that a thread's messages have or name
+  account INTEGER NOT NULL, message_id TEXT NOT NULL,
+  thread INTEGER NOT NULL REFERENCES threads (number) ON DELETE CASCADE,
+  PRIMARY KEY (account, message_id)) STRICT, WITHOUT ROWID;
+CREATE INDEX thread_links_thread ON thread_links (thread);
+CREATE TABLE messages (
+  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+  account INTEGER NOT NULL REFERENCES accounts (number) ON DELETE CASCADE,
+  folder INTEGER NOT NULL REFERENCES folders (number) ON DELETE CASCADE,
+  uid INTEGER, thread INTEGER NOT NULL REFERENCES threads (number),
+  message_id TEXT, flags INTEGER NOT NULL DEFAULT 0, keywords TEXT NOT NULL DEFAULT '[]',
+  date INTEGER NOT NULL, internal_date INTEGER NOT NULL, size INTEGER NOT NULL,
+  subject TEXT NOT NULL, snippet TEXT NOT NULL,
+  people TEXT NOT NULL,  -- JSON: from, to, cc, bcc, replyTo
+  attachments TEXT NOT NULL DEFAULT '[]',  -- JSON: id, part, filename, mimeType, sizeBytes, contentId, disposition
+  UNIQUE (folder, uid)) STRICT;
+CREATE INDEX messages_folder ON messages (folder, number);
+CREATE INDEX messages_unread ON messages (folder, number) WHERE flags & 1 = 0;
+CREATE INDEX messages_account ON messages (account, number);
+CREATE INDEX messages_thread ON messages (thread, number);
+CREATE INDEX messages_message_id ON messages (account, message_id);
+CREATE TABLE bodies (
+  number INTEGER PRIMARY KEY REFERENCES messages (number) ON DELETE CASCADE,
+  text TEXT, html TEXT, headers TEXT NOT NULL DEFAULT '{}', warnings TEXT NOT NULL DEFAULT '[]') STRICT;
+
+CREATE TABLE delivery_operations (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+  account_id TEXT NOT NULL, credential_id TEXT NOT NULL, member_id TEXT NOT NULL,
+  idempotency_key TEXT, request_hash TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('send', 'forward', 'scheduled')),
+  status TEXT NOT NULL CHECK (status IN ('queued', 'sending', 'succeeded', 'failed', 'uncertain')),
+  phase TEXT NOT NULL, shown INTEGER NOT NULL DEFAULT 0,
+  message BLOB, bcc_header BLOB, envelope TEXT NOT NULL, message_id_header TEXT NOT NULL,
+  result_id TEXT NOT NULL, result_thread_id TEXT NOT NULL, result_warnings TEXT NOT NULL DEFAULT '[]',
+  warnings TEXT NOT NULL DEFAULT '[]', error_code TEXT, reply_code INTEGER, reply_enhanced TEXT,
+  schedule_id TEXT UNIQUE, send_at TEXT, attempts INTEGER NOT NULL DEFAULT 0, next_attempt_at INTEGER,
+  copy TEXT NOT NULL DEFAULT 'none' CHECK (copy IN ('none', 'pending', 'filed')),
+  copy_attempts INTEGER NOT NULL DEFAULT 0, copy_next_at INTEGER,
+  created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
+  UNIQUE (credential_id, idempotency_key)) STRICT;
+CREATE INDEX delivery_operations_account ON delivery_operations (account_id, number);
+CREATE INDEX delivery_operations_open ON delivery_operations (status)
+  WHERE status IN ('queued', 'sending', 'uncertain');
+CREATE INDEX delivery_operations_copy ON delivery_operations (copy) WHERE copy = 'pending';
+CREATE TABLE delivery_phases (
+  operation TEXT NOT NULL REFERENCES delivery_operations (id) ON DELETE CASCADE,
+  attempt INTEGER NOT NULL, phase TEXT NOT NULL, at TEXT NOT NULL) STRICT;
+CREATE INDEX delivery_phases_operation ON delivery_phases (operation);
+
+CREATE TABLE audit_events (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, at TEXT NOT NULL,
+  actor_kind TEXT NOT NULL, actor_id TEXT, actor_member_id TEXT, action TEXT NOT NULL,
+  target_kind TEXT, target_id TEXT, outcome TEXT NOT NULL, client_address TEXT, mac BLOB NOT NULL) STRICT;
+CREATE TRIGGER audit_events_stay BEFORE UPDATE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
+CREATE TRIGGER audit_events_remain BEFORE DELETE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
+"""

@@ -1,0 +1,130 @@
+"""How a message lies in a row, and the row as the record that clients see."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from mailbox_appliance.clock import from_millis, to_timestamp
+from mailbox_appliance.ids import new_id
+from mailbox_appliance.records import Address, Attachment, Body, Flags, FolderRef, Message, ParsedMessage
+from mailbox_appliance.store.database import Row
+
+_BITS = {"\\seen": 1, "\\flagged": 2, "\\draft": 4, "\\answered": 8, "$forwarded": 16, "\\deleted": 32}
+_NAMES = {1: "\\Seen", 2: "\\Flagged", 4: "\\Draft", 8: "\\Answered", 16: "$Forwarded", 32: "\\Deleted"}
+HAS_ATTACHMENT = 64
+
+_COLUMNS = """
+m.number, m.id, t.id, (SELECT id FROM accounts WHERE number = m.account), m.flags, m.keywords, m.date, m.subject,
+m.snippet, m.people, m.attachments, f.id, f.name, f.role, f.role_source"""
+_FROM = "FROM messages m JOIN threads t ON t.number = m.thread JOIN folders f ON f.number = m.folder"
+SELECT = f"SELECT {_COLUMNS} {_FROM}"
+SELECT_WHOLE = (
+    f"SELECT {_COLUMNS}, b.text, b.html, b.headers, b.warnings {_FROM}"
+    " JOIN accounts a ON a.number = m.account LEFT JOIN bodies b ON b.number = m.number"
+)
+
+
+class _People(msgspec.Struct, frozen=True):
+    sender: Address | None
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...]
+    bcc: tuple[Address, ...]
+    reply_to: tuple[Address, ...]
+
+
+class _StoredAttachment(msgspec.Struct, frozen=True):
+    id: str
+    part: str
+    filename: str
+    mime_type: str
+    size_bytes: int
+    content_id: str | None
+    disposition: str | None
+
+
+_people = msgspec.json.Decoder(_People)
+_attachments = msgspec.json.Decoder(tuple[_StoredAttachment, ...])
+
+
+def flag_bits(flags: Iterable[str]) -> int:
+    """The flags that have a meaning of their own (RFC 9051 2.3.2) as bits."""
+    bits = 0
+    for flag in flags:
+        bits |= _BITS.get(flag.lower(), 0)
+    return bits
+
+
+def keywords(flags: Iterable[str]) -> str:
+    """The other keywords, as JSON. \\Recent says nothing about the message and is left out (RFC 9051 7.1)."""
+    return json.dumps(sorted(flag for flag in flags if flag.lower() not in _BITS and flag.lower() != "\\recent"))
+
+
+def unpack_flags(bits: int, words: str) -> frozenset[str]:
+    """Flags and keywords as the server writes them."""
+    return frozenset(name for bit, name in _NAMES.items() if bits & bit).union(json.loads(words))
+
+
+def pack_people(parsed: ParsedMessage) -> str:
+    """Everybody named in the header, as JSON."""
+    people = _People(parsed.sender, parsed.to, parsed.cc, parsed.bcc, parsed.reply_to)
+    return msgspec.json.encode(people).decode()
+
+
+def pack_attachments(parsed: ParsedMessage) -> str:
+    """The attachments, each under a new id, as JSON."""
+    stored = [
+        _StoredAttachment(new_id("att"), a.part, a.filename, a.mime_type, a.size_bytes, a.content_id, a.disposition)
+        for a in parsed.attachments
+    ]
+    return msgspec.json.encode(stored).decode()
+
+
+def to_message(row: Row) -> Message:
+    """A row of `SELECT` as it stands in a list."""
+    return Message(**_fields(row))
+
+
+def to_whole_message(row: Row) -> Message:
+    """A row of `SELECT_WHOLE`, with body and headers."""
+    text, html, headers = row[15:18]
+    body = Body(text=UNSET if text is None else text, html=UNSET if html is None else html)
+    return Message(**_fields(row), body=body, headers=json.loads(headers or "{}"))
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    flags = row[4]
+    people = _people.decode(row[9])
+    attachments = tuple(map(_to_attachment, _attachments.decode(row[10]))) if row[10] != "[]" else ()
+    labels = tuple(json.loads(row[5])) if row[5] != "[]" else ()
+    return {
+        "id": row[1],
+        "thread_id": row[2],
+        "account_id": row[3],
+        "draft_id": row[1] if flags & 4 else UNSET,
+        "folder": FolderRef(id=row[11], name=row[12], role=row[13] or UNSET, role_source=row[14] or UNSET),
+        "labels": labels or UNSET,
+        "from_": people.sender or UNSET,
+        "to": people.to,
+        "cc": people.cc or UNSET,
+        "bcc": people.bcc or UNSET,
+        "reply_to": people.reply_to or UNSET,
+        "subject": row[7],
+        "date": to_timestamp(from_millis(row[6])),
+        "snippet": row[8],
+        "attachments": attachments or UNSET,
+        "flags": Flags(read=bool(flags & 1), starred=bool(flags & 2), draft=bool(flags & 4)),
+    }
+
+
+def _to_attachment(stored: _StoredAttachment) -> Attachment:
+    return Attachment(
+        id=stored.id,
+        filename=stored.filename,
+        mime_type=stored.mime_type,
+        size_bytes=stored.size_bytes,
+        content_id=stored.content_id or UNSET,
+        disposition=stored.disposition or UNSET,  # type: ignore[arg-type]  # one of the two by the table it came from
+    )

@@ -1,0 +1,33 @@
+"""The tables as peewee knows them, for everything that is not on a hot path; a test holds them against the format."""
+
+from peewee import Table
+
+MEMBERS = Table(
+    "members",
+    ("id", "name", "email", "role", "status", "password_hash", "created_at", "updated_at", "last_login_at"),
+)
+SESSIONS = Table("sessions", ("id", "member_id", "token_hash", "device_name", "created_at", "last_used_at"))
+ATTEMPTS = Table("attempts", ("bucket", "at"))
+ACCOUNTS = Table(
+    "accounts",
+    (
+        "number",
+        "id",
+        "owner_member_id",
+        "email",
+        "display_name",
+        "provider",
+        "connection",
+        "secret",
+        "mapped_folders",
+        "shared_with_all",
+        "status",
+        "error_code",
+        "error_message",
+        "capabilities",
+        "created_at",
+        "last_sync_at",
+    ),
+)
+ACCOUNT_GRANTS = Table("account_grants", ("account_id", "member_id"))
+META = Table("meta", ("name", "value"))

@@ -1,0 +1,93 @@
+"""Where a request comes from and what it was made with; and whether this listener answers to such a request at all."""
+
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from mailbox_appliance.errors import HostNotAllowed
+from mailbox_appliance.operations.caller import Origin
+
+_FORWARDED = ("HTTP_FORWARDED", "HTTP_VIA")
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+def origin_of(environ: Mapping[str, Any]) -> Origin:
+    """Where a request comes from. One that a proxy marked is never of this computer, wherever the proxy runs."""
+    address = environ.get("REMOTE_ADDR") or None
+    is_local = _is_loopback(address) and not _is_forwarded(environ)
+    return Origin(address, is_local=is_local, is_secure=environ.get("wsgi.url_scheme") == "https")
+
+
+def bearer_token(environ: Mapping[str, Any]) -> str | None:
+    """The token of `Authorization: Bearer TOKEN` (RFC 6750 2.1), or None."""
+    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+class AllowedHosts:
+    """The names that the HTTP listener answers to: loopback ones and configured ones.
+
+    A page of somebody else's, whose name was made to point here (DNS rebinding), sends its own name.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = _LOOPBACK_NAMES | {_without_port(name.lower()) for name in names if name}
+
+    def check(self, environ: Mapping[str, Any]) -> None:
+        """Raises HostNotAllowed for a foreign Host, or a foreign Origin."""
+        if environ.get("wsgi.url_scheme") == "https":
+            return
+        host = environ.get("HTTP_HOST", "")
+        # HTTP/1.0 knows no Host, and no browser speaks it.
+        if (host or environ.get("SERVER_PROTOCOL") != "HTTP/1.0") and not self._is_allowed(host):
+            raise HostNotAllowed(header="Host")
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is not None and not self._is_same_origin(origin, host):
+            raise HostNotAllowed(header="Origin")
+
+    def _is_allowed(self, host: str) -> bool:
+        return _without_port(host.lower()) in self._names
+
+    def _is_same_origin(self, origin: str, host: str) -> bool:
+        try:
+            parts = urlsplit(origin)
+            port = parts.port
+        except ValueError:
+            return False
+        # Another program's page on this computer has a loopback name as well, but another port.
+        return (
+            parts.scheme in ("http", "https")
+            and self._is_allowed(parts.netloc)
+            and (port == _port(host) or _without_port(parts.netloc.lower()) not in _LOOPBACK_NAMES)
+        )
+
+
+def _is_loopback(address: str | None) -> bool:
+    if address is None:
+        return False
+    if address in ("127.0.0.1", "::1"):
+        return True
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
+
+
+def _is_forwarded(environ: Mapping[str, Any]) -> bool:
+    return any(name in environ for name in _FORWARDED) or any(name.startswith("HTTP_X_FORWARDED_") for name in environ)
+
+
+def _without_port(host: str) -> str:
+    name, separator, port = host.rpartition(":")
+    return (
+        name
+        if separator and (port.isdigit() or not port) and not (host.startswith("[") and host.endswith("]"))
+        else host
+    )
+
+
+def _port(host: str) -> int | None:
+    port = host.rpartition(":")[2]
+    return int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else None

@@ -1,0 +1,142 @@
+"""The OpenAPI 3.1 description, made from the route table and the types of the operations."""
+
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from mailbox_appliance.operations.decoding import body_types
+from mailbox_appliance.operations.operation import HEADERS, Access, Operation
+from mailbox_appliance.version import __version__
+from mailbox_appliance.web.responses import ErrorEnvelope
+from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
+
+_REFERENCE = "#/components/schemas/{name}"
+_IN_PATH = re.compile(r"{(\w+)}")
+_MEANING = {
+    200: "Done.",
+    201: "Made.",
+    202: "Scheduled.",
+    400: "The request is not valid; `details` names the place.",
+    401: "Authentication is required.",
+    403: "Not allowed; `details` names what is missing.",
+    404: "Not there, or not within reach.",
+    405: "The path has no such method.",
+    408: "The request did not arrive in time.",
+    409: "At odds with what is stored.",
+    413: "The body is too large.",
+    415: "The body must be `application/json`.",
+    422: "The mailbox or its server cannot do this.",
+    429: "Too many attempts; `Retry-After` tells when.",
+    431: "The header fields are too large.",
+    500: "A fault of the appliance; the log has it under the request id.",
+    502: "The licence could not be verified.",
+    503: "Another server did not play its part; `Retry-After` tells when to try again.",
+}
+#: What the listener itself may answer to any request.
+_ALWAYS = frozenset({405, 408, 413, 431, 500})
+
+
+@cache
+def describe() -> bytes:
+    """The description, as JSON."""
+    types = _types()
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    schema_of = dict(zip(types, schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for route in ROUTES:
+        path = (PREFIX + route.path).rstrip("/")
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schema_of)
+    document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "mailbox-appliance",
+            "version": __version__,
+            "description": "Safe access to mail. Successful answers are `{data, warnings?}`, errors are `{error}`.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+    return msgspec.json.encode(document)
+
+
+def _types() -> tuple[Any, ...]:
+    found: dict[Any, None] = {ErrorEnvelope: None}
+    for route in ROUTES:
+        operation = route.operation
+        found[operation.result] = None
+        if operation.body is not None:
+            found.update(dict.fromkeys(body_types(operation.body.type)))
+        found.update(dict.fromkeys(parameter.type for parameter in operation.parameters.values()))
+    return tuple(found)
+
+
+def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
+    operation = route.operation
+    summary, _, rest = operation.help.partition("\n\n")
+    described: dict[str, Any] = {
+        "operationId": operation.name.replace(".", "_"),
+        "summary": " ".join(summary.split()),
+        "parameters": _parameters(route, operation, schema_of),
+        "responses": _responses(route, schema_of),
+        "security": [{"bearer": []}] if operation.access in (Access.CREDENTIAL, Access.SESSION) else [],
+        "tags": [operation.name.partition(".")[0]],
+    }
+    if rest or operation.needs:
+        needs = f"Needs {' or '.join(f'`{need}`' for need in operation.needs)}." if operation.needs else ""
+        described["description"] = "\n\n".join(filter(None, (rest, needs)))
+    if operation.body is not None:
+        choices = [schema_of[choice] for choice in body_types(operation.body.type)]
+        schema = choices[0] if len(choices) == 1 else {"oneOf": choices}
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return described
+
+
+def _parameters(route: Route, operation: Operation[Any, Any], schema_of: dict[Any, Any]) -> list[dict[str, Any]]:
+    in_path = _IN_PATH.findall(route.path)
+    described = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for name in in_path
+    ]
+    for wire, parameter in operation.parameters.items():
+        if wire in in_path:
+            continue
+        name, place = (HEADERS[wire], "header") if wire in HEADERS else (wire, "query")
+        schema = _without_null(schema_of[parameter.type])
+        if not parameter.is_required and parameter.default is not None:
+            schema = schema | {"default": parameter.default}
+        described.append({"name": name, "in": place, "required": parameter.is_required, "schema": schema})
+    return described
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a parameter that may be left out: on the wire there is no null."""
+    choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
+    return choices[0] if len(choices) == 1 else schema
+
+
+def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
+    data = schema_of[route.operation.result]
+    envelope = {
+        "type": "object",
+        "properties": {"data": data, "warnings": {"type": "array", "items": {"type": "string"}}},
+        "required": ["data"],
+        "additionalProperties": False,
+    }
+    described = {
+        str(status): _response(status, envelope) for status in (route.success, route.also) if status is not None
+    }
+    problem = schema_of[ErrorEnvelope]
+    described.update((str(status), _response(status, problem)) for status in sorted(route.errors | _ALWAYS))
+    return described
+
+
+def _response(status: int, schema: dict[str, Any]) -> dict[str, Any]:
+    headers = {"X-Request-Id": {"schema": {"type": "string"}, "required": True}}
+    content = {"application/json": {"schema": schema}}
+    return {"description": _MEANING[status], "headers": headers, "content": content}

@@ -1,0 +1,60 @@
+"""The route table: which operation the API offers where, and with which statuses. One row a route, on one screen."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mailbox_appliance.operations import accounts, messages, sending, sessions, status
+from mailbox_appliance.operations.operation import Operation
+from mailbox_appliance.records import Delivery
+
+PREFIX = "/api/v1"
+
+# The sets of the specification; what an endpoint has beyond them stands in its row.
+MAIL = frozenset({400, 401, 403, 404, 409, 422, 429, 500, 503})
+AUTH = frozenset({400, 401, 403, 404, 409, 413, 429})
+ADMIN = AUTH
+OPEN = frozenset({400, 403, 429})
+
+
+@dataclass(frozen=True)
+class Route:
+    """One row: `errors` are the only error statuses it may answer, besides 405 and 500."""
+
+    method: str
+    path: str
+    operation: Operation[Any, Any]
+    errors: frozenset[int]
+    success: int = 200
+    also: int | None = None
+    chooses_also: Callable[[Any], bool] | None = None
+
+    def status_of(self, data: object) -> int:
+        """The success status of an answer."""
+        return self.also if self.also is not None and self.chooses_also and self.chooses_also(data) else self.success
+
+
+def _is_scheduled(delivery: Delivery) -> bool:
+    return delivery.kind == "scheduled"
+
+
+ROUTES: tuple[Route, ...] = (
+    Route("GET", "/", status.get_about, OPEN),
+    Route("GET", "/status", status.get_status, ADMIN),
+    Route("POST", "/setup", sessions.set_up, ADMIN | {415}, success=201),
+    Route("POST", "/auth/login", sessions.log_in, AUTH),
+    Route("POST", "/auth/logout", sessions.log_out, AUTH | {415}),
+    Route("GET", "/me", sessions.who_am_i, AUTH),
+    Route("GET", "/me/sessions", sessions.list_sessions, AUTH),
+    Route("DELETE", "/me/sessions/{sessionId}", sessions.revoke_session, AUTH),
+    Route("GET", "/accounts", accounts.list_accounts, MAIL),
+    Route("POST", "/accounts", accounts.add_account, MAIL | {413}, success=201),
+    Route("GET", "/accounts/{accountId}", accounts.get_account, MAIL),
+    Route("DELETE", "/accounts/{accountId}", accounts.remove_account, MAIL),
+    Route("GET", "/accounts/{accountId}/folders", messages.list_folders, MAIL),
+    Route("GET", "/accounts/{accountId}/messages", messages.list_messages, MAIL),
+    Route("GET", "/accounts/{accountId}/messages/{messageId}", messages.get_message, MAIL),
+    Route("GET", "/accounts/{accountId}/threads/{threadId}", messages.get_thread, MAIL),
+    Route("POST", "/accounts/{accountId}/send", sending.send, MAIL, also=202, chooses_also=_is_scheduled),
+    Route("GET", "/accounts/{accountId}/delivery-operations/{operationId}", sending.get_delivery, MAIL),
+)
