@@ -5,7 +5,7 @@ Reading never changes a message: folders are examined, bodies are peeked at.
 """
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any
@@ -39,10 +39,23 @@ class ImapMailbox:
             self.capabilities: AccountCapabilities = imap_values.capabilities(self._words, self._permanent_flags())
 
     @classmethod
-    def open(cls, endpoint: Endpoint, *, ca_file: str, timeout: float) -> "ImapMailbox":
-        """Connect, secure as the endpoint says (never less), and log in. Raises RemoteFault."""
+    def open(
+        cls,
+        endpoint: Endpoint,
+        *,
+        ca_file: str,
+        timeout: float,
+        on_connected: Callable[[Callable[[], None]], None] | None = None,
+    ) -> "ImapMailbox":
+        """Connect, secure as the endpoint says (never less), and log in. Raises RemoteFault.
+
+        `on_connected` is given, early, what cuts the connection from another thread: whoever waits on it then gets a
+        RemoteFault.
+        """
         sock = addresses.connect(endpoint.host, endpoint.port, endpoint.security, timeout, server="imap")
         channel = Channel(sock, timeout, patient=True)
+        if on_connected is not None:
+            on_connected(channel.cut)
         try:
             return cls(open_client(channel, endpoint, ca_file))
         except BaseException:
@@ -130,10 +143,6 @@ class ImapMailbox:
         """
         with speaking():
             return imap_idle.wait(self._protocol, timeout, wake)
-
-    def interrupt(self) -> None:
-        """Cut the connection from another thread: whoever waits on it gets a RemoteFault. Never raises."""
-        self._protocol.channel.cut()
 
     def close(self) -> None:
         """Log out where the server listens, and close. Never raises."""

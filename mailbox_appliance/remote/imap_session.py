@@ -65,6 +65,9 @@ def _log_in(client: Client, endpoint: Endpoint) -> None:
     except imaplib.IMAP4.abort:
         raise
     except (IMAPClientError, UnicodeEncodeError) as error:
+        # imapclient calls it a refused login too when the connection ends while it waits for the answer.
+        if isinstance(error.__context__, imaplib.IMAP4.abort):
+            raise error.__context__ from None
         reason = "The IMAP server refused user name or password. Some providers want an app password."
         raise refusal(error, "login_refused", reason) from error
 

@@ -30,6 +30,7 @@ class Submission:
 
     def __init__(self, dialogue: Dialogue) -> None:
         self._dialogue = dialogue
+        self._is_broken = False
         self.extensions = frozenset(name.upper() for name in dialogue.esmtp_features)
         size = dialogue.esmtp_features.get("size", "").split(" ")[0]
         # RFC 1870 4: 0, or no number, stands for no known limit.
@@ -83,7 +84,7 @@ class Submission:
         Raises RemoteFault (`refused`, with the reply) when the server ends the message early.
         """
         channel = self._dialogue.channel
-        with _speaking():
+        with self._speaking():
             channel.send(_stuffed(wire))
             if channel.has_spoken():
                 reply = reply_of(*self._dialogue.getreply())
@@ -95,7 +96,7 @@ class Submission:
         From here on a RemoteFault leaves open whether the server has the message. A 3yz reply makes no sense here and
         is `malformed`.
         """
-        with _speaking():
+        with self._speaking():
             self._dialogue.channel.send(b".\r\n")
             reply = reply_of(*self._dialogue.getreply(timeout))
         if 300 <= reply.code < 400:
@@ -103,8 +104,10 @@ class Submission:
         return reply
 
     def quit(self) -> None:
-        """Say goodbye and close, within 2 seconds. Never raises."""
+        """Say goodbye, unless there was a fault, and close, within 2 seconds. Never raises."""
         try:
+            if self._is_broken:
+                return
             self._dialogue.channel.sock.settimeout(_QUIT_TIMEOUT)
             self._dialogue.channel.sock.sendall(b"QUIT\r\n")
             self._dialogue.getreply(_QUIT_TIMEOUT)
@@ -117,8 +120,17 @@ class Submission:
         """Close without a goodbye. Never raises."""
         self._dialogue.close()
 
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        try:
+            with _speaking():
+                yield
+        except RemoteFault:
+            self._is_broken = True
+            raise
+
     def _command(self, line: str) -> Reply:
-        with _speaking():
+        with self._speaking():
             if self._dialogue.channel.is_pending():  # a reply to nothing: the next one would be taken for another's
                 raise Malformed
             self._dialogue.channel.send(line.encode() + b"\r\n")

@@ -91,7 +91,7 @@ class Accounts:
         # Messages refer to threads as well, which do not go by themselves while one is left.
         for table, column in (("messages", "account"), ("thread_links", "account"), ("threads", "account")):
             self._database.change(f"DELETE FROM {table} WHERE {column} = ?", (number,))
-        self._database.run(ACCOUNTS.delete().where(ACCOUNTS.c.id == account_id))
+        self._database.run(ACCOUNTS.delete().where(ACCOUNTS.id == account_id))
 
     def connection(self, account_id: str) -> Connection:
         """How the mailbox's servers are reached, with the passwords. Raises NotFound."""

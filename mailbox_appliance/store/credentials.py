@@ -72,7 +72,7 @@ class Credentials:
     def remove_session(self, member_id: str, session_id: str) -> None:
         """End a session of this member. Raises NotFound. Inside a transaction."""
         removed = self._database.run(
-            SESSIONS.delete().where((SESSIONS.c.id == session_id) & (SESSIONS.c.member_id == member_id))
+            SESSIONS.delete().where((SESSIONS.id == session_id) & (SESSIONS.member_id == member_id))
         )
         if not removed:
             raise NotFound(what="session")
@@ -105,13 +105,13 @@ class Credentials:
 
     def clear_attempts(self, bucket: str) -> None:
         """Forget the attempts of a bucket. Inside a transaction."""
-        self._database.run(ATTEMPTS.delete().where(ATTEMPTS.c.bucket == bucket))
+        self._database.run(ATTEMPTS.delete().where(ATTEMPTS.bucket == bucket))
 
     def remove_old_attempts(self, window: timedelta) -> None:
         """Forget what no window reaches any more. One transaction of its own."""
         oldest = to_millis(self._clock.now() - window)
         with self._database.transaction():
-            self._database.run(ATTEMPTS.delete().where(ATTEMPTS.c.at <= oldest))
+            self._database.run(ATTEMPTS.delete().where(ATTEMPTS.at <= oldest))
 
     def _wait(self, bucket: str, limit: int, now: int, length: int) -> int:
         # Rows from before the clock was set back lie in the future: they do not lock anybody out for longer.

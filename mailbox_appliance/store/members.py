@@ -22,14 +22,14 @@ class Members:
 
     def get(self, member_id: str) -> Member:
         """The member with this id. Raises NotFound."""
-        rows = self._database.run(MEMBERS.select().where(MEMBERS.c.id == member_id))
+        rows = self._database.run(MEMBERS.select().where(MEMBERS.id == member_id))
         for row in rows:
             return to_member(row)
         raise NotFound(what="member")
 
     def find_with_password(self, email: str) -> tuple[Member, str | None] | None:
         """The member with this email and the hash of the password, or None."""
-        for row in self._database.run(MEMBERS.select().where(MEMBERS.c.email == email)):
+        for row in self._database.run(MEMBERS.select().where(MEMBERS.email == email)):
             return to_member(row), row["password_hash"]
         return None
 
@@ -55,7 +55,7 @@ class Members:
         change = {"last_login_at": to_timestamp(self._clock.now())}
         if rehashed is not None:
             change["password_hash"] = rehashed
-        self._database.run(MEMBERS.update(**change).where(MEMBERS.c.id == member_id))
+        self._database.run(MEMBERS.update(**change).where(MEMBERS.id == member_id))
 
 
 def to_member(row: dict[str, Any]) -> Member:

@@ -7,6 +7,7 @@ a refused login ....... reauth_required, tried again only when told: repeated wr
 
 import logging
 import threading
+from collections.abc import Callable
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound
@@ -38,7 +39,7 @@ class Worker:
         self._stopping = threading.Event()
         self._following = Following(Waker(), self._stopping.is_set)
         self._waits = backoff(FIRST_RETRY, LONGEST_RETRY)
-        self._mailbox: ImapMailbox | None = None
+        self._cut: Callable[[], None] = _nothing
         self._thread = threading.Thread(target=self._run, name=f"sync-{account_id}", daemon=True)
 
     @property
@@ -61,8 +62,7 @@ class Worker:
 
     def interrupt(self) -> None:
         """Cut its connection, so that it does not wait for a server that is silent."""
-        if (mailbox := self._mailbox) is not None:
-            mailbox.interrupt()
+        self._cut()
 
     def has_ended(self, within: float) -> bool:
         """Whether the thread ends within so many seconds."""
@@ -100,21 +100,25 @@ class Worker:
             self._set_status("error", AccountError(code="internal_error", message="A fault of ours; the log has more."))
             return next(self._waits)
         finally:
-            self._following.progress = self._mailbox = None
+            self._following.progress, self._cut = None, _nothing
         raise AssertionError("following ends only with an exception")
 
     def _follow(self) -> None:
         endpoint = self._store.accounts.connection(self.account_id).imap
         ca_file, timeout = self._settings.text("remote.ca_file"), float(self._settings.number("remote.timeout"))
         interval = float(self._settings.number("sync.poll_interval"))
-        with ImapMailbox.open(endpoint, ca_file=ca_file, timeout=timeout) as mailbox:
-            self._mailbox = mailbox
+        with ImapMailbox.open(endpoint, ca_file=ca_file, timeout=timeout, on_connected=self._connected) as mailbox:
             self._store.accounts.set_capabilities(self.account_id, mailbox.capabilities)
             self._set_status("syncing")
             follower = Follower(
                 self.account_id, self._store, mailbox, self._events, self._clock, interval, self._following
             )
             follower.run(self._is_ready)
+
+    def _connected(self, cut: Callable[[], None]) -> None:
+        self._cut = cut
+        if self._stopping.is_set():
+            raise Stopped
 
     def _is_ready(self) -> None:
         self._waits = backoff(FIRST_RETRY, LONGEST_RETRY)
@@ -134,3 +138,7 @@ class Worker:
             if told or (left is not None and left <= 0):
                 return
             self._following.waker.wait(left)
+
+
+def _nothing() -> None:
+    """There is no connection to cut."""

@@ -1,8 +1,8 @@
 """One listener with its own loop: its socket, its deadlines, and who gets a connection when there are many.
 
 TLS fits in as a channel class and a scheme. Waitress internals used (pinned to 3.0.*): TcpWSGIServer's `channel_class`,
-`active_channels`, `accept`, `accepting`, `maintenance`, `handle_error`, `set_reuse_addr`, `set_socket_options`,
-`trigger`, `_map`, `effective_host`, `effective_port`; Adjustments; wasyncore's loop and dispatcher.
+`active_channels`, `accept`, `accepting`, `readable`, `next_channel_cleanup`, `handle_error`, `set_reuse_addr`,
+`set_socket_options`, `trigger`, `_map`, `effective_host`, `effective_port`; Adjustments; wasyncore's loop and dispatcher.
 """
 
 import errno
@@ -102,7 +102,7 @@ class Server(TcpWSGIServer):
 
     def run(self) -> None:
         """Serve until stopped. One failure does not end the loop: it is reported and the loop goes on."""
-        while not self._ending:
+        while not (self._ending or self._closed):
             try:
                 wasyncore.loop(self.adj.asyncore_loop_timeout, self.adj.asyncore_use_poll, self._map, count=1)
             except Exception:
@@ -153,15 +153,22 @@ class Server(TcpWSGIServer):
     def _no_connection(self, error: OSError) -> None:
         if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
             log.error("no files left for new connections", extra={"errno": error.errno})
-            _drop_longest_waiting(list(self.active_channels.values()), 0)
-            self.accepting = False  # until the next maintenance: the socket stays readable and would spin the loop
+            # The socket stays readable and would spin the loop: with nothing to drop, rest until the next maintenance.
+            self.accepting = _drop_longest_waiting(list(self.active_channels.values()), 0)
 
-    def maintenance(self, now: float) -> None:  # noqa: ARG002 - the wall clock; deadlines are on the monotonic one
-        """Look at every deadline. Waitress calls this from the loop, once in an interval."""
+    def readable(self) -> bool:
+        """Whether new connections are wanted; asked once in every turn of the loop, which looks at the deadlines then."""
+        now = time.monotonic()
+        if now >= self.next_channel_cleanup:
+            self.next_channel_cleanup = now + self.adj.cleanup_interval
+            self.maintenance(now)
+        return bool(self.accepting)
+
+    def maintenance(self, now: float) -> None:
+        """Look at every deadline. Not on the wall clock, as Waitress does: when that is set back, nothing would end."""
         self.accepting = not self.draining
-        moment = time.monotonic()
         for channel in list(self.active_channels.values()):
-            channel.check(moment)
+            channel.check(now)
 
     @staticmethod
     def peer_of(host: str) -> str:
@@ -233,7 +240,6 @@ def _adjustments(address: tuple[str, int], request_timeout: float, bounds: Bound
         inbuf_overflow=MEBIBYTE // 4,
         # A worker never waits for a slow reader: what it writes goes to memory, then to a temporary file.
         outbuf_high_watermark=256 * MEBIBYTE,
-        connection_limit=1 << 30,  # ours is in `handle_accept`: Waitress' would keep everybody waiting
         max_request_header_size=bounds.max_header,
         max_request_body_size=bounds.max_discarded + 1,
     )

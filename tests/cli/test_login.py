@@ -165,7 +165,7 @@ def test_a_second_setup_says_so(cli: CommandLine, running: RecordingServer) -> N
     assert (outcome.code, outcome.error["code"], running.asked) == (2, "conflict", [])
 
 
-def setup_on_files(data_dir: Path, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
+def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
     """Stands in for the floor above."""
     if name == "Again":
         raise Conflict(reason="There is an administrator already.")

@@ -13,6 +13,10 @@ from mailbox_appliance.web.server import Listeners
 
 PATIENCE = 10.0
 
+GET = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
+POST = b"POST /a HTTP/1.1\r\nHost: x\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -116,3 +120,31 @@ def eventually(condition: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+class Gate:
+    """An application whose requests to /wait stay in flight until the gate is opened."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.inside = threading.Semaphore(0)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/wait":
+            self.inside.release()
+            assert self.open.wait(10)
+        return echo(environ, start_response)
+
+    def occupy(self, wire: Wire) -> None:
+        """Send a request over this connection and wait until the application has it."""
+        wire.send(GET.replace(b"/a", b"/wait"))
+        assert self.inside.acquire(timeout=10)
+
+
+def is_served(address: tuple[str, int]) -> bool:
+    """Whether a new connection gets an answer."""
+    with Wire(address) as wire:
+        try:
+            return wire.send(GET).answer().status == 200
+        except (ConnectionError, EOFError):
+            return False

@@ -26,11 +26,11 @@ def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, 
     password = invocation.terminal.secret("New password", PASSWORD_VARIABLE, from_stdin=password_stdin, twice=True)
     folder, device_name = invocation.data_directory(), device(device_name)
     if running := local.find_running(folder):
-        answer = _through(
-            running, folder, {"name": name, "email": email, "password": password, "deviceName": device_name}
-        )
+        body = {"name": name, "email": email, "password": password, "deviceName": device_name}
+        answer = _through(running, folder, body)
     else:
-        answer = {"data": invocation.service("setup_on_files")(folder, name, email, password, device_name)}
+        set_up = invocation.service("setup_on_files")
+        answer = {"data": set_up(folder, name=name, email=email, password=password, device_name=device_name)}
     return keep(invocation, local_key(folder), answer)
 
 
