@@ -2,7 +2,8 @@
 
 TLS fits in as a channel class and a scheme. Waitress internals used (pinned to 3.0.*): TcpWSGIServer's `channel_class`,
 `active_channels`, `accept`, `accepting`, `readable`, `next_channel_cleanup`, `handle_error`, `set_reuse_addr`,
-`set_socket_options`, `trigger`, `_map`, `effective_host`, `effective_port`; Adjustments; wasyncore's loop and dispatcher.
+`set_socket_options`, `trigger`, `_map`, `effective_host`, `effective_port`; Adjustments; wasyncore's loop and
+dispatcher.
 """
 
 import errno
@@ -60,6 +61,7 @@ class Server(TcpWSGIServer):
 
     channel_class = Channel
     logger = Discreet()
+    next_channel_cleanup: float = 0
 
     def __init__(
         self,
@@ -157,7 +159,7 @@ class Server(TcpWSGIServer):
             self.accepting = _drop_longest_waiting(list(self.active_channels.values()), 0)
 
     def readable(self) -> bool:
-        """Whether new connections are wanted; asked once in every turn of the loop, which looks at the deadlines then."""
+        """Whether new connections are wanted. Asked in every turn of the loop; now and then it looks at the deadlines."""
         now = time.monotonic()
         if now >= self.next_channel_cleanup:
             self.next_channel_cleanup = now + self.adj.cleanup_interval
