@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 import idna
 
 from mailbox_appliance.records import Security
-from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, ServerName, timed_out
+from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, ServerName, disconnected, timed_out
 
 MAX_CANDIDATES = 8
 Address = IPv4Address | IPv6Address
@@ -73,6 +73,8 @@ def connect(host: str, port: int, security: Security, timeout: float, *, server:
             return _open(family, sockaddr, share)
         except TimeoutError:
             fault = timed_out(server)
+        except ConnectionResetError:  # accepted, then thrown out: it depends on the moment where that is noticed
+            fault = disconnected(server)
         except OSError:
             fault = _unreachable(server, "does not accept connections on this port. Check host and port.")
     raise fault

@@ -54,9 +54,9 @@ class ImapMailbox:
         """
         sock = addresses.connect(endpoint.host, endpoint.port, endpoint.security, timeout, server="imap")
         channel = Channel(sock, timeout, patient=True)
-        if on_connected is not None:
-            on_connected(channel.cut)
         try:
+            if on_connected is not None:
+                on_connected(channel.cut)
             return cls(open_client(channel, endpoint, ca_file))
         except BaseException:
             channel.close()

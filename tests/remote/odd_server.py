@@ -1,0 +1,81 @@
+"""A server for one connection that says what a test wants, well-formed or not."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Peer:
+    """The server's end of a connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._file = connection.makefile("rb")
+        self.heard: list[bytes] = []
+
+    def say(self, *lines: str | bytes) -> None:
+        """Send these lines, with CRLF behind a text; bytes go as they are."""
+        for line in lines:
+            self.connection.sendall(line if isinstance(line, bytes) else line.encode() + b"\r\n")
+
+    def hear(self) -> str:
+        """The next line of the client; an empty text at its end."""
+        self.heard.append(self._file.readline())
+        return self.heard[-1].decode().rstrip("\r\n")
+
+    def answer(self, *lines: str | bytes, status: str = "OK done") -> str:
+        """Hear an IMAP command, send these lines and the tagged status; answers the command without its tag."""
+        tag, _, command = self.hear().partition(" ")
+        self.say(*lines, f"{tag} {status}")
+        return command
+
+    def until_gone(self) -> None:
+        """Hear everything until the client hangs up."""
+        while self.hear():
+            pass
+
+    def log_in(self, capabilities: str = "IMAP4rev1 AUTH=PLAIN IDLE") -> None:
+        """The beginning of an IMAP connection, up to a logged-in client that has looked at its inbox."""
+        self.say("* OK hello")
+        self.answer(f"* CAPABILITY {capabilities}")
+        tag = self.hear().split(" ")[0]
+        self.say("+ ")
+        self.hear()
+        self.say(f"{tag} OK [CAPABILITY {capabilities}] in")
+        command = self._after_login(capabilities)
+        assert command.startswith("SELECT"), command
+
+    def _after_login(self, capabilities: str) -> str:
+        tag, _, command = self.hear().partition(" ")
+        while command.startswith("CAPABILITY"):
+            self.say(f"* CAPABILITY {capabilities}", f"{tag} OK done")
+            tag, _, command = self.hear().partition(" ")
+        self.say("* 0 EXISTS", "* OK [PERMANENTFLAGS (\\Seen)] no more", f"{tag} OK [READ-WRITE] done")
+        return command
+
+
+@contextmanager
+def odd_server(part: Callable[[Peer], None]) -> Iterator[int]:
+    """The port of a server that plays this part with its only client. What fails in the part fails the test."""
+    failures: list[BaseException] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def play() -> None:
+            try:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.settimeout(10)
+                    part(Peer(connection))
+            except ConnectionError:
+                pass
+            except BaseException as failure:  # noqa: BLE001 - raised again, in the test's thread
+                failures.append(failure)
+
+        thread = threading.Thread(target=play, name="odd-server", daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(10)
+    assert not thread.is_alive(), "the server is still waiting"
+    if failures:
+        raise failures[0]

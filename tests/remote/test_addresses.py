@@ -1,0 +1,96 @@
+"""Outgoing connections go only where they may."""
+
+import socket
+from ipaddress import ip_address
+
+import pytest
+
+from mailbox_appliance.records import Security
+from mailbox_appliance.remote.addresses import connect, is_allowed
+from mailbox_appliance.remote.faults import RemoteFault
+
+
+@pytest.mark.parametrize(
+    ("address", "with_tls", "without"),
+    [
+        ("127.0.0.1", True, True),
+        ("127.8.9.10", True, True),
+        ("::1", True, True),
+        ("::ffff:127.0.0.1", True, True),
+        ("10.1.2.3", True, True),
+        ("172.16.0.1", True, True),
+        ("172.32.0.1", True, False),
+        ("192.168.1.1", True, True),
+        ("::ffff:192.168.1.1", True, True),
+        ("fd12:3456::1", True, True),
+        ("93.184.216.34", True, False),
+        ("::ffff:93.184.216.34", True, False),
+        ("2606:2800:220:1::1", True, False),
+        ("100.64.0.1", True, False),
+        ("0.0.0.0", False, False),
+        ("0.1.2.3", False, False),
+        ("::", False, False),
+        ("::ffff:0.0.0.0", False, False),
+        ("169.254.1.1", False, False),
+        ("169.254.169.254", False, False),
+        ("::ffff:169.254.169.254", False, False),
+        ("fe80::1", False, False),
+        ("fe80::1%1", False, False),
+        ("fec0::1", False, False),
+        ("100.100.100.200", False, False),
+        ("168.63.129.16", False, False),
+        ("192.0.0.192", False, False),
+        ("fd00:ec2::254", False, False),
+        ("fd20:ce::254", False, False),
+        ("224.0.0.1", False, False),
+        ("ff02::1", False, False),
+        ("240.0.0.1", False, False),
+        ("255.255.255.255", False, False),
+        ("::7f00:1", False, False),  # IPv4-compatible, long gone
+        ("64:ff9b::5db8:d822", True, False),  # NAT64 of a public address
+        ("64:ff9b::7f00:1", False, False),
+        ("64:ff9b::a9fe:a9fe", False, False),
+        ("64:ff9b::a00:1", False, False),
+        ("2002:7f00:1::", False, False),  # 6to4
+        ("2002:a9fe:a9fe::1", False, False),
+    ],
+)
+def test_what_is_allowed(address: str, with_tls: bool, without: bool) -> None:
+    assert is_allowed(ip_address(address), "tls") is with_tls
+    assert is_allowed(ip_address(address), "starttls") is with_tls
+    assert is_allowed(ip_address(address), "none") is without
+
+
+@pytest.mark.parametrize(
+    ("host", "security", "kind", "told"),
+    [
+        ("169.254.169.254", "tls", "forbidden_address", "never connect"),
+        ("0.0.0.0", "tls", "forbidden_address", "never connect"),
+        ("::ffff:169.254.169.254", "starttls", "forbidden_address", "never connect"),
+        ("2852039166", "tls", "forbidden_address", "never connect"),  # 169.254.169.254, as one number
+        ("93.184.216.34", "none", "forbidden_address", "`starttls`"),
+        ("no-such-host.invalid", "tls", "unreachable", "host name"),
+        ("a" * 64 + ".test", "tls", "unreachable", "host name"),
+        ("a\0b", "tls", "unreachable", "host name"),
+        ("ünmöglich\u2028.test", "tls", "unreachable", "host name"),
+    ],
+)
+def test_what_is_refused_before_connecting(host: str, security: Security, kind: str, told: str) -> None:
+    with pytest.raises(RemoteFault) as caught:
+        connect(host, 143, security, 2, server="imap")
+    assert (caught.value.server, caught.value.kind) == ("imap", kind)
+    assert told in caught.value.reason
+
+
+def test_a_closed_port_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(RemoteFault) as caught:
+        connect("127.0.0.1", port, "none", 2, server="smtp")
+    assert (caught.value.server, caught.value.kind) == ("smtp", "unreachable")
+
+
+def test_the_first_address_that_answers_is_taken() -> None:
+    # localhost is often ::1 first, where nobody listens.
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connect("localhost", listener.getsockname()[1], "none", 5, server="imap").close()

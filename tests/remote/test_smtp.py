@@ -1,0 +1,310 @@
+"""Submission, step by step, against a server that misbehaves at each of them."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from mailbox_appliance.records import Endpoint
+from mailbox_appliance.remote.faults import RemoteFault, Reply
+from mailbox_appliance.remote.smtp import Submission
+from tests.remote.odd_server import Peer, odd_server
+from tests.servers.dovecot import MailServer
+from tests.servers.scripted_smtp import CLOSE, DROP, Action, Keep, ScriptedSmtp, Stall, Step
+
+WIRE = b"Message-ID: <one@example.test>\r\nSubject: x\r\n\r\n.dotted\r\n..\r\n.\r\nend\r\n"
+
+
+@contextmanager
+def opened(port: int, *, username: str = "alice@example.test", timeout: float = 5) -> Iterator[Submission]:
+    submission = Submission.open(Endpoint("127.0.0.1", port, "none", username, "secret"), ca_file="", timeout=timeout)
+    try:
+        yield submission
+    finally:
+        submission.close()
+
+
+def enveloped(submission: Submission) -> Submission:
+    assert submission.mail("alice@example.test", size=len(WIRE), smtputf8=False) == Reply(250, "2.1.0")
+    assert submission.rcpt("bob@example.test") == Reply(250, "2.1.5")
+    return submission
+
+
+def handed_over(submission: Submission) -> Submission:
+    assert enveloped(submission).data() == Reply(354, None)
+    submission.body(WIRE)
+    return submission
+
+
+def test_a_message_arrives_as_it_was(scripted_smtp: ScriptedSmtp) -> None:
+    with opened(scripted_smtp.port) as submission:
+        assert submission.extensions >= {"SIZE", "8BITMIME", "SMTPUTF8"}
+        assert submission.max_size == 52428800
+        handed_over(submission)
+        scripted_smtp.reached("body")
+        assert (scripted_smtp.count("dot"), scripted_smtp.messages) == (0, ())
+        assert submission.dot(5) == Reply(250, "2.0.0")
+        submission.quit()
+    [message] = scripted_smtp.messages
+    assert (message.source, message.sender) == (WIRE, "alice@example.test")
+    assert message.recipients == ("bob@example.test",)
+    assert message.parameters == (f"SIZE={len(WIRE)}",)
+    assert scripted_smtp.count("quit") == 1
+
+
+@pytest.mark.parametrize(
+    ("wire", "received"),
+    [
+        (b"a: b\r\n\r\nno end", b"a: b\r\n\r\nno end\r\n"),
+        (b".first\r\n", b".first\r\n"),
+        (b"a: b\r\n\r\nbare\n.\nQUIT\nx\r\n", b"a: b\r\n\r\nbare\r\n.\r\nQUIT\r\nx\r\n"),  # a forged end
+        (b"a: b\r\n\r\nbare\r.\rx\r\n", b"a: b\r\n\r\nbare\r\n.\r\nx\r\n"),
+        (b"a: b\r\n\r\n" + b"." * 3 + b"\r\n" * 3, b"a: b\r\n\r\n...\r\n\r\n\r\n"),
+    ],
+)
+def test_no_text_ends_a_message(scripted_smtp: ScriptedSmtp, wire: bytes, received: bytes) -> None:
+    with opened(scripted_smtp.port) as submission:
+        enveloped(submission).data()
+        submission.body(wire)
+        assert submission.dot(5).code == 250
+    assert [message.source for message in scripted_smtp.messages] == [received]
+
+
+@pytest.mark.parametrize(
+    ("step", "says", "kind", "reply"),
+    [
+        ("connect", "421 4.3.2 busy", "throttled", Reply(421, "4.3.2")),
+        ("connect", "554 5.7.1 not you", "refused", Reply(554, "5.7.1")),
+        ("connect", "hello there", "malformed", None),
+        ("connect", "354 what", "refused", Reply(354)),
+        ("connect", "220-one\r\n221 two", "malformed", None),
+        ("connect", b"220 " + b"x" * 5000, "malformed", None),
+        ("connect", b"220-x\r\n" * 100 + b"220 x\r\n", "malformed", None),
+        ("connect", "999 no", "malformed", None),
+        ("connect", "25", "malformed", None),
+        ("connect", "\u06f2\u06f2\u06f0 digits", "malformed", None),
+        ("connect", DROP, "disconnected", None),
+        ("connect", CLOSE, "disconnected", None),
+        ("connect", Stall(), "timeout", None),
+        ("ehlo", "502 5.5.1 no", "refused", Reply(502, "5.5.1")),
+        ("ehlo", "421 4.7.0 later", "throttled", Reply(421, "4.7.0")),
+        ("ehlo", DROP, "disconnected", None),
+        ("auth", "535 5.7.8 wrong", "login_refused", Reply(535, "5.7.8")),
+        ("auth", "534 5.7.9 too weak", "login_refused", Reply(534, "5.7.9")),
+        ("auth", "535 5.7.139 off", "login_refused", Reply(535, "5.7.139")),
+        ("auth", "454 4.7.0 later", "throttled", Reply(454, "4.7.0")),
+        ("auth", "421 4.7.0 later", "throttled", Reply(421, "4.7.0")),
+        ("auth", "451 4.3.0 later", "refused", Reply(451, "4.3.0")),
+        ("auth", "250 well", "malformed", None),
+        ("auth", Stall(), "timeout", None),
+        ("auth", CLOSE, "disconnected", None),
+    ],
+)
+def test_faults_before_the_envelope(
+    scripted_smtp: ScriptedSmtp, step: Step, says: Action, kind: str, reply: Reply | None
+) -> None:
+    scripted_smtp.at(step, says)
+    with pytest.raises(RemoteFault) as caught, opened(scripted_smtp.port, timeout=patience(says)):
+        pass
+    assert (caught.value.server, caught.value.kind, caught.value.reply) == ("smtp", kind, reply)
+    assert "later" not in str(caught.value)
+
+
+def test_the_reason_names_the_fix_for_a_tenant_without_passwords(scripted_smtp: ScriptedSmtp) -> None:
+    scripted_smtp.at("auth", "535 5.7.139 Authentication unsuccessful, SmtpClientAuthentication is disabled")
+    with pytest.raises(RemoteFault, check=lambda fault: "turned off" in fault.reason), opened(scripted_smtp.port):
+        pass
+
+
+def patience(says: Action) -> float:
+    """Seconds to wait for an answer: short where none will come."""
+    return 0.2 if isinstance(says, Stall) else 10
+
+
+STEPS: dict[Step, Callable[[Submission, float], Reply]] = {
+    "mail": lambda s, _: s.mail("alice@example.test", size=1, smtputf8=False),
+    "rcpt": lambda s, _: (s.mail("alice@example.test", size=1, smtputf8=False), s.rcpt("bob@example.test"))[1],
+    "data": lambda s, _: enveloped(s).data(),
+    "dot": lambda s, seconds: handed_over(s).dot(seconds),
+    "reply": lambda s, seconds: handed_over(s).dot(seconds),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("says", "outcome"),
+    [
+        ("550 5.1.1 no", Reply(550, "5.1.1")),
+        ("451 later", Reply(451)),
+        ("421 4.3.2 closing", Reply(421, "4.3.2")),
+        ("250", Reply(250)),
+        ("250-2.0.0 two\r\n250 2.0.0 lines", Reply(250, "2.0.0")),
+        ("552 4.2.2 classes differ", Reply(552)),
+        ("550 5.1.1x glued", Reply(550)),
+        (DROP, "disconnected"),
+        (CLOSE, "disconnected"),
+        (Stall(), "timeout"),
+        ("well", "malformed"),
+        ("150 no such class", "malformed"),
+        ("250 2.0.0 ok\r\nextra", None),
+    ],
+)
+def test_every_step_tells_what_the_server_said(
+    scripted_smtp: ScriptedSmtp, step: Step, says: Action, outcome: Reply | str | None
+) -> None:
+    scripted_smtp.at(step, says)
+    with opened(scripted_smtp.port, timeout=patience(says)) as submission:
+        if outcome is None:  # what follows a reply unasked is not taken for the next one
+            assert STEPS[step](submission, patience(says)) == Reply(250, "2.0.0")
+            with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "malformed"):
+                submission.rset()
+        elif isinstance(outcome, Reply):
+            assert STEPS[step](submission, patience(says)) == outcome
+        else:
+            with pytest.raises(RemoteFault, check=lambda fault: fault.kind == outcome):
+                STEPS[step](submission, patience(says))
+        submission.quit()
+
+
+def test_a_dot_that_is_asked_for_more_is_malformed(scripted_smtp: ScriptedSmtp) -> None:
+    scripted_smtp.at("reply", Keep("354 more"))
+    with opened(scripted_smtp.port) as submission, pytest.raises(RemoteFault, check=lambda f: f.kind == "malformed"):
+        handed_over(submission).dot(5)
+
+
+def test_a_server_that_drips_does_not_hold_us() -> None:
+    def part(peer: Peer) -> None:
+        peer.connection.settimeout(0.05)
+        for _ in range(200):
+            peer.say(b"220-x\r\n" if peer.heard else b"2")
+            try:
+                if not peer.connection.recv(1):
+                    return
+            except TimeoutError:
+                pass
+
+    began = time.monotonic()
+    slow = pytest.raises(RemoteFault, check=lambda f: f.kind == "timeout")
+    with odd_server(part) as port, slow, opened(port, timeout=0.4):
+        pass
+    assert time.monotonic() - began < 2
+
+
+def test_the_wait_for_the_reply_has_its_own_bound(scripted_smtp: ScriptedSmtp) -> None:
+    scripted_smtp.at("reply", Stall())
+    with opened(scripted_smtp.port, timeout=60) as submission:
+        handed_over(submission)
+        began = time.monotonic()
+        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "timeout"):
+            submission.dot(0.2)
+        assert 0.2 <= time.monotonic() - began < 2
+
+
+def send_until_broken_off(submission: Submission) -> None:
+    end = time.monotonic() + 10
+    while time.monotonic() < end:  # the reply comes when it comes; until then the server takes what we send
+        submission.body(b"line\r\n")
+        time.sleep(0.001)
+
+
+def test_a_message_that_is_broken_off_early_brings_the_reply() -> None:
+    def part(peer: Peer) -> None:
+        peer.say("220 hi")
+        for reply in ("250 me", "250 ok", "250 ok", "354 go"):
+            peer.hear()
+            peer.say(reply)
+        peer.hear()
+        peer.say("552 5.3.4 too big")
+        peer.until_gone()
+
+    with odd_server(part) as port, opened(port, username="") as submission:
+        assert submission.mail("a@b.test", size=9, smtputf8=False).code == 250
+        submission.rcpt("b@b.test")
+        submission.data()
+        with pytest.raises(RemoteFault) as caught:
+            send_until_broken_off(submission)
+    assert (caught.value.kind, caught.value.reply) == ("refused", Reply(552, "5.3.4"))
+
+
+def test_smtputf8_is_asked_for_only_where_it_is_offered(scripted_smtp: ScriptedSmtp) -> None:
+    with opened(scripted_smtp.port) as submission:
+        submission.mail("jürgen@example.test", size=3, smtputf8=True)
+        submission.rcpt("bob@example.test")
+        submission.data()
+        submission.body(b"x\r\n")
+        submission.dot(5)
+    assert scripted_smtp.messages[0].parameters == ("SIZE=3", "SMTPUTF8", "BODY=8BITMIME")
+    scripted_smtp.extensions = ()
+    with opened(scripted_smtp.port) as submission:
+        assert submission.max_size is None
+        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "refused"):
+            submission.mail("jürgen@example.test", size=3, smtputf8=True)
+
+
+@pytest.mark.parametrize("address", ["a@b.test> SIZE=1", "a\r\nDATA", "a b@c.test", "<a@b.test", "a\0@b.test"])
+def test_no_address_ends_a_command(scripted_smtp: ScriptedSmtp, address: str) -> None:
+    with opened(scripted_smtp.port) as submission:
+        with pytest.raises(ValueError, match="envelope address"):
+            submission.rcpt(address)
+        assert submission.rset().code == 250
+
+
+def test_auth_login_where_plain_is_not_offered() -> None:
+    def part(peer: Peer) -> None:
+        peer.say("220 hi")
+        peer.hear()
+        peer.say("250-me", "250-AUTH=LOGIN", "250 AUTH CRAM-MD5 LOGIN")
+        assert peer.hear() == "AUTH LOGIN"
+        peer.say("334 VXNlcm5hbWU6")
+        assert peer.hear() == "asO8cmdlbg=="  # jürgen
+        peer.say("334 UGFzc3dvcmQ6")
+        assert peer.hear() == "c2VjcmV0"
+        peer.say("235 2.7.0 in")
+        peer.until_gone()
+
+    with odd_server(part) as port, opened(port, username="jürgen"):
+        pass
+
+
+@pytest.mark.parametrize("offered", ["AUTH XOAUTH2", "HELP"])
+def test_no_way_to_log_in_with_a_password(offered: str) -> None:
+    def part(peer: Peer) -> None:
+        peer.say("220 hi")
+        peer.hear()
+        peer.say(f"250-me\r\n250 {offered}")
+        peer.until_gone()
+
+    refused = pytest.raises(RemoteFault, check=lambda f: f.kind == "login_refused")
+    with odd_server(part) as port, refused, opened(port):
+        pass
+
+
+def test_what_comes_before_tls_is_forgotten_and_starttls_is_not_optional() -> None:
+    def part(peer: Peer) -> None:
+        peer.say("220 hi")
+        peer.hear()
+        peer.say("250 me")
+        peer.until_gone()
+        assert b"AUTH" not in b"".join(peer.heard)
+
+    with odd_server(part) as port:
+        endpoint = Endpoint("127.0.0.1", port, "starttls", "alice", "secret")
+        with pytest.raises(RemoteFault, check=lambda f: f.kind == "tls" and "STARTTLS" in f.reason):
+            Submission.open(endpoint, ca_file="", timeout=5)
+
+
+@pytest.mark.parametrize(("security", "port"), [("tls", "smtps_port"), ("starttls", "submission_port")])
+def test_real_postfix(mail_server: MailServer, security: str, port: str) -> None:
+    user = mail_server.fresh_user()
+    endpoint = Endpoint("localhost", getattr(mail_server, port), security, "alice@example.test", "secret")  # type: ignore[arg-type]
+    submission = Submission.open(endpoint, ca_file=str(mail_server.ca_file), timeout=10)
+    assert submission.mail("alice@example.test", size=len(WIRE), smtputf8=False).code == 250
+    assert submission.rcpt(user).code == 250
+    assert submission.rcpt("nobody@example.test") == Reply(550, "5.1.1")
+    assert submission.data().code == 354
+    submission.body(WIRE)
+    assert submission.dot(10).code == 250
+    submission.quit()
+    [message] = mail_server.wait_for_messages(user, 1)
+    assert message.endswith(b"\r\n\r\n.dotted\r\n..\r\n.\r\nend\r\n")

@@ -1,0 +1,229 @@
+"""Mail of a real server arrives in the real store, and changes there follow."""
+
+import dataclasses
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.events import Events, FolderTouched, MessageArrived
+from mailbox_appliance.records import AccountStatus, Connection, Endpoint, Message
+from mailbox_appliance.settings import load
+from mailbox_appliance.store.store import Store
+from mailbox_appliance.sync.supervisor import Supervisor
+from tests.remote.odd_server import Peer, odd_server
+from tests.servers.dovecot import MailServer, wait_until
+
+
+def source(subject: str) -> bytes:
+    name = subject.encode()
+    return b"From: bob@example.test\r\nMessage-ID: <%s@example.test>\r\nSubject: %s\r\n\r\nbody\r\n" % (name, name)
+
+
+class Mirror:
+    """A store with one mailbox, and the supervisor over it."""
+
+    def __init__(self, store: Store, connection: Connection, **settings: int) -> None:
+        self.store = store
+        with store.database.transaction():
+            owner = store.members.add(name="Ann", email="ann@example.test", role="admin", password_hash=None)
+            self.account_id = store.accounts.add(owner.id, None, connection)
+        flags = {name.replace("__", "."): value for name, value in settings.items()}
+        self.events = Events()
+        self.supervisor = Supervisor(store, load(None, {}, flags), self.events, SystemClock())
+
+    def wait_for(self, condition: Callable[[], bool], what: str, timeout: float = 10) -> None:
+        wait_until(condition, lambda: f"{what}: {self.store.accounts.get(self.account_id)}", timeout)
+
+    def wait_for_status(self, status: AccountStatus) -> None:
+        self.wait_for(lambda: self.store.accounts.get(self.account_id).status == status, status)
+
+    def messages(self, folder: str | None = None) -> dict[str, Message]:
+        """Subject to message, of one folder or of all but spam and trash."""
+        number = None
+        if folder is not None:
+            found = self.store.folders.find(self.account_id, folder)
+            number = -1 if found is None else found.number
+        items, _ = self.store.messages.list(self.account_id, folder_number=number, before=None, limit=100)
+        return {message.subject: message for message in items}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(tmp_path / "data")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def user(mail_server: MailServer) -> str:
+    return mail_server.fresh_user()
+
+
+def connection_to(server: MailServer, user: str) -> Connection:
+    imap = Endpoint("127.0.0.1", server.imap_port, "none", user, "secret")
+    return Connection(user, imap, dataclasses.replace(imap, port=server.submission_port))
+
+
+@pytest.fixture
+def mirror(store: Store, mail_server: MailServer, user: str) -> Iterator[Mirror]:
+    mirror = Mirror(store, connection_to(mail_server, user), sync__poll_interval=1)
+    yield mirror
+    mirror.supervisor.stop()
+
+
+def test_everything_is_brought_in_and_told(mail_server: MailServer, user: str, mirror: Mirror) -> None:
+    arrived: list[MessageArrived] = []
+    mirror.events.subscribe(MessageArrived, arrived.append)
+    mail_server.deliver(user, source("one"), source("two"), flags="\\Seen")
+    mail_server.deliver(user, source("sent"), folder="Sent")
+    mail_server.deliver(user, *(source(f"old{number}") for number in range(60)), folder="Archive")
+    mirror.supervisor.start()
+    mirror.wait_for_status("ready")
+    account = mirror.store.accounts.get(mirror.account_id)
+    assert (account.folders.sent, account.folders.trash, account.capabilities.idle) == ("Sent", "Trash", True)
+    assert account.last_sync_at is not None
+    assert mirror.messages("INBOX").keys() == {"one", "two"}
+    assert mirror.messages("INBOX")["one"].flags.read
+    assert mirror.messages("sent").keys() == {"sent"}
+    assert len(mirror.messages("Archive")) == 60
+    assert {event.message_id for event in arrived} == {message.id for message in mirror.messages().values()}
+    assert len(arrived) == 63
+    assert mirror.supervisor.progress(mirror.account_id) is None
+
+
+def test_new_mail_comes_by_idle(mail_server: MailServer, store: Store, user: str) -> None:
+    mirror = Mirror(store, connection_to(mail_server, user), sync__poll_interval=600)
+    mirror.supervisor.start()
+    try:
+        mirror.wait_for_status("ready")
+        for subject in ("first", "second"):
+            mail_server.deliver(user, source(subject))
+            mirror.wait_for(lambda: subject in mirror.messages("INBOX"), subject, 2)  # noqa: B023 - waited for here
+    finally:
+        mirror.supervisor.stop()
+
+
+def test_changes_elsewhere_follow_and_ids_stay(mail_server: MailServer, user: str, mirror: Mirror) -> None:
+    mail_server.deliver(user, source("stays"), source("goes"), folder="Archive")
+    mirror.supervisor.start()
+    mirror.wait_for_status("ready")
+    before = mirror.messages("Archive")["stays"]
+    mail_server.doveadm("flags", "add", "-u", user, "\\Seen \\Flagged", "mailbox", "Archive", "subject", "stays")
+    mail_server.doveadm("expunge", "-u", user, "mailbox", "Archive", "subject", "goes")
+    mail_server.make_folder(user, "Neu")
+    mail_server.deliver(user, source("new"), folder="Neu")
+    mirror.wait_for(lambda: "new" in mirror.messages("Neu"), "the new folder")
+    after = mirror.messages("Archive")
+    assert after.keys() == {"stays"}
+    assert (after["stays"].id, after["stays"].flags.read, after["stays"].flags.starred) == (before.id, True, True)
+
+
+def test_a_folder_we_wrote_to_is_looked_at_at_once(mail_server: MailServer, store: Store, user: str) -> None:
+    mirror = Mirror(store, connection_to(mail_server, user), sync__poll_interval=600)
+    mirror.supervisor.start()
+    try:
+        mirror.wait_for_status("ready")
+        mail_server.deliver(user, source("copy"), folder="Sent")
+        mirror.events.publish(FolderTouched(mirror.account_id, "Sent"))
+        mirror.wait_for(lambda: "copy" in mirror.messages("sent"), "the copy")
+        mail_server.make_folder(user, "Made")
+        mail_server.deliver(user, source("there"), folder="Made")
+        mirror.events.publish(FolderTouched(mirror.account_id, "Made"))
+        mirror.wait_for(lambda: "there" in mirror.messages("Made"), "the folder made")
+    finally:
+        mirror.supervisor.stop()
+
+
+def test_a_second_run_brings_nothing_twice(mail_server: MailServer, user: str, mirror: Mirror) -> None:
+    mail_server.deliver(user, source("one"))
+    mirror.supervisor.start()
+    mirror.wait_for_status("ready")
+    before = mirror.messages("INBOX")
+    mirror.supervisor.remove(mirror.account_id)
+    mirror.store.accounts.set_status(mirror.account_id, "connecting")
+    mirror.supervisor.add(mirror.account_id)
+    mirror.supervisor.add(mirror.account_id)
+    mirror.wait_for_status("ready")
+    assert mirror.messages("INBOX") == before
+    assert sum(thread.name == f"sync-{mirror.account_id}" for thread in threading.enumerate()) == 1
+
+
+def test_a_refused_login_is_tried_again_only_when_told(mail_server: MailServer, store: Store, user: str) -> None:
+    right = connection_to(mail_server, user)
+    wrong = dataclasses.replace(right, imap=dataclasses.replace(right.imap, password="wrong"))
+    mirror = Mirror(store, wrong)
+    mirror.supervisor.start()
+    try:
+        mirror.wait_for_status("reauth_required")
+        error = store.accounts.get(mirror.account_id).error
+        assert error is not None
+        assert (error.code, "password" in error.message) == ("authentication_failed", True)
+        store.accounts.set_status(mirror.account_id, "connecting")
+        mirror.supervisor.wake(mirror.account_id, "INBOX")  # not what it waits for
+        mirror.supervisor.wake(mirror.account_id, None)
+        mirror.wait_for_status("reauth_required")
+    finally:
+        mirror.supervisor.stop()
+
+
+def test_an_account_that_cannot_be_reached_says_so_and_comes_back(
+    store: Store, mail_server: MailServer, user: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    right = connection_to(mail_server, user)
+    mirror = Mirror(store, dataclasses.replace(right, imap=dataclasses.replace(right.imap, port=port)))
+    mirror.supervisor.start()
+    try:
+        mirror.wait_for_status("error")
+        error = store.accounts.get(mirror.account_id).error
+        assert error is not None
+        assert error.code == "provider_unavailable"
+    finally:
+        mirror.supervisor.stop()
+
+
+def test_a_lost_connection_is_made_anew(mail_server: MailServer, user: str, mirror: Mirror) -> None:
+    mirror.supervisor.start()
+    mirror.wait_for_status("ready")
+    mail_server.doveadm("kick", user)
+    mirror.wait_for_status("error")
+    mail_server.deliver(user, source("meanwhile"))
+    mirror.supervisor.wake(mirror.account_id, None)
+    mirror.wait_for_status("ready")
+    assert "meanwhile" in mirror.messages("INBOX")
+    assert mirror.store.accounts.get(mirror.account_id).error is None
+
+
+def test_stopping_does_not_wait_for_a_silent_server(store: Store) -> None:
+    waiting = threading.Event()
+
+    def part(peer: Peer) -> None:
+        peer.say("* OK hello")
+        peer.hear()
+        waiting.set()
+        peer.until_gone()
+
+    with odd_server(part) as port:
+        silent = Endpoint("127.0.0.1", port, "none", "alice", "secret")
+        mirror = Mirror(store, Connection("a@example.test", silent, silent), remote__timeout=60)
+        mirror.supervisor.start()
+        assert waiting.wait(10)
+        mirror.supervisor.stop()
+    assert not any(thread.name == f"sync-{mirror.account_id}" for thread in threading.enumerate())
+    assert store.accounts.get(mirror.account_id).error is None
+
+
+def test_a_removed_mailbox_ends_its_sync(mail_server: MailServer, user: str, mirror: Mirror) -> None:
+    mirror.supervisor.start()
+    mirror.wait_for_status("ready")
+    mirror.supervisor.remove(mirror.account_id)
+    with mirror.store.database.transaction():
+        mirror.store.accounts.remove(mirror.account_id)
+    assert mirror.supervisor.progress(mirror.account_id) is None
+    mirror.supervisor.wake(mirror.account_id, None)
+    assert not any(thread.name == f"sync-{mirror.account_id}" for thread in threading.enumerate())
