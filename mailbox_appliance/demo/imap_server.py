@@ -1,0 +1,116 @@
+"""The embedded IMAP server: pymap on maildirs, with what it does slowly or inexactly put right.
+
+As it comes it hashes passwords half a million times, looks for new mail once a second, serves messages rewritten and
+with bare LF, asks DNS for its own name, and blocks one of few threads for each client that idles.
+"""
+
+import asyncio
+from argparse import Namespace
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from proxyprotocol.reader import ProxyProtocolReader
+from pymap.backend.maildir import Config, FilterSet, Identity, Login, Session
+from pymap.backend.maildir.layout import DefaultLayout
+from pymap.backend.maildir.mailbox import MailboxData, MailboxSet, Maildir
+from pymap.backend.maildir.uidlist import UidList
+from pymap.backend.maildir.users import PasswordsFile, UsersFile
+from pymap.concurrent import Event, Subsystem
+from pymap.imap import IMAPServer
+from pymap.interfaces.login import IdentityInterface
+from pymap.parsing.specials import ObjectId
+from pymap.selected import SelectedMailbox
+from pysasl.hashing import BuiltinHash, HashInterface
+
+from mailbox_appliance.demo import maildir
+
+#: Seconds between looks at a folder for a client that idles.
+LOOK_AGAIN = 0.2
+
+
+async def start(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
+    """Serve the mailbox `folder/NAME` of each user NAME on a free port of 127.0.0.1."""
+    config = _Config(
+        Namespace(passlib_cfg=None, proxy_protocol=None),
+        host="127.0.0.1",
+        port=0,
+        base_dir=str(folder),
+        layout="++",
+        colon=None,
+        tls_enabled=False,
+        subsystem=Subsystem.for_asyncio(),
+        # The passwords are random and die with the demo: one round is enough.
+        hash_context=BuiltinHash(rounds=1),
+        invalid_user_sleep=0.0,
+    )
+    await _write_users(folder, passwords, config.hash_context)
+    config.apply_context()
+    answer = ProxyProtocolReader(config.proxy_protocol).get_callback(IMAPServer(_Login(config), config))
+    return await asyncio.start_server(answer, "127.0.0.1", 0)
+
+
+async def _write_users(folder: Path, passwords: Mapping[str, str], hashes: HashInterface) -> None:
+    async with UsersFile.with_write(str(folder)) as users, PasswordsFile.with_write(str(folder)) as shadow:
+        for name, password in passwords.items():
+            users.set(users.build_record(name, name))
+            shadow.set(shadow.build_record(name, hashes.hash(password)))
+
+
+class _Config(Config):
+    @property
+    def greeting(self) -> bytes:
+        return b"Demo server ready"
+
+
+class _Login(Login):
+    async def authorize(self, authenticated: IdentityInterface, authzid: str) -> Identity:
+        identity = await super().authorize(authenticated, authzid)
+        return _Identity(identity.config, identity.tokens, identity.name, None, identity.roles)
+
+
+class _Identity(Identity):
+    @asynccontextmanager
+    async def new_session(self) -> AsyncIterator[Session]:
+        home = str(Path(self.config.base_dir) / self.name)
+        boxes = _MailboxSet(_Maildir(home, create=False), DefaultLayout(home, _Maildir))
+        yield Session(self.name, self.config, boxes, FilterSet(home))
+
+
+class _Maildir(Maildir):
+    def get_message(self, key: str) -> Any:
+        return _Stored(maildir.read(Path(self._join(self._lookup(key)))))
+
+
+class _Stored:
+    """A message as it lies on disk; all that is asked of it are its bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __bytes__(self) -> bytes:
+        return self._content
+
+
+class _MailboxSet(MailboxSet):
+    async def get_mailbox(self, name: str) -> MailboxData:
+        if name not in self._cache:
+            self._cache[name] = await self._opened(name)
+        return await super().get_mailbox(name)
+
+    async def _opened(self, name: str) -> MailboxData:
+        try:
+            folder = self._inbox_maildir if name == "INBOX" else self._layout.get_folder(name, self.delimiter)
+        except FileNotFoundError as error:
+            raise KeyError(name) from error
+        path = self._layout.get_path(name, self.delimiter)
+        async with UidList.with_init(path) as uids:
+            return _Mailbox(ObjectId(uids.global_uid), folder, path)
+
+
+class _Mailbox(MailboxData):
+    async def update_selected(self, selected: SelectedMailbox, *, wait_on: Event | None = None) -> SelectedMailbox:
+        if wait_on is not None:
+            await wait_on.wait(timeout=LOOK_AGAIN)
+        return await super().update_selected(selected)

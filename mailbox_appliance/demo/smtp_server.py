@@ -1,0 +1,97 @@
+"""The embedded SMTP server: takes mail from users who log in and puts it into their maildirs; nothing leaves here."""
+
+import asyncio
+import hmac
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+from mailbox_appliance.demo import maildir
+
+#: Mail to this name is taken, and then the line goes dead instead of an answer: delivered or not?
+LOST = "lost"
+LARGEST_MESSAGE = 40 * 1024 * 1024
+
+
+async def start(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
+    """Take mail on a free port of 127.0.0.1 for the users, whose mailboxes are `folder/NAME`."""
+    rules = _Rules(folder, passwords)
+
+    def answer() -> SMTP:
+        return SMTP(
+            rules,
+            hostname="localhost",
+            ident="demo",
+            data_size_limit=LARGEST_MESSAGE,
+            auth_require_tls=False,
+            authenticator=rules.sign_in,
+        )
+
+    return await asyncio.get_running_loop().create_server(answer, "127.0.0.1", 0)
+
+
+class _Rules:
+    """Who may send (RFC 6409 6.1: only under their own address), to whom, and what is done with it."""
+
+    def __init__(self, folder: Path, passwords: Mapping[str, str]) -> None:
+        self._folder, self._passwords = folder, passwords
+        self._lost = {f"{LOST}@{name.rpartition('@')[2]}" for name in passwords}
+
+    def sign_in(
+        self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, given: LoginPassword
+    ) -> AuthResult:
+        """Whether name and password belong together."""
+        name = given.login.decode("utf-8", "replace").lower()
+        right = hmac.compare_digest(self._passwords.get(name, "").encode(), given.password)
+        # handled=False: the answer is the library's to give.
+        return AuthResult(success=right and name in self._passwords, handled=False, auth_data=name)
+
+    async def handle_MAIL(  # noqa: N802 - the library's name
+        self, _server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if not session.authenticated:
+            return "530 5.7.0 Authentication required"
+        user: object = session.auth_data
+        if address.lower() != user:
+            return "553 5.7.1 Sender address is not yours"
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return "250 2.1.0 OK"
+
+    async def handle_RCPT(  # noqa: N802 - the library's name
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        name = address.lower()
+        if name not in self._passwords and name not in self._lost:
+            domains = {user.rpartition("@")[2] for user in self._passwords}
+            known = name.rpartition("@")[2] in domains
+            return "550 5.1.1 No such user" if known else "550 5.7.1 The demo sends no mail to other computers"
+        envelope.rcpt_tos.append(name)
+        envelope.rcpt_options.extend(options)
+        return "250 2.1.5 OK"
+
+    async def handle_DATA(self, server: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802
+        if self._lost & set(envelope.rcpt_tos):
+            _hang_up(server)
+            return "421 4.4.2 Nobody reads this"
+        assert isinstance(envelope.content, bytes)  # noqa: S101 - decode_data is off
+        for name in dict.fromkeys(envelope.rcpt_tos):
+            maildir.add(self._folder / name, "INBOX", _trace(envelope, name) + envelope.content)
+        return "250 2.0.0 Delivered"
+
+
+def _trace(envelope: Envelope, recipient: str) -> bytes:
+    """What a server that delivers puts before a message (RFC 5321 4.4)."""
+    now = format_datetime(datetime.now(UTC))
+    return (
+        f"Return-Path: <{envelope.mail_from}>\r\n"
+        f"Received: from localhost by localhost (demo) with ESMTPA\r\n for <{recipient}>; {now}\r\n"
+    ).encode()
+
+
+def _hang_up(server: Any) -> None:
+    server.transport.abort()
