@@ -1,7 +1,8 @@
 """Which appliance a command speaks to.
 
-`--instance` or its environment variable decides; else a data directory that was named; else the one that
-`instances use` or `login URL` chose; else the one of the default data directory. That of a data directory is `local`.
+`--instance` or its environment variable decides; else the one that `instances use` or `login URL` chose; else `local`,
+the one of the data directory. The choice belongs to the data directory in which it was made: under another one, as that
+of a demo, commands never reach what was chosen elsewhere.
 """
 
 import re
@@ -38,13 +39,13 @@ def checked_fingerprint(text: str) -> str:
 class Instances:
     """The remote appliances that this user logged in to, and which of them is in use."""
 
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / "instances.json"
+    def __init__(self, folder: Path, data_dir: Path) -> None:
+        self._file, self._data_dir = folder / "instances.json", data_dir
 
     @property
     def current(self) -> str:
         """The name of the instance in use."""
-        return str(private_files.read(self._file).get("current") or LOCAL)
+        return str(self._choices().get(local_key(self._data_dir), LOCAL))
 
     def list(self) -> tuple[Instance, ...]:
         """The remembered instances, by name."""
@@ -79,7 +80,7 @@ class Instances:
         """Forget an instance. What was in use falls back to the local one."""
         removed, known = self.get(name), self._known()
         del known[name]
-        self._save(known, LOCAL if self.current == name else self.current)
+        self._save(known, self.current)
         return removed
 
     def _known(self) -> dict[str, Instance]:
@@ -91,7 +92,12 @@ class Instances:
 
     def _save(self, known: Mapping[str, Instance], current: str) -> None:
         rows = {name: {"url": known[name].url, "fingerprint": known[name].fingerprint} for name in sorted(known)}
-        private_files.write(self._file, {"current": current, "instances": rows})
+        choices = {**self._choices(), local_key(self._data_dir): current}
+        chosen = {context: name for context, name in choices.items() if name in known}
+        private_files.write(self._file, {"current": chosen, "instances": rows})
+
+    def _choices(self) -> dict[str, str]:
+        return dict(private_files.read(self._file).get("current", {}))
 
 
 def local_key(data_dir: Path) -> str:
@@ -115,9 +121,9 @@ def get_local(data_dir: Path) -> Instance:
     return instance
 
 
-def choose(instances: Instances, wanted: str | None, named_data_dir: bool, data_dir: Path) -> Instance:
+def choose(instances: Instances, wanted: str | None, data_dir: Path) -> Instance:
     """The instance that a command speaks to."""
-    name = wanted or (LOCAL if named_data_dir else instances.current)
+    name = wanted or instances.current
     if "://" not in name:
         return get_local(data_dir) if name == LOCAL else instances.get(name)
     return at_url(instances, name, data_dir)

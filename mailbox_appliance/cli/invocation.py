@@ -50,7 +50,7 @@ class Invocation:
         """The instances that this user remembers."""
         from mailbox_appliance.cli.instances import Instances
 
-        return Instances(self.config_directory())
+        return Instances(self.config_directory(), self.data_directory())
 
     def tokens(self) -> "Tokens":
         """The tokens of this user."""
@@ -64,8 +64,7 @@ class Invocation:
 
         # An option beats the environment: `--data-dir X` means X, whatever instance the environment names.
         wanted = self.instance or (None if self.data_dir else self.variable("INSTANCE"))
-        named_data_dir = bool(self.data_dir or self.variable("DATA_DIR"))
-        return choose(self.instances(), wanted, named_data_dir, self.data_directory())
+        return choose(self.instances(), wanted, self.data_directory())
 
     def client(self) -> "Client":
         """A client of the chosen instance that shows a token: the environment's, else the one of the last login."""

@@ -99,19 +99,17 @@ def test_no_password_goes_unprotected_to_another_computer(cli: CommandLine) -> N
 
 
 def test_login_at_a_url_is_used_from_then_on(cli: CommandLine, server: RecordingServer) -> None:
-    del cli.environment["MAILBOX_APPLIANCE_DATA_DIR"]
-    cli.environment["HOME"] = str(cli.folder)
     server.data("POST", "/auth/login", LOGGED_IN)
     server.data("GET", "/me", {"member": {}})
-    here = ("--data-dir", str(cli.data_dir))
     assert cli("login", server.url + "/", "--email", "a@b", "--password-stdin", stdin=b"password").code == 0
     assert cli("whoami").code == 0
     assert cli("whoami", "--instance", server.url).code == 0
-    assert cli("whoami", *here).code == 5
+    assert cli("whoami", "--data-dir", str(cli.folder / "other")).error["code"] == "appliance_unreachable"
     name = server.url.removeprefix("http://")
     assert cli("instances", "use", "local").data["current"] is True
+    assert cli("whoami").code == 5
     assert cli("instances", "use", name).data["url"] == server.url
-    known = {row["name"]: row for row in cli("instances", "list", *here).data}
+    known = {row["name"]: row for row in cli("instances", "list").data}
     assert (known[name]["current"], known[name]["loggedIn"]) == (True, True)
     assert (known["local"]["url"], known["local"]["loggedIn"]) == (None, False)
     assert cli("instances", "remove", name).data == {"id": name, "deleted": True}
