@@ -5,9 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from webtest import TestApp
 
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.web.app import App
 from tests.servers.dovecot import CannotStart, MailServer
 from tests.servers.fake_clock import FakeClock
+from tests.servers.running import RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp
 
 
@@ -39,3 +43,27 @@ def scripted_smtp() -> Iterator[ScriptedSmtp]:
 def clock() -> FakeClock:
     """A clock that stands still until the test moves it."""
     return FakeClock()
+
+
+@pytest.fixture
+def appliance(tmp_path: Path) -> Iterator[Appliance]:
+    """An appliance in this process, on a store of its own, not yet set up; its workers run."""
+    made = Appliance(tmp_path / "data")
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def client(appliance: Appliance) -> TestApp:
+    """The HTTP door of `appliance`, called in process, as a program on this computer would."""
+    return TestApp(App(appliance), extra_environ={"HTTP_HOST": "127.0.0.1:8025", "REMOTE_ADDR": "127.0.0.1"})
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[RunningAppliance]:
+    """The appliance as a process of its own, set up, with an administrator's token."""
+    process = RunningAppliance(tmp_path / "running").start()
+    process.set_up()
+    yield process
+    process.stop()

@@ -10,38 +10,26 @@ import json
 from collections.abc import Iterable
 
 import msgspec
-from msgspec import UNSET
 
-from mailbox_appliance.clock import Clock, from_timestamp, to_millis, to_timestamp
+from mailbox_appliance.clock import Clock, to_millis, to_timestamp
 from mailbox_appliance.errors import IdempotencyConflict, NotFound
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.records import (
     AcceptedDelivery,
     Delivery,
-    DeliveryError,
-    DeliveryResult,
     DeliveryStatus,
     DeliveryWork,
-    Envelope,
     FetchedMessage,
     MirroredFolder,
     NewDelivery,
     ParsedMessage,
     Phase,
 )
-from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.delivery_rows import COLUMNS, WORK, to_delivery, to_work, warnings_of
 from mailbox_appliance.store.messages import Messages, PendingCopy
 from mailbox_appliance.store.threads import thread_id
-
-_COLUMNS = (
-    "d.id, d.account_id, d.kind, d.status, d.result_id, d.result_thread_id, d.result_warnings, d.error_code,"
-    " d.schedule_id, d.warnings, d.shown, d.request_hash"
-)
-_WORK = (
-    "SELECT id, account_id, kind, status, phase, shown, message, bcc_header, envelope, message_id_header, result_id,"
-    " result_thread_id, created_at, copy_attempts FROM delivery_operations"
-)
 
 
 class Deliveries:
@@ -66,30 +54,30 @@ class Deliveries:
     def find_replay(self, credential_id: str, idempotency_key: str, request_hash: str) -> AcceptedDelivery | None:
         """The operation that this key made before, or None. Raises IdempotencyConflict where it was another request."""
         row = self._database.row(
-            f"SELECT {_COLUMNS} FROM delivery_operations d WHERE d.credential_id = ? AND d.idempotency_key = ?",
+            f"SELECT {COLUMNS} FROM delivery_operations d WHERE d.credential_id = ? AND d.idempotency_key = ?",
             (credential_id, idempotency_key),
         )
         if row is None:
             return None
         if row[11] != request_hash:
             raise IdempotencyConflict
-        return AcceptedDelivery(_to_delivery(row), _warnings(row), is_new=False, is_shown=bool(row[10]))
+        return AcceptedDelivery(to_delivery(row), warnings_of(row), is_new=False, is_shown=bool(row[10]))
 
     def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[Delivery, tuple[str, ...]]:
         """An operation of this member, or any scheduled one, once a client was shown it. Raises NotFound."""
         row = self._database.row(
-            f"SELECT {_COLUMNS} FROM delivery_operations d WHERE d.id = ? AND d.account_id = ? AND d.shown"
+            f"SELECT {COLUMNS} FROM delivery_operations d WHERE d.id = ? AND d.account_id = ? AND d.shown"
             " AND (d.member_id = ? OR d.kind = 'scheduled')",
             (operation_id, account_id, member_id),
         )
         if row is None:
             raise NotFound(what="delivery operation")
-        return _to_delivery(row), _warnings(row)
+        return to_delivery(row), warnings_of(row)
 
     def find(self, operation_id: str) -> tuple[Delivery, tuple[str, ...]] | None:
         """An operation by its id, whoever may see it, or None where it was withdrawn."""
-        row = self._database.row(f"SELECT {_COLUMNS} FROM delivery_operations d WHERE d.id = ?", (operation_id,))
-        return None if row is None else (_to_delivery(row), _warnings(row))
+        row = self._database.row(f"SELECT {COLUMNS} FROM delivery_operations d WHERE d.id = ?", (operation_id,))
+        return None if row is None else (to_delivery(row), warnings_of(row))
 
     def show(self, operation_id: str) -> bool:
         """Note that a client is about to be shown the operation; from now on it cannot be withdrawn.
@@ -166,7 +154,7 @@ class Deliveries:
 
     def list_sending(self) -> tuple[DeliveryWork, ...]:
         """What was being sent when the appliance stopped, the oldest first."""
-        return tuple(map(_to_work, self._database.rows(f"{_WORK} WHERE status = 'sending' ORDER BY number")))
+        return tuple(map(to_work, self._database.rows(f"{WORK} WHERE status = 'sending' ORDER BY number")))
 
     def list_copies(self) -> tuple[tuple[str, int], ...]:
         """The ids of succeeded operations whose copy is not in Sent yet, and when to try next (milliseconds)."""
@@ -177,10 +165,10 @@ class Deliveries:
 
     def work(self, operation_id: str) -> DeliveryWork:
         """What the worker needs of an operation. Raises NotFound."""
-        row = self._database.row(f"{_WORK} WHERE id = ?", (operation_id,))
+        row = self._database.row(f"{WORK} WHERE id = ?", (operation_id,))
         if row is None:
             raise NotFound(what="delivery operation")
-        return _to_work(row)
+        return to_work(row)
 
     def mark_filed(self, operation_id: str) -> None:
         """The copy is in Sent. The bytes are on the server now and are no longer kept here."""
@@ -282,40 +270,3 @@ class Deliveries:
             (work.account_id, own),
         )
         return work.result_thread_id if number is None else thread_id(self._database, number)
-
-
-def _warnings(row: Row) -> tuple[str, ...]:
-    return tuple(json.loads(row[9]))
-
-
-def _to_delivery(row: Row) -> Delivery:
-    result_warnings = tuple(json.loads(row[6]))
-    succeeded = row[3] == "succeeded"
-    return Delivery(
-        operation_id=row[0],
-        account_id=row[1],
-        kind=row[2],
-        status=row[3],
-        result=DeliveryResult(id=row[4], thread_id=row[5], warnings=result_warnings or UNSET) if succeeded else UNSET,
-        error=DeliveryError(code=row[7]) if row[7] is not None else UNSET,
-        schedule_id=row[8] or UNSET,
-    )
-
-
-def _to_work(row: Row) -> DeliveryWork:
-    return DeliveryWork(
-        operation_id=row[0],
-        account_id=row[1],
-        kind=row[2],
-        status=row[3],
-        phase=Phase(row[4]),
-        is_shown=bool(row[5]),
-        wire=bytes(row[6] or b""),
-        bcc_header=bytes(row[7] or b""),
-        envelope=msgspec.json.decode(row[8], type=Envelope),
-        message_id=row[9],
-        result_id=row[10],
-        result_thread_id=row[11],
-        created_at=from_timestamp(row[12]),
-        copy_attempts=row[13],
-    )

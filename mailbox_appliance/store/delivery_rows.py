@@ -1,0 +1,59 @@
+"""How a delivery operation lies in a row, and the row as clients and the worker see it."""
+
+import json
+
+import msgspec
+from msgspec import UNSET
+
+from mailbox_appliance.clock import from_timestamp
+from mailbox_appliance.records import Delivery, DeliveryError, DeliveryResult, DeliveryWork, Envelope, Phase
+from mailbox_appliance.store.database import Row
+
+COLUMNS = (
+    "d.id, d.account_id, d.kind, d.status, d.result_id, d.result_thread_id, d.result_warnings, d.error_code,"
+    " d.schedule_id, d.warnings, d.shown, d.request_hash"
+)
+WORK = (
+    "SELECT id, account_id, kind, status, phase, shown, message, bcc_header, envelope, message_id_header, result_id,"
+    " result_thread_id, created_at, copy_attempts FROM delivery_operations"
+)
+
+
+def warnings_of(row: Row) -> tuple[str, ...]:
+    """What a client was told beside the operation."""
+    return tuple(json.loads(row[9]))
+
+
+def to_delivery(row: Row) -> Delivery:
+    """A row of `COLUMNS` as clients see it."""
+    result_warnings = tuple(json.loads(row[6]))
+    succeeded = row[3] == "succeeded"
+    return Delivery(
+        operation_id=row[0],
+        account_id=row[1],
+        kind=row[2],
+        status=row[3],
+        result=DeliveryResult(id=row[4], thread_id=row[5], warnings=result_warnings or UNSET) if succeeded else UNSET,
+        error=DeliveryError(code=row[7]) if row[7] is not None else UNSET,
+        schedule_id=row[8] or UNSET,
+    )
+
+
+def to_work(row: Row) -> DeliveryWork:
+    """A row of `WORK` as the worker needs it."""
+    return DeliveryWork(
+        operation_id=row[0],
+        account_id=row[1],
+        kind=row[2],
+        status=row[3],
+        phase=Phase(row[4]),
+        is_shown=bool(row[5]),
+        wire=bytes(row[6] or b""),
+        bcc_header=bytes(row[7] or b""),
+        envelope=msgspec.json.decode(row[8], type=Envelope),
+        message_id=row[9],
+        result_id=row[10],
+        result_thread_id=row[11],
+        created_at=from_timestamp(row[12]),
+        copy_attempts=row[13],
+    )

@@ -1,0 +1,126 @@
+"""The appliance as a process of its own, to be asked over HTTP, killed and started again."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+PASSWORD = "correct horse battery"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+    @property
+    def data(self) -> Any:
+        """The `data` of the envelope."""
+        return self.body["data"]
+
+    @property
+    def code(self) -> str:
+        """The code of an error."""
+        return str(self.body["error"]["code"])
+
+
+class RunningAppliance:
+    """`mailbox-appliance serve` on a data directory. `argv` may name another program that serves, for crash tests."""
+
+    def __init__(
+        self, folder: Path, environment: Mapping[str, str] | None = None, argv: Sequence[str] | None = None
+    ) -> None:
+        self.folder = folder
+        self.token: str | None = None
+        self._environment = {**os.environ, **(environment or {})}
+        self._argv = list(argv or (sys.executable, "-m", "mailbox_appliance"))
+        self.process: subprocess.Popen[str] | None = None
+        self.url = ""
+
+    def start(self) -> "RunningAppliance":
+        """Start it and wait until it answers."""
+        self.process = subprocess.Popen(
+            [*self._argv, "--data-dir", str(self.folder), "serve", "--port", "0", "--ready-json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=self._environment,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the appliance ended with {self.process.wait(10)} before it was ready"
+        self.url = json.loads(line)["http"]
+        return self
+
+    def kill(self) -> None:
+        """kill -9, and wait until the process is gone."""
+        assert self.process is not None
+        self.process.kill()
+        self._reap()
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit code."""
+        if self.process is None or self.process.poll() is not None:
+            return 0 if self.process is None else self._reap()
+        self.process.send_signal(signal.SIGTERM)
+        return self._reap()
+
+    def _reap(self) -> int:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        code = self.process.wait(30)
+        self.process.stdout.close()
+        return code
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        token: str | None = None,
+        timeout: float = 60,
+        **headers: str,
+    ) -> Answer:
+        """One request to /api/v1 on a connection of its own. `Idempotency_Key=...` becomes a header field."""
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        if (token or self.token) is not None:
+            fields["Authorization"] = f"Bearer {token or self.token}"
+        if body is not None:
+            fields.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=timeout)
+        try:
+            connection.request(method, "/api/v1" + path, None if body is None else json.dumps(body), fields)
+            response = connection.getresponse()
+            return Answer(response.status, json.loads(response.read()), dict(response.headers))
+        finally:
+            connection.close()
+
+    def set_up(self) -> str:
+        """Make the first administrator and keep the session's token."""
+        code = (self.folder / "setup-code").read_text().strip()
+        request = {"setupCode": code, "name": "Ada", "email": "ada@example.org", "deviceName": "test"}
+        answer = self.ask("POST", "/setup", {**request, "password": PASSWORD})
+        assert answer.status == 201, answer
+        self.token = answer.data["token"]
+        return str(self.token)
+
+    def connect(self, email: str, *, imap_port: int, smtp_port: int, password: str = "secret", **names: str) -> str:
+        """Connect a mailbox on loopback without TLS; answers its id."""
+        server = {"host": "127.0.0.1", "security": "none", "username": email, "password": password}
+        imap, smtp = server | {"port": imap_port}, server | {"port": smtp_port}
+        if "smtp_username" in names:
+            smtp["username"] = names["smtp_username"]
+        answer = self.ask("POST", "/accounts", {"email": email, "imap": imap, "smtp": smtp})
+        assert answer.status == 201, answer
+        return str(answer.data["id"])
