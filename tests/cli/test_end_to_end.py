@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CommandLine
+from tests.servers.dovecot import PASSWORD as MAILBOX_PASSWORD
+from tests.servers.dovecot import MailServer
 
 PROGRAM = (sys.executable, "-m", "mailbox_appliance")
 SETUP = ("setup", "--name", "Ann", "--email", "ann@example.org", "--password-stdin", "--device-name", "desk")
@@ -94,3 +97,46 @@ def test_a_key_that_is_gone_is_an_access_error(cli: CommandLine) -> None:
 @pytest.mark.parametrize("password", [b"short\n", b"ann@example.org\n"])
 def test_a_password_that_is_refused(cli: CommandLine, password: bytes) -> None:
     assert failed(cli, *SETUP, stdin=password) == (2, "invalid_request")
+
+
+def add_options(server: MailServer, address: str) -> tuple[str, ...]:
+    """The options that connect a mailbox of the test's mail server."""
+    imap = ("--imap-host", "localhost", "--imap-port", str(server.imaps_port))
+    smtp = ("--smtp-host", "localhost", "--smtp-port", str(server.smtps_port))
+    return ("accounts", "add", "--email", address, *imap, *smtp, "--password-stdin")
+
+
+def wait_for_item(cli: CommandLine, *argv: str) -> Any:
+    """The first item of a list, which may take a moment to come."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if items := data(cli, *argv)["items"]:
+            return items[0]
+        time.sleep(0.2)
+    raise AssertionError("nothing came")
+
+
+def test_connect_a_mailbox_send_and_read_it_back(cli: CommandLine, mail_server: MailServer) -> None:
+    sender, reader = mail_server.fresh_user(), mail_server.fresh_user()
+    (cli.data_dir / "config.toml").write_text(f'[remote]\nca_file = "{mail_server.ca_file}"\n')
+    data(cli, *SETUP, stdin=PASSWORD)
+    with serving(cli):
+        assert failed(cli, *add_options(mail_server, sender), stdin=b"wrong\n")[0] == 2
+        account = data(cli, *add_options(mail_server, sender), stdin=MAILBOX_PASSWORD.encode())
+        send = ("emails", "send", "--idempotency-key", "k1", "--to", f"Reader <{reader}>", "--bcc", sender)
+        operation = data(cli, *send, "--subject", "Grüße", "--text", "Hello\nthere")
+        assert operation["status"] == "succeeded"
+        assert data(cli, *send, "--subject", "Grüße", "--text", "Hello\nthere") == operation
+        assert failed(cli, *send, "--text", "Another") == (2, "idempotency_conflict")
+        assert data(cli, "emails", "delivery-status", operation["operationId"]) == operation
+        (received,) = mail_server.wait_for_messages(reader, 1)
+        assert b"bcc" not in received.lower()
+        listed = wait_for_item(cli, "emails", "list", "--account", sender, "--folder", "inbox")
+        assert listed["subject"] == "Grüße"
+        message = data(cli, "emails", "get", listed["id"])
+        assert message["body"]["text"].splitlines() == ["Hello", "there"]
+        conversation = data(cli, "threads", "get", message["threadId"])
+        assert listed["id"] in [one["id"] for one in conversation["messages"]["items"]]
+        assert "inbox" in [folder.get("role") for folder in data(cli, "accounts", "folders")]
+        assert data(cli, "accounts", "remove", account["id"]) == {"id": account["id"], "deleted": True}
+        assert data(cli, "accounts", "list") == []
