@@ -159,7 +159,7 @@ class Server(TcpWSGIServer):
             self.accepting = _drop_longest_waiting(list(self.active_channels.values()), 0)
 
     def readable(self) -> bool:
-        """Whether new connections are wanted. Asked in every turn of the loop; now and then it looks at the deadlines."""
+        """Whether new connections are wanted. Asked in every turn of the loop: the place to look at deadlines, too."""
         now = time.monotonic()
         if now >= self.next_channel_cleanup:
             self.next_channel_cleanup = now + self.adj.cleanup_interval

@@ -82,6 +82,14 @@ def test_an_answer_that_is_not_read_is_cut() -> None:
     assert next(sizes, None) is not None
 
 
+def test_a_client_that_does_not_close_after_a_refusal_is_closed() -> None:
+    with ExitStack() as stack:
+        bounds = Bounds(linger_seconds=0.1, local_patience=60)
+        address = stack.enter_context(listening(request_timeout=0.4, per_local_peer=1, bounds=bounds)).addresses[0]
+        assert stack.enter_context(Wire(address)).send(b"nonsense\r\n\r\n").answer().status == 400
+        assert eventually(lambda: is_served(address))
+
+
 def test_a_client_that_only_sends_is_closed() -> None:
     with ExitStack() as stack:
         bounds = Bounds(idle_timeout=0.2, local_patience=60)

@@ -30,6 +30,8 @@ MALFORMED = {
     "two lengths": POST + b"Content-Length: 1\r\nContent-Length: 1\r\n\r\na",
     "unknown coding": POST + b"Transfer-Encoding: gzip\r\n\r\n",
     "chunked and length": POST + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+    "chunked and length, with Expect": POST
+    + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
     "chunked in HTTP/1.0": b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "chunk size in words": CHUNKED + b"secret\r\n",
     "negative chunk size": CHUNKED + b"-1\r\n",
