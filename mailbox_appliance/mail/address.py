@@ -1,0 +1,93 @@
+"""Mail addresses (RFC 5321 4.1.2, RFC 6531): which are accepted, how they travel, when two are the same mailbox."""
+
+import re
+import unicodedata
+
+from mailbox_appliance.mail import encoded_words
+
+# White space, controls, what no one can see, and surrogates: nowhere in an address. The escapes mean the
+# same to Python and to ECMA 262.
+_INVISIBLE = (
+    r"\x00-\x20\x7f-\xa0\xad\u034f\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ud800-\udfff"
+    r"\ufeff\ufff9-\uffff"
+)
+_LOCAL = rf'[^{_INVISIBLE}"(),.:;<>@\[\\\]]+'
+_LABEL = rf"[^{_INVISIBLE}!-,./:-@\[-`\{{-~]+"
+
+EMAIL_PATTERN = (
+    # `$(?!\n)`: in Python a lone `$` also matches before a final line feed.
+    rf"^(?=[^@]{{1,64}}@)(?=.{{3,254}}$(?!\n)){_LOCAL}(?:\.{_LOCAL})*@{_LABEL}(?:\.{_LABEL})*$(?!\n)"
+)
+"""What is accepted as an address: a dot-atom, `@`, a domain, either in Unicode. A regular expression of ECMA 262."""
+
+# A tab is white space that a header field may hold (RFC 5322 2.2.2); it travels encoded.
+_FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
+_EMAIL = re.compile(EMAIL_PATTERN)
+_ASCII_DOMAIN = re.compile(
+    r"(?=.{1,253}\Z)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
+)
+
+
+def domain_of(email: str) -> str:
+    """What follows the last `@`, as written."""
+    return email.rpartition("@")[2]
+
+
+def to_envelope_address(email: str) -> str:
+    """The address as it travels in SMTP: the domain in lower case and in A-labels (RFC 5890, UTS 46).
+
+    Raises ValueError where there is no such form.
+    """
+    if not _EMAIL.search(email):
+        raise ValueError("not a mail address")
+    local, _, domain = email.rpartition("@")
+    address = f"{local}@{_to_a_labels(domain)}"
+    if len(local.encode()) > 64 or len(address.encode()) > 254:  # RFC 5321 4.5.3.1.1 and 4.5.3.1.3, in octets
+        raise ValueError("the address is too long")
+    return address
+
+
+def _to_a_labels(domain: str) -> str:
+    if domain.isascii():
+        # Not through idna: it refuses ASCII names that are in use, such as `r3---sn.example.com`.
+        if not _ASCII_DOMAIN.fullmatch(domain):
+            raise ValueError("not a domain name")
+        return domain.lower()
+    import idna  # its tables take a moment to load, and most addresses are ASCII
+
+    try:
+        return idna.encode(domain, uts46=True, std3_rules=True).decode()
+    except (idna.IDNAError, UnicodeError) as error:
+        raise ValueError("not a domain name") from error
+
+
+def needs_smtputf8(email: str) -> bool:
+    """Whether the address travels only by SMTPUTF8 (RFC 6531): its local part is not ASCII."""
+    return not email.rpartition("@")[0].isascii()
+
+
+def same_mailbox(first: str, second: str) -> bool:
+    """Whether two addresses name one mailbox: without case, and a domain is the same in Unicode and in A-labels.
+
+    RFC 5321 2.4 lets a server tell `A@` from `a@`; none that people use does.
+    """
+    return _comparable(first) == _comparable(second)
+
+
+def _comparable(email: str) -> tuple[str, str]:
+    local, _, domain = email.strip().rpartition("@")
+    try:
+        domain = _to_a_labels(domain)
+    except ValueError:
+        domain = domain.casefold()
+    return unicodedata.normalize("NFC", local).casefold(), domain
+
+
+def has_forbidden(text: str) -> bool:
+    """Whether text must not go into a header field: it holds a line break, NUL or another control but the tab.
+
+    Also when hidden in what looks like an encoded word, since old readers decode those into new header lines.
+    """
+    if _FORBIDDEN.search(text):
+        return True
+    return "=?" in text and any(_FORBIDDEN.search(found) for found in encoded_words.hidden(text))

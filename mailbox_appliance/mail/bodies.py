@@ -1,0 +1,143 @@
+"""Which parts of a message are its text, and that text as a person reads it (RFC 8621 4.1.4, RFC 3676)."""
+
+import html as html_entities
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from mailbox_appliance.mail import charsets, field_reading
+from mailbox_appliance.mail.structure import Part
+
+MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
+_MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable needs up to three for one
+
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I)
+_QUOTE = re.compile(r">*")
+
+
+@dataclass
+class Chosen:
+    """The parts that make the text, those that make the HTML, and all others."""
+
+    text: list[Part] = field(default_factory=list)
+    html: list[Part] = field(default_factory=list)
+    attachments: list[Part] = field(default_factory=list)
+
+
+def choose(root: Part) -> Chosen:
+    """The parts as RFC 8621 4.1.4 sorts them; pictures amid the text are attachments here, so that none is lost."""
+    chosen = Chosen()
+    _choose([root], "mixed", chosen, in_alternative=False)
+    return chosen
+
+
+def _choose(parts: Sequence[Part], multipart: str, chosen: Chosen, *, in_alternative: bool) -> None:
+    texts, htmls = len(chosen.text), len(chosen.html)
+    for position, part in enumerate(parts):
+        if part.children:
+            subtype = part.mime_type.partition("/")[2]
+            _choose(part.children, subtype, chosen, in_alternative=in_alternative or subtype == "alternative")
+        elif not _is_body(part, position, multipart):
+            chosen.attachments.append(part)
+        elif multipart == "alternative" or in_alternative:
+            (chosen.text if part.mime_type == "text/plain" else chosen.html).append(part)
+        else:
+            chosen.text.append(part)
+            chosen.html.append(part)
+    if multipart == "alternative":
+        # RFC 8621 4.1.4: where there is one form only, it stands for the other as well.
+        if len(chosen.text) == texts:
+            chosen.text += chosen.html[htmls:]
+        elif len(chosen.html) == htmls:
+            chosen.html += chosen.text[texts:]
+
+
+def _is_body(part: Part, position: int, multipart: str) -> bool:
+    if part.mime_type not in ("text/plain", "text/html") or part.disposition == "attachment":
+        return False
+    return position == 0 or (multipart != "related" and not part.filename())
+
+
+def text_of(chosen: Chosen, warn: Callable[[str], None]) -> str | None:
+    """The plain text, its parts one after the other; None where the message has none."""
+    found = [_plain(part, warn) for part in chosen.text if part.mime_type == "text/plain"]
+    return (
+        _bounded("\n\n".join(piece for piece in found if piece) if len(found) > 1 else found[0], warn)
+        if found
+        else None
+    )
+
+
+def html_of(chosen: Chosen, warn: Callable[[str], None]) -> str | None:
+    """The HTML, with plain parts that stand beside it; None where the message has none."""
+    if not any(part.mime_type == "text/html" for part in chosen.html):
+        return None
+    pieces = [
+        _decoded(part, warn)
+        if part.mime_type == "text/html"
+        else f"<pre>{html_entities.escape(_plain(part, warn), quote=False)}</pre>"
+        for part in chosen.html
+    ]
+    return _bounded("\n".join(pieces).rstrip("\n"), warn)
+
+
+def _bounded(text: str, warn: Callable[[str], None]) -> str:
+    if len(text) > MAX_BODY:
+        warn("The text is very long; its end is left out.")
+    return text[:MAX_BODY]
+
+
+def _plain(part: Part, warn: Callable[[str], None]) -> str:
+    text = _decoded(part, warn)
+    if part.parameters.get("format", "").lower() == "flowed":
+        text = unflow(text, delete_space=part.parameters.get("delsp", "").lower() == "yes")
+    return text.rstrip("\n")
+
+
+def _decoded(part: Part, warn: Callable[[str], None]) -> str:
+    """The text of a part with line feeds, and without NUL."""
+    raw, whole = part.content(limit=_MAX_RAW)
+    if not whole:
+        warn("The encoding of a text is broken; what could be read is shown.")
+    charset = part.parameters.get("charset")
+    if charset is None and part.mime_type == "text/html" and (meta := _META_CHARSET.search(raw, 0, 2048)):
+        charset = meta[1].decode("ascii")
+    text, sure = charsets.decode(raw, charset)
+    if not sure:
+        warn("The character set of a text is missing or wrong; some characters may be wrong.")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\0", "")
+
+
+def unflow(text: str, *, delete_space: bool) -> str:
+    """Paragraphs of format=flowed, each on one line (RFC 3676 4.1 to 4.5)."""
+    pieces: list[str] = []
+    open_depth = -1  # quote depth of a paragraph that goes on; -1: none
+    for raw in text.split("\n"):
+        depth = _QUOTE.match(raw).end()  # type: ignore[union-attr]
+        content = raw[depth:].removeprefix(" ")  # 4.4: space-stuffing
+        flows = content.endswith(" ") and content != "-- "  # 4.3: the signature line is fixed
+        kept = content[:-1] if flows and delete_space else content
+        if depth == open_depth and content != "-- ":
+            pieces.append(kept)
+        else:  # 4.5: a paragraph that changes its depth ends
+            pieces += ["\n", ">" * depth + " " if depth else "", kept]
+        open_depth = depth if flows else -1
+    return "".join(pieces)[1:]
+
+
+def snippet(text: str) -> str:
+    """The beginning of a text on one line, about 200 characters, without quoted lines where there are others."""
+    start = text[:4000]
+    own = "\n".join(line for line in start.split("\n") if not line.startswith(">"))
+    words = _INVISIBLE.sub("", field_reading.without_controls(own if own.strip() else start)).split()
+    line = " ".join(words)
+    if len(line) <= 200:
+        return line
+    cut = line[:200]
+    return (cut.rpartition(" ")[0] if " " in cut[150:] else cut) + "…"
+
+
+# Senders of bulk mail fill the preview with these.
+_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")

@@ -1,0 +1,119 @@
+"""From a message as a person means it to the bytes that travel (RFC 5322, RFC 2045), ready for every server.
+
+The bytes are 7-bit with CRLF, so that no server has to offer 8BITMIME. One exception: an address whose local part is
+not ASCII exists only in UTF-8, and stands so in its header field (RFC 6532); the envelope tells it by `smtputf8`.
+"""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Iterator
+from datetime import datetime
+from email.utils import format_datetime
+
+from mailbox_appliance.mail import field_writing, part_writing
+from mailbox_appliance.mail.address import domain_of, has_forbidden, needs_smtputf8, to_envelope_address
+from mailbox_appliance.mail.part_writing import WrittenPart
+from mailbox_appliance.records import Composed, Envelope, Outgoing
+
+_LONGEST_TEXT = 10_000
+_MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")
+
+
+def compose(message: Outgoing, *, message_id: str, date: datetime) -> Composed:
+    """The bytes of a message, its envelope, and the Bcc field for our own copy; the same input gives the same bytes.
+
+    Raises ValueError for what no header field can hold: a line break or NUL (also hidden in what looks like an encoded
+    word), no address, no MIME type, no content id.
+    """
+    if any(len(text) > _LONGEST_TEXT or has_forbidden(text) for text in _header_texts(message)):
+        raise ValueError("a header field cannot hold line breaks, control characters or very long text")
+    # The boundaries follow from the Message-ID, which is random: nobody can put one into a text beforehand.
+    content = _content(message, hashlib.sha256(message_id.encode()).hexdigest()[:24])
+    head = _head(message, message_id, date)
+    return Composed(
+        wire=b"".join([*head, b"MIME-Version: 1.0\r\n", content.fields, b"\r\n", content.body]),
+        bcc_header=field_writing.field("Bcc", field_writing.mailboxes(message.bcc)) if message.bcc else b"",
+        envelope=_envelope(message),
+        message_id=message_id,
+    )
+
+
+def new_message_id(sender_email: str) -> str:
+    """A Message-ID that nobody else makes: random, at the sender's domain (RFC 5322 3.6.4)."""
+    return f"<{secrets.token_hex(16)}@{domain_of(to_envelope_address(sender_email))}>"
+
+
+def with_bcc(wire: bytes, bcc_header: bytes) -> bytes:
+    """The message as our own copy holds it: with its Bcc field, at the end of the header."""
+    head, blank_line, body = wire.partition(b"\r\n\r\n")
+    return b"".join([head, b"\r\n", bcc_header, blank_line[2:], body]) if bcc_header else wire
+
+
+def _header_texts(message: Outgoing) -> Iterator[str]:
+    for address in (message.sender, *message.to, *message.cc, *message.bcc):
+        yield address.email
+        yield address.name if isinstance(address.name, str) else ""
+    yield message.subject
+    for attachment in message.attachments:
+        yield from (attachment.filename, attachment.mime_type, attachment.content_id or "")
+
+
+def _head(message: Outgoing, message_id: str, date: datetime) -> Iterator[bytes]:
+    if not _MESSAGE_ID.fullmatch(message_id):
+        raise ValueError("not a Message-ID")
+    yield field_writing.field("From", field_writing.mailbox(message.sender))
+    if message.to:
+        yield field_writing.field("To", field_writing.mailboxes(message.to))
+    elif not message.cc:
+        # Seen in practice: servers that add such a line, or refuse a message that names nobody.
+        yield b"To: undisclosed-recipients:;\r\n"
+    if message.cc:
+        yield field_writing.field("Cc", field_writing.mailboxes(message.cc))
+    if message.subject:
+        yield field_writing.field("Subject", field_writing.text(message.subject))
+    yield field_writing.field("Date", [format_datetime(date)])
+    yield field_writing.field("Message-ID", [message_id])
+    if parents := _writable_ids([message.in_reply_to or ""]):
+        yield field_writing.field("In-Reply-To", parents)
+    if ancestors := _writable_ids(message.references):
+        yield field_writing.field("References", ancestors)
+
+
+def _writable_ids(ids: tuple[str, ...] | list[str]) -> list[str]:
+    """The Message-IDs that can be written; seen in practice: parents whose id holds spaces or 8-bit characters."""
+    bracketed = (each if each.startswith("<") else f"<{each}>" for each in ids)
+    return [each for each in bracketed if _MESSAGE_ID.fullmatch(each)]
+
+
+def _content(message: Outgoing, seed: str) -> WrittenPart:
+    """The tree of parts: mixed(alternative(text, related(html, images...)), files...), each level only where needed."""
+    with_html = message.html is not None
+    shown = [part_writing.file_part(a) for a in message.attachments if with_html and a.inline and a.content_id]
+    files = [part_writing.file_part(a) for a in message.attachments if not (with_html and a.inline and a.content_id)]
+    body = part_writing.text_part(_plain_text(message), "plain")
+    if message.html is not None:
+        html = part_writing.text_part(message.html, "html")
+        if shown:
+            html = part_writing.multipart("related", [html, *shown], f"=_related_{seed}")
+        body = part_writing.multipart("alternative", [body, html], f"=_alternative_{seed}")
+    return part_writing.multipart("mixed", [body, *files], f"=_mixed_{seed}") if files else body
+
+
+def _plain_text(message: Outgoing) -> str:
+    if message.text is not None or message.html is None:
+        return message.text or ""
+    from mailbox_appliance.mail.html import to_text
+
+    return to_text(message.html)
+
+
+def _envelope(message: Outgoing) -> Envelope:
+    """Who gets it, each once. Local parts are told apart by case: only their server may say that they are the same."""
+    recipients = [to_envelope_address(address.email) for address in (*message.to, *message.cc, *message.bcc)]
+    sender = to_envelope_address(message.sender.email)
+    return Envelope(
+        sender=sender,
+        recipients=tuple(dict.fromkeys(recipients)),
+        smtputf8=any(needs_smtputf8(each) for each in (sender, *recipients)),
+    )

@@ -1,0 +1,130 @@
+"""Header fields as they come, whatever is wrong with them: split, unfolded, decoded, with parameters (RFC 5322)."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote_to_bytes
+
+from mailbox_appliance.mail import charsets, encoded_words
+
+MAX_HEADER = 1024 * 1024  # bytes of one header that are looked at
+MAX_FIELDS = 5_000
+MAX_VALUE = 64 * 1024  # bytes of one field that are looked at
+_MAX_PARAMETERS = 200
+_LONGEST_NAME = 200
+
+_BLANK_LINE = re.compile(rb"(?:\A|\n)\r?\n")
+# Lines that are no field, such as a "From " line of an mbox, are passed over; seen in practice amid good fields.
+_FIELD = re.compile(rb"^([!-9;-~]{1,200})[ \t]*:((?:[^\n]*)(?:\n[ \t][^\n]*)*)", re.M)
+_FOLD = re.compile(r"\r?\n")
+# Controls, line separators, and the marks that turn the direction of text around.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_PARAMETER = re.compile(r';\s*([^\s=;"]{1,80})\s*=\s*("(?:\\.|[^"\\])*(?:"|\Z)|[^;]*)', re.S)
+_SECTION = re.compile(r"([^*]+)(?:\*(\d{1,3}))?(\*)?")
+
+Fields = dict[str, list[bytes]]
+
+
+def body_start(source: bytes, start: int = 0, end: int | None = None) -> int:
+    """Where the body begins, after the first blank line; the end where there is none."""
+    stop = len(source) if end is None else end
+    if source.startswith((b"\n", b"\r\n"), start):
+        return min(stop, source.index(b"\n", start) + 1)
+    match = _BLANK_LINE.search(source, start, stop)
+    return match.end() if match else stop
+
+
+def split(header: bytes) -> list[tuple[str, bytes]]:
+    """The fields as (name as written, raw value), in their order."""
+    found = _FIELD.finditer(header[:MAX_HEADER])
+    return [
+        (match[1].decode("ascii"), match[2][:MAX_VALUE]) for match, _ in zip(found, range(MAX_FIELDS), strict=False)
+    ]
+
+
+def by_name(fields: list[tuple[str, bytes]]) -> Fields:
+    """The raw values of each field under its name in lower case, in their order."""
+    found: Fields = {}
+    for name, value in fields:
+        found.setdefault(name.lower(), []).append(value)
+    return found
+
+
+def first(fields: Mapping[str, list[bytes]], name: str) -> bytes:
+    """The first value of a field, or nothing."""
+    values = fields.get(name)
+    return values[0] if values else b""
+
+
+def unfold(raw: bytes, charset: str | None = None) -> str:
+    """The value on one line, with encoded words as they are; 8-bit octets are UTF-8 (RFC 6532), else in `charset`."""
+    text = raw.decode("ascii") if raw.isascii() else _eight_bit(raw, charset)
+    return (_FOLD.sub("", text) if "\n" in text else text).strip()
+
+
+def _eight_bit(raw: bytes, charset: str | None) -> str:
+    try:
+        return raw.decode()
+    except UnicodeError:
+        return charsets.decode(raw, charset or "windows-1252")[0]
+
+
+def text(raw: bytes, charset: str | None = None) -> str:
+    """The value as a person reads it: on one line, decoded, without controls."""
+    value = encoded_words.decode(unfold(raw, charset))
+    return value if value.isprintable() else without_controls(value)
+
+
+def without_controls(value: str) -> str:
+    """Text on one line: each run of controls, tabs and line breaks is a space."""
+    return _CONTROLS.sub(" ", value).strip()
+
+
+def parameters(value: str) -> tuple[str, dict[str, str]]:
+    """The value before the first `;` in lower case, and its parameters by lower-case names (RFC 2045 5.1, RFC 2231)."""
+    head, semicolon, _ = value.partition(";")
+    token = head.strip().lower()
+    if not semicolon:
+        return token, {}
+    plain: dict[str, str] = {}
+    sections: dict[str, dict[int, tuple[str, bool]]] = {}
+    for match, _ in zip(_PARAMETER.finditer(value, len(head)), range(_MAX_PARAMETERS), strict=False):
+        name, content = match[1].lower(), _unquote(match[2])
+        if "*" not in name:
+            plain.setdefault(name, content)
+        elif section := _SECTION.fullmatch(name):
+            sections.setdefault(section[1], {}).setdefault(int(section[2] or 0), (content, bool(section[3])))
+    # RFC 2231 forms win over plain ones: programs that write both mean the plain one for old readers.
+    return token, plain | {name: _join(found) for name, found in sections.items()}
+
+
+def _unquote(content: str) -> str:
+    if not content.startswith('"'):
+        return content.strip()
+    inner = content[1:-1] if len(content) > 1 and content.endswith('"') else content[1:]
+    return re.sub(r"\\(.)", r"\1", inner, flags=re.S) if "\\" in inner else inner
+
+
+def _join(sections: Mapping[int, tuple[str, bool]]) -> str:
+    """RFC 2231 3 and 4: sections in the order of their numbers, the character set in the first."""
+    charset = None
+    raw = b""
+    for position, (content, extended) in enumerate(sections[number] for number in sorted(sections)):
+        if extended and position == 0 and content.count("'") >= 2:
+            charset, _, content = content.split("'", 2)
+        raw += unquote_to_bytes(content) if extended else content.encode("utf-8", "replace")
+    return charsets.decode(raw, charset)[0]
+
+
+def filename(value: str) -> str:
+    """A file name that is only a name: decoded, no folders, no controls, no marks of direction, at most 200 characters.
+
+    Encoded words do not belong here (RFC 2047 5) but are what many programs write.
+    """
+    name = _UNSEEN.sub("", encoded_words.decode(value)).replace("\\", "/").rpartition("/")[2].strip()
+    if not name.strip(". "):
+        return ""
+    stem, dot, extension = name.rpartition(".")
+    if len(name) <= _LONGEST_NAME or not dot or len(extension) > 20:
+        return name[:_LONGEST_NAME]
+    return f"{stem[: _LONGEST_NAME - 1 - len(extension)]}.{extension}"

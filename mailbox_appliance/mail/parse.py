@@ -1,0 +1,163 @@
+"""From the bytes of a message, however broken, to what a person reads (RFC 5322, RFC 2045). Never raises; bounded."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_tz
+
+from mailbox_appliance.mail import address_lists, bodies, field_reading, html, structure, threads
+from mailbox_appliance.mail.field_reading import Fields
+from mailbox_appliance.mail.structure import Part
+from mailbox_appliance.records import Address, ParsedAttachment, ParsedMessage
+
+_MAX_HEADERS = 200
+_MAX_HEADER_TEXT = 64 * 1024  # characters of all header fields that are kept
+_LONGEST_HEADER = 8 * 1024
+_LONGEST_SUBJECT = 2_000
+_MAX_SHOWN_WARNINGS = 20
+
+_DATE = re.compile(
+    rb"\s*(?:[A-Za-z]{3},)?\s*(\d{1,2})\s+([A-Za-z]{3})\s+(\d{4})\s+(\d\d):(\d\d)(?::(\d\d))?\s+([+-])(\d\d)([0-5]\d)\s*(?:\([^)]*\))?\s*"
+)
+_MONTHS = {name: number for number, name in enumerate(b"jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+_EXTENSIONS = {
+    "application/pdf": ".pdf",
+    "image/gif": ".gif",
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "message/rfc822": ".eml",
+    "text/calendar": ".ics",
+    "text/html": ".html",
+    "text/plain": ".txt",
+}
+
+
+def parse(source: bytes) -> ParsedMessage:
+    """What a message says. Anything that cannot be read is left out or replaced, and told in `warnings`."""
+    root, fields, structure_warnings = structure.read(source)
+    warnings = dict.fromkeys(structure_warnings)
+    chosen = bodies.choose(root)
+    text = bodies.text_of(chosen, warnings.setdefault)
+    markup = bodies.html_of(chosen, warnings.setdefault)
+    named, charset = root.fields, root.parameters.get("charset")
+    senders = _addresses(named, "from", charset) or _addresses(named, "sender", charset)
+    message_ids = _message_ids(named, "message-id")
+    return ParsedMessage(
+        message_id=message_ids[0] if message_ids else None,
+        in_reply_to=_message_ids(named, "in-reply-to"),
+        references=_message_ids(named, "references"),
+        subject=field_reading.text(field_reading.first(named, "subject"), charset)[:_LONGEST_SUBJECT],
+        sender=senders[0] if senders else None,
+        to=_addresses(named, "to", charset),
+        cc=_addresses(named, "cc", charset),
+        bcc=_addresses(named, "bcc", charset),
+        reply_to=_addresses(named, "reply-to", charset),
+        date=date_of(field_reading.first(named, "date")),
+        headers=_headers(fields, charset),
+        text=text,
+        html=markup,
+        snippet=bodies.snippet(text if text and text.strip() else html.start_of_text(markup or "")),
+        attachments=tuple(_listed(part) for part in chosen.attachments),
+        warnings=tuple(warnings)[:_MAX_SHOWN_WARNINGS],
+    )
+
+
+def attachment_bytes(source: bytes, part: str) -> bytes | None:
+    """The decoded bytes of the part with this number; None where there is none, or where it only holds other parts."""
+    root, _, _ = structure.read(source)
+    found: Part | None = root
+    if root.children:
+        for step in part.split("."):
+            children = found.children if found else []
+            found = (
+                children[int(step) - 1] if re.fullmatch(r"[1-9]\d{0,3}", step) and int(step) <= len(children) else None
+            )
+    elif part != "1":
+        found = None
+    return None if found is None or found.children else found.content()[0]
+
+
+def header_message_id(source: bytes) -> str | None:
+    """The Message-ID, from the header alone."""
+    header = source[: min(field_reading.body_start(source), field_reading.MAX_HEADER)]
+    ids = _message_ids(field_reading.by_name(field_reading.split(header)), "message-id")
+    return ids[0] if ids else None
+
+
+def date_of(raw: bytes) -> datetime | None:
+    """The moment that a Date field names, in UTC; None where it names none within the years 1 to 9999."""
+    if match := _DATE.fullmatch(raw[:200]):
+        day, month, year, hour, minute, second, sign, zone_hours, zone_minutes = match.groups()
+        number = _MONTHS.get(month.lower(), 0)
+        offset = (int(zone_hours) * 60 + int(zone_minutes)) * (-60 if sign == b"-" else 60)
+        return _moment((int(year), number, int(day), int(hour), int(minute), int(second or 0)), offset)
+    try:
+        # Obsolete zones, two-digit years, missing parts: RFC 5322 4.3 and what is seen in practice.
+        found = parsedate_tz(raw[:200].decode("ascii", "replace"))
+    except (ValueError, IndexError, TypeError):
+        return None
+    return _moment(found[:6], found[9] or 0) if found else None
+
+
+def _moment(parts: tuple[int, ...], offset: int) -> datetime | None:
+    year, month, day, hour, minute, second = parts
+    try:
+        # A leap second is the last of its minute.
+        local = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
+        return local - timedelta(seconds=offset)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _addresses(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
+    """The addresses of all fields of this name. Seen in practice: one To field for each recipient."""
+    return tuple(
+        each for raw in fields.get(name, [])[:50] for each in address_lists.read(field_reading.unfold(raw, charset))
+    )
+
+
+def _message_ids(fields: Fields, name: str) -> tuple[str, ...]:
+    return threads.message_ids(field_reading.text(field_reading.first(fields, name)))
+
+
+def _headers(fields: list[tuple[str, bytes]], charset: str | None) -> dict[str, str]:
+    """The header fields, decoded, under their names as written. Of a repeated field the first counts.
+
+    For `Received` and other trace fields that is the newest, and the one of the reader's own server.
+    """
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    room = _MAX_HEADER_TEXT
+    for name, raw in fields:
+        if name.lower() in seen or len(found) >= _MAX_HEADERS:
+            continue
+        value = field_reading.text(raw, charset)[: min(_LONGEST_HEADER, room)]
+        seen.add(name.lower())
+        found[name] = value
+        room -= len(value) + len(name)
+        if room <= 0:
+            break
+    return found
+
+
+def _listed(part: Part) -> ParsedAttachment:
+    content, _ = part.content()
+    disposition = part.disposition
+    return ParsedAttachment(
+        part=part.number,
+        filename=part.filename() or _made_up_name(part, content),
+        mime_type=field_reading.without_controls(part.mime_type),
+        size_bytes=len(content),
+        content_id=part.content_id(),
+        disposition="inline" if disposition == "inline" else "attachment" if disposition else None,
+    )
+
+
+def _made_up_name(part: Part, content: bytes) -> str:
+    """A name for a part that has none: the subject of an attached message, else the number of the part."""
+    if part.mime_type == "message/rfc822":
+        header = content[: min(field_reading.body_start(content), field_reading.MAX_HEADER)]
+        subject = field_reading.text(field_reading.first(field_reading.by_name(field_reading.split(header)), "subject"))
+        # A subject is no path: its slashes are part of what it says.
+        if name := field_reading.filename(subject[:150].replace("/", "-").replace("\\", "-")):
+            return f"{name}.eml"
+    return f"attachment-{part.number}{_EXTENSIONS.get(part.mime_type, '')}"

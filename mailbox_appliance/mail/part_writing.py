@@ -1,0 +1,145 @@
+"""The parts of a message as bytes: text, files and multiparts, always 7-bit (RFC 2045, RFC 2046)."""
+
+import binascii
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mailbox_appliance.mail import field_writing
+from mailbox_appliance.records import OutgoingAttachment
+
+_LINE_BREAK = re.compile(rb"\r\n|\r|\n")
+# As it is: short lines of printable ASCII that no transport has a reason to touch.
+_UNTOUCHED = re.compile(rb"(?:(?!From |\.)(?:[\t -~]{0,77}[!-~])?\r\n)*")
+# RFC 2049 3: "From " and a dot at the start of a line do not survive every transport.
+_FRAGILE_LINE = re.compile(rb"^(?:\.|From )[^\r\n]*", re.M)
+_PRINTABLE = bytes(set(range(0x20, 0x7F)) - {0x3D} | {0x09, 0x0A, 0x0D})
+# RFC 6838 4.2 bounds the names.
+_MIME_TYPE = re.compile(r"([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})/([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})")
+_MIME_PARAMETER = re.compile(
+    r'\s*;\s*([A-Za-z0-9!#$&^_.+-]{1,60})\s*=\s*(?:"([ !#-\[\]-~]{0,200})"|([!#-+.-9A-Z^-~-]{1,200}))'
+)
+_CONTENT_ID = re.compile(r"[!-;=?-~]{1,900}")
+
+
+@dataclass(frozen=True)
+class WrittenPart:
+    """The header fields of a part, and its body, encoded."""
+
+    fields: bytes
+    body: bytes
+
+
+def text_part(text: str, subtype: str) -> WrittenPart:
+    """A `text` part in UTF-8. Line breaks of any kind become CRLF, and the last line has one."""
+    raw = _LINE_BREAK.sub(b"\r\n", text.encode("utf-8", "replace"))
+    if raw and not raw.endswith(b"\r\n"):
+        raw += b"\r\n"
+    charset = "us-ascii" if raw.isascii() else "utf-8"
+    fields = field_writing.field("Content-Type", [f"text/{subtype};", f"charset={charset}"])
+    encoding, body = _encode_text(raw)
+    return WrittenPart(fields + _encoding_field(encoding), body)
+
+
+def _encode_text(raw: bytes) -> tuple[str, bytes]:
+    if _UNTOUCHED.fullmatch(raw):
+        return "7bit", raw
+    if len(raw.translate(None, _PRINTABLE)) * 6 > len(raw):  # 3 octets for each: base64 is shorter
+        return "base64", base64_lines(raw)
+    return "quoted-printable", _FRAGILE_LINE.sub(_escape_start, binascii.b2a_qp(raw, istext=True))
+
+
+def _escape_start(match: re.Match[bytes]) -> bytes:
+    """A quoted-printable line whose first octet is escaped, in lines of at most 76 octets still (RFC 2045 6.7)."""
+    line = match[0]
+    escaped = b"=%02X" % line[0]
+    if len(line) <= 74:
+        return escaped + line[1:]
+    return escaped + b"=\r\n" + _FRAGILE_LINE.sub(_escape_start, line[1:])
+
+
+def base64_lines(raw: bytes) -> bytes:
+    """Base64 in lines of 76 (RFC 2045 6.8)."""
+    encoded = binascii.b2a_base64(raw, newline=False)
+    return b"".join(encoded[start : start + 76] + b"\r\n" for start in range(0, len(encoded), 76))
+
+
+def file_part(attachment: OutgoingAttachment) -> WrittenPart:
+    """An attached file. Its bytes arrive exactly; only an attached message is sent as it is, with CRLF.
+
+    Raises ValueError where the type, the name or the content id cannot stand in a header field.
+    """
+    mime_type, parameters = _checked_type(attachment.mime_type)
+    content, encoding = attachment.content, "base64"
+    if mime_type.startswith("message/"):
+        # RFC 2046 5.2.1: no encoding is allowed here. A message that needs one goes as a file, so that it stays exact.
+        if (as_lines := _seven_bit_lines(content)) is not None:
+            content, encoding = as_lines, "7bit"
+        else:
+            mime_type, parameters = "application/octet-stream", []
+    elif mime_type.startswith("text/") and not any(name == "charset" for name, _ in parameters):
+        parameters += [("charset", "utf-8")] if _is_utf_8(content) else []
+    words = field_writing.with_parameters(mime_type, (field_writing.parameter(*each) for each in parameters))
+    fields = field_writing.field("Content-Type", words) + _encoding_field(encoding) + _naming_fields(attachment)
+    return WrittenPart(fields, base64_lines(content) if encoding == "base64" else content)
+
+
+def _checked_type(mime_type: str) -> tuple[str, list[tuple[str, str]]]:
+    """The type in lower case, and its parameters. Raises ValueError where it is none that a file can have."""
+    match = _MIME_TYPE.match(mime_type)
+    if not match or match[1].lower() == "multipart":
+        raise ValueError("not a MIME type")
+    parameters: list[tuple[str, str]] = []
+    position = match.end()
+    while position < len(mime_type):
+        found = _MIME_PARAMETER.match(mime_type, position)
+        if not found or len(parameters) == 20:
+            raise ValueError("not a MIME type")
+        parameters.append((found[1].lower(), found[2] if found[2] is not None else found[3]))
+        position = found.end()
+    return match[0].lower(), parameters
+
+
+def _seven_bit_lines(content: bytes) -> bytes | None:
+    """The content with CRLF, or None where it is not ASCII, holds NUL, or has lines over 998 octets."""
+    lines = _LINE_BREAK.sub(b"\r\n", content)
+    if not lines.isascii() or b"\0" in lines or re.search(rb"[^\n]{1000}", lines):
+        return None
+    return lines if lines.endswith(b"\r\n") else lines + b"\r\n"
+
+
+def _is_utf_8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeError:
+        return False
+    return not content.isascii()
+
+
+def _naming_fields(attachment: OutgoingAttachment) -> bytes:
+    disposition = "inline" if attachment.inline else "attachment"
+    words = field_writing.with_parameters(disposition, [field_writing.parameter("filename", attachment.filename)])
+    fields = field_writing.field("Content-Disposition", words)
+    if attachment.content_id is None:
+        return fields
+    content_id = attachment.content_id.removeprefix("<").removesuffix(">")
+    if not _CONTENT_ID.fullmatch(content_id):
+        raise ValueError("not a content id")
+    return fields + field_writing.field("Content-ID", [f"<{content_id}>"])
+
+
+def multipart(subtype: str, parts: Sequence[WrittenPart], boundary: str) -> WrittenPart:
+    """Parts put together (RFC 2046 5.1). The boundary is one that no part holds."""
+    # RFC 2387 3.1: related names the type of its root.
+    more = [field_writing.parameter("type", "text/html")] if subtype == "related" else []
+    words = field_writing.with_parameters(
+        f"multipart/{subtype}", [*more, field_writing.parameter("boundary", boundary)]
+    )
+    pieces: list[bytes] = []
+    for part in parts:
+        pieces += [f"--{boundary}\r\n".encode(), part.fields, b"\r\n", part.body, b"\r\n"]
+    return WrittenPart(field_writing.field("Content-Type", words), b"".join([*pieces, f"--{boundary}--\r\n".encode()]))
+
+
+def _encoding_field(encoding: str) -> bytes:
+    return field_writing.field("Content-Transfer-Encoding", [encoding])

@@ -1,0 +1,167 @@
+"""The tree of the parts of a message, as offsets into its bytes (RFC 2045, RFC 2046).
+
+The `email` package is not used for it: it recurses as deep as a sender likes, takes quadratic time on nested parts, and
+needs most of the time that a message may cost.
+"""
+
+import binascii
+import re
+from dataclasses import dataclass, field
+
+from mailbox_appliance.mail import encoded_words, field_reading
+from mailbox_appliance.mail.field_reading import Fields
+
+MAX_PARTS = 1_000
+MAX_DEPTH = 100
+_MAX_CANDIDATES = 100_000  # places in one message that look like a boundary
+_TYPE = re.compile(r"[^\s/;,]+/[^\s/;,()]+")
+_FIRST_BOUNDARY = re.compile(rb"(?:\A|\n)--([^\s][^\r\n]{0,150})\r?\n")
+_TRAILING_SPACE = re.compile(rb"(?<![ \t])[ \t]+(?=\r?\n)")
+
+
+@dataclass(slots=True)
+class Part:
+    """A part: its number as in IMAP (RFC 9051 6.4.5), its type, and where its body lies in the source."""
+
+    number: str
+    source: bytes = field(repr=False)
+    start: int
+    end: int
+    fields: Fields = field(repr=False)
+    mime_type: str
+    parameters: dict[str, str]
+    disposition: str
+    disposition_parameters: dict[str, str]
+    children: list["Part"] = field(default_factory=list)
+
+    def content(self, limit: int | None = None) -> tuple[bytes, bool]:
+        """The body, decoded, and whether its encoding was whole; at most `limit` bytes of the source are looked at."""
+        raw = self.source[self.start : self.end if limit is None else min(self.end, self.start + limit)]
+        encoding = field_reading.first(self.fields, "content-transfer-encoding").strip().lower()
+        if encoding.startswith(b"base64"):
+            return encoded_words.decode_base64(raw)
+        if encoding.startswith(b"quoted-printable"):
+            return _from_quoted_printable(raw), True
+        return raw, encoding.split(b";")[0].strip() in (b"", b"7bit", b"8bit", b"binary")
+
+    def content_id(self) -> str | None:
+        """The Content-ID without its angle brackets."""
+        value = field_reading.text(field_reading.first(self.fields, "content-id"))[:1000]
+        return value.removeprefix("<").removesuffix(">").strip() or None
+
+    def filename(self) -> str:
+        """The name of the file, safe to show; empty where the part has none."""
+        given = self.disposition_parameters.get("filename") or self.parameters.get("name") or ""
+        return field_reading.filename(given)
+
+
+@dataclass
+class _Budget:
+    parts: int = MAX_PARTS
+    candidates: int = _MAX_CANDIDATES
+
+
+def read(source: bytes) -> tuple[Part, list[tuple[str, bytes]], tuple[str, ...]]:
+    """The tree, the header fields of the message, and warnings about its structure."""
+    start = field_reading.body_start(source)
+    fields = field_reading.split(source[: min(start, field_reading.MAX_HEADER)])
+    warnings: list[str] = []
+    root = _part(source, "", field_reading.by_name(fields), (start, len(source)), "text/plain")
+    _descend(root, _Budget(), 0, warnings)
+    if not root.children:
+        root.number = "1"
+    return root, fields, tuple(dict.fromkeys(warnings))
+
+
+def _part(source: bytes, number: str, fields: Fields, span: tuple[int, int], default_type: str) -> Part:
+    content_type = field_reading.unfold(field_reading.first(fields, "content-type"))
+    mime_type, parameters = field_reading.parameters(content_type)
+    if found := _TYPE.match(mime_type):
+        mime_type = found[0][:255]
+    elif content_type:
+        mime_type = "text/plain"  # RFC 2045 5.2: what cannot be read is plain text; seen in practice: `text`.
+    else:
+        mime_type = default_type
+    disposition, disposition_parameters = field_reading.parameters(
+        field_reading.unfold(field_reading.first(fields, "content-disposition"))
+    )
+    return Part(number, source, *span, fields, mime_type, parameters, disposition, disposition_parameters)
+
+
+def _descend(part: Part, budget: _Budget, depth: int, warnings: list[str]) -> None:
+    """Find the children of a multipart, and theirs."""
+    if not part.mime_type.startswith("multipart/"):
+        return
+    if depth >= MAX_DEPTH:
+        warnings.append("The message is nested too deeply; what lies deeper is not shown.")
+        return
+    spans = _spans(part, budget, warnings)
+    if not spans:
+        part.mime_type = "text/plain"  # Degraded: what is there is better shown than lost.
+        return
+    default_type = "message/rfc822" if part.mime_type == "multipart/digest" else "text/plain"  # RFC 2046 5.1.5
+    for position, (start, end) in enumerate(spans, 1):
+        if budget.parts <= 0:
+            warnings.append("The message has too many parts; the rest is not shown.")
+            return
+        budget.parts -= 1
+        number = f"{part.number}.{position}" if part.number else str(position)
+        body = field_reading.body_start(part.source, start, end)
+        fields = field_reading.by_name(
+            field_reading.split(part.source[start : min(body, start + field_reading.MAX_HEADER)])
+        )
+        child = _part(part.source, number, fields, (body, end), default_type)
+        part.children.append(child)
+        _descend(child, budget, depth + 1, warnings)
+
+
+def _spans(part: Part, budget: _Budget, warnings: list[str]) -> list[tuple[int, int]]:
+    """Where the parts of a multipart begin and end (RFC 2046 5.1.1)."""
+    boundary = part.parameters.get("boundary", "").rstrip().encode("utf-8", "replace")[:1000]
+    if not boundary:
+        guess = _FIRST_BOUNDARY.search(part.source, part.start, min(part.end, part.start + 10_000))
+        warnings.append("A boundary between parts is missing.")
+        if not guess:
+            return []
+        boundary = guess[1].rstrip()
+    spans: list[tuple[int, int]] = []
+    opened: int | None = None
+    for line_start, line_end, closing in _delimiters(part, b"--" + boundary, budget):
+        if opened is not None:
+            spans.append((opened, max(opened, line_start)))
+        opened = None if closing else line_end
+        if closing or len(spans) > MAX_PARTS:
+            break
+    if opened is not None and opened < part.end and len(spans) <= MAX_PARTS:
+        warnings.append("The end of a part is missing.")
+        spans.append((opened, part.end))
+    elif not spans and opened is None:
+        warnings.append("A boundary between parts is missing.")
+    return spans
+
+
+def _delimiters(part: Part, delimiter: bytes, budget: _Budget) -> list[tuple[int, int, bool]]:
+    """The delimiter lines: where the line break before begins, where the next line begins, whether it closes."""
+    source = part.source
+    found: list[tuple[int, int, bool]] = []
+    position = source.find(delimiter, part.start, part.end)
+    while position >= 0 and budget.candidates > 0 and len(found) <= MAX_PARTS + 1:
+        budget.candidates -= 1
+        limit = min(part.end, position + len(delimiter) + 1000)
+        line_end = source.find(b"\n", position, limit) + 1 or limit
+        rest = source[position + len(delimiter) : line_end].strip()
+        if rest in (b"", b"--") and (position == part.start or source[position - 1] == 0x0A):
+            before = position - 1 if position > part.start else position
+            before -= before > part.start and source[before - 1] == 0x0D
+            found.append((before, line_end, rest == b"--"))
+            if rest:
+                break
+        position = source.find(delimiter, position + len(delimiter), part.end)
+    return found
+
+
+def _from_quoted_printable(raw: bytes) -> bytes:
+    # RFC 2045 6.7 (3): white space at the end of a line was added on the way.
+    if any(space in raw for space in (b" \r\n", b" \n", b"\t\r\n", b"\t\n")):
+        raw = _TRAILING_SPACE.sub(b"", raw)
+    return binascii.a2b_qp(raw)

@@ -1,0 +1,93 @@
+"""What holds a conversation together: Message-IDs (RFC 5322 3.6.4) and base subjects (RFC 5256 2.1)."""
+
+import re
+from collections.abc import Iterable
+
+from mailbox_appliance.mail import encoded_words
+
+MAX_REFERENCES = 50
+_MAX_IDS = 1_000
+_LONGEST_SUBJECT = 2_000
+
+_ID = re.compile(r"<([^<>]{1,998})>")
+_SPACES = re.compile(r"\s+")
+
+_BLOB = r"\[[^\[\]]*\]\s*"
+# Besides RFC 5256's re, fw and fwd: what programs in other languages write for them, seen in practice.
+_WORDS = r"(?:re|fwd?|aw|antw|wg|sv|vs|vb|vl|odp|pd|rv|res|enc|ref|réf|tr|rif|doorst)"
+_LEADER = re.compile(rf"(?:(?:{_BLOB})*{_WORDS}\s*(?:{_BLOB})?[:：]|\s)", re.I)
+_LEADING_BLOB = re.compile(_BLOB)
+_REPLY = re.compile(r"\s*(?:re|aw|antw|sv|vs|odp|res|réf|rif)\s*(?:\[\d{1,4}\]|\(\d{1,4}\)|\^\d{1,4})?\s*[:：]", re.I)
+
+
+def canonical_message_id(text: str) -> str | None:
+    """A Message-ID for comparing: `a@b` for `<A@B>`, ` <a@b> (comment)` and `"A"@B`; None where there is none."""
+    found = _ID.search(text)
+    bare = _SPACES.sub("", found[1] if found else text.strip("<> \t\r\n")[:998]).lower()
+    local, at, domain = bare.rpartition("@")
+    if len(local) > 1 and local[0] == local[-1] == '"':  # RFC 5322 3.2.4: the quotes are no part of the value
+        bare = re.sub(r"\\(.)", r"\1", local[1:-1]) + at + domain
+    return bare or None
+
+
+def message_ids(text: str) -> tuple[str, ...]:
+    """All Message-IDs of a References or In-Reply-To value, with angle brackets, in order, each once."""
+    found = (_SPACES.sub("", match[1]) for match in _ID.finditer(text))
+    # Seen in practice: ids without brackets, and a sentence with the sender's address in In-Reply-To.
+    ids = found if "<" in text else (word.strip(",;") for word in text.split() if "@" in word and len(word) <= 998)
+    return tuple(dict.fromkeys(f"<{each}>" for each in ids if each.strip("<>")))[:_MAX_IDS]
+
+
+def base_subject(subject: str) -> str:
+    """The subject without what replies and forwards add to it (RFC 5256 2.1); compare two by `casefold()`."""
+    text = encoded_words.decode(subject[:_LONGEST_SUBJECT])  # step 1: encoded words to UTF-8,
+    text = _SPACES.sub(" ", text)  # tabs and line folds to spaces, several spaces to one
+    while True:
+        text = text.rstrip()  # step 2
+        while text[-5:].lower() == "(fwd)":
+            text = text[:-5].rstrip()
+        text = _without_leaders(text)  # steps 3 to 5
+        if text[:5].lower() == "[fwd:" and text.endswith("]"):  # step 6
+            text = text[5:-1]
+        else:
+            return text
+
+
+def _without_leaders(text: str) -> str:
+    position = 0
+    while True:
+        if found := _LEADER.match(text, position):  # step 3
+            position = found.end()
+        elif (
+            (blob := _LEADING_BLOB.match(text, position)) and _is_no_forward(blob) and blob.end() < len(text)
+        ):  # step 4
+            position = blob.end()
+        else:
+            return text[position:]  # step 5: until neither matches
+
+
+def _is_no_forward(blob: re.Match[str]) -> bool:
+    return not blob[0].lower().startswith("[fwd:")
+
+
+def reply_subject(subject: str) -> str:
+    """The subject of a reply: `Re: ` once, whatever signs of a reply it had."""
+    position = 0
+    while found := _REPLY.match(subject, position):
+        position = found.end()
+    return f"Re: {subject[position:].strip()}".rstrip() if subject[position:].strip() else "Re:"
+
+
+def reply_references(message_id: str | None, references: Iterable[str], in_reply_to: Iterable[str]) -> tuple[str, ...]:
+    """The References of a reply (RFC 5322 3.6.4): the parent's own, or its single In-Reply-To; then the parent's id.
+
+    Each id once, at most 50: the first, which is the root of the thread, and the last ones.
+    """
+    ancestors, parents = list(references), list(in_reply_to)
+    if not ancestors and len(parents) == 1:
+        ancestors = parents
+    # An id that comes twice counts where it stands first, but the parent is always the last.
+    ids = [each for each in dict.fromkeys(ancestors) if each != message_id]
+    if message_id:
+        ids.append(message_id)
+    return tuple(ids if len(ids) <= MAX_REFERENCES else [ids[0], *ids[1 - MAX_REFERENCES :]])
