@@ -13,7 +13,7 @@ from mailbox_appliance.sync.worker import Worker
 log = logging.getLogger(__name__)
 
 # Seconds for all workers together: to come to an end by themselves, and then with their connections cut.
-STOP_TIMEOUT, CUT_TIMEOUT = 2.0, 8.0
+STOP_TIMEOUT, CUT_TIMEOUT = 1.0, 8.0
 
 
 class Supervisor:
