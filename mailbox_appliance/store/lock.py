@@ -2,9 +2,14 @@
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from mailbox_appliance.errors import StoreInUse
+
+
+# The command line looks whether the lock is held by taking a shared one for a moment; that moment is waited for.
+_TRIES, _PAUSE = 6, 0.03
 
 
 class DirectoryLock:
@@ -16,12 +21,10 @@ class DirectoryLock:
     def __init__(self, folder: Path) -> None:
         # O_CLOEXEC is Python's default: a child process does not inherit the lock.
         self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not _take(self._file):
             pid = os.pread(self._file, 20, 0).decode("ascii", "replace").strip()
             os.close(self._file)
-            raise StoreInUse(holder=f" (pid {pid})" if pid.isdigit() else "", folder=folder) from error
+            raise StoreInUse(holder=f" (pid {pid})" if pid.isdigit() else "", folder=folder)
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
@@ -29,3 +32,14 @@ class DirectoryLock:
         """Let others have the directory."""
         os.ftruncate(self._file, 0)
         os.close(self._file)
+
+
+def _take(file: int) -> bool:
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if tries_left:
+                time.sleep(_PAUSE)
+    return False
