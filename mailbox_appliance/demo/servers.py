@@ -6,26 +6,14 @@ that happens. The last line of its input may be a will: what to stop and to remo
 
 import asyncio
 import json
-import os
 import secrets
-import shutil
-import signal
 import sys
 import tempfile
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from mailbox_appliance.demo import imap_server, sample, smtp_server
-
-
-@dataclass(frozen=True)
-class Ready:
-    """Where the servers answer, and the password of the sample users at both."""
-
-    imap_port: int
-    smtp_port: int
-    password: str
+from mailbox_appliance.demo.handshake import Ready, Will
 
 
 async def start(folder: Path) -> tuple[Ready, tuple[asyncio.Server, asyncio.Server]]:
@@ -45,34 +33,6 @@ async def serve(folder: Path) -> str:
     ready, _servers = await start(folder)
     print(json.dumps(asdict(ready)), flush=True)  # noqa: T201 - whoever started this process reads it
     return await asyncio.to_thread(sys.stdin.read)
-
-
-@dataclass(frozen=True)
-class Will:
-    """What is done when whoever started the servers vanished without a word. Both empty: nothing."""
-
-    stop: int = 0
-    remove: str = ""
-
-    def line(self) -> str:
-        """As a line of the servers' input."""
-        return json.dumps(asdict(self)) + "\n"
-
-    def carry_out(self, deadline: float = 10.0) -> None:
-        """Stop the process, at the latest after `deadline` seconds by force, then remove the folder."""
-        end = time.monotonic() + deadline
-        while self.stop and _signalled(self.stop, signal.SIGTERM if time.monotonic() < end else signal.SIGKILL):
-            time.sleep(0.1)
-        if self.remove:
-            shutil.rmtree(self.remove, ignore_errors=True)
-
-
-def _signalled(process: int, number: signal.Signals) -> bool:
-    try:
-        os.kill(process, number)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def main(folder: Path) -> None:

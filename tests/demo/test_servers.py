@@ -20,7 +20,7 @@ from imapclient import IMAPClient
 from imapclient.exceptions import LoginError
 
 from mailbox_appliance.demo import maildir, sample
-from mailbox_appliance.demo.servers import Ready, Will
+from mailbox_appliance.demo.handshake import Ready, Will
 
 ME, MIRA = sample.OWNER_EMAIL, sample.COLLEAGUE_EMAIL
 

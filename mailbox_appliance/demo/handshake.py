@@ -1,0 +1,45 @@
+"""What the demo and its mail servers tell each other, and the will that is carried out when the demo vanishes."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Where the servers answer, and the password of the sample users at both."""
+
+    imap_port: int
+    smtp_port: int
+    password: str
+
+
+@dataclass(frozen=True)
+class Will:
+    """What is done when whoever started the servers vanished without a word. Both empty: nothing."""
+
+    stop: int = 0
+    remove: str = ""
+
+    def line(self) -> str:
+        """As a line of the servers' input."""
+        return json.dumps(asdict(self)) + "\n"
+
+    def carry_out(self, deadline: float = 10.0) -> None:
+        """Stop the process, at the latest after `deadline` seconds by force, then remove the folder."""
+        end = time.monotonic() + deadline
+        while self.stop and _signalled(self.stop, signal.SIGTERM if time.monotonic() < end else signal.SIGKILL):
+            time.sleep(0.1)
+        if self.remove:
+            shutil.rmtree(self.remove, ignore_errors=True)
+
+
+def _signalled(process: int, number: signal.Signals) -> bool:
+    try:
+        os.kill(process, number)
+    except ProcessLookupError:
+        return False
+    return True

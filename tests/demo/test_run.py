@@ -1,0 +1,219 @@
+"""The demo as a newcomer meets it: one command, three commands to paste, Ctrl-C, and nothing is left behind."""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mailbox_appliance.demo import sample
+
+#: What stands in the way of the user's own things: nothing of these may be written.
+HOME_FOLDERS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+
+
+class Demo:
+    """A running demo: what it printed so far, and its scratch folder."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.temporary, self.home = folder / "tmp", folder / "home"
+        self.temporary.mkdir()
+        self.home.mkdir()
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("MAILBOX_APPLIANCE_")},
+            **{name: str(self.home) for name in ("HOME", *HOME_FOLDERS)},
+            "TMPDIR": str(self.temporary),
+            # What a user may have set for another instance must not lead the demo or its commands astray.
+            "MAILBOX_APPLIANCE_TOKEN": "mbxs_of_another_instance",
+            "MAILBOX_APPLIANCE_DATA_DIR": str(self.home / "own"),
+            "http_proxy": "http://127.0.0.1:9",
+        }
+        self.process = subprocess.Popen(
+            (sys.executable, "-m", "mailbox_appliance", "demo", *arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.environment,
+            cwd=self.home,
+            start_new_session=True,
+        )
+        self.printed = ""
+
+    def read_until(self, words: str, seconds: float = 30) -> str:
+        """Everything that was printed until these words came."""
+        assert self.process.stdout
+        end = time.monotonic() + seconds
+        while words not in self.printed:
+            assert time.monotonic() < end, self.printed
+            if select.select([self.process.stdout], [], [], 0.1)[0]:
+                part = os.read(self.process.stdout.fileno(), 65536).decode()
+                assert part, self.printed
+                self.printed += part
+        return self.printed
+
+    def commands(self) -> list[str]:
+        """The printed commands, as somebody copies them."""
+        return [line for line in self.printed.splitlines() if "/mailbox-appliance " in line]
+
+    def paste(self, command: str) -> "subprocess.CompletedProcess[str]":
+        """Run a line in a shell."""
+        return subprocess.run(
+            command, shell=True, capture_output=True, text=True, env=self.environment, cwd="/", timeout=30, check=False
+        )
+
+    def family(self) -> list[psutil.Process]:
+        """Every process that the demo started."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def left_behind(self) -> list[str]:
+        """Files in the temporary folder and in the user's home."""
+        return [str(file) for folder in (self.temporary, self.home) for file in folder.rglob("*")]
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[Demo]:
+    demo = Demo(folder, *arguments)
+    family: list[psutil.Process] = []
+    try:
+        demo.read_until("Ctrl-C stops")
+        family = demo.family()
+        yield demo
+    finally:
+        if demo.process.poll() is None:
+            demo.process.kill()
+        demo.process.communicate()
+        for process in family:
+            with_ended(process)
+
+
+def with_ended(process: psutil.Process) -> None:
+    """End a process that outlived its test, so that a failure does not spoil others."""
+    try:
+        process.kill()
+    except psutil.NoSuchProcess:
+        pass
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 15) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.05)
+
+
+def gone(family: list[psutil.Process]) -> bool:
+    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in family)
+
+
+def test_a_newcomer_tries_it_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    with running(tmp_path) as demo:
+        look, send, read_back = demo.commands()
+        family = demo.family()
+        assert len(family) == 2
+
+        inbox = demo.paste(look)
+        assert inbox.returncode == 0, inbox.stderr
+        assert "Welcome to the demo" in inbox.stdout
+
+        sent = demo.paste(send)
+        assert (sent.returncode, sent.stderr) == (0, "")
+        operation = json.loads(sent.stdout)["data"]
+        assert operation["status"] == "succeeded"
+        again = json.loads(demo.paste(send).stdout)["data"]
+        assert again["operationId"] == operation["operationId"]
+
+        copy = demo.paste(read_back)
+        assert copy.returncode == 0, copy.stderr
+        (message,) = json.loads(copy.stdout)["data"]["items"]
+        assert message["subject"] == "Hello from the demo"
+        assert [to["email"] for to in message["to"]] == [sample.COLLEAGUE_EMAIL]
+        # It came back through the mail servers, once.
+        wait_until(lambda: demo.paste(look).stdout.count("Hello from the demo") == 1)
+
+        address = re.search(r"Console +(http://127\.0\.0\.1:\d+)", demo.printed)
+        assert address
+        assert {connection.laddr.ip for one in family for connection in one.net_connections()} <= {"127.0.0.1", "::1"}
+
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.process.wait(20) == 0
+        assert gone(family)
+        assert demo.left_behind() == []
+
+
+def test_an_uncertain_delivery_can_be_seen(tmp_path: Path) -> None:
+    with running(tmp_path) as demo:
+        program = demo.commands()[0].split(" emails ")[0]
+        done = demo.paste(f"{program} emails send --idempotency-key k --to lost@demo.test --subject S --text T")
+        assert done.returncode == 3
+        assert json.loads(done.stdout)["data"]["status"] == "uncertain"
+        foreign = demo.paste(f"{program} emails send --idempotency-key f --to a@example.com --subject S --text T")
+        assert foreign.returncode == 5
+        assert json.loads(foreign.stdout)["data"]["error"] == {"code": "recipient_rejected"}
+        family = demo.family()
+        os.killpg(demo.process.pid, signal.SIGHUP)  # as when the terminal closes
+        assert demo.process.wait(20) == 0
+        assert gone(family)
+        assert demo.left_behind() == []
+
+
+def test_nothing_is_left_behind_when_the_demo_is_killed(tmp_path: Path) -> None:
+    with running(tmp_path) as demo:
+        family = demo.family()
+        demo.process.kill()
+        demo.process.wait()
+        wait_until(lambda: gone(family))
+        wait_until(lambda: demo.left_behind() == [])
+
+
+@pytest.mark.parametrize("victim", ["mailbox_appliance", "mailbox_appliance.demo.servers"])
+def test_the_demo_ends_when_a_part_of_it_does(tmp_path: Path, victim: str) -> None:
+    with running(tmp_path) as demo:
+        family = demo.family()
+        (process,) = [one for one in family if victim in one.cmdline()]
+        process.kill()
+        output, _ = demo.process.communicate(timeout=20)
+        assert demo.process.returncode == 1
+        assert "ended unexpectedly" in output
+        assert gone(family)
+        assert demo.left_behind() == []
+
+
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    with running(tmp_path) as demo:
+        port = demo.printed.partition("http://127.0.0.1:")[2].split()[0]
+        (tmp_path / "other").mkdir()
+        other = Demo(tmp_path / "other", "--port", port)
+        output, _ = other.process.communicate(timeout=30)
+        assert other.process.returncode == 1
+        assert "appliance ended unexpectedly" in output
+        assert other.left_behind() == []
+
+
+def test_a_stop_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
+    demo = Demo(tmp_path)
+    demo.read_until("Starting the appliance")
+    wait_until(lambda: len(demo.family()) == 2)
+    family = demo.family()
+    demo.process.send_signal(signal.SIGTERM)
+    demo.process.communicate(timeout=20)
+    assert demo.process.returncode == 0
+    assert gone(family)
+    assert demo.left_behind() == []
+
+
+def test_a_missing_extra_is_said(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['pymap'] = None; from mailbox_appliance.demo.run import main; sys.exit(main())"
+    # Without the site packages there is no pymap either way.
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "The demo needs pymap. Install with: pip install 'mailbox-appliance[demo]'\n"
+    assert done.stdout == ""
