@@ -57,8 +57,9 @@ SEND_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(["--attach"], multiple=True, metavar="FILE", help="A file to attach (repeatable)."),
     click.Option(["--reply-to"], metavar="MESSAGE-ID", help="The message to answer."),
     click.Option(["--reply-all"], is_flag=True, help="Answer everybody who got it."),
-    click.Option(["--send-at"], metavar="TIME", help="Send later, e.g. 2030-01-31T09:00:00Z."),
-    click.Option(["--draft"], metavar="ID", help="Send this saved draft."),
+    # Hidden as long as the appliance answers both with `unsupported_capability`.
+    click.Option(["--send-at"], metavar="TIME", help="Send later, e.g. 2030-01-31T09:00:00Z.", hidden=True),
+    click.Option(["--draft"], metavar="ID", help="Send this saved draft.", hidden=True),
     INPUT_OPTION,
 )
 LIST_OPTIONS: tuple[click.Parameter, ...] = (
@@ -85,7 +86,7 @@ ROWS = (
     Row(
         "send",
         Call("POST", "/accounts/{accountId}/send"),
-        "Send a message, or schedule it.\n\nThe answer is a delivery operation. Exit code 0: it succeeded or is "
+        "Send a message.\n\nThe answer is a delivery operation. Exit code 0: it succeeded or is "
         "on its way; 5: it failed; 3: it may have been delivered. Repeating it with the same key is safe.",
         SEND_OPTIONS,
         body=_send_body,
