@@ -11,7 +11,7 @@ from mailbox_appliance.records import Address, ParsedAttachment, ParsedMessage
 
 _MAX_HEADERS = 200
 _MAX_HEADER_TEXT = 64 * 1024  # characters of all header fields that are kept
-_LONGEST_HEADER = 8 * 1024
+_LONGEST_HEADER = 16 * 1024
 _LONGEST_SUBJECT = 2_000
 _MAX_SHOWN_WARNINGS = 20
 

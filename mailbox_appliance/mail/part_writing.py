@@ -19,6 +19,7 @@ _MIME_TYPE = re.compile(r"([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})/([A-Za-z0-9][
 _MIME_PARAMETER = re.compile(
     r'\s*;\s*([A-Za-z0-9!#$&^_.+-]{1,60})\s*=\s*(?:"([ !#-\[\]-~]{0,200})"|([!#-+.-9A-Z^-~-]{1,200}))'
 )
+_TOO_LONG = re.compile(rb"[^\n]{1000}")  # 998 octets are allowed, and there is a CR (RFC 5322 2.1.1)
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,900}")
 
 
@@ -103,9 +104,8 @@ def _checked_type(mime_type: str) -> tuple[str, list[tuple[str, str]]]:
 def _seven_bit_lines(content: bytes) -> bytes | None:
     """The content with CRLF, or None where it is not ASCII, holds NUL, or has lines over 998 octets."""
     lines = _LINE_BREAK.sub(b"\r\n", content)
-    if not lines.isascii() or b"\0" in lines or re.search(rb"[^\n]{1000}", lines):
-        return None
-    return lines if lines.endswith(b"\r\n") else lines + b"\r\n"
+    lines += b"" if lines.endswith(b"\r\n") else b"\r\n"
+    return lines if lines.isascii() and b"\0" not in lines and not _TOO_LONG.search(lines) else None
 
 
 def _is_utf_8(content: bytes) -> bool:
