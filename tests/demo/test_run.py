@@ -5,6 +5,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ import pytest
 
 from mailbox_appliance.demo import sample
 
-#: What stands in the way of the user's own things: nothing of these may be written.
+#: Where a user's own things lie: nothing may be written there.
 HOME_FOLDERS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
 
 
@@ -188,14 +189,12 @@ def test_the_demo_ends_when_a_part_of_it_does(tmp_path: Path, victim: str) -> No
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
-    with running(tmp_path) as demo:
-        port = demo.printed.partition("http://127.0.0.1:")[2].split()[0]
-        (tmp_path / "other").mkdir()
-        other = Demo(tmp_path / "other", "--port", port)
-        output, _ = other.process.communicate(timeout=30)
-        assert other.process.returncode == 1
-        assert "appliance ended unexpectedly" in output
-        assert other.left_behind() == []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        demo = Demo(tmp_path, "--port", str(taken.getsockname()[1]))
+        output, _ = demo.process.communicate(timeout=30)
+    assert demo.process.returncode == 1
+    assert "The appliance ended unexpectedly" in output
+    assert demo.left_behind() == []
 
 
 def test_a_stop_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -212,7 +211,6 @@ def test_a_stop_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_missing_extra_is_said(tmp_path: Path) -> None:
     code = "import sys; sys.modules['pymap'] = None; from mailbox_appliance.demo.run import main; sys.exit(main())"
-    # Without the site packages there is no pymap either way.
     done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "The demo needs pymap. Install with: pip install 'mailbox-appliance[demo]'\n"
