@@ -119,7 +119,7 @@ def _spans(part: Part, budget: _Budget, warnings: list[str]) -> list[tuple[int, 
     """Where the parts of a multipart begin and end (RFC 2046 5.1.1)."""
     boundary = part.parameters.get("boundary", "").rstrip().encode("utf-8", "replace")[:1000]
     if not boundary:
-        guess = _FIRST_BOUNDARY.search(part.source, part.start, min(part.end, part.start + 10_000))
+        guess = _FIRST_BOUNDARY.search(part.source, max(0, part.start - 1), min(part.end, part.start + 10_000))
         warnings.append("A boundary between parts is missing.")
         if not guess:
             return []
