@@ -22,6 +22,7 @@ class Child:
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         self._name, self._log = name, folder / f"{name.replace(' ', '-')}.log"
+        self._ready = False
         with self._log.open("wb") as log:
             # A session of its own: Ctrl-C in the terminal reaches the demo alone, which ends the others in order.
             self._process = subprocess.Popen(
@@ -43,8 +44,9 @@ class Child:
         """Raise Failed when the process has ended."""
         code = self._process.poll()
         if code is not None:
-            words = self._log.read_text("utf-8", "replace").strip().splitlines()
-            reason = f": {words[-1]}" if words else "."
+            # Once it is ready, its last words are about other things.
+            words = [] if self._ready else self._log.read_text("utf-8", "replace").strip().splitlines()
+            reason = f": {words[-1].rstrip('.')}." if words else "."
             raise Failed(f"The {self._name} ended unexpectedly (exit code {code}){reason}")
 
     def first_line(self, stopping: threading.Event, seconds: float) -> bytes:
@@ -63,6 +65,7 @@ class Child:
                 if not part:
                     self._process.wait()
                     self.check()
+        self._ready = True
         return line
 
     def tell(self, line: str) -> None:

@@ -96,7 +96,9 @@ class Demo:
         return child, Ready(**json.loads(child.first_line(self._stopping, _START_WITHIN)))
 
     def _start_appliance(self, port: int, servers: Child) -> tuple[Child, str]:
-        arguments = ("--data-dir", str(self._folder / "data"), "serve", "--port", str(port), "--ready-json")
+        # A table, because complaints are then plain text.
+        options = ("--data-dir", str(self._folder / "data"), "--format", "table")
+        arguments = (*options, "serve", "--port", str(port), "--ready-json")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}
         child = Child("appliance", (*_PYTHON, "mailbox_appliance", *arguments), environment, self._folder)
         self._stack.callback(child.end, by_signal=True)

@@ -183,17 +183,20 @@ def test_the_demo_ends_when_a_part_of_it_does(tmp_path: Path, victim: str) -> No
         process.kill()
         output, _ = demo.process.communicate(timeout=20)
         assert demo.process.returncode == 1
-        assert "ended unexpectedly" in output
+        assert output.strip().endswith(
+            "ended unexpectedly (exit code -9). Everything is stopped, and nothing is left behind."
+        )
         assert gone(family)
         assert demo.left_behind() == []
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        demo = Demo(tmp_path, "--port", str(taken.getsockname()[1]))
+        port = taken.getsockname()[1]
+        demo = Demo(tmp_path, "--port", str(port))
         output, _ = demo.process.communicate(timeout=30)
     assert demo.process.returncode == 1
-    assert "The appliance ended unexpectedly" in output
+    assert re.search(rf"The appliance ended unexpectedly \(exit code [1-9]\): .*{port}", output)
     assert demo.left_behind() == []
 
 
