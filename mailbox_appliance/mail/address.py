@@ -38,7 +38,7 @@ def to_envelope_address(email: str) -> str:
 
     Raises ValueError where there is no such form.
     """
-    if not _EMAIL.search(email):
+    if not _EMAIL.search(email) or has_forbidden(email):
         raise ValueError("not a mail address")
     local, _, domain = email.rpartition("@")
     address = f"{local}@{_to_a_labels(domain)}"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes
 
 from mailbox_appliance.mail import charsets, encoded_words
+from mailbox_appliance.mail.address import has_forbidden
 
 MAX_HEADER = 1024 * 1024  # bytes of one header that are looked at
 MAX_FIELDS = 5_000
@@ -72,12 +73,16 @@ def _eight_bit(raw: bytes, charset: str | None) -> str:
 def text(raw: bytes, charset: str | None = None) -> str:
     """The value as a person reads it: on one line, decoded, without controls."""
     value = encoded_words.decode(unfold(raw, charset))
-    return value if value.isprintable() else without_controls(value)
+    return value if value.isprintable() and "=?" not in value else without_controls(value)
 
 
 def without_controls(value: str) -> str:
-    """Text on one line: each run of controls, tabs and line breaks is a space."""
-    return _CONTROLS.sub(" ", value).strip()
+    """Text on one line: each run of controls, tabs and line breaks is a space.
+
+    Those that a sender hid in an encoded word inside an encoded word are disarmed too, so that an answer may quote it.
+    """
+    value = _CONTROLS.sub(" ", value).strip()
+    return value.replace("=?", "= ?") if has_forbidden(value) else value
 
 
 def parameters(value: str) -> tuple[str, dict[str, str]]:
@@ -121,7 +126,7 @@ def filename(value: str) -> str:
 
     Encoded words do not belong here (RFC 2047 5) but are what many programs write.
     """
-    name = _UNSEEN.sub("", encoded_words.decode(value)).replace("\\", "/").rpartition("/")[2].strip()
+    name = without_controls(_UNSEEN.sub("", encoded_words.decode(value))).replace("\\", "/").rpartition("/")[2].strip()
     if not name.strip(". "):
         return ""
     stem, dot, extension = name.rpartition(".")

@@ -97,6 +97,7 @@ def test_refused_by_the_pattern(email: str) -> None:
         "ü" * 33 + "@b",
         "a@" + ("ü" * 20 + ".") * 11 + "x",
         "a@ü-.example",
+        "=?x?Q?=0A?=@b",
     ],
 )
 def test_refused_in_smtp(email: str) -> None:
