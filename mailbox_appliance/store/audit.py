@@ -76,7 +76,12 @@ class Audit:
         return bytes.fromhex(found.get("audit_head", "")), int(found.get("audit_count", "0"))
 
     def _seal(self, head: bytes, facts: tuple[object, ...]) -> bytes:
-        # Each fact with its length, so that no two rows read the same.
-        parts = (b"-" if fact is None else str(fact).encode() for fact in facts)
-        text = head + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-        return hmac.digest(self._key, text, "sha256")
+        return hmac.digest(self._key, head + b"".join(map(_framed, facts)), "sha256")
+
+
+def _framed(fact: object) -> bytes:
+    """A fact with its length, so that no two rows read the same; one that is not there has no length."""
+    if fact is None:
+        return b"\xff\xff\xff\xff"
+    text = str(fact).encode()
+    return len(text).to_bytes(4, "big") + text

@@ -52,7 +52,8 @@ class Credentials:
         return self._find_session(token_hash) or self._find_key(token_hash)
 
     def add_session(self, member_id: str, token_hash: str, device_name: str) -> Session:
-        """A new session. Inside a transaction."""
+        """A new session; sessions that have died by age are forgotten. Inside a transaction."""
+        self._remove_ended_sessions()
         at = to_timestamp(self._clock.now())
         session_id = new_id("ses")
         row = {"id": session_id, "member_id": member_id, "token_hash": token_hash, "device_name": device_name}
@@ -77,13 +78,6 @@ class Credentials:
         if not removed:
             raise NotFound(what="session")
 
-    def remove_ended_sessions(self) -> None:
-        """Forget the sessions that have died by age. One transaction of its own."""
-        now = self._clock.now()
-        unused, old = to_timestamp(now - UNUSED_FOR), to_timestamp(now - LIVES_FOR)
-        with self._database.transaction():
-            self._database.change("DELETE FROM sessions WHERE last_used_at <= ? OR created_at <= ?", (unused, old))
-
     def reserve_attempt(self, limits: Mapping[str, int], window: timedelta) -> int:
         """Count an attempt in each bucket, before its outcome is known, so that no burst passes the limits.
 
@@ -92,6 +86,7 @@ class Credentials:
         now = to_millis(self._clock.now())
         length = window // timedelta(milliseconds=1)
         with self._database.transaction():
+            self._database.run(ATTEMPTS.delete().where(ATTEMPTS.at <= now - length))
             wait = max(self._wait(bucket, limit, now, length) for bucket, limit in limits.items())
             if not wait:
                 rows = [(bucket, now) for bucket in limits]
@@ -107,11 +102,10 @@ class Credentials:
         """Forget the attempts of a bucket. Inside a transaction."""
         self._database.run(ATTEMPTS.delete().where(ATTEMPTS.bucket == bucket))
 
-    def remove_old_attempts(self, window: timedelta) -> None:
-        """Forget what no window reaches any more. One transaction of its own."""
-        oldest = to_millis(self._clock.now() - window)
-        with self._database.transaction():
-            self._database.run(ATTEMPTS.delete().where(ATTEMPTS.at <= oldest))
+    def _remove_ended_sessions(self) -> None:
+        now = self._clock.now()
+        unused, old = to_timestamp(now - UNUSED_FOR), to_timestamp(now - LIVES_FOR)
+        self._database.change("DELETE FROM sessions WHERE last_used_at <= ? OR created_at <= ?", (unused, old))
 
     def _wait(self, bucket: str, limit: int, now: int, length: int) -> int:
         # Rows from before the clock was set back lie in the future: they do not lock anybody out for longer.

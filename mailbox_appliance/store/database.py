@@ -5,6 +5,7 @@ transaction that reads first and writes later is refused at once by SQLite when 
 """
 
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,11 +16,19 @@ import apsw
 import peewee
 from playhouse.apsw_ext import APSWDatabase
 
+from mailbox_appliance.errors import StoreUnusable
+
 CACHE_KIB = 4096
 BUSY_SECONDS = 5
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
+
+
+def give_key(connection: Any, cipher: str, key: bytes) -> None:
+    """Tell a new connection what its file is encrypted with, before anything else is said on it."""
+    connection.pragma("cipher", cipher)
+    connection.pragma("key", "raw:" + key.hex())  # `raw:`, since a plain hexkey is a passphrase to be stretched
 
 
 class _EncryptedDatabase(APSWDatabase):
@@ -38,8 +47,7 @@ class _EncryptedDatabase(APSWDatabase):
 
     def _add_conn_hooks(self, conn: Any) -> None:
         self._opened.add(conn)
-        conn.pragma("cipher", self._cipher)
-        conn.pragma("key", "raw:" + self._key.hex())  # `raw:`, since a plain hexkey is a passphrase to be stretched
+        give_key(conn, self._cipher, self._key)
         super()._add_conn_hooks(conn)
 
 
@@ -50,6 +58,8 @@ class Database:
         self._opened: weakref.WeakSet[Any] = weakref.WeakSet()
         self._peewee = _EncryptedDatabase(file, cipher, key, self._opened)
         self._writing = threading.RLock()
+        self._is_durable = False
+        self._is_closed = False
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """All rows of a query."""
@@ -86,33 +96,74 @@ class Database:
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
         """All or nothing. A `durable` one is on the disk when this returns, also if the power fails right after.
 
-        Others are on the disk a little later, and are never half there. Nesting joins the outer transaction.
+        Others are on the disk a little later, and are never half there. Nesting joins the outer transaction, which must
+        be durable already for one that is.
         """
         with self._writing:
             connection = self._connection()
             if connection.in_transaction:
+                if durable and not self._is_durable:
+                    raise RuntimeError("a durable transaction cannot be part of one that is not")
                 yield
                 return
-            if durable:
-                connection.execute("PRAGMA synchronous=FULL")
-            try:
-                with self._peewee.atomic("IMMEDIATE"):
-                    yield
-            finally:
-                if durable:
-                    connection.execute("PRAGMA synchronous=NORMAL")
+            with self._durably(connection, durable), self._peewee.atomic("IMMEDIATE"):
+                yield
 
-    def close(self) -> None:
-        """Close every thread's connection; the last one folds the write-ahead log into the file."""
+    @contextmanager
+    def _durably(self, connection: Any, durable: bool) -> Iterator[None]:
+        self._is_durable = durable
+        if durable:
+            connection.execute("PRAGMA synchronous=FULL")
+        try:
+            yield
+        finally:
+            self._is_durable = False
+            if durable:
+                connection.execute("PRAGMA synchronous=NORMAL")
+
+    def close(self, within: float = 2.0) -> None:
+        """Close every thread's connection; the last one folds the write-ahead log into the file.
+
+        Who is writing may finish, who is reading is interrupted; nothing can be asked afterwards.
+        """
+        deadline = time.monotonic() + within
+        has_turn = self._writing.acquire(timeout=within)
+        self._is_closed = True
+        try:
+            for connection in list(self._opened):
+                _close(connection, deadline)
+        finally:
+            if has_turn:
+                self._writing.release()
+
+    def abandon(self) -> None:
+        """Close without folding the log into the file: what is there stays as it is."""
         for connection in list(self._opened):
-            connection.close()
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self.close()
 
     def _connection(self) -> Any:
+        if self._is_closed:
+            raise StoreUnusable(reason="it has been closed.")
         if self._peewee.is_closed():
             self._peewee.connect(reuse_if_open=True)
         return self._peewee.connection()
 
 
+def _close(connection: Any, deadline: float) -> None:
+    while True:
+        try:
+            connection.close()
+            return
+        except apsw.ThreadingViolationError:  # its thread is in the middle of something
+            if time.monotonic() > deadline:
+                raise
+            connection.interrupt()
+            time.sleep(0.01)
+
+
 #: What SQLite says where a page cannot be trusted, or the key does not fit (peewee wraps the latter while connecting).
 UNREADABLE = (apsw.NotADBError, apsw.CorruptError, peewee.DatabaseError)
+#: Anything that SQLite could not do.
+FAILED = (apsw.Error, peewee.DatabaseError)
 UNIQUE_BROKEN = (apsw.ConstraintError, peewee.IntegrityError)

@@ -1,7 +1,7 @@
 """The key of the store and the file `encryption.key` that holds it in slots.
 
     {"format": 5, "storeId": "...", "cipher": "aegis", "salt": "<first 16 bytes of mailbox.db, hex>",
-     "check": "<HMAC of the store id, hex>", "slots": [{"type": "file", "key": "<32 bytes, base64>"}]}
+     "check": "<HMAC of id, cipher, salt; hex>", "slots": [{"type": "file", "key": "<32 bytes, base64>"}]}
 
 The 32-byte master key never touches the database: what opens it, and what seals the audit chain, are derived from it
 (HKDF, RFC 5869). `check` tells a damaged key file from an intact one, `salt` tells a wrong key from a damaged store.
@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from mailbox_appliance.errors import KeyDamaged
 from mailbox_appliance.store.files import write_private
 
-_CIPHERS = ("aegis", "chacha20")
+CIPHERS = ("aegis", "chacha20")
 _MAX_SIZE = 64 * 1024
 
 
@@ -36,6 +36,11 @@ class StoreKey:
     store_id: str
     cipher: str
     salt: str | None = None
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it comes from a file that holds nothing but the key, so that the cipher is a guess."""
+        return not self.store_id
 
     def derive(self, purpose: str) -> bytes:
         """32 bytes for one purpose, from which neither the master key nor another purpose's can be told."""
@@ -49,7 +54,7 @@ class StoreKey:
 
 def new_key() -> StoreKey:
     """A new random key, for a new store."""
-    return StoreKey(secrets.token_bytes(32), secrets.token_hex(8), "aegis" if _has_aes() else "chacha20")
+    return StoreKey(secrets.token_bytes(32), secrets.token_hex(8), _best_cipher())
 
 
 def write_key(file: Path, key: StoreKey) -> None:
@@ -59,7 +64,7 @@ def write_key(file: Path, key: StoreKey) -> None:
         "storeId": key.store_id,
         "cipher": key.cipher,
         "salt": key.salt,
-        "check": _check(key.master, key.store_id),
+        "check": _check(key),
         "slots": [{"type": "file", "key": base64.b64encode(key.master).decode()}],
     }
     write_private(file, json.dumps(content, indent=1).encode() + b"\n")
@@ -70,19 +75,20 @@ def read_key(file: Path) -> StoreKey:
     with file.open("rb") as handle:
         raw = handle.read(_MAX_SIZE + 1)
     if not raw.lstrip().startswith(b"{"):
-        return StoreKey(_master(raw.strip(), file), "", "aegis" if _has_aes() else "chacha20")
+        return StoreKey(_master(raw.strip(), file), "", _best_cipher())
     try:
         content = json.loads(raw)
         slot = next(slot for slot in content["slots"] if slot["type"] == "file")
-        key = StoreKey(_master(slot["key"].encode(), file), content["storeId"], content["cipher"], content["salt"])
-        check = content["check"]
-        known = content["format"] == 5 and key.cipher in _CIPHERS and isinstance(key.store_id + (key.salt or ""), str)
+        master = _master(slot["key"].encode(), file)
+        key = StoreKey(master, content["storeId"], content["cipher"], content["salt"])
+        is_known = content["format"] == 5 and key.cipher in CIPHERS
+        agrees = hmac.compare_digest(content["check"].encode(), _check(key).encode())
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
         raise KeyDamaged(file=file, reason="it cannot be read as a key file") from error
-    if not known or not isinstance(check, str):
+    if not is_known:
         raise KeyDamaged(file=file, reason="it names a form or cipher that is unknown here")
-    if not hmac.compare_digest(check.encode(), _check(key.master, key.store_id).encode()):
-        raise KeyDamaged(file=file, reason="its check value does not agree with the key in it")
+    if not agrees:
+        raise KeyDamaged(file=file, reason="its check value does not agree with the rest of it")
     return key
 
 
@@ -96,8 +102,13 @@ def _master(text: bytes, file: Path) -> bytes:
     return master
 
 
-def _check(master: bytes, store_id: str) -> str:
-    return hmac.digest(master, b"mailbox-appliance check " + store_id.encode(), "sha256").hex()
+def _check(key: StoreKey) -> str:
+    facts = "\n".join(("mailbox-appliance check", key.store_id, key.cipher, key.salt or "-"))
+    return hmac.digest(key.master, facts.encode(), "sha256").hex()
+
+
+def _best_cipher() -> str:
+    return "aegis" if _has_aes() else "chacha20"
 
 
 def _has_aes() -> bool:

@@ -5,8 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from mailbox_appliance.errors import StoreInUse
-
+from mailbox_appliance.errors import StoreInUse, StoreUnusable
 
 # The command line looks whether the lock is held by taking a shared one for a moment; that moment is waited for.
 _TRIES, _PAUSE = 6, 0.03
@@ -15,12 +14,15 @@ _TRIES, _PAUSE = 6, 0.03
 class DirectoryLock:
     """The lock of a data directory, held from construction to `release`.
 
-    Raises StoreInUse, naming the owner's pid, where another process holds it.
+    Raises StoreInUse, naming the owner's pid, where another process holds it, and StoreUnusable where it cannot be had.
     """
 
     def __init__(self, folder: Path) -> None:
         # O_CLOEXEC is Python's default: a child process does not inherit the lock.
-        self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StoreUnusable(reason=f"{folder / 'lock'} cannot be opened ({error.strerror}).") from error
         if not _take(self._file):
             pid = os.pread(self._file, 20, 0).decode("ascii", "replace").strip()
             os.close(self._file)

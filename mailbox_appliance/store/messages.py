@@ -99,11 +99,13 @@ class Messages:
 
         Without a folder: of every folder but spam and trash.
         """
-        where = (
-            "m.folder = :folder" if folder_number is not None else "(f.role IS NULL OR f.role NOT IN ('spam', 'trash'))"
-        )
+        if folder_number is not None:
+            # `+`: the page comes from the index of the folder, not from that of the whole mailbox.
+            where, account = "m.folder = :folder", "+m.account"
+        else:
+            where, account = "(f.role IS NULL OR f.role NOT IN ('spam', 'trash'))", "m.account"
         rows = self._database.rows(
-            f"{SELECT} WHERE {where} AND m.account = (SELECT number FROM accounts WHERE id = :account)"
+            f"{SELECT} WHERE {where} AND {account} = (SELECT number FROM accounts WHERE id = :account)"
             " AND m.number < :before ORDER BY m.number DESC LIMIT :limit",
             {
                 "account": account_id,
@@ -217,9 +219,18 @@ class Messages:
             if other != number:
                 return number
             number += 1
-        return number if len(taken) < 64 else self._after_run(number)
+        return number if len(taken) < 64 else self._after_run(number - 1)
 
     def _after_run(self, number: int) -> int:
-        while self._database.value("SELECT 1 FROM messages WHERE number = ?", (number,)) is not None:
-            number += 1
-        return number
+        """A free number after one that is taken, soon found however many messages share a second (an import does)."""
+        step = 1
+        while self._is_taken(number + step):
+            step *= 2
+        taken, free = number + step // 2, number + step
+        while free - taken > 1:
+            middle = (taken + free) // 2
+            taken, free = (middle, free) if self._is_taken(middle) else (taken, middle)
+        return free
+
+    def _is_taken(self, number: int) -> bool:
+        return self._database.value("SELECT 1 FROM messages WHERE number = ?", (number,)) is not None

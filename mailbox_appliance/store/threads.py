@@ -12,7 +12,7 @@ _MOST_LINKS = 100
 def join_thread(database: Database, account: int, message_ids: Iterable[str], *, proposed: str | None = None) -> int:
     """The number of the thread that these canonical Message-IDs belong to: an old one, several joined, or a new one.
 
-    `proposed` is the id that a new thread gets. Inside a transaction.
+    `proposed` is the id of the thread where none is found, whether it is there already or not. Inside a transaction.
     """
     named = list(dict.fromkeys(message_ids))[:_MOST_LINKS]
     marks = ", ".join("?" * len(named))
@@ -42,4 +42,10 @@ def thread_id(database: Database, thread: int) -> str:
 
 def _new_thread(database: Database, account: int, proposed: str | None) -> int:
     identity = proposed or new_id("thr")
-    return int(database.value("INSERT INTO threads (id, account) VALUES (?, ?) RETURNING number", (identity, account)))
+    return int(
+        database.value(
+            # Not DO NOTHING: that would return no row.
+            "INSERT INTO threads (id, account) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET id = id RETURNING number",
+            (identity, account),
+        )
+    )

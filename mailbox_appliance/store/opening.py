@@ -1,0 +1,141 @@
+"""What lies in a data directory, told before anything in it is changed.
+
+The database is first only looked at: as an immutable file, so that no log is made, replayed or folded in. Where a log
+was left by a crash, it may hold a page that the file has only half of; then opening it for good has the last word.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+
+from mailbox_appliance.errors import (
+    KeyMissing,
+    KeyUnusable,
+    KeyWrong,
+    StoreDamaged,
+    StoreForeign,
+    StoreNewer,
+    StoreOlder,
+    StoreUnusable,
+)
+from mailbox_appliance.store.database import UNREADABLE, Database, give_key
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.keyfile import CIPHERS, StoreKey, read_key
+
+#: A file up to this size is checked as a whole before it is opened; that takes about a tenth of a second.
+CHECKED_UP_TO = 64 << 20
+_PLAIN_HEADER = b"SQLite format 3\0"
+# SQLite's page size and its three fixed payload fractions stay readable: nobody else's file has them there.
+_PAGE_SIZE, _FRACTIONS = b"\x10\x00", b"\x40\x20\x20"
+
+
+def open_database(file: Path, key_file: Path) -> tuple[Database, StoreKey]:
+    """Open a store's file with its key. Raises a StoreUnusable that says what is wrong; nothing was changed then."""
+    _recognise(file, key_file)
+    key = _look(file, key_file, key_in(key_file, file))
+    database = Database(file, key.cipher, key.derive("database"))
+    try:
+        # A log may be newer than what was looked at.
+        _check_format(file, int(database.value("PRAGMA application_id")), int(database.value("PRAGMA user_version")))
+        database.value("SELECT count(*) FROM sqlite_schema")
+    except UNREADABLE as error:
+        database.abandon()
+        raise StoreDamaged(file=file, reason="its first pages cannot be read") from error
+    except BaseException:
+        database.abandon()
+        raise
+    return database, key
+
+
+def _recognise(file: Path, key_file: Path) -> None:
+    with file.open("rb") as handle:
+        header = handle.read(100)
+    if not header:
+        raise StoreDamaged(file=file, reason="it is empty")
+    if header.startswith(_PLAIN_HEADER):
+        number, application = int.from_bytes(header[60:64], "big"), int.from_bytes(header[68:72], "big")
+        if application == format_5.APPLICATION_ID and number in (3, 4):
+            raise StoreOlder(file=file, format=number)
+        raise StoreForeign(file=file)
+    if header[16:18] != _PAGE_SIZE or header[21:24] != _FRACTIONS:
+        if _is_ours(header, key_file):
+            raise StoreDamaged(file=file, reason="its first page cannot be read")
+        raise StoreForeign(file=file)
+
+
+def _is_ours(header: bytes, key_file: Path) -> bool:
+    try:
+        return read_key(key_file).salt == header[:16].hex()
+    except (KeyUnusable, OSError):
+        return False
+
+
+def key_in(key_file: Path, file: Path) -> StoreKey:
+    """The key in the key file of a store. Raises KeyUnusable."""
+    try:
+        return read_key(key_file)
+    except FileNotFoundError as error:
+        raise KeyMissing(store=file, file=key_file) from error
+    except OSError as error:
+        raise KeyUnusable(reason=f"{key_file} cannot be read ({error.strerror}).") from error
+
+
+def _look(file: Path, key_file: Path, key: StoreKey) -> StoreKey:
+    """The key that opens the file, as it is to be used. A key file of one line does not name the cipher."""
+    ciphers = CIPHERS if key.is_bare else (key.cipher,)
+    for cipher in ciphers:
+        tried = replace(key, cipher=cipher)
+        try:
+            look_with(file, tried)
+        except apsw.NotADBError:
+            continue
+        except apsw.CorruptError as error:
+            raise StoreDamaged(file=file, reason="a page of it cannot be read") from error
+        return tried
+    with file.open("rb") as handle:
+        same = handle.read(16).hex() == key.salt
+    if not same:
+        raise KeyWrong(file=key_file, store=file)
+    if not _has_log(file):
+        raise StoreDamaged(file=file, reason="its first page cannot be read")
+    return key
+
+
+def look_with(file: Path, key: StoreKey) -> None:
+    """See whether a file is a store of this format that opens with the key, as far as can be seen without changing it.
+
+    Raises a StoreUnusable, apsw.NotADBError for the key or the first page, apsw.CorruptError for another page.
+    """
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(f"{file.absolute().as_uri()}?immutable=1", flags=flags)
+    try:
+        give_key(connection, key.cipher, key.derive("database"))
+        _check_format(file, connection.pragma("application_id"), connection.pragma("user_version"))
+        # With a log, only file and log together are whole.
+        if not _has_log(file) and file.stat().st_size <= CHECKED_UP_TO and connection.pragma("quick_check", 1) != "ok":
+            raise apsw.CorruptError("quick_check")
+    finally:
+        connection.close()
+
+
+def _has_log(file: Path) -> bool:
+    log = log_of(file)
+    return log.exists() and log.stat().st_size > 0
+
+
+def log_of(file: Path) -> Path:
+    """The write-ahead log that belongs to a database file."""
+    return file.with_name(file.name + "-wal")
+
+
+def _check_format(file: Path, application: int, number: int) -> None:
+    problem: StoreUnusable | None = None
+    if application != format_5.APPLICATION_ID:
+        problem = StoreForeign(file=file)
+    elif number > format_5.NUMBER:
+        problem = StoreNewer(file=file, format=number, known=format_5.NUMBER)
+    elif number < format_5.NUMBER:
+        problem = StoreOlder(file=file, format=number)
+    if problem is not None:
+        raise problem

@@ -1,0 +1,114 @@
+"""Members, mailboxes and messages as the store takes them, with what a test does not care about filled in."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from mailbox_appliance.records import (
+    Address,
+    Connection,
+    Endpoint,
+    FetchedMessage,
+    FolderRole,
+    ListedFolder,
+    MirroredFolder,
+    ParsedAttachment,
+    ParsedMessage,
+    RoleSource,
+)
+from mailbox_appliance.store.store import Store
+
+MORNING = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+ROLES: dict[str, tuple[FolderRole, RoleSource]] = {
+    "INBOX": ("inbox", "name"),
+    "Sent": ("sent", "extension"),
+    "Junk": ("spam", "extension"),
+}
+_numbers = count(1)
+
+
+def add_member(store: Store, name: str = "Ada") -> str:
+    """A new member; answers the id."""
+    with store.database.transaction():
+        email = f"{name.lower()}{next(_numbers)}@example.org"
+        return store.members.add(name=name, email=email, role="member", password_hash=None).id
+
+
+def connection(email: str = "ada@example.test") -> Connection:
+    """How a mailbox is reached."""
+    return Connection(
+        email,
+        Endpoint("imap.example.test", 993, "tls", email, "imap-password"),
+        Endpoint("smtp.example.test", 587, "starttls", email, "smtp-password"),
+    )
+
+
+def fetched(uid: int, flags: Sequence[str] = (), *, after: float = 0) -> FetchedMessage:
+    """A message that came so many seconds after `MORNING`."""
+    return FetchedMessage(uid, frozenset(flags), MORNING + timedelta(seconds=after), 1000, b"")
+
+
+def parsed(
+    message_id: str | None = None,
+    *,
+    subject: str = "Subject",
+    references: Sequence[str] = (),
+    in_reply_to: Sequence[str] = (),
+    attachments: Sequence[ParsedAttachment] = (),
+    text: str = "Text",
+) -> ParsedMessage:
+    """A message that says little."""
+    return ParsedMessage(
+        message_id=message_id,
+        in_reply_to=tuple(in_reply_to),
+        references=tuple(references),
+        subject=subject,
+        sender=Address(email="bob@example.test", name="Bob"),
+        to=(Address(email="ada@example.test"),),
+        cc=(),
+        bcc=(),
+        reply_to=(),
+        date=None,
+        headers={"Message-ID": message_id or ""},
+        text=text,
+        html=None,
+        snippet=text,
+        attachments=tuple(attachments),
+        warnings=(),
+    )
+
+
+class Mailbox:
+    """A mailbox in a store, with three folders."""
+
+    def __init__(self, store: Store, owner: str | None = None) -> None:
+        self.store = store
+        self.owner = owner or add_member(store)
+        with store.database.transaction():
+            self.id = store.accounts.add(self.owner, None, connection(f"box{next(_numbers)}@example.test"))
+        listed = [ListedFolder(path, "/", frozenset()) for path in ("INBOX", "Sent", "Junk")]
+        store.folders.replace(self.id, listed, ROLES)
+
+    def folder(self, path: str = "INBOX") -> MirroredFolder:
+        """One of its folders."""
+        return next(folder for folder in self.store.folders.list(self.id) if folder.path == path)
+
+    def add(self, uid: int, message: ParsedMessage | None = None, path: str = "INBOX", *, after: float = 0) -> str:
+        """Add one message; answers its id."""
+        (added,) = self.store.messages.add(self.folder(path), [(fetched(uid, after=after), message or parsed())])
+        return added
+
+    def subjects(self, path: str | None = "INBOX", limit: int = 1000) -> list[str]:
+        """The subjects of a folder, or of the whole mailbox, as they are listed: page by page, newest first."""
+        number = None if path is None else self.folder(path).number
+        found: list[str] = []
+        before: int | None = None
+        while True:
+            page, before = self.store.messages.list(self.id, folder_number=number, before=before, limit=limit)
+            found += [message.subject for message in page]
+            if before is None:
+                return found
+
+    def thread_of(self, message_id: str) -> str:
+        """The id of a message's thread."""
+        return self.store.messages.get(self.id, message_id)[0].thread_id

@@ -1,0 +1,126 @@
+"""The tables are what the format says, and what is asked often is answered from an index."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.store import tables
+from mailbox_appliance.store.database import Database, Parameters, Row
+from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.store import DATABASE, Store
+from tests.servers.fake_clock import FakeClock
+from tests.store.mail import Mailbox
+
+TABLES = [value for value in vars(tables).values() if isinstance(value, tables.Table)]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: str(table.__name__))
+def test_the_columns_are_those_of_the_format(store: Store, table: tables.Table) -> None:
+    columns = [row[0] for row in store.database.rows("SELECT name FROM pragma_table_info(?)", (table.__name__,))]
+    assert columns == list(table._columns)
+
+
+def test_there_are_tables_to_compare() -> None:
+    assert len(TABLES) == 6
+
+
+def test_every_table_is_strict(store: Store) -> None:
+    found: dict[str, int] = dict(
+        store.database.rows("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'")
+    )
+    ours = {name: strict for name, strict in found.items() if not name.startswith("sqlite_")}
+    assert len(ours) == 17
+    assert set(ours.values()) == {1}, ours
+
+
+class Noting(Database):
+    """A database that notes what it is asked."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.folder / DATABASE, store.key.cipher, store.key.derive("database"))
+        self.asked: list[tuple[str, Parameters]] = []
+
+    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        self.asked.append((sql, parameters))
+        return super().rows(sql, parameters)
+
+    def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
+        self.asked.append((sql, parameters))
+        return super().row(sql, parameters)
+
+
+Ask = Callable[[Store, Mailbox, str], object]
+
+
+@pytest.fixture
+def plans(store: Store, mailbox: Mailbox, clock: FakeClock, tmp_path: Path) -> Iterator[Callable[[Ask], list[str]]]:
+    """How SQLite goes about each query that a function makes."""
+    noting = Noting(store)
+    noted = Store(store.folder, DirectoryLock(tmp_path), noting, store.key, clock)
+    message_id = mailbox.add(1)
+
+    def find_plans(ask: Ask) -> list[str]:
+        noting.asked.clear()
+        ask(noted, mailbox, message_id)
+        return [
+            str(row[3])
+            for sql, parameters in noting.asked
+            for row in store.database.rows(f"EXPLAIN QUERY PLAN {sql}", parameters)
+        ]
+
+    yield find_plans
+    noted.close()
+
+
+HASH = "0" * 64
+HOT: list[tuple[str, Ask, str]] = [
+    ("a session by its token", lambda s, b, m: s.credentials.find(HASH), "sessions_2 (token_hash=?)"),
+    (
+        "the messages of a folder",
+        lambda s, b, m: s.messages.list(b.id, folder_number=b.folder().number, before=None, limit=50),
+        "messages_folder (folder=? AND number<?)",
+    ),
+    (
+        "the messages of a mailbox",
+        lambda s, b, m: s.messages.list(b.id, folder_number=None, before=7 << 40, limit=50),
+        "messages_account (account=? AND number<?)",
+    ),
+    ("a message", lambda s, b, m: s.messages.get(b.id, m), "messages_1 (id=?)"),
+    (
+        "a thread",
+        lambda s, b, m: s.messages.list_thread(b.id, b.thread_of(m), after=None, limit=50),
+        "messages_thread (thread=? AND number>?)",
+    ),
+    ("the UIDs of a folder", lambda s, b, m: s.messages.known(b.folder().number), "messages_2 (folder=? AND uid>?)"),
+    ("a mailbox", lambda s, b, m: s.accounts.find_reachable(b.id, b.owner), "accounts_1 (id=?)"),
+    ("a replay", lambda s, b, m: s.deliveries.find_replay("ses_1", "key", HASH), "(credential_id=? AND idempotency"),
+    ("the counts of deliveries", lambda s, b, m: s.deliveries.counts(), "delivery_operations_open (status=?)"),
+    ("copies to file", lambda s, b, m: s.deliveries.list_copies(), "delivery_operations_copy (copy=?)"),
+]
+
+
+@pytest.mark.parametrize(("ask", "index"), [hot[1:] for hot in HOT], ids=[hot[0] for hot in HOT])
+def test_what_is_asked_often_is_answered_from_an_index(plans: Callable[[Ask], list[str]], ask: Ask, index: str) -> None:
+    steps = plans(ask)
+    assert any(index in step for step in steps), steps
+    assert not [step for step in steps if step.startswith("SCAN") or "TEMP B-TREE" in step]
+
+
+def test_unread_messages_are_counted_from_their_index(plans: Callable[[Ask], list[str]]) -> None:
+    steps = plans(lambda s, b, m: s.folders.show(b.id))
+    assert "SEARCH m USING INDEX messages_unread (folder=?)" in steps
+    assert "SEARCH m USING COVERING INDEX messages_folder (folder=?)" in steps
+    assert not [step for step in steps if step.startswith("SCAN")]
+
+
+def test_threads_are_joined_and_numbers_found_from_indexes(store: Store) -> None:
+    expected = {
+        "SELECT thread FROM thread_links WHERE account = ? AND message_id IN (?, ?)": "USING PRIMARY KEY",
+        "SELECT number FROM messages WHERE number >= ? ORDER BY number LIMIT 64": "USING INTEGER PRIMARY KEY",
+        "UPDATE messages SET thread = ? WHERE thread = ?": "messages_thread",
+        "UPDATE thread_links SET thread = ? WHERE thread = ?": "thread_links_thread",
+    }
+    for sql, how in expected.items():
+        steps = [str(row[3]) for row in store.database.rows(f"EXPLAIN QUERY PLAN {sql}", (1,) * sql.count("?"))]
+        assert how in steps[0], steps
