@@ -21,13 +21,19 @@ _RETRY_AFTER = 5
 class Appliance:
     """An open store and those who work on it."""
 
-    def __init__(self, folder: Path, settings: Settings | None = None, clock: Clock | None = None) -> None:
-        """Open the store of a data directory; nothing works yet. Raises StoreUnusable."""
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        key_file: Path | None = None,
+    ) -> None:
+        """Open the store of a data directory; nothing works yet. The key may be kept elsewhere. Raises StoreUnusable."""
         self.folder = folder
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
         self.events = Events()
-        self.store = Store.open(folder, self.clock)
+        self.store = Store.open(folder, self.clock, key_file)
         self.sender = Sender(self.store, self.settings, self.events, self.clock)
         self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()

@@ -24,6 +24,7 @@ from mailbox_appliance.web.app import App
 from mailbox_appliance.web.server import Listeners
 
 RUN_FILE = "run.json"
+KEY_FILE_VARIABLE = "MAILBOX_APPLIANCE_KEY_FILE"
 _STOP_WITHIN = 8.0
 
 
@@ -33,7 +34,7 @@ def serve(data_dir: Path, *, flags: Mapping[str, Value], ready_json: bool) -> in
     Raises StoreUnusable, BadSetting, or OSError where the port is taken.
     """
     options = settings.load(data_dir / "config.toml", flags=flags)
-    appliance = Appliance(data_dir, options)
+    appliance = Appliance(data_dir, options, key_file=_key_file())
     try:
         logs.configure(
             data_dir / "logs",
@@ -71,7 +72,7 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
     from mailbox_appliance.operations.decoding import convert_body
 
     given = {"setupCode": "-", "name": name, "email": email, "password": password, "deviceName": device_name}
-    appliance = Appliance(data_dir, settings.load(data_dir / "config.toml"))
+    appliance = Appliance(data_dir, settings.load(data_dir / "config.toml"), key_file=_key_file())
     try:
         answer = add_first_admin(appliance, convert_body(given, SetUp), Actor("local"))
         (data_dir / SETUP_CODE).unlink(missing_ok=True)
@@ -79,6 +80,12 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
         appliance.store.close()
     built: dict[str, Any] = msgspec.to_builtins(answer)
     return built
+
+
+def _key_file() -> Path | None:
+    """Where the operator keeps the store's key, when not in the data directory."""
+    named = os.environ.get(KEY_FILE_VARIABLE)
+    return Path(named) if named else None
 
 
 def _listeners(appliance: Appliance) -> Listeners:
