@@ -1,0 +1,283 @@
+"""A store is made, closed, opened again, owned by one process, and left whole by a crash."""
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mailbox_appliance.errors import KeyDamaged, StoreInUse, StoreUnusable
+from mailbox_appliance.store.files import write_private
+from mailbox_appliance.store.keyfile import CIPHERS, StoreKey, new_key, read_key, write_key
+from mailbox_appliance.store.store import DATABASE, KEY, Store
+
+#: Opens the store in argv[1], says so, and waits for its input to end; with `write` it commits a row before.
+HOLDER = """
+import sys
+from pathlib import Path
+from mailbox_appliance.store.store import Store
+store = Store.open(Path(sys.argv[1]))
+if len(sys.argv) > 2:
+    with store.database.transaction(durable=True):
+        store.database.change("INSERT INTO meta VALUES ('note', 'of the killed')")
+print("open", flush=True)
+sys.stdin.read()
+store.close()
+"""
+
+
+@contextmanager
+def held(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """Another process that has the store open."""
+    command = [sys.executable, "-c", HOLDER, str(folder), *arguments]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        yield process
+
+
+def modes(folder: Path) -> dict[str, str]:
+    """Name -> mode of a directory and everything in it."""
+    return {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in (folder, *folder.rglob("*"))}
+
+
+def value(folder: Path, name: str) -> str | None:
+    """A row of the store in a directory."""
+    store = Store.open(folder)
+    try:
+        found = store.database.value("SELECT value FROM meta WHERE name = ?", (name,))
+    finally:
+        store.close()
+    return None if found is None else str(found)
+
+
+def note(folder: Path) -> None:
+    """Leave a row by which the store is known again."""
+    store = Store.open(folder)
+    with store.database.transaction():
+        store.database.change("INSERT INTO meta VALUES ('note', 'mine')")
+    store.close()
+
+
+def test_a_new_store_is_closed_to_others(tmp_path: Path) -> None:
+    folder = tmp_path / "above" / "data"
+    before = os.umask(0)
+    try:
+        store = Store.open(folder)
+        while_open = modes(folder)
+        store.close()
+    finally:
+        os.umask(before)
+    private = dict.fromkeys((DATABASE, KEY, "lock"), "0o600") | {"data": "0o700"}
+    assert while_open == private | dict.fromkeys((DATABASE + "-wal", DATABASE + "-shm"), "0o600")
+    assert modes(folder) == private
+
+
+def test_what_others_could_read_is_closed_to_them_when_it_is_opened(tmp_path: Path) -> None:
+    Store.open(tmp_path / "data").close()
+    (tmp_path / "data").chmod(0o755)
+    for name in (DATABASE, KEY):
+        (tmp_path / "data" / name).chmod(0o644)
+    Store.open(tmp_path / "data").close()
+    assert modes(tmp_path / "data") == {"data": "0o700", DATABASE: "0o600", KEY: "0o600", "lock": "0o600"}
+
+
+def test_a_store_is_opened_again_with_what_was_in_it(tmp_path: Path) -> None:
+    note(tmp_path / "data")
+    key = (tmp_path / "data" / KEY).read_bytes()
+    assert value(tmp_path / "data", "note") == "mine"
+    assert (tmp_path / "data" / KEY).read_bytes() == key
+
+
+def test_the_key_may_be_kept_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "stick").mkdir()
+    elsewhere = tmp_path / "stick" / "key"
+    Store.open(tmp_path / "data", key_file=elsewhere).close()
+    assert not (tmp_path / "data" / KEY).exists()
+    assert modes(tmp_path / "stick")["key"] == "0o600"
+    Store.open(tmp_path / "data", key_file=elsewhere).close()
+
+
+@pytest.mark.parametrize("cipher", CIPHERS)
+def test_a_key_of_one_line_opens_its_store_whatever_the_cipher(tmp_path: Path, cipher: str) -> None:
+    (tmp_path / "data").mkdir()
+    write_key(tmp_path / "data" / KEY, StoreKey(bytes(range(32)), "an id", cipher))
+    note(tmp_path / "data")
+    slot = json.loads((tmp_path / "data" / KEY).read_bytes())["slots"][0]
+    (tmp_path / "data" / KEY).write_text(slot["key"] + "\n")
+    assert value(tmp_path / "data", "note") == "mine"
+
+
+def test_a_key_file_gives_back_what_was_written(tmp_path: Path) -> None:
+    for key in (new_key(), new_key().with_salt("00" * 16)):
+        write_key(tmp_path / "key", key)
+        assert read_key(tmp_path / "key") == key
+        assert modes(tmp_path)["key"] == "0o600"
+        assert key.master.hex() not in repr(key)
+        assert repr(key.master) not in repr(key)
+
+
+def test_keys_for_different_purposes_have_nothing_in_common() -> None:
+    key, other = new_key(), new_key()
+    derived = {key.master, key.derive("database"), key.derive("audit"), other.derive("database")}
+    assert len(derived) == 4
+    assert key.derive("audit") == key.derive("audit")
+
+
+# --- one owner --------------------------------------------------------------------------------------------------
+
+
+def test_a_second_process_is_told_who_owns_the_directory(tmp_path: Path) -> None:
+    with held(tmp_path / "data") as holder:
+        before = (tmp_path / "data" / DATABASE).stat().st_mtime_ns
+        with pytest.raises(StoreInUse, match=f"pid {holder.pid}"):
+            Store.open(tmp_path / "data")
+        assert (tmp_path / "data" / "lock").read_text() == f"{holder.pid}\n"
+        assert (tmp_path / "data" / DATABASE).stat().st_mtime_ns == before
+        _, _ = holder.communicate("")
+    assert holder.returncode == 0
+    Store.open(tmp_path / "data").close()
+
+
+def test_a_lock_ends_with_the_process_that_is_killed(tmp_path: Path) -> None:
+    with held(tmp_path / "data", "write") as holder:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait(10)
+    assert (tmp_path / "data" / "lock").read_text() == f"{holder.pid}\n"
+    assert value(tmp_path / "data", "note") == "of the killed"
+    assert not (tmp_path / "data" / (DATABASE + "-wal")).exists()
+
+
+def test_a_refused_directory_is_free_again(tmp_path: Path) -> None:
+    Store.open(tmp_path).close()
+    key = (tmp_path / KEY).read_bytes()
+    (tmp_path / KEY).write_bytes(b"?")
+    for _ in range(2):
+        with pytest.raises(KeyDamaged):
+            Store.open(tmp_path)
+    (tmp_path / KEY).write_bytes(key)
+    Store.open(tmp_path).close()
+
+
+@pytest.mark.parametrize("place", ["file", "below a file", "lock"])
+def test_a_place_that_cannot_be_a_data_directory(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "free" / "lock").mkdir(parents=True)
+    folder = {"file": tmp_path / "file", "below a file": tmp_path / "file" / "data", "lock": tmp_path / "free"}[place]
+    with pytest.raises(StoreUnusable, match=str(tmp_path)):
+        Store.open(folder)
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_nothing_of_ours_holds_a_file_after_closing(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "data")
+    opened = {Path(file.path).name for file in psutil.Process().open_files() if str(tmp_path) in file.path}
+    assert {DATABASE, "lock"} <= opened
+    store.close()
+    assert not [file for file in psutil.Process().open_files() if str(tmp_path) in file.path]
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [KEY, "lock", DATABASE]
+
+
+def test_a_closed_store_answers_nothing(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "data")
+    store.close()
+    with pytest.raises(StoreUnusable, match="closed"):
+        store.members.any()
+
+
+def test_sizes(store: Store) -> None:
+    with store.database.transaction():
+        store.database.change("INSERT INTO meta VALUES ('large', ?)", ("x" * 100_000,))
+    log = store.folder / (DATABASE + "-wal")
+    assert store.size_bytes == (store.folder / DATABASE).stat().st_size + log.stat().st_size
+    assert log.stat().st_size > 100_000
+    assert store.free_bytes > 0
+
+
+# --- a crash while it is made ---------------------------------------------------------------------------------------
+
+
+def only_a_key(folder: Path) -> None:
+    write_key(folder / KEY, new_key())
+
+
+def half_a_key(folder: Path) -> None:
+    (folder / f".{KEY}.new").write_bytes(b'{"format"')
+
+
+def key_and_file_begun(folder: Path) -> None:
+    only_a_key(folder)
+    (folder / f"{DATABASE}.new").touch()
+
+
+def key_and_file_half_written(folder: Path) -> None:
+    only_a_key(folder)
+    for suffix in (".new", ".new-wal", ".new-shm"):
+        (folder / (DATABASE + suffix)).write_bytes(os.urandom(12_345))
+
+
+def file_complete_under_the_other_name(folder: Path) -> None:
+    note(folder)
+    (folder / DATABASE).rename(folder / f"{DATABASE}.new")
+
+
+def file_complete_and_its_key_not_told(folder: Path) -> None:
+    file_complete_under_the_other_name(folder)
+    write_key(folder / KEY, StoreKey(read_key(folder / KEY).master, "an id", "aegis"))
+
+
+CRASHES = (
+    only_a_key,
+    half_a_key,
+    key_and_file_begun,
+    key_and_file_half_written,
+    file_complete_under_the_other_name,
+    file_complete_and_its_key_not_told,
+)
+
+
+@pytest.mark.parametrize("crash", CRASHES, ids=lambda crash: str(crash.__name__))
+def test_making_a_store_is_taken_up_again_after_a_crash(tmp_path: Path, crash: Callable[[Path], None]) -> None:
+    crash(tmp_path)
+    key = read_key(tmp_path / KEY) if (tmp_path / KEY).exists() else None
+    assert value(tmp_path, "note") is None
+    assert value(tmp_path, "release") is not None
+    made = read_key(tmp_path / KEY)
+    assert key is None or (made.master, made.store_id) == (key.master, key.store_id)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [KEY, "lock", DATABASE]
+
+
+def test_a_damaged_key_without_a_store_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / KEY).write_bytes(b"half a k")
+    with pytest.raises(KeyDamaged):
+        Store.open(tmp_path)
+    assert (tmp_path / KEY).read_bytes() == b"half a k"
+    assert not (tmp_path / DATABASE).exists()
+
+
+def test_a_store_that_was_moved_away_opens_again_when_it_is_back(tmp_path: Path) -> None:
+    note(tmp_path / "data")
+    shutil.move(tmp_path / "data" / DATABASE, tmp_path / "away")
+    assert value(tmp_path / "data", "note") is None, "a new store is made, with the old key"
+    shutil.move(tmp_path / "away", tmp_path / "data" / DATABASE)
+    assert value(tmp_path / "data", "note") == "mine"
+
+
+def test_a_private_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "file").chmod(0o644)
+    with (tmp_path / "file").open() as reader:
+        write_private(tmp_path / "file", b"new")
+        assert reader.read() == "old"
+    assert (tmp_path / "file").read_text() == "new"
+    assert modes(tmp_path)["file"] == "0o600"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
