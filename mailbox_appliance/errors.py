@@ -201,6 +201,12 @@ class ServersBusy(Unavailable):
     code = "provider_unavailable"
 
 
+class JournalFailed(Unavailable):
+    """The appliance could not write down what it was about to do, so nobody got the message. Is the disk full?"""
+
+    code = "provider_unavailable"
+
+
 class StoreUnusable(Problem):
     """The data directory cannot be used: {reason}"""
 

@@ -6,7 +6,7 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,9 +28,16 @@ KEY_FILE_VARIABLE = "MAILBOX_APPLIANCE_KEY_FILE"
 _STOP_WITHIN = 8.0
 
 
-def serve(data_dir: Path, *, flags: Mapping[str, Value], ready_json: bool) -> int:
+def serve(
+    data_dir: Path,
+    *,
+    flags: Mapping[str, Value],
+    ready_json: bool,
+    prepare: Callable[[Appliance], None] | None = None,
+) -> int:
     """Serve until SIGTERM or Ctrl-C, then answer what is in flight, and end. Returns the exit code.
 
+    `prepare` may subscribe to what happens, before anything does.
     Raises StoreUnusable, BadSetting, or OSError where the port is taken.
     """
     options = settings.load(data_dir / "config.toml", flags=flags)
@@ -48,6 +55,8 @@ def serve(data_dir: Path, *, flags: Mapping[str, Value], ready_json: bool) -> in
         raise
     stopping = _stop_on_signals()
     try:
+        if prepare is not None:
+            prepare(appliance)
         appliance.start()
         listeners.start()
         url = _url(listeners)

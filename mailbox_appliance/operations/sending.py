@@ -2,6 +2,7 @@
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Unavailable, Unsupported
+from mailbox_appliance.events import DeliveryMarked
 from mailbox_appliance.mail.compose import compose, new_message_id
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.operations.caller import Caller
@@ -15,6 +16,7 @@ from mailbox_appliance.records import (
     Delivery,
     NewDelivery,
     Outgoing,
+    Phase,
 )
 
 
@@ -48,9 +50,11 @@ def send(
             thread_id=_thread(appliance, account, outgoing),
         )
         accepted = store.deliveries.accept(new)
+        if accepted.is_new:
+            appliance.events.publish(DeliveryMarked(accepted.delivery.operation_id, Phase.ACCEPTED))
     if accepted.is_shown:
         return Answer(accepted.delivery, accepted.warnings)
-    return _wait(appliance, accepted)
+    return _wait(appliance, caller, accepted)
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -72,17 +76,15 @@ def _thread(appliance: Appliance, account: Account, outgoing: Outgoing) -> str |
     return appliance.store.deliveries.find_thread(account.id, filter(None, named))
 
 
-def _wait(appliance: Appliance, accepted: AcceptedDelivery) -> Answer[Delivery]:
+def _wait(appliance: Appliance, caller: Caller, accepted: AcceptedDelivery) -> Answer[Delivery]:
     """The outcome, where it comes in time and a worker may wait for it; else the operation as it is on its way."""
     operation_id, deliveries = accepted.delivery.operation_id, appliance.store.deliveries
     with appliance.waiting_place() as has_place:
         # Submitting joins the one who waits already: a second request with the key gets the same answer.
         ticket = appliance.sender.submit(operation_id, accepted.delivery.account_id)
         ticket.wait(appliance.settings.number("sending.answer_within") if has_place else 0)
-    if ticket.problem is not None:
-        raise ticket.problem
-    if not deliveries.show(operation_id):  # withdrawn in this very moment: its key is free
-        raise ticket.problem or Unavailable(reason="nobody got the message; try again.", retry_after=5)
-    found = deliveries.find(operation_id)
-    assert found is not None  # noqa: S101 - what a client was shown is never withdrawn
-    return Answer(*found)
+    if ticket.problem is None and deliveries.show(operation_id):
+        return Answer(*deliveries.get(accepted.delivery.account_id, operation_id, caller.member.id))
+    # Withdrawn, maybe in this very moment: its key is free, and why is about to be told.
+    ticket.wait(1)
+    raise ticket.problem or Unavailable(reason="nobody got the message; try again.", retry_after=5)

@@ -33,14 +33,22 @@ def file_copy(store: Store, settings: Settings, events: Events, operation_id: st
         with ImapMailbox.open(connection.imap, ca_file=settings.text("remote.ca_file"), timeout=timeout) as mailbox:
             path, uid = _file(mailbox, work, sent)
     except RemoteFault as fault:
-        wait = retry.delay(work.copy_attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
-        store.deliveries.postpone_copy(operation_id, wait, _LATER)
-        log.warning("sent copy not filed", extra={"operation": operation_id, "fault": fault.kind, "retryIn": wait})
+        log.warning("sent copy not filed", extra={"operation": operation_id, "fault": fault.kind})
+        _postpone(store, work)
+        return
+    except Exception:  # a fault of ours must not keep other copies from being filed
+        log.exception("sent copy not filed", extra={"operation": operation_id})
+        _postpone(store, work)
         return
     if uid is not None:
         store.messages.set_uid(work.result_id, uid)
     store.deliveries.mark_filed(operation_id)
     events.publish(FolderTouched(work.account_id, path))
+
+
+def _postpone(store: Store, work: DeliveryWork) -> None:
+    wait = retry.delay(work.copy_attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
+    store.deliveries.postpone_copy(work.operation_id, wait, _LATER)
 
 
 def _file(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder | None) -> tuple[str, int | None]:

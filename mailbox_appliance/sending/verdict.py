@@ -19,7 +19,7 @@ from mailbox_appliance.remote.faults import RemoteFault, Reply
 
 FailureCode = Literal["sender_rejected", "recipient_rejected", "message_rejected", "message_too_large"]
 Step = Literal["mail", "rcpt", "data", "dot"]
-Cause = Literal["unavailable", "throttled", "login"]
+Cause = Literal["unavailable", "throttled", "login", "smtputf8", "internal"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,12 @@ class Uncertain:
     """The message may have been taken; nothing more can be learnt from this connection."""
 
 
-Verdict = GoOn | Accepted | Refused | Nobody | Uncertain
+@dataclass(frozen=True)
+class Removed:
+    """The mailbox is gone, or the operation is over; the dot was not sent."""
+
+
+Verdict = GoOn | Accepted | Refused | Nobody | Uncertain | Removed
 
 _PHASE: dict[Step, Phase] = {"mail": Phase.ENVELOPE, "rcpt": Phase.ENVELOPE, "data": Phase.DATA, "dot": Phase.DOT}
 _REFUSAL: dict[Step, FailureCode] = {
@@ -72,7 +77,7 @@ def judge_reply(step: Step, reply: Reply) -> Verdict:
         return Uncertain()
     if family == 4:
         return Nobody("throttled" if _is_throttling(reply) else "unavailable")
-    if reply.code == 530 and step != "dot":  # RFC 4954 6: log in first; says nothing about the message
+    if reply.code in (530, 535) and step != "dot":  # RFC 4954 6: log in first; says nothing about the message
         return Nobody("login")
     if family == 5:
         return Refused(_refusal(step, reply), reply)
@@ -87,6 +92,8 @@ def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
     """What it means that no reply came, or no login was to be had."""
     if phase is Phase.DOT:
         return Uncertain()
+    if phase is Phase.DATA and fault.reply is not None and fault.reply.code >= 500:  # it broke the message off
+        return judge_reply("data", fault.reply)
     if fault.kind == "login_refused":
         return Nobody("login")
     return Nobody("throttled" if fault.kind == "throttled" else "unavailable")
@@ -99,7 +106,12 @@ def _is_throttling(reply: Reply) -> bool:
 
 def _refusal(step: Step, reply: Reply) -> FailureCode:
     enhanced = reply.enhanced or ""
-    # RFC 1870 6.1: 552 to MAIL, DATA or the dot; RFC 3463 3.4: X.3.4, the message is too big for the system.
-    if enhanced == "5.3.4" or (reply.code == 552 and step != "rcpt" and not enhanced):
+    # RFC 1870 6.1: 552 to MAIL, DATA or the dot; RFC 3463 3.3 and 3.4: more than the mailbox or the system takes.
+    if enhanced in ("5.2.3", "5.3.4") or (reply.code == 552 and step != "rcpt" and not enhanced):
         return "message_too_large"
+    # RFC 3463 3.2. Seen in practice: Postfix judges the sender only at RCPT, others the recipients only at the dot.
+    if enhanced in ("5.1.7", "5.1.8"):
+        return "sender_rejected"
+    if enhanced in ("5.1.1", "5.1.2", "5.1.3", "5.1.6") and step in ("data", "dot"):
+        return "recipient_rejected"
     return _REFUSAL[step]

@@ -6,9 +6,11 @@ holds up its own mailbox and no other. Filing copies has a thread of its own.
 
 import logging
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass, field
 
+from mailbox_appliance import retry
 from mailbox_appliance.clock import Clock, to_millis
 from mailbox_appliance.errors import Problem
 from mailbox_appliance.events import Events
@@ -23,6 +25,7 @@ log = logging.getLogger(__name__)
 MOST_THREADS = 24
 MOST_PER_ACCOUNT = 2
 _COPY_LOOK = 30.0
+_RECORD_WAIT, _LONGEST_RECORD_WAIT = 1, 60
 
 
 @dataclass
@@ -33,6 +36,9 @@ class Ticket:
     account_id: str
     done: threading.Event = field(default_factory=threading.Event)
     problem: Problem | None = None
+    handover: Handover | None = None
+    not_before: float = 0.0
+    failures: int = 0
 
     def wait(self, seconds: float) -> bool:
         """Whether the operation ended within so many seconds."""
@@ -89,67 +95,94 @@ class Sender:
             if ticket is None:
                 ticket = self._tickets[operation_id] = Ticket(operation_id, account_id)
                 self._waiting.append(ticket)
-                self._wake_one()
+                if self._stopping:
+                    ticket.done.set()  # it stands in the journal, and is taken up at the next start
+                else:
+                    self._find_hands()
             return ticket
 
-    def _wake_one(self) -> None:
-        if self._idle:
-            self._changed.notify()
-        elif len(self._threads) < MOST_THREADS:
+    def _find_hands(self) -> None:
+        # A thread that was just told counts as idle until it wakes: so the idle are held against all that waits.
+        ready = sum(1 for ticket in self._waiting if self._may_begin(ticket))
+        if ready > self._idle and len(self._threads) < MOST_THREADS:
             thread = threading.Thread(target=self._work, name=f"sending {len(self._threads) + 1}", daemon=True)
             self._threads.add(thread)
             thread.start()
+        self._changed.notify()
+
+    def _may_begin(self, ticket: Ticket) -> bool:
+        busy = self._running.get(ticket.account_id, 0) >= MOST_PER_ACCOUNT
+        return not busy and ticket.not_before <= time.monotonic()
 
     def _work(self) -> None:
         while (ticket := self._next()) is not None:
             try:
                 self._deliver(ticket)
-            except Exception:  # the journal holds how far it came; the thread must go on
-                log.exception("sending stopped", extra={"operation": ticket.operation_id})
-            finally:
+            except Exception:  # the journal cannot be written; what is known is kept until it can
+                log.exception("a delivery could not be recorded", extra={"operation": ticket.operation_id})
+                self._put_off(ticket)
+            else:
                 self._end(ticket)
 
     def _next(self) -> Ticket | None:
         with self._changed:
             while not self._stopping:
                 for ticket in self._waiting:
-                    if self._running.get(ticket.account_id, 0) < MOST_PER_ACCOUNT:
+                    if self._may_begin(ticket):
                         self._waiting.remove(ticket)
                         self._running[ticket.account_id] = self._running.get(ticket.account_id, 0) + 1
                         return ticket
                 self._idle += 1
-                self._changed.wait()
+                self._changed.wait(self._pause())
                 self._idle -= 1
             return None
 
+    def _pause(self) -> float | None:
+        """Seconds until something that was put off may be tried again; None where nothing was."""
+        now = time.monotonic()
+        return min((ticket.not_before - now for ticket in self._waiting if ticket.not_before > now), default=None)
+
     def _deliver(self, ticket: Ticket) -> None:
-        handover = Handover(self._store, self._settings, self._events, self._clock, ticket.operation_id)
-        outcome = handover.run()
+        if ticket.handover is None:
+            ticket.handover = Handover(self._store, self._settings, self._events, self._clock, ticket.operation_id)
+        outcome = ticket.handover.run()
         ticket.problem = outcome.problem
         if outcome.needs_copy:
             self._copies_due.set()
 
+    def _put_off(self, ticket: Ticket) -> None:
+        with self._changed:
+            ticket.failures += 1
+            wait = retry.delay(ticket.failures, _RECORD_WAIT, _LONGEST_RECORD_WAIT)
+            ticket.not_before = time.monotonic() + wait
+            self._waiting.append(ticket)
+            self._leave(ticket)
+
     def _end(self, ticket: Ticket) -> None:
         with self._changed:
             self._tickets.pop(ticket.operation_id, None)
-            left = self._running[ticket.account_id] - 1
-            if left:
-                self._running[ticket.account_id] = left
-            else:
-                del self._running[ticket.account_id]
-            self._changed.notify()
+            self._leave(ticket)
         ticket.done.set()
+
+    def _leave(self, ticket: Ticket) -> None:
+        left = self._running[ticket.account_id] - 1
+        if left:
+            self._running[ticket.account_id] = left
+        else:
+            del self._running[ticket.account_id]
+        self._changed.notify()
 
     def _file_copies(self) -> None:
         while not self._stopping:
             self._copies_due.clear()
             try:
-                self._file_due_copies()
+                self.file_due_copies()
             except Exception:
                 log.exception("filing sent copies failed")
             self._copies_due.wait(_COPY_LOOK)
 
-    def _file_due_copies(self) -> None:
+    def file_due_copies(self) -> None:
+        """File the copies whose time has come; each is left for later where it cannot be filed now."""
         now = to_millis(self._clock.now())
         for operation_id, due in self._store.deliveries.list_copies():
             if self._stopping:

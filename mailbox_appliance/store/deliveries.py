@@ -84,8 +84,9 @@ class Deliveries:
 
         False where it was withdrawn already.
         """
+        sql = "UPDATE delivery_operations SET shown = 1 WHERE id = ? AND NOT shown"
         with self._database.transaction(durable=True):
-            return bool(self._database.change("UPDATE delivery_operations SET shown = 1 WHERE id = ?", (operation_id,)))
+            return bool(self._database.change(sql, (operation_id,))) or self.find(operation_id) is not None
 
     def mark(self, operation_id: str, phase: Phase) -> bool:
         """Enter a phase: on the disk when this returns. False where the operation is over or its mailbox is gone."""
@@ -141,16 +142,6 @@ class Deliveries:
                     "DELETE FROM delivery_operations WHERE id = ? AND NOT shown AND status = 'sending'", (operation_id,)
                 )
             )
-
-    def restart(self, operation_id: str) -> None:
-        """Begin an operation that was interrupted before its final dot again, from the start."""
-        with self._database.transaction(durable=True):
-            at = to_timestamp(self._clock.now())
-            self._database.change(
-                "UPDATE delivery_operations SET phase = 'accepted', updated_at = ? WHERE id = ? AND status = 'sending'",
-                (at, operation_id),
-            )
-            self._note_phase(operation_id, Phase.ACCEPTED, at)
 
     def list_sending(self) -> tuple[DeliveryWork, ...]:
         """What was being sent when the appliance stopped, the oldest first."""
@@ -249,9 +240,19 @@ class Deliveries:
         at = to_timestamp(self._clock.now())
         settled = self._database.change(
             "UPDATE delivery_operations SET status = ?, shown = 1, error_code = ?, warnings = ?, reply_code = ?,"
-            " reply_enhanced = ?, updated_at = ?, phase = CASE WHEN ? IS NULL THEN phase ELSE 'replied' END"
-            " WHERE id = ? AND status = 'sending'",
-            (status, error_code, json.dumps(warnings), reply_code, reply_enhanced, at, reply_code, operation_id),
+            " reply_enhanced = ?, updated_at = ?, phase = CASE WHEN ? IS NULL THEN phase ELSE 'replied' END,"
+            " message = CASE ? WHEN 'failed' THEN NULL ELSE message END WHERE id = ? AND status = 'sending'",
+            (
+                status,
+                error_code,
+                json.dumps(warnings),
+                reply_code,
+                reply_enhanced,
+                at,
+                reply_code,
+                status,
+                operation_id,
+            ),
         )
         if settled and reply_code is not None:
             self._note_phase(operation_id, Phase.REPLIED, at)

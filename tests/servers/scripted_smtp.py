@@ -80,6 +80,15 @@ class ScriptedSmtp:
         with self._changed:
             self._script[step] = list(action) if isinstance(action, list) else action
 
+    def forget(self) -> None:
+        """From now on do as usual, let everybody go, and count from nothing."""
+        self.release()
+        with self._changed:
+            self._script.clear()
+            self.recipients.clear()
+            self._messages.clear()
+            self._reached = dict.fromkeys(STEPS, 0)
+
     def reached(self, step: Step, count: int = 1, timeout: float = 10) -> None:
         """Return once clients have come to that step `count` times since the start; AssertionError if they do not."""
         with self._changed:

@@ -1,0 +1,45 @@
+"""What the tests of operations share: a desk with mailboxes, made once for each file of tests."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.servers.desk import Desk
+from tests.servers.dovecot import MailServer
+from tests.servers.scripted_smtp import ScriptedSmtp
+
+
+@dataclass
+class Mailbox:
+    """A mailbox at the desk, and the SMTP server that it sends through."""
+
+    id: str
+    email: str
+    smtp: ScriptedSmtp
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """An appliance in this process; it waits long for outcomes, and 2 seconds for the reply to a message."""
+    folder: Path = tmp_path_factory.mktemp("desk")
+    made = Desk(folder / "data", sending__answer_within=20, sending__dot_timeout=2, sync__poll_interval=5)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def _mailbox(desk: Desk, mail_server: MailServer) -> Iterator[Mailbox]:
+    email = mail_server.fresh_user()
+    smtp = ScriptedSmtp(user=email).start()
+    account = desk.connect(email, imap_port=mail_server.imap_port, smtp_port=smtp.port, displayName="Ada L.")
+    yield Mailbox(account, email, smtp)
+    smtp.stop()
+
+
+@pytest.fixture
+def mailbox(_mailbox: Mailbox) -> Iterator[Mailbox]:
+    """A mailbox with a real IMAP server, and an SMTP server that does what the test tells it."""
+    yield _mailbox
+    _mailbox.smtp.forget()

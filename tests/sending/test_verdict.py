@@ -1,0 +1,154 @@
+"""What every reply and every fault means, at every step: one line a case."""
+
+import pytest
+
+from mailbox_appliance.records import Phase
+from mailbox_appliance.remote.faults import FaultKind, RemoteFault, Reply
+from mailbox_appliance.sending.verdict import (
+    Accepted,
+    GoOn,
+    Nobody,
+    Refused,
+    Step,
+    Uncertain,
+    Verdict,
+    judge_fault,
+    judge_reply,
+)
+
+BEFORE_DOT: tuple[Step, ...] = ("mail", "rcpt", "data")
+LATER, SLOWER, LOGIN, UNCERTAIN, GO = Nobody("unavailable"), Nobody("throttled"), Nobody("login"), Uncertain(), GoOn()
+
+REPLIES: list[tuple[Step, str, Verdict | str]] = [
+    # what is hoped for
+    ("mail", "250 2.1.0", GO),
+    ("rcpt", "250 2.1.5", GO),
+    ("rcpt", "251", GO),  # will forward
+    ("rcpt", "252", GO),
+    ("data", "354", GO),
+    ("dot", "250 2.0.0", "accepted"),
+    ("dot", "200", "accepted"),
+    ("dot", "252", "accepted"),
+    # what makes no sense there: before the dot nobody has it, after it nobody knows
+    ("mail", "354", LATER),
+    ("rcpt", "354", LATER),
+    ("data", "250", LATER),
+    ("dot", "354", UNCERTAIN),
+    ("dot", "334", UNCERTAIN),
+    # not now
+    ("mail", "451 4.3.0", LATER),
+    ("rcpt", "450 4.2.0", LATER),  # greylisting
+    ("rcpt", "452 4.5.3", LATER),  # too many recipients for one go
+    ("data", "451", LATER),
+    ("dot", "451 4.3.0", LATER),
+    ("dot", "452 4.3.1", LATER),
+    ("dot", "454", LATER),
+    # the channel closes: that says nothing about the message once the dot is out
+    ("mail", "421 4.3.2", LATER),
+    ("rcpt", "421", LATER),
+    ("data", "421 4.4.2", LATER),
+    ("dot", "421", UNCERTAIN),
+    ("dot", "421 4.3.2", UNCERTAIN),
+    # slow down
+    ("mail", "450 4.4.5", SLOWER),
+    ("mail", "450 4.7.28", SLOWER),
+    ("rcpt", "451 4.7.500", SLOWER),
+    ("dot", "452 4.4.5", SLOWER),
+    ("mail", "450 4.7.1", LATER),
+    # log in first
+    ("mail", "530 5.7.0", LOGIN),
+    ("rcpt", "530", LOGIN),
+    ("data", "530 5.7.57", LOGIN),
+    ("mail", "535 5.7.8", LOGIN),
+    ("dot", "530 5.7.0", "message_rejected"),
+    ("dot", "535", "message_rejected"),
+    # no, for good
+    ("mail", "550 5.7.1", "sender_rejected"),
+    ("mail", "553", "sender_rejected"),
+    ("mail", "501 5.5.4", "sender_rejected"),
+    ("rcpt", "550 5.1.1", "recipient_rejected"),
+    ("rcpt", "551", "recipient_rejected"),
+    ("rcpt", "554 5.7.1", "recipient_rejected"),
+    ("data", "554 5.5.1", "message_rejected"),
+    ("data", "503", "message_rejected"),
+    ("dot", "554 5.7.1", "message_rejected"),
+    ("dot", "550", "message_rejected"),
+    ("dot", "571", "message_rejected"),
+    # whose fault it is may be told late
+    ("rcpt", "553 5.1.8", "sender_rejected"),
+    ("rcpt", "550 5.1.7", "sender_rejected"),
+    ("dot", "550 5.1.8", "sender_rejected"),
+    ("dot", "550 5.1.1", "recipient_rejected"),
+    ("data", "550 5.1.2", "recipient_rejected"),
+    # too large
+    ("mail", "552", "message_too_large"),
+    ("mail", "552 5.3.4", "message_too_large"),
+    ("data", "552", "message_too_large"),
+    ("dot", "552", "message_too_large"),
+    ("dot", "552 5.3.4", "message_too_large"),
+    ("dot", "552 5.2.3", "message_too_large"),
+    ("rcpt", "552 5.3.4", "message_too_large"),
+    ("dot", "554 5.3.4", "message_too_large"),
+    ("rcpt", "552", "recipient_rejected"),  # the mailbox is full
+    ("rcpt", "552 5.2.2", "recipient_rejected"),
+    ("dot", "552 5.2.2", "message_rejected"),
+    ("dot", "552 5.7.0", "message_rejected"),  # a file of a forbidden kind, at Google
+]
+
+
+@pytest.mark.parametrize(("step", "said", "expected"), REPLIES, ids=[f"{step} {said}" for step, said, _ in REPLIES])
+def test_a_reply(step: Step, said: str, expected: Verdict | str) -> None:
+    code, _, enhanced = said.partition(" ")
+    reply = Reply(int(code), enhanced or None)
+    match expected:
+        case "accepted":
+            assert judge_reply(step, reply) == Accepted(reply)
+        case str():
+            assert judge_reply(step, reply) == Refused(expected, reply)  # type: ignore[arg-type]  # mypy cannot narrow
+        case _:
+            assert judge_reply(step, reply) == expected
+
+
+@pytest.mark.parametrize("step", [*BEFORE_DOT, "dot"])
+def test_no_reply_breaks_the_rules(step: Step) -> None:
+    for code in range(200, 600):
+        verdict = judge_reply(step, Reply(code))
+        assert isinstance(verdict, Accepted) == (step == "dot" and code < 300), code
+        assert isinstance(verdict, Uncertain) == (step == "dot" and (300 <= code < 400 or code == 421)), code
+        assert isinstance(verdict, Refused) == (code >= 500 and (step == "dot" or code not in (530, 535))), code
+
+
+KINDS: dict[FaultKind, Verdict] = {
+    "unreachable": LATER,
+    "tls": LATER,
+    "timeout": LATER,
+    "disconnected": LATER,
+    "login_refused": LOGIN,
+    "refused": LATER,
+    "throttled": SLOWER,
+    "forbidden_address": LATER,
+    "malformed": LATER,
+}
+
+
+@pytest.mark.parametrize("phase", [Phase.ACCEPTED, Phase.CONNECTING, Phase.ENVELOPE, Phase.DATA, Phase.DOT])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault(phase: Phase, kind: FaultKind) -> None:
+    verdict = judge_fault(phase, RemoteFault("smtp", kind, "-"))
+    assert verdict == (UNCERTAIN if phase is Phase.DOT else KINDS[kind])
+
+
+@pytest.mark.parametrize(
+    ("phase", "said", "expected"),
+    [
+        (Phase.CONNECTING, Reply(554, "5.7.1"), LATER),  # turned away at the door: nothing is said about the message
+        (Phase.DATA, Reply(552, "5.3.4"), Refused("message_too_large", Reply(552, "5.3.4"))),
+        (Phase.DATA, Reply(554), Refused("message_rejected", Reply(554))),
+        (Phase.DATA, Reply(451), LATER),
+        (Phase.DATA, Reply(421), LATER),
+        (Phase.DATA, Reply(250), LATER),  # a message without its dot is none
+        (Phase.DOT, Reply(554), UNCERTAIN),
+    ],
+)
+def test_a_fault_with_a_reply(phase: Phase, said: Reply, expected: Verdict) -> None:
+    assert judge_fault(phase, RemoteFault("smtp", "refused", "-", said)) == expected

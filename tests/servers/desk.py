@@ -1,0 +1,107 @@
+"""An appliance in this process, set up, that mailboxes can be connected to and sent from."""
+
+import json
+import uuid
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from webtest import TestApp
+
+from mailbox_appliance import settings
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.operations.decoding import convert_body
+from mailbox_appliance.operations.sessions import SetUp, add_first_admin
+from mailbox_appliance.settings import Value
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.web.app import App
+from tests.servers.dovecot import wait_until
+from tests.servers.running import PASSWORD, Answer
+
+ADMIN = {"setupCode": "-", "name": "Ada", "email": "ada@example.org", "password": PASSWORD, "deviceName": "test"}
+LOCAL = {"HTTP_HOST": "127.0.0.1:8025", "REMOTE_ADDR": "127.0.0.1"}
+
+
+def a_key() -> str:
+    """An idempotency key that nobody has used."""
+    return uuid.uuid4().hex
+
+
+def a_message(to: str = "bob@example.test", **fields: Any) -> dict[str, Any]:
+    """The body of a send."""
+    return {"body": {"text": "Hello"}, "to": [{"email": to}], "subject": "A test", **fields}
+
+
+class Desk:
+    """The appliance and its administrator. Ask it from as many threads as you like."""
+
+    def __init__(self, folder: Path, clock: Clock | None = None, **given: Value) -> None:
+        """`given`: settings, with `__` for the dot."""
+        flags = {name.replace("__", "."): value for name, value in given.items()}
+        self.appliance = Appliance(folder, settings.load(None, {}, flags), clock)
+        self._app = App(self.appliance)
+        self.token = add_first_admin(self.appliance, convert_body(ADMIN, SetUp), Actor("local")).token
+        self.appliance.start()
+        self._callers = ThreadPoolExecutor(64, "caller")
+
+    def close(self) -> None:
+        """Stop, and close the store."""
+        self.appliance.stop(0.5)
+        self._callers.shutdown(cancel_futures=True)
+
+    def ask(
+        self, method: str, path: str, body: object = None, *, token: str | None = None, **fields: str | None
+    ) -> Answer:
+        """One request to /api/v1. `Idempotency_Key=...` becomes a header field, unless it is None."""
+        headers = {name.replace("_", "-"): value for name, value in fields.items() if value is not None}
+        headers["Authorization"] = f"Bearer {token or self.token}"
+        content = b"" if body is None else json.dumps(body).encode()
+        response = TestApp(self._app, extra_environ=LOCAL).request(
+            "/api/v1" + path,
+            method=method,
+            body=content,
+            content_type="application/json",
+            headers=headers,
+            expect_errors=True,
+        )
+        return Answer(response.status_code, response.json, dict(response.headers))
+
+    def connect(self, email: str, *, imap_port: int, smtp_port: int, **more: Any) -> str:
+        """Connect a mailbox on loopback without TLS, and wait until its mirror is there; answers its id."""
+        server = {"host": "127.0.0.1", "security": "none", "username": email, "password": "secret"}
+        endpoints = {"imap": server | {"port": imap_port}, "smtp": server | {"port": smtp_port}}
+        answer = self.ask("POST", "/accounts", {"email": email, **endpoints, **more})
+        assert answer.status == 201, answer
+        account = str(answer.data["id"])
+        wait_until(lambda: self.account(account)["status"] == "ready", lambda: str(self.account(account)), 10)
+        return account
+
+    def account(self, account: str) -> Any:
+        """The mailbox as it is now."""
+        return self.ask("GET", f"/accounts/{account}").data
+
+    def send(self, account: str, body: object, key: str | None = None, *, token: str | None = None) -> Answer:
+        """POST .../send."""
+        return self.ask("POST", f"/accounts/{account}/send", body, token=token, Idempotency_Key=key or a_key())
+
+    def begin(self, account: str, body: object, key: str | None = None) -> "Future[Answer]":
+        """The same in a thread of its own."""
+        return self._callers.submit(self.send, account, body, key)
+
+    def delivery(self, account: str, operation_id: str) -> Answer:
+        """GET .../delivery-operations/ID."""
+        return self.ask("GET", f"/accounts/{account}/delivery-operations/{operation_id}")
+
+    def wait_for(self, account: str, operation_id: str, status: str, timeout: float = 10) -> Any:
+        """The operation, as soon as it has this status."""
+        wait_until(
+            lambda: self.delivery(account, operation_id).data["status"] == status,
+            lambda: str(self.delivery(account, operation_id)),
+            timeout,
+        )
+        return self.delivery(account, operation_id).data
+
+    def message(self, account: str, message_id: str) -> Answer:
+        """GET .../messages/ID."""
+        return self.ask("GET", f"/accounts/{account}/messages/{message_id}")
