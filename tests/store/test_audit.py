@@ -1,0 +1,135 @@
+"""The audit chain: whole as it was written, and every meddling is found at its row."""
+
+from collections.abc import Callable
+
+import pytest
+
+from mailbox_appliance.store.audit import SYSTEM, Actor, Audit
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.store import Store
+from tests.servers.fake_clock import FakeClock
+
+SOMEBODY = Actor("session", "ses_1", "mem_1", "192.0.2.7")
+
+
+@pytest.fixture
+def audit(store: Store) -> Audit:
+    """A log of five rows; the third is full, the others have gaps."""
+    store.audit.record(SYSTEM, "start")
+    store.audit.record(Actor("local"), "setup", ("member", "mem_1"))
+    store.audit.record(SOMEBODY, "session.create", ("session", "ses_1"), "failure")
+    store.audit.record(SOMEBODY, "account.remove", ("account", "acc_1"), "denied")
+    store.audit.record(SYSTEM, "stop")
+    return store.audit
+
+
+def tamper(store: Store, *statements: str) -> None:
+    """Change the log behind its triggers."""
+    with store.database.transaction():
+        for name in ("stay", "remain"):
+            store.database.change(f"DROP TRIGGER audit_events_{name}")
+        for statement in statements:
+            store.database.change(statement)
+
+
+def set_row(number: int, change: str) -> str:
+    return f"UPDATE audit_events SET {change} WHERE number = {number}"
+
+
+def test_a_log_as_it_was_written_is_whole(store: Store, audit: Audit) -> None:
+    assert audit.first_broken() is None
+    rows = store.database.rows("SELECT id, number, at, actor_kind, action, outcome FROM audit_events ORDER BY number")
+    assert [row[0][:4] for row in rows] == ["aud_"] * 5
+    assert rows[2][1:] == (3, "2026-01-02T03:04:05.678Z", "session", "session.create", "failure")
+
+
+def test_an_empty_log_is_whole(store: Store) -> None:
+    assert store.audit.first_broken() is None
+
+
+def test_a_row_is_there_only_with_what_it_tells_of(store: Store, audit: Audit) -> None:
+    def fail() -> None:
+        with store.database.transaction():
+            audit.record(SYSTEM, "nothing")
+            raise ValueError
+
+    with pytest.raises(ValueError):
+        fail()
+    assert store.database.value("SELECT count(*) FROM audit_events") == 5
+    assert audit.first_broken() is None
+    audit.record(SYSTEM, "something")
+    assert audit.first_broken() is None
+
+
+REST = "at, actor_kind, actor_id, actor_member_id, action, target_kind, target_id, outcome, client_address, mac"
+MEDDLING: list[tuple[str, tuple[str, ...], int]] = [
+    *(
+        (f"{column} of a row", (set_row(3, f"{column} = 'x'"),), 3)
+        for column in (
+            *("id", "at", "actor_kind", "actor_id", "actor_member_id", "action", "target_kind", "target_id"),
+            *("outcome", "client_address"),
+        )
+    ),
+    ("what was not there", (set_row(1, "actor_id = '-'"),), 1),
+    ("what was not there, empty", (set_row(1, "target_kind = ''"),), 1),
+    ("what is not there any more", (set_row(3, "client_address = NULL"),), 3),
+    ("two facts changed about", (set_row(3, "target_kind = target_id, target_id = target_kind"),), 3),
+    ("what moves from one fact to the next", (set_row(2, "action = 'setupmem', target_kind = 'ber'"),), 2),
+    ("seal of a row", (set_row(3, "mac = zeroblob(32)"),), 3),
+    ("no seal", (set_row(3, "mac = x''"),), 3),
+    ("first row dropped", ("DELETE FROM audit_events WHERE number = 1",), 1),
+    ("row dropped", ("DELETE FROM audit_events WHERE number = 3",), 3),
+    (
+        "row dropped, the rest moved up",
+        (
+            "DELETE FROM audit_events WHERE number = 3",
+            "UPDATE audit_events SET number = number - 1 WHERE number > 3",
+        ),
+        3,
+    ),
+    ("last row cut off", ("DELETE FROM audit_events WHERE number = 5",), 5),
+    ("last rows cut off", ("DELETE FROM audit_events WHERE number > 3",), 4),
+    ("all rows gone", ("DELETE FROM audit_events",), 1),
+    ("two rows changed about", (set_row(3, "number = 99"), set_row(4, "number = 3"), set_row(99, "number = 4")), 3),
+    (
+        "row added",
+        (f"INSERT INTO audit_events SELECT 6, 'aud_6', {REST} FROM audit_events WHERE number = 5",),
+        6,
+    ),
+    ("count forgotten", ("DELETE FROM meta WHERE name LIKE 'audit%'",), 6),
+]
+
+
+@pytest.mark.parametrize(("statements", "row"), [case[1:] for case in MEDDLING], ids=[case[0] for case in MEDDLING])
+def test_meddling_is_found_at_its_row(store: Store, audit: Audit, statements: tuple[str, ...], row: int) -> None:
+    tamper(store, *statements)
+    assert audit.first_broken() == row
+
+
+def test_a_log_under_another_key_is_broken(store: Store, audit: Audit, clock: FakeClock) -> None:
+    assert audit.first_broken() is None
+    assert Audit(store.database, b"another", clock).first_broken() == 1
+
+
+CHANGES: list[Callable[[Database], int]] = [
+    lambda database: database.change("UPDATE audit_events SET action = 'x' WHERE number = 2"),
+    lambda database: database.change("DELETE FROM audit_events WHERE number = 5"),
+    lambda database: database.change("DELETE FROM audit_events"),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_file_itself_refuses_changes(store: Store, audit: Audit, change: Callable[[Database], int]) -> None:
+    with pytest.raises(Exception, match="audit rows are final"), store.database.transaction():
+        change(store.database)
+    assert audit.first_broken() is None
+
+
+def test_replacing_a_row_is_found_though_no_trigger_sees_it(store: Store, audit: Audit) -> None:
+    # SQLite runs no delete trigger for REPLACE unless recursive_triggers is on.
+    with store.database.transaction():
+        store.database.change(
+            "REPLACE INTO audit_events SELECT number, id, at, actor_kind, actor_id, actor_member_id, 'harmless',"
+            " target_kind, target_id, outcome, client_address, mac FROM audit_events WHERE number = 4"
+        )
+    assert audit.first_broken() == 4

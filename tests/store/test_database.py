@@ -1,0 +1,247 @@
+"""Transactions, readers and threads on one encrypted file."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import apsw
+import psutil
+import pytest
+
+from mailbox_appliance.errors import StoreUnusable
+from mailbox_appliance.store.database import UNREADABLE, Database, give_key
+from mailbox_appliance.store.keyfile import CIPHERS
+
+KEY = bytes(range(32))
+FULL, NORMAL = 2, 1
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    """A database with one table."""
+    made = Database(tmp_path / "some.db", "aegis", KEY)
+    with made.transaction():
+        made.change("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT) STRICT")
+    return made
+
+
+def in_thread(action: Callable[[], object]) -> object:
+    """The result of a function in a thread of its own, which has ended."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(action).result(10)
+
+
+def test_many_writers_take_turns(database: Database) -> None:
+    start = threading.Barrier(8)
+
+    def write(_writer: int) -> None:
+        start.wait(10)
+        for _ in range(50):
+            with database.transaction():
+                # Read, then write: what SQLite would refuse if somebody wrote in between.
+                known = database.value("SELECT coalesce(max(a), 0) FROM t")
+                database.change("INSERT INTO t VALUES (?, 'x')", (known + 1,))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    assert database.value("SELECT count(*) FROM t") == 400
+    assert database.value("SELECT max(a) FROM t") == 400
+    database.close()
+
+
+def test_two_writers_of_two_databases_on_one_file_wait_for_each_other(database: Database, tmp_path: Path) -> None:
+    other = Database(tmp_path / "some.db", "aegis", KEY)
+    inside = threading.Event()
+
+    def write_slowly() -> None:
+        with database.transaction():
+            database.change("INSERT INTO t VALUES (1, 'slow')")
+            inside.set()
+            # Until the other one asks for its turn it can only be waiting.
+            threading.Event().wait(0.05)
+
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(write_slowly)
+        assert inside.wait(10)
+        with other.transaction():
+            other.change("UPDATE t SET b = 'after'")
+        slow.result(10)
+    assert database.value("SELECT b FROM t") == "after"
+    database.close()
+    other.close()
+
+
+@pytest.mark.parametrize("is_caught_outside", [False, True])
+def test_nested_transactions_are_rolled_back_whole(database: Database, is_caught_outside: bool) -> None:
+    def fail_inside() -> None:
+        with database.transaction():
+            database.change("INSERT INTO t VALUES (1, 'outer')")
+            with database.transaction():
+                database.change("INSERT INTO t VALUES (2, 'inner')")
+                if not is_caught_outside:
+                    raise ValueError
+            raise ValueError
+
+    with pytest.raises(ValueError):
+        fail_inside()
+    assert database.rows("SELECT * FROM t") == []
+    with database.transaction():
+        database.change("INSERT INTO t VALUES (3, 'next')")
+    assert database.rows("SELECT a FROM t") == [(3,)]
+    database.close()
+
+
+def test_only_a_durable_transaction_waits_for_the_disk(database: Database) -> None:
+    def waits() -> int:
+        return int(database.value("PRAGMA synchronous"))
+
+    assert waits() == NORMAL
+    with database.transaction(durable=True):
+        assert waits() == FULL
+        with database.transaction(durable=True), database.transaction():
+            assert waits() == FULL
+        assert in_thread(waits) == NORMAL
+    assert waits() == NORMAL
+    with database.transaction():
+        assert waits() == NORMAL
+    with pytest.raises(ValueError), database.transaction(durable=True):
+        raise ValueError
+    assert waits() == NORMAL
+    database.close()
+
+
+def test_a_durable_transaction_cannot_hide_in_one_that_is_not(database: Database) -> None:
+    def hide() -> None:
+        with database.transaction():
+            database.change("INSERT INTO t VALUES (1, 'x')")
+            with database.transaction(durable=True):
+                pytest.fail("it was begun")
+
+    with pytest.raises(RuntimeError):
+        hide()
+    assert database.rows("SELECT * FROM t") == []
+    database.close()
+
+
+def test_readers_see_what_is_committed(database: Database) -> None:
+    def count() -> object:
+        return database.value("SELECT count(*) FROM t")
+
+    with database.transaction():
+        database.change("INSERT INTO t VALUES (1, 'x')")
+        assert count() == 1
+        assert in_thread(count) == 0
+    assert in_thread(count) == 1
+    database.close()
+
+
+def test_a_connection_ends_with_its_thread(database: Database, tmp_path: Path) -> None:
+    def opened() -> int:
+        files = psutil.Process().open_files()
+        return len([file for file in files if file.path == str(tmp_path / "some.db")])
+
+    # SQLite keeps the file descriptor of a closed connection for the next one, while others have the file open.
+    for _ in range(20):
+        assert in_thread(lambda: database.value("SELECT 1")) == 1
+    assert opened() == 2
+    database.close()
+    assert opened() == 0
+
+
+def test_closing_leaves_one_file(database: Database, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: database.value("SELECT 1"), range(9)))
+        # These threads still live, and have connections of their own.
+        with database.transaction():
+            database.change("INSERT INTO t VALUES (1, 'x')")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["some.db", "some.db-shm", "some.db-wal"]
+        database.close()
+        assert [path.name for path in tmp_path.iterdir()] == ["some.db"]
+        with pytest.raises(StoreUnusable):
+            pool.submit(database.value, "SELECT 1").result(10)
+    database.close()
+
+
+def test_closing_interrupts_who_reads_and_waits_for_who_writes(database: Database, tmp_path: Path) -> None:
+    writing, reading = threading.Event(), threading.Event()
+    forever = "WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n) SELECT count(*) FROM n"
+
+    def write() -> None:
+        with database.transaction():
+            database.change("INSERT INTO t VALUES (1, 'x')")
+            writing.set()
+            reading.wait(10)
+            database.change("INSERT INTO t VALUES (2, 'y')")
+
+    def read() -> None:
+        database.value("SELECT 1")
+        reading.set()
+        with pytest.raises((apsw.InterruptError, StoreUnusable)):
+            database.value(forever)
+
+    with ThreadPoolExecutor(2) as pool:
+        tasks = [pool.submit(write), pool.submit(read)]
+        assert writing.wait(10)
+        assert reading.wait(10)
+        database.close()
+        for task in tasks:
+            task.result(10)
+    again = Database(tmp_path / "some.db", "aegis", KEY)
+    assert again.rows("SELECT a FROM t") == [(1,), (2,)]
+    again.close()
+
+
+def test_abandoning_folds_nothing_in(database: Database, tmp_path: Path) -> None:
+    before = (tmp_path / "some.db").read_bytes()
+    database.abandon()
+    assert (tmp_path / "some.db").read_bytes() == before
+    assert (tmp_path / "some.db-wal").stat().st_size > 0
+
+
+@pytest.mark.parametrize("cipher", CIPHERS)
+def test_a_damaged_page_is_an_error_and_never_other_rows(tmp_path: Path, cipher: str) -> None:
+    file = tmp_path / "some.db"
+    database = Database(file, cipher, KEY)
+    expected = [(number, f"{number:0200}") for number in range(200)]
+    with database.transaction():
+        database.change("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT) STRICT")
+        database.change_many("INSERT INTO t VALUES (?, ?)", expected)
+    database.close()
+    whole = file.read_bytes()
+    for position in range(16 + 8, len(whole), 1499):
+        spoilt = bytearray(whole)
+        spoilt[position] ^= 1
+        file.write_bytes(spoilt)
+        database = Database(file, cipher, KEY)
+        with pytest.raises(UNREADABLE):
+            database.rows("SELECT * FROM t")
+        database.abandon()
+    file.write_bytes(whole)
+    database = Database(file, cipher, KEY)
+    assert database.rows("SELECT * FROM t") == expected
+    database.close()
+
+
+def test_nothing_readable_is_in_the_file_the_log_or_what_is_sorted_aside(database: Database, tmp_path: Path) -> None:
+    with database.transaction():
+        database.change_many("INSERT INTO t VALUES (?, ?)", [(n, f"readable {n:0300}") for n in range(2000)])
+    assert database.rows("PRAGMA temp_store") == [(2,)], "what is sorted aside stays in memory"
+    for name in ("some.db", "some.db-wal", "some.db-shm"):
+        assert b"readable" not in (tmp_path / name).read_bytes()
+    assert b"SQLite format" not in (tmp_path / "some.db").read_bytes()
+    database.close()
+
+
+def test_a_key_as_such_is_no_passphrase(database: Database, tmp_path: Path) -> None:
+    database.close()
+    connection = apsw.Connection(str(tmp_path / "some.db"))
+    give_key(connection, "aegis", KEY)
+    assert connection.pragma("user_version") == 0
+    connection.close()
+    connection = apsw.Connection(str(tmp_path / "some.db"))
+    connection.pragma("cipher", "aegis")
+    connection.pragma("hexkey", KEY.hex())
+    with pytest.raises(apsw.NotADBError):
+        connection.pragma("user_version")
+    connection.close()
