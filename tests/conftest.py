@@ -9,6 +9,7 @@ from webtest import TestApp
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.web.app import App
+from tests.checked_client import CheckedClient
 from tests.servers.dovecot import CannotStart, MailServer
 from tests.servers.fake_clock import FakeClock
 from tests.servers.running import RunningAppliance
@@ -58,6 +59,12 @@ def appliance(tmp_path: Path) -> Iterator[Appliance]:
 def client(appliance: Appliance) -> TestApp:
     """The HTTP door of `appliance`, called in process, as a program on this computer would."""
     return TestApp(App(appliance), extra_environ={"HTTP_HOST": "127.0.0.1:8025", "REMOTE_ADDR": "127.0.0.1"})
+
+
+@pytest.fixture
+def checked_client(appliance: Appliance) -> CheckedClient:
+    """As `client`, set up, as an administrator; every answer is held against the contract."""
+    return CheckedClient(appliance).set_up()
 
 
 @pytest.fixture

@@ -8,10 +8,12 @@ import msgspec
 
 from mailbox_appliance.errors import Detail, Invalid, InvalidJson
 
-_AT = re.compile(r" - at `(?:key in )?\$?(.*)`$", re.DOTALL)
+# Names in messages may be anything a client sent; the place of a fault is ours and has no backtick.
+_AT = re.compile(r" - at `(?:key in )?\$?([^`]*)`$")
 _STEP = re.compile(r"\.|\[(\d+|\.\.\.)\]")
-_NAMED_FIELD = re.compile(r"(?:unknown field|required field) `(.*)`", re.DOTALL)
+_NAMED_FIELD = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
 _PATTERN = re.compile(r"Expected `str` matching regex .*", re.DOTALL)
+_LONGEST_QUOTE = 200
 
 
 def body_types(annotation: Any) -> tuple[type[msgspec.Struct], ...]:
@@ -30,7 +32,8 @@ def decode_json(body: bytes) -> object:
     except UnicodeDecodeError as error:
         raise InvalidJson(reason="it is not UTF-8.", details=(Detail("", "Not UTF-8."),)) from error
     except msgspec.DecodeError as error:
-        raise InvalidJson(reason=f"{error}.", details=(Detail("", str(error)),)) from error
+        reason = f"{_AT.sub('', str(error))}."
+        raise InvalidJson(reason=reason, details=(Detail("", reason),)) from error
 
 
 def convert_body(raw: object, annotation: Any) -> Any:
@@ -66,7 +69,12 @@ def _refuse(error: msgspec.ValidationError, name: str) -> NoReturn:
     at = _AT.search(text)
     pointer = name or _STEP.sub(lambda step: "/" + (step[1] or ""), at[1] if at else "")
     message = _AT.sub("", text)
-    if not name and (field := _NAMED_FIELD.search(message)):
-        pointer = f"{pointer}/{field[1].replace('~', '~0').replace('/', '~1')}"
+    if not name and (field := _NAMED_FIELD.fullmatch(message)):
+        pointer = f"{pointer}/{_cut(field[1]).replace('~', '~0').replace('/', '~1')}"
     message = _PATTERN.sub("Expected text without characters that are not allowed here", message)
-    raise Invalid.at(pointer, f"{message}.") from error
+    raise Invalid.at(pointer, f"{_cut(message)}.") from error
+
+
+def _cut(text: str) -> str:
+    """What a client sent is quoted, but not without end."""
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."

@@ -73,6 +73,11 @@ class Parameter:
         return "header" if self.wire in HEADERS else "query"
 
     @property
+    def pointer(self) -> str:
+        """How a fault names it: `header:Idempotency-Key`, `query:limit`."""
+        return _pointer(self.place, self.wire)
+
+    @property
     def is_required(self) -> bool:
         """Whether it must be given."""
         return self.default is inspect.Parameter.empty
@@ -82,7 +87,8 @@ class Parameter:
 class Request:
     """What a door hands over: single values as text, where each stood, and the body as it came (or already decoded).
 
-    `media_type` is what the body is said to be; None where the door has no other kind.
+    `media_type` is what the body is said to be; None where the door has no other kind. `faults` is what the door found
+    wrong by itself: told with the other faults of the request, after who asks and what may be reached.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -90,6 +96,7 @@ class Request:
     body: bytes | Mapping[str, Any] | None = None
     media_type: str | None = None
     is_body_discarded: bool = False
+    faults: tuple[Detail, ...] = ()
 
 
 class Operation(Generic[P, R]):
@@ -174,15 +181,17 @@ class Operation(Generic[P, R]):
         return caller
 
     def _read(self, request: Request, given: dict[str, Any]) -> None:
+        if request.faults:
+            raise Invalid(details=request.faults, reason=request.faults[0].message)
         for wire, text in request.values.items():
             parameter = self.parameters.get(wire)
             if parameter is not None:
                 given[parameter.name] = convert_value(text, parameter.type, wire)
-            elif wire != "accountId":
+            elif wire != "accountId" or self.account is None:
                 raise Invalid.at(wire, "There is no such parameter here.")
         for parameter in self.parameters.values():
             if parameter.name not in given and parameter.is_required:
-                raise Invalid.at(f"{parameter.place}:{parameter.wire}", "This is required.")
+                raise Invalid.at(parameter.pointer, "This is required.")
         raw = self._body(request)
         if self.body is not None:
             given[self.body.name] = convert_body(raw, self.body.type)
@@ -254,8 +263,12 @@ def _result_type(annotation: Any) -> Any:
 def _place(problem: Invalid, places: Mapping[str, str]) -> None:
     """Say of single values where they stood: `cursor` -> `query:cursor`. Pointers into the body stay as they are."""
     problem.details = tuple(
-        Detail(f"{places[d.path]}:{d.path}", d.message) if d.path in places else d for d in problem.details
+        Detail(_pointer(places[d.path], d.path), d.message) if d.path in places else d for d in problem.details
     )
+
+
+def _pointer(place: str, wire: str) -> str:
+    return f"{place}:{HEADERS.get(wire, wire) if place == 'header' else wire}"
 
 
 IdempotencyKey = Annotated[

@@ -37,7 +37,8 @@ class App:
         self._appliance = appliance
         self._hosts = AllowedHosts(allowed_hosts)
         self._logs_requests = appliance.settings.flag("log.requests")
-        self._bottle = bottle.Bottle(autojson=False)
+        self._bottle = bottle.Bottle()
+        self._bottle.config["json.enable"] = False
         self._bottle.default_error_handler = self._not_routed
         for route in ROUTES:
             rule = (PREFIX + route.path).rstrip("/").replace("{", "<").replace("}", ">")
@@ -78,6 +79,8 @@ class App:
                 response = responses.success(route.status_of(answer.data), answer)
             except Problem as problem:
                 response = responses.failure(problem, environ[_REQUEST_ID], allowed)
+                if response.status == 500:
+                    log.exception("request failed", extra={"route": template, "code": problem.code})
             except Exception:  # a fault of ours: it must leave as an error object, and be found in the log
                 log.exception("request failed", extra={"route": template})
                 response = responses.internal_error(environ[_REQUEST_ID])

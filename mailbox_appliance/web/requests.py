@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from mailbox_appliance.errors import Invalid
+from mailbox_appliance.errors import Detail
 from mailbox_appliance.operations.operation import HEADERS, Request
 from mailbox_appliance.web.channel import BODY_DISCARDED
 from mailbox_appliance.web.routes import Route
@@ -16,11 +16,7 @@ _ENVIRON = {wire: "HTTP_" + header.upper().replace("-", "_") for wire, header in
 def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: Route) -> Request:
     """The request as an operation takes it; its body is read only where the method has one."""
     values, places = dict(path), dict.fromkeys(path, "path")
-    for name, value in _query(environ.get("QUERY_STRING", "")):
-        repeated = name in values
-        # A name that is given twice, or is a part of the path, is told as unknown: it means nothing here.
-        key = f"{name} (again)" if repeated else name
-        values[key], places[key] = value, "query"
+    faults = _read_query(environ.get("QUERY_STRING", ""), values, places)
     for wire, variable in _ENVIRON.items():
         if wire in route.operation.parameters and variable in environ:
             # Header fields are bytes; WSGI gives them as Latin-1.
@@ -28,22 +24,34 @@ def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: Rou
     return Request(
         values=values,
         places=places,
-        body=_body(environ) if route.method in ("POST", "PUT", "PATCH") else None,
+        body=_body(environ, route.operation.body_limit) if route.method in ("POST", "PUT", "PATCH") else None,
         media_type=environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower(),
         is_body_discarded=BODY_DISCARDED in environ,
+        faults=faults,
     )
 
 
-def _query(text: str) -> list[tuple[str, str]]:
-    if not text:
-        return []
+def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tuple[Detail, ...]:
+    """Add what the query gives; answers its faults: a name given twice, or one that travels in the path or a header."""
     try:
-        return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_QUERY_FIELDS)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise Invalid.at("query:", "The query is not UTF-8, or has too many parameters.") from error
+        # WSGI gives bytes as Latin-1; a client should have written them as %XX, in UTF-8 both.
+        text = text.encode("latin-1").decode("utf-8")
+        given = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_QUERY_FIELDS)
+    except ValueError:
+        return (Detail("query:", "The query is not UTF-8, or has too many parameters."),)
+    faults = []
+    for name, value in given:
+        if name in HEADERS or places.get(name) == "path":
+            faults.append(Detail(f"query:{name}", "There is no such parameter here."))
+        elif name in values:
+            faults.append(Detail(f"query:{name}", "This is given more than once."))
+        else:
+            values[name], places[name] = value, "query"
+    return tuple(faults)
 
 
-def _body(environ: Mapping[str, Any]) -> bytes:
-    length = int(environ.get("CONTENT_LENGTH") or 0)
+def _body(environ: Mapping[str, Any], limit: int) -> bytes:
+    """The body; of one that is over the limit only so much that this can be seen."""
+    length = min(int(environ.get("CONTENT_LENGTH") or 0), limit + 1)
     body: bytes = environ["wsgi.input"].read(length) if length else b""
     return body

@@ -87,10 +87,15 @@ def success(status: int, answer: Answer[Any]) -> Response:
 
 
 def failure(problem: Problem, request_id: str, allowed: frozenset[int]) -> Response:
-    """The error object of a problem, with a status that the endpoint lists."""
+    """The error object of a problem, with a status that the endpoint lists.
+
+    What is no fault of the request's, and what the endpoint does not list, is a fault of ours: it tells no details.
+    """
     status = next((number for family, number in _STATUS if isinstance(problem, family)), 500)
     if status not in allowed:
         status, problem = _listed(status, problem)
+    if status == 500 or status not in allowed:
+        return internal_error(request_id)
     headers = []
     if status == 401:
         headers.append(("WWW-Authenticate", "Bearer"))

@@ -1,0 +1,225 @@
+"""A client of the HTTP door, in process, that holds every answer against the contract before a test looks at it.
+
+Checked each time: the request id, the envelope or the error object, that the status is one the endpoint lists, that
+the code belongs to the status, the schema in the OpenAPI description, and the shape of everything that is a message.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from openapi_schema_validator import OAS31Validator
+from webtest import TestApp, TestRequest
+
+from mailbox_appliance.appliance import SETUP_CODE, Appliance
+from mailbox_appliance.web.app import App
+from mailbox_appliance.web.openapi import describe
+from tests.message_shape import check_messages
+
+PASSWORD = "correct horse battery"
+HOST = "127.0.0.1:8025"
+JSON = "application/json; charset=utf-8"
+ULID = r"[0-9a-hjkmnp-tv-z]{26}"
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+#: Every code there is, by status: section 1 of the contract.
+CODES = {
+    400: {"invalid_json", "invalid_request", "message_too_large", "invalid_token"},
+    401: {"unauthenticated", "invalid_credentials"},
+    403: {
+        "permission_denied",
+        "session_required",
+        "https_required",
+        "member_suspended",
+        "plan_denied",
+        "host_not_allowed",
+    },
+    404: {"not_found"},
+    405: {"method_not_allowed"},
+    409: {"idempotency_conflict", "conflict", "email_taken", "last_admin", "account_exists", "sync_required"},
+    413: {"body_too_large"},
+    415: {"unsupported_media_type"},
+    422: {"unsupported_capability"},
+    429: {"too_many_attempts", "provider_rate_limited"},
+    500: {"internal_error"},
+    503: {"provider_unavailable"},
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back; header names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def body(self) -> Any:
+        """The JSON of the answer."""
+        return json.loads(self.content)
+
+    @property
+    def data(self) -> Any:
+        """The `data` of a success."""
+        assert self.status < 300, self.body
+        return self.body["data"]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The `warnings` of a success."""
+        return list(self.body.get("warnings", ()))
+
+    @property
+    def refusal(self) -> tuple[int, str]:
+        """Status and code of an error."""
+        assert self.status >= 400, self.body
+        return self.status, self.body["error"]["code"]
+
+    @property
+    def message(self) -> str:
+        """The sentence of an error."""
+        return str(self.body["error"]["message"])
+
+    @property
+    def places(self) -> list[str]:
+        """The paths of the details of an error."""
+        return [detail["path"] for detail in self.body["error"].get("details", ())]
+
+
+class CheckedClient:
+    """Asks `/api/v1`, as a program on this computer would; `token` goes with every request that says nothing else."""
+
+    def __init__(self, appliance: Appliance, *allowed_hosts: str) -> None:
+        self.appliance, self.token, self.member = appliance, "", {}
+        self._app = TestApp(App(appliance, allowed_hosts))
+
+    token: str
+    member: dict[str, Any]
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        token: str | None = None,
+        peer: str = "127.0.0.1",
+        host: str | None = HOST,
+        root: str = "/api/v1",
+        secure: bool = False,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """One request. A `bytes` body goes as it is, others as JSON; `token=""`: without Authorization."""
+        sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        fields = {"Content-Type": "application/json"} if sent else {}
+        if bearer := self.token if token is None else token:
+            fields["Authorization"] = f"Bearer {bearer}"
+        environ = {"REMOTE_ADDR": peer, "wsgi.url_scheme": "https" if secure else "http", "HTTP_HOST": host or ""}
+        request = TestRequest.blank(
+            root + path, environ, headers=fields | dict(headers or {}), method=method, body=sent
+        )
+        if host is None:
+            del request.environ["HTTP_HOST"]
+        response = self._app.do_request(request, expect_errors=True)
+        seen = {name.lower(): value for name, value in response.headers.items()}
+        answer = Answer(response.status_int, seen, response.body)
+        check(answer, method, (root + path).partition("?")[0])
+        return answer
+
+    def set_up(self) -> "CheckedClient":
+        """Make the first administrator and go on as her."""
+        (self.appliance.folder / SETUP_CODE).write_text("code\n")
+        request = {"setupCode": "code", "name": "Ada", "email": "ada@example.org", "deviceName": "test"}
+        return self._become(self.ask("POST", "/setup", request | {"password": PASSWORD}, token=""))
+
+    def log_in(self, email: str = "ada@example.org", device: str = "test") -> "CheckedClient":
+        """Another client with a session of its own."""
+        other = CheckedClient(self.appliance)
+        request = {"email": email, "password": PASSWORD, "deviceName": device}
+        return other._become(other.ask("POST", "/auth/login", request))
+
+    def _become(self, answer: Answer) -> "CheckedClient":
+        self.token, self.member = answer.data["token"], answer.data["member"]
+        return self
+
+
+def check(answer: Answer, method: str, path: str) -> None:
+    """Hold an answer against the contract. AssertionError tells what does not fit."""
+    assert re.fullmatch(f"req_{ULID}", answer.headers["x-request-id"])
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    if not (path.startswith("/api/v1") or answer.status >= 400) or path.endswith("/openapi.json"):
+        return
+    assert answer.headers["content-type"] == JSON
+    if method == "HEAD":
+        assert answer.content == b""
+        return
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    _check_envelope(answer)
+    schema = _schema(method, path, answer.status)
+    if schema is None:
+        assert answer.status in (404, 405), f"{method} {path} is not described"
+    else:
+        _validator(json.dumps(schema)).validate(answer.body)
+    _check_times(answer.body)
+    check_messages(answer.body)
+
+
+def _check_envelope(answer: Answer) -> None:
+    body = answer.body
+    if answer.status < 400:
+        assert body.keys() == {"data"} | ({"warnings"} & body.keys())
+        assert body.get("warnings", ["there"]), "empty warnings are left out"
+        return
+    error = body["error"]
+    assert body.keys() == {"error"}
+    assert error.keys() == {"code", "message", "requestId"} | ({"details"} & error.keys())
+    assert error.get("details", ["there"]), "empty details are left out"
+    assert error["code"] in CODES[answer.status]
+    assert error["requestId"] == answer.headers["x-request-id"]
+    assert error["message"][-1:] in (".", ")", "?"), f"this is no sentence: {error['message']}"
+    assert ("www-authenticate" in answer.headers) == (answer.status == 401)
+    assert answer.headers.get("www-authenticate", "Bearer") == "Bearer"
+    if answer.status == 429:
+        assert int(answer.headers["retry-after"]) > 0
+
+
+def _check_times(value: object, name: str = "") -> None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _check_times(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_times(inner)
+    elif isinstance(value, str) and (name == "date" or re.fullmatch(r"[a-z]\w*[a-z]At", name)):
+        assert TIMESTAMP.fullmatch(value), f"{name}: {value}"
+
+
+def _schema(method: str, path: str, status: int) -> Any:
+    """The schema that the description has for this answer; None where there is no such endpoint."""
+    path = path.rstrip("/")
+    for pattern, methods in _paths().items():
+        if re.fullmatch(pattern, path) and method.lower() in methods:
+            responses = methods[method.lower()]["responses"]
+            assert str(status) in responses, f"{method} {path} does not list {status}"
+            return responses[str(status)]["content"]["application/json"]["schema"]
+    return None
+
+
+@cache
+def description() -> Any:
+    """The OpenAPI description."""
+    return json.loads(describe())
+
+
+@cache
+def _paths() -> dict[str, Any]:
+    return {re.sub(r"{\w+}", "[^/]+", path): methods for path, methods in description()["paths"].items()}
+
+
+@cache
+def _validator(schema: str) -> Any:
+    return OAS31Validator(json.loads(schema) | {"components": description()["components"]})
