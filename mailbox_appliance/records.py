@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 T = TypeVar("T")
 
+Count = Annotated[int, Meta(ge=0)]
 Timestamp = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
@@ -182,7 +183,7 @@ class FolderRef(Wire, frozen=True, kw_only=True):
     name: str
     role: FolderRole | UnsetType = UNSET
     role_source: RoleSource | UnsetType = UNSET
-    unread_count: int | UnsetType = UNSET
+    unread_count: Count | UnsetType = UNSET
 
 
 class Folder(Wire, frozen=True, kw_only=True):
@@ -192,8 +193,8 @@ class Folder(Wire, frozen=True, kw_only=True):
     name: str
     role: FolderRole | UnsetType = UNSET
     role_source: RoleSource | UnsetType = UNSET
-    unread_count: int
-    total_count: int
+    unread_count: Count
+    total_count: Count
     path: str
 
 
@@ -210,7 +211,7 @@ class Attachment(Wire, frozen=True, kw_only=True):
     id: str
     filename: str
     mime_type: str
-    size_bytes: int
+    size_bytes: Count
     content_id: str | UnsetType = UNSET
     disposition: Literal["inline", "attachment"] | UnsetType = UNSET
 

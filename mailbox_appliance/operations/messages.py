@@ -58,8 +58,9 @@ def get_thread(
     cursor: Cursor | None = None,
 ) -> Thread:
     """A conversation and its messages, oldest first."""
-    items, more = appliance.store.messages.list_thread(account.id, thread_id, after=decode_cursor(cursor), limit=limit)
-    subject = items[0].subject if items else ""
+    position = decode_cursor(cursor)
+    subject = appliance.store.messages.thread_subject(account.id, thread_id)
+    items, more = appliance.store.messages.list_thread(account.id, thread_id, after=position, limit=limit)
     return Thread(id=thread_id, subject=subject, messages=Page(items=items, next_cursor=encode_cursor(more)))
 
 

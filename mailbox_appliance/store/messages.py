@@ -124,17 +124,26 @@ class Messages:
             raise NotFound(what="message")
         return to_whole_message(row), tuple(json.loads(row[-1] or "[]"))
 
+    def thread_subject(self, account_id: str, thread_id: str) -> str:
+        """The subject that a thread began with. Raises NotFound."""
+        row = self._database.row(
+            "SELECT m.subject FROM messages m JOIN threads t ON t.number = m.thread"
+            " JOIN accounts a ON a.number = m.account WHERE t.id = ? AND a.id = ? ORDER BY m.number LIMIT 1",
+            (thread_id, account_id),
+        )
+        if row is None:
+            raise NotFound(what="thread")
+        return str(row[0])
+
     def list_thread(
         self, account_id: str, thread_id: str, *, after: int | None, limit: int
     ) -> tuple[tuple[Message, ...], int | None]:
-        """A page of a thread's messages, oldest first, and the position to go on from. Raises NotFound."""
+        """A page of a thread's messages, oldest first, and the position to go on from."""
         rows = self._database.rows(
             f"{SELECT} JOIN accounts a ON a.number = m.account WHERE t.id = ? AND a.id = ? AND m.number > ?"
             " ORDER BY m.number LIMIT ?",
             (thread_id, account_id, after if after is not None else -(1 << 62), limit + 1),
         )
-        if not rows and after is None:
-            raise NotFound(what="thread")
         page = rows[:limit]
         return tuple(map(to_message, page)), page[-1][0] if len(rows) > limit else None
 
