@@ -31,9 +31,11 @@ class DirectoryLock:
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let others have the directory."""
-        os.ftruncate(self._file, 0)
-        os.close(self._file)
+        """Let others have the directory. Doing it twice is harmless."""
+        file, self._file = self._file, -1  # the number may be another file's by then
+        if file >= 0:
+            os.ftruncate(file, 0)
+            os.close(file)
 
 
 def _take(file: int) -> bool:

@@ -1,0 +1,111 @@
+"""Mailboxes: how they are reached, by whom, and that nothing of one is left when it is removed."""
+
+import pytest
+
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.records import AccountCapabilities, AccountError, MappedFolders
+from mailbox_appliance.store.store import Store
+from tests.store.mail import Mailbox, add_member, connection, parsed
+
+
+def grant(store: Store, mailbox: Mailbox, member: str) -> None:
+    with store.database.transaction():
+        store.database.change("INSERT INTO account_grants VALUES (?, ?)", (mailbox.id, member))
+
+
+def rows(store: Store) -> dict[str, set[tuple[object, ...]]]:
+    """All rows of the tables that hold something of a mailbox."""
+    tables = ("accounts", "account_grants", "folders", "threads", "thread_links", "messages", "bodies")
+    return {table: set(store.database.rows(f"SELECT * FROM {table}")) for table in tables}
+
+
+def test_a_connection_is_read_as_it_was_written(store: Store) -> None:
+    ada, wanted = add_member(store), connection("Ünï@example.test")
+    with store.database.transaction():
+        account = store.accounts.add(ada, "Work", wanted)
+    assert store.accounts.connection(account) == wanted
+    for secret in ("imap-password", "smtp-password"):
+        assert secret not in repr(store.accounts.connection(account))
+        assert secret not in repr(store.accounts.get(account))
+
+
+def test_a_new_mailbox(store: Store) -> None:
+    ada = add_member(store)
+    with store.database.transaction():
+        account = store.accounts.add(ada, None, connection("box@example.test"))
+    found = store.accounts.get(account)
+    assert (found.id, found.email, found.display_name, found.owner_member_id) == (
+        account,
+        "box@example.test",
+        None,
+        ada,
+    )
+    assert (found.status, found.error, found.last_sync_at) == ("connecting", None, None)
+    assert (found.shared_with_all, found.granted_member_ids, found.folders) == (False, (), MappedFolders())
+    assert found.capabilities == AccountCapabilities()
+    assert store.accounts.exists("BOX@example.test", ada)
+    assert not store.accounts.exists("box@example.test", add_member(store))
+    assert not store.accounts.exists("other@example.test", ada)
+
+
+def test_what_sync_finds_out_is_shown(store: Store, mailbox: Mailbox) -> None:
+    store.accounts.set_status(mailbox.id, "reauth_required", AccountError(code="authentication_failed", message="No."))
+    store.accounts.set_capabilities(mailbox.id, AccountCapabilities(move=True, idle=True))
+    found = store.accounts.get(mailbox.id)
+    assert (found.status, found.error) == (
+        "reauth_required",
+        AccountError(code="authentication_failed", message="No."),
+    )
+    assert found.capabilities == AccountCapabilities(move=True, idle=True)
+    assert found.folders == MappedFolders(sent="Sent", spam="Junk")
+    store.accounts.set_status(mailbox.id, "ready")
+    store.accounts.mark_synced(mailbox.id)
+    found = store.accounts.get(mailbox.id)
+    assert (found.status, found.error, found.last_sync_at) == ("ready", None, "2026-01-02T03:04:05.678Z")
+    store.accounts.set_status("acc_gone", "ready")
+
+
+def test_who_reaches_a_mailbox(store: Store) -> None:
+    owner, friend, stranger = (add_member(store) for _ in range(3))
+    private, granted, shared = (Mailbox(store, owner) for _ in range(3))
+    grant(store, granted, friend)
+    with store.database.transaction():
+        store.database.change("UPDATE accounts SET shared_with_all = 1 WHERE id = ?", (shared.id,))
+    reached = {
+        owner: (private.id, granted.id, shared.id),
+        friend: (granted.id, shared.id),
+        stranger: (shared.id,),
+    }
+    for member, expected in reached.items():
+        assert tuple(account.id for account in store.accounts.list_reachable(member)) == expected
+        for mailbox in (private, granted, shared):
+            found = store.accounts.find_reachable(mailbox.id, member)
+            assert (found is not None) == (mailbox.id in expected)
+    assert store.accounts.get(granted.id).granted_member_ids == (friend,)
+    assert store.accounts.get(shared.id).shared_with_all
+    assert store.accounts.list_ids() == (private.id, granted.id, shared.id)
+    assert store.accounts.find_reachable("acc_unknown", owner) is None
+
+
+def test_removing_takes_all_of_a_mailbox_and_nothing_else(store: Store) -> None:
+    kept = Mailbox(store)
+    kept.add(1, parsed("<root@x>"))
+    before = rows(store)
+    gone = Mailbox(store, kept.owner)
+    grant(store, gone, add_member(store))
+    root = gone.add(1, parsed("<root@x>"))
+    assert gone.thread_of(gone.add(2, parsed("<a@x>", references=["<root@x>"]), "Sent")) == gone.thread_of(root)
+    assert all(len(rows(store)[table]) > len(before[table]) for table in before)
+    with store.database.transaction():
+        store.accounts.remove(gone.id)
+    assert rows(store) == before
+    for ask in (store.accounts.get, store.accounts.connection):
+        with pytest.raises(NotFound):
+            ask(gone.id)
+    with pytest.raises(NotFound), store.database.transaction():
+        store.accounts.remove(gone.id)
+    assert store.accounts.mapped_folders(gone.id) == {}
+
+
+def test_the_passwords_of_a_removed_mailbox_are_overwritten(store: Store, mailbox: Mailbox) -> None:
+    assert store.database.value("PRAGMA secure_delete") == 1

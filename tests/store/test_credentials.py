@@ -1,0 +1,189 @@
+"""Sessions live as long as they should, are found by their token's hash, and failed log-ins are counted."""
+
+from datetime import timedelta
+
+import pytest
+
+from mailbox_appliance.clock import from_timestamp, to_timestamp
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.records import Capability
+from mailbox_appliance.store.credentials import FoundCredential
+from mailbox_appliance.store.store import Store
+from tests.servers.fake_clock import FakeClock
+from tests.store.mail import add_member
+
+HASH, OTHER_HASH = "a" * 64, "b" * 64
+DAY = 86_400
+WINDOW = timedelta(minutes=15)
+
+
+@pytest.fixture
+def member(store: Store) -> str:
+    """A member's id."""
+    return add_member(store)
+
+
+def log_in(store: Store, member: str, token_hash: str = HASH) -> str:
+    with store.database.transaction():
+        return store.credentials.add_session(member, token_hash, "a device").id
+
+
+def last_used(store: Store) -> str:
+    return str(store.database.value("SELECT last_used_at FROM sessions"))
+
+
+def test_a_session_is_found_by_the_hash_of_its_token(store: Store, member: str) -> None:
+    session = log_in(store, member)
+    found = store.credentials.find(HASH)
+    assert found == FoundCredential("session", session, store.members.get(member))
+    for unknown in (OTHER_HASH, HASH.upper(), "", HASH[:-1]):
+        assert store.credentials.find(unknown) is None
+
+
+#: Days that pass between uses, and whether the session still lives after them.
+LIVES: list[tuple[tuple[float, ...], bool]] = [
+    ((29.99,), True),
+    ((30,), False),
+    ((29, 29, 29), True),
+    ((29, 29, 29, 2.99), True),
+    ((29, 29, 29, 3), False),
+    ((0, 30.01), False),
+]
+
+
+@pytest.mark.parametrize(("passed", "lives"), LIVES)
+def test_a_session_dies_unused_or_old(
+    store: Store, clock: FakeClock, member: str, passed: tuple[float, ...], lives: bool
+) -> None:
+    log_in(store, member)
+    for days in passed[:-1]:
+        clock.advance(days * DAY)
+        assert store.credentials.find(HASH) is not None
+    clock.advance(passed[-1] * DAY)
+    assert bool(store.credentials.list_sessions(member, None)) == lives
+    assert (store.credentials.find(HASH) is not None) == lives
+
+
+def test_the_end_that_is_shown_is_the_one_that_comes_first(store: Store, clock: FakeClock, member: str) -> None:
+    log_in(store, member)
+    (session,) = store.credentials.list_sessions(member, None)
+    assert from_timestamp(session.expires_at) - from_timestamp(session.last_used_at) == timedelta(days=30)
+    for _ in range(3):
+        clock.advance(29 * DAY)
+        store.credentials.find(HASH)
+    (session,) = store.credentials.list_sessions(member, None)
+    assert from_timestamp(session.expires_at) - from_timestamp(session.created_at) == timedelta(days=90)
+
+
+def test_use_is_noted_once_a_minute(store: Store, clock: FakeClock, member: str) -> None:
+    log_in(store, member)
+    began = last_used(store)
+    clock.advance(59.9)
+    store.credentials.find(HASH)
+    assert last_used(store) == began
+    clock.advance(0.1)
+    store.credentials.find(HASH)
+    assert last_used(store) == to_timestamp(clock.now()) > began
+
+
+def test_a_clock_that_is_set_back_ends_no_session_and_notes_nothing(
+    store: Store, clock: FakeClock, member: str
+) -> None:
+    log_in(store, member)
+    began = last_used(store)
+    clock.set_wall(clock.now() - timedelta(days=400))
+    assert store.credentials.find(HASH) is not None
+    assert last_used(store) == began
+
+
+def test_a_session_that_died_is_forgotten_at_the_next_login(store: Store, clock: FakeClock, member: str) -> None:
+    log_in(store, member)
+    clock.advance(31 * DAY)
+    newer = log_in(store, member, OTHER_HASH)
+    assert store.database.rows("SELECT id FROM sessions") == [(newer,)]
+
+
+def test_sessions_are_listed_by_use_and_ended_one_by_one(store: Store, clock: FakeClock, member: str) -> None:
+    stranger = add_member(store)
+    first, second = log_in(store, member), log_in(store, member, OTHER_HASH)
+    clock.advance(3600)
+    store.credentials.find(HASH)
+    listed = store.credentials.list_sessions(member, second)
+    assert [(session.id, session.current) for session in listed] == [(first, False), (second, True)]
+    assert store.credentials.list_sessions(stranger, None) == ()
+    for owner, session in ((stranger, first), (member, "ses_unknown")):
+        with pytest.raises(NotFound), store.database.transaction():
+            store.credentials.remove_session(owner, session)
+    with store.database.transaction():
+        store.credentials.remove_session(member, first)
+    assert store.credentials.find(HASH) is None
+    assert store.credentials.find(OTHER_HASH) is not None
+
+
+def test_a_key_is_found_with_what_it_may_do_until_it_is_revoked(store: Store, member: str) -> None:
+    with store.database.transaction():
+        store.database.change(
+            "INSERT INTO api_keys (id, name, member_id, token_hash, permission_profile, capabilities, account_ids,"
+            " created_at) VALUES ('key_1', 'k', ?, ?, 'custom', '[\"mail.read\"]', '[\"acc_1\"]', '')",
+            (member, HASH),
+        )
+    may_read = frozenset({Capability.MAIL_READ})
+    owner = store.members.get(member)
+    assert store.credentials.find(HASH) == FoundCredential("api_key", "key_1", owner, may_read, frozenset({"acc_1"}))
+    with store.database.transaction():
+        store.database.change("UPDATE api_keys SET account_ids = NULL")
+    assert store.credentials.find(HASH) == FoundCredential("api_key", "key_1", owner, may_read, None)
+    with store.database.transaction():
+        store.database.change("UPDATE api_keys SET revoked_at = 'now'")
+    assert store.credentials.find(HASH) is None
+
+
+# --- attempts -----------------------------------------------------------------------------------------------------
+
+
+def attempt(store: Store, **limits: int) -> int:
+    return store.credentials.reserve_attempt(limits, WINDOW)
+
+
+def test_attempts_have_a_limit_in_every_bucket(store: Store, clock: FakeClock) -> None:
+    for _ in range(3):
+        assert attempt(store, email=3, address=5) == 0
+        clock.advance(60)
+    assert attempt(store, email=3, address=5) == 12 * 60
+    # What was refused was counted nowhere.
+    assert [attempt(store, address=5) for _ in range(3)] == [0, 0, 12 * 60]
+
+
+def test_attempts_are_forgotten_after_the_window(store: Store, clock: FakeClock) -> None:
+    assert [attempt(store, email=1), attempt(store, email=1)] == [0, 900]
+    clock.advance(899.5)
+    assert attempt(store, email=1) == 1
+    clock.advance(0.5)
+    assert attempt(store, email=1) == 0
+    assert store.database.value("SELECT count(*) FROM attempts") == 1
+
+
+def test_attempts_are_taken_back_and_cleared(store: Store) -> None:
+    for _ in range(2):
+        assert attempt(store, email=2, address=2) == 0
+    with store.database.transaction():
+        store.credentials.clear_attempts("email")
+        store.credentials.release_attempt("address")
+        store.credentials.release_attempt("unknown")
+    assert [attempt(store, address=2), attempt(store, address=2) > 0] == [0, True]
+    assert [attempt(store, email=2) for _ in range(2)] == [0, 0]
+
+
+def test_a_clock_that_is_set_back_locks_nobody_out(store: Store, clock: FakeClock) -> None:
+    for _ in range(2):
+        attempt(store, email=2)
+    clock.set_wall(clock.now() - timedelta(days=1))
+    assert [attempt(store, email=2) for _ in range(3)] == [0, 0, 900]
+
+
+def test_attempts_survive_a_restart(store: Store, clock: FakeClock) -> None:
+    attempt(store, email=1)
+    store.close()
+    again = Store.open(store.folder, clock)
+    assert attempt(again, email=1) == 900
+    again.close()

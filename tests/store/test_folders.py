@@ -1,0 +1,95 @@
+"""Folders: replaced by what the server lists, found by what a person calls them."""
+
+import pytest
+
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.records import FolderState, ListedFolder, MirroredFolder
+from mailbox_appliance.store.messages import PendingCopy
+from mailbox_appliance.store.store import Store
+from tests.store.mail import ROLES, Mailbox, fetched, parsed
+
+
+def listed(*paths: str) -> list[ListedFolder]:
+    return [ListedFolder(path, "/", frozenset()) for path in paths]
+
+
+def test_a_path_that_stays_keeps_its_id_and_its_messages(store: Store, mailbox: Mailbox) -> None:
+    other = Mailbox(store)
+    mailbox.add(1), mailbox.add(2, path="Sent"), other.add(1, path="Sent")
+    before = {folder.path: folder for folder in store.folders.list(mailbox.id)}
+    after = store.folders.replace(mailbox.id, listed("INBOX", "Work/Täglich"), {"Work/Täglich": ("archive", "user")})
+    assert [folder.path for folder in after] == ["INBOX", "Work/Täglich"]
+    assert (after[0].id, after[0].number) == (before["INBOX"].id, before["INBOX"].number)
+    assert (after[0].role, after[1].role, after[1].role_source) == (None, "archive", "user")
+    assert (mailbox.subjects(), mailbox.subjects(None)) == (["Subject"], ["Subject"])
+    assert other.subjects("Sent") == ["Subject"]
+    again = store.folders.replace(mailbox.id, listed("INBOX", "Sent"), ROLES)
+    assert again[1].id != before["Sent"].id
+    assert again[1].state is None
+    with pytest.raises(NotFound):
+        store.folders.replace("acc_gone", listed("INBOX"), {})
+
+
+def test_the_position_is_kept_and_forgotten_with_the_messages(store: Store, mailbox: Mailbox) -> None:
+    folder = mailbox.folder("Sent")
+    assert folder.state is None
+    state = FolderState(uidvalidity=1, uidnext=9, exists=3, highestmodseq=1 << 62)
+    store.folders.set_state(folder.number, state)
+    mailbox.add(1, path="Sent")
+    with store.database.transaction():
+        store.messages.add_pending(folder, fetched(0), parsed("<ours@x>"), PendingCopy("msg_ours", "thr_ours"))
+    assert mailbox.folder("Sent").state == state
+    store.folders.reset(folder.number, FolderState(2, 1, 0))
+    assert mailbox.folder("Sent").state == FolderState(2, 1, 0, None)
+    left = store.messages.list(mailbox.id, folder_number=folder.number, before=None, limit=9)[0]
+    assert [message.id for message in left] == ["msg_ours"]
+
+
+def found(mailbox: Mailbox, name: str) -> str | None:
+    folder: MirroredFolder | None = mailbox.store.folders.find(mailbox.id, name)
+    return None if folder is None else folder.path
+
+
+def test_what_a_person_means_by_a_name(store: Store, mailbox: Mailbox) -> None:
+    roles = {"INBOX": ROLES["INBOX"], "Gesendet": ROLES["Sent"]}
+    store.folders.replace(mailbox.id, listed("INBOX", "Gesendet", "sent", "Work/Old", "Old/Work", "Work"), roles)
+    for name, path in (
+        (mailbox.folder("Work/Old").id, "Work/Old"),
+        ("sent", "Gesendet"),  # the role goes before the path
+        ("SENT", "Gesendet"),
+        ("Work/Old", "Work/Old"),
+        ("Old", "Work/Old"),
+        ("Work", "Work"),  # the path goes before the name
+        ("inbox", "INBOX"),
+        ("nowhere", None),
+        ("", None),
+        ("%", None),
+    ):
+        assert found(mailbox, name) == path, name
+    assert found(Mailbox(store), mailbox.folder("Work/Old").id) is None
+    sent = store.folders.find_by_role(mailbox.id, "sent")
+    assert sent is not None
+    assert sent.path == "Gesendet"
+    assert store.folders.find_by_role(mailbox.id, "trash") is None
+
+
+def test_clients_see_counts_and_roles_first(store: Store, mailbox: Mailbox) -> None:
+    store.folders.replace(mailbox.id, listed("Junk", "A", "INBOX", "Work/Old"), ROLES)
+    batch = [(fetched(uid, ["\\Seen"] if uid < 3 else []), parsed()) for uid in (1, 2, 3)]
+    store.messages.add(mailbox.folder(), batch)
+    shown = store.folders.show(mailbox.id)
+    assert [(folder.path, folder.name) for folder in shown] == [
+        ("INBOX", "INBOX"),
+        ("Junk", "Junk"),
+        ("A", "A"),
+        ("Work/Old", "Old"),
+    ]
+    assert (shown[0].total_count, shown[0].unread_count, shown[0].role) == (3, 1, "inbox")
+    assert (shown[2].total_count, shown[2].unread_count) == (0, 0)
+
+
+def test_the_folders_that_a_person_gave_a_role(store: Store, mailbox: Mailbox) -> None:
+    with store.database.transaction():
+        store.database.change('UPDATE accounts SET mapped_folders = \'{"archive": "Old \\"mail\\""}\'')
+    assert store.folders.user_mapping(mailbox.id) == {"archive": 'Old "mail"'}
+    assert store.accounts.mapped_folders(mailbox.id) == {"archive": 'Old "mail"'}

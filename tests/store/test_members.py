@@ -1,0 +1,50 @@
+"""Members are found by id and by email without case."""
+
+import pytest
+
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.store.database import UNIQUE_BROKEN
+from mailbox_appliance.store.store import Store
+from tests.servers.fake_clock import FakeClock
+
+
+def add(store: Store, email: str) -> str:
+    with store.database.transaction():
+        return store.members.add(name="Ada", email=email, role="admin", password_hash="hash").id
+
+
+def test_a_member_is_read_as_it_was_added(store: Store) -> None:
+    assert not store.members.any()
+    with store.database.transaction():
+        added = store.members.add(name="Ada", email="Ada@Example.org", role="admin", password_hash=None)
+    assert store.members.any()
+    assert store.members.get(added.id) == added
+    assert (added.email, added.role, added.status, added.last_login_at) == ("Ada@Example.org", "admin", "active", None)
+    assert store.members.find_with_password("ada@example.ORG") == (added, None)
+
+
+def test_who_is_not_there(store: Store) -> None:
+    add(store, "ada@example.org")
+    with pytest.raises(NotFound):
+        store.members.get("mem_unknown")
+    for email in ("ada@example.org ", "a%@example.org", ""):
+        assert store.members.find_with_password(email) is None
+
+
+def test_an_email_belongs_to_one_member_whatever_its_case(store: Store) -> None:
+    add(store, "ada@example.org")
+    with pytest.raises(UNIQUE_BROKEN):
+        add(store, "ADA@example.org")
+
+
+def test_a_login_is_noted_and_a_new_hash_kept(store: Store, clock: FakeClock) -> None:
+    ada, other = add(store, "ada@example.org"), add(store, "other@example.org")
+    clock.advance(5)
+    with store.database.transaction():
+        store.members.mark_logged_in(ada)
+    assert store.members.find_with_password("ada@example.org") == (store.members.get(ada), "hash")
+    assert store.members.get(ada).last_login_at == "2026-01-02T03:04:10.678Z"
+    with store.database.transaction():
+        store.members.mark_logged_in(ada, rehashed="stronger")
+    assert store.members.find_with_password("ada@example.org") == (store.members.get(ada), "stronger")
+    assert store.members.find_with_password("other@example.org") == (store.members.get(other), "hash")

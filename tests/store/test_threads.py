@@ -1,0 +1,101 @@
+"""Messages that name each other are one thread, in whatever order they come, and its id is the oldest one's."""
+
+import itertools
+
+import pytest
+
+from mailbox_appliance.records import ParsedMessage
+from mailbox_appliance.store.messages import PendingCopy
+from mailbox_appliance.store.store import Store
+from tests.store.mail import Mailbox, fetched, parsed
+
+CONVERSATION = {
+    "root": parsed("<root@x>"),
+    "reply": parsed("<reply@x>", in_reply_to=["<root@x>"]),
+    "answer": parsed("<answer@x>", references=["<root@x>", "<reply@x>"], in_reply_to=["<reply@x>"]),
+    "aside": parsed("<aside@x>", references=["<reply@x>"]),
+}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(CONVERSATION)), ids="-".join)
+def test_a_conversation_is_one_thread_in_any_order(store: Store, mailbox: Mailbox, order: tuple[str, ...]) -> None:
+    added = [mailbox.add(uid, CONVERSATION[name], after=uid) for uid, name in enumerate(order)]
+    threads = {mailbox.thread_of(message_id) for message_id in added}
+    assert len(threads) == 1
+    page, following = store.messages.list_thread(mailbox.id, threads.pop(), after=None, limit=4)
+    assert ([message.id for message in page], following) == (added, None), "oldest first"
+
+
+def test_the_oldest_thread_keeps_its_id(store: Store, mailbox: Mailbox) -> None:
+    first = mailbox.thread_of(mailbox.add(1, parsed("<1@x>")))
+    second = mailbox.thread_of(mailbox.add(2, parsed("<2@x>")))
+    other = mailbox.thread_of(mailbox.add(3, parsed("<3@x>")))
+    assert len({first, second, other}) == 3
+    joined = mailbox.thread_of(mailbox.add(4, parsed("<4@x>", references=["<2@x>", "<1@x>"])))
+    assert joined == first
+    assert store.database.rows("SELECT id FROM threads ORDER BY number") == [(first,), (other,)]
+    assert len(store.messages.list_thread(mailbox.id, first, after=None, limit=9)[0]) == 3
+
+
+#: Two messages, and whether they belong together.
+PAIRS: list[tuple[ParsedMessage, ParsedMessage, bool]] = [
+    (parsed("<A@X.example>"), parsed("<b@x>", references=["<a@x.example>"]), True),
+    (parsed('<"a"@x>'), parsed("<b@x>", references=["<a@x>"]), True),
+    (parsed("<b@x>", references=["<gone@x>"]), parsed("<c@x>", references=["<gone@x>"]), True),
+    (parsed("<a@x>"), parsed("<a@x>"), True),
+    (parsed(None), parsed(None), False),
+    (parsed(""), parsed(""), False),
+    (parsed("<a@x>"), parsed("<b@x>"), False),
+    (parsed("<a@x>"), parsed("<b@x>", references=["<>", ""]), False),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "together"), PAIRS)
+def test_what_belongs_together(mailbox: Mailbox, one: ParsedMessage, other: ParsedMessage, together: bool) -> None:
+    threads = {mailbox.thread_of(mailbox.add(1, one)), mailbox.thread_of(mailbox.add(2, other, "Sent"))}
+    assert (len(threads) == 1) == together
+
+
+def test_mailboxes_have_threads_of_their_own(store: Store, mailbox: Mailbox) -> None:
+    other = Mailbox(store)
+    assert mailbox.thread_of(mailbox.add(1, parsed("<a@x>"))) != other.thread_of(other.add(1, parsed("<a@x>")))
+
+
+def test_a_thread_is_read_in_pages(store: Store, mailbox: Mailbox) -> None:
+    added = [mailbox.add(uid, parsed(f"<{uid}@x>", references=["<0@x>"]), after=uid) for uid in range(5)]
+    thread = mailbox.thread_of(added[0])
+    found: list[str] = []
+    after: int | None = None
+    while len(found) < 9:
+        page, after = store.messages.list_thread(mailbox.id, thread, after=after, limit=2)
+        found += [message.id for message in page]
+        if after is None:
+            break
+    assert found == added
+
+
+def add_pending(mailbox: Mailbox, message: ParsedMessage, thread: str) -> str:
+    copy = PendingCopy("msg_ours", thread)
+    with mailbox.store.database.transaction():
+        mailbox.store.messages.add_pending(mailbox.folder("Sent"), fetched(0), message, copy)
+    return mailbox.thread_of("msg_ours")
+
+
+def test_a_promised_thread_is_kept_where_there_is_none(mailbox: Mailbox) -> None:
+    assert add_pending(mailbox, parsed("<ours@x>"), "thr_promised") == "thr_promised"
+
+
+def test_a_reply_of_ours_goes_to_the_thread_it_answers(mailbox: Mailbox) -> None:
+    thread = mailbox.thread_of(mailbox.add(1, parsed("<a@x>")))
+    assert add_pending(mailbox, parsed("<ours@x>", references=["<a@x>"]), "thr_promised") == thread
+
+
+def test_a_promised_thread_that_is_there_already_is_joined(mailbox: Mailbox) -> None:
+    thread = mailbox.thread_of(mailbox.add(1, parsed(None)))
+    assert add_pending(mailbox, parsed("<ours@x>"), thread) == thread
+
+
+def test_more_names_than_tell_anything_are_passed_over(store: Store, mailbox: Mailbox) -> None:
+    many = parsed("<a@x>", references=[f"<{number}@x>" for number in range(1000)])
+    mailbox.add(1, many)
+    assert store.database.value("SELECT count(*) FROM thread_links") == 100
