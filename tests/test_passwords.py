@@ -1,0 +1,95 @@
+"""Passwords are hashed with Argon2id, compared in like time, and hashed anew when the parameters rise."""
+
+import time
+
+import pytest
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+from mailbox_appliance.passwords import hash_password, needs_rehash, verify_password, weakness
+
+PASSWORD = "correct horse battery"
+#: The test vector of the reference implementation (argon2 of 2019-07-02, `argon2id`, t=2 m=256 p=1).
+KNOWN = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4"
+
+
+def weaker(*, memory: int = 19456, iterations: int = 2, lanes: int = 1) -> str:
+    kdf = Argon2id(salt=b"0123456789abcdef", length=32, iterations=iterations, lanes=lanes, memory_cost=memory)
+    return kdf.derive_phc_encoded(PASSWORD.encode())
+
+
+@pytest.mark.parametrize("password", [PASSWORD, "pässwörter", "\0" * 12, "\ud800" * 12, "x" * 1024, "😀" * 12])
+def test_a_password_is_known_again_and_no_other(password: str) -> None:
+    stored = hash_password(password)
+    assert stored.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert password not in stored
+    assert verify_password(password, stored)
+    assert not verify_password(password + " ", stored)
+    assert not verify_password(password[:-1], stored)
+    assert not needs_rehash(stored)
+
+
+def test_the_same_password_is_never_hashed_the_same() -> None:
+    assert hash_password(PASSWORD) != hash_password(PASSWORD)
+
+
+def test_a_hash_of_the_reference_implementation() -> None:
+    assert verify_password("password", KNOWN)
+    assert not verify_password("Password", KNOWN)
+
+
+@pytest.mark.parametrize(
+    "stored", ["", "x", "scrypt$16384$8$1$c2FsdA==$aGFzaA==", KNOWN[:-10], KNOWN.replace("256", "0")]
+)
+def test_a_hash_that_cannot_be_read_lets_nobody_in(stored: str) -> None:
+    assert not verify_password("password", stored)
+    assert not verify_password("", stored)
+    assert needs_rehash(stored)
+
+
+REHASH = [
+    (hash_password(PASSWORD), False),
+    (weaker(memory=19455), True),
+    (weaker(iterations=1), True),
+    (weaker(memory=20000, iterations=3, lanes=2), False),
+    (KNOWN, True),
+]
+
+
+@pytest.mark.parametrize(("stored", "is_weak"), REHASH)
+def test_a_weaker_hash_is_made_anew(stored: str, is_weak: bool) -> None:
+    assert needs_rehash(stored) == is_weak
+
+
+def test_nobody_takes_as_long_as_somebody() -> None:
+    stored = hash_password(PASSWORD)
+
+    def quickest(known: str | None) -> float:
+        times = []
+        for _ in range(5):
+            began = time.perf_counter()
+            assert not verify_password("wrong password", known)
+            times.append(time.perf_counter() - began)
+        return min(times)
+
+    nobody, somebody = quickest(None), quickest(stored)
+    assert 0.3 < nobody / somebody < 3
+
+
+WEAK = [
+    ("x" * 11, True),
+    ("x" * 12, False),
+    ("x" * 1024, False),
+    ("x" * 1025, True),
+    ("", True),
+    ("ADA@Example.ORG", True),
+    ("ada lovelace i", True),
+    ("ada lovelace ii", False),
+    ("é" * 12, False),
+]
+
+
+@pytest.mark.parametrize(("password", "is_weak"), WEAK)
+def test_what_is_no_password(password: str, is_weak: bool) -> None:
+    reason = weakness(password, name="Ada Lovelace I", email="ada@example.org")
+    assert (reason is not None) == is_weak
+    assert reason is None or password not in reason or not password
