@@ -1,0 +1,296 @@
+"""Serving starts in order, says where it answers, obeys signals, and leaves the directory as it should be."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from mailbox_appliance.__main__ import SERVICES
+from mailbox_appliance.cli import main
+from mailbox_appliance.cli.local import find_running
+from mailbox_appliance.cli.terminal import Terminal
+from mailbox_appliance.errors import Conflict, Invalid, StoreInUse
+from mailbox_appliance.run import setup_on_files
+from mailbox_appliance.store.store import Store
+from tests.servers.running import PASSWORD
+
+ADMIN = {"name": "Ada", "email": "ada@example.org", "password": PASSWORD, "device_name": "a device"}
+
+
+class Process:
+    """`mailbox-appliance serve`, with its output."""
+
+    def __init__(self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mailbox_appliance", "--data-dir", str(folder), "serve", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
+
+    def line(self) -> str:
+        """The next line of the output."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def ready(self) -> dict[str, Any]:
+        """What the ready line says."""
+        line = self.line()
+        assert line, self.process.communicate(timeout=10)
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def end(self, number: int | None = None) -> tuple[int, str, str]:
+        """Exit code, the rest of the output, and the complaints."""
+        if number is not None:
+            self.process.send_signal(number)
+        output, complaints = self.process.communicate(timeout=20)
+        return self.process.returncode, output, complaints
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Process]:
+    """A process that serves, or tries to; killed at the end where it still lives."""
+    one = Process(folder, *arguments, environment=environment)
+    try:
+        yield one
+    finally:
+        one.process.kill()
+        one.process.communicate()
+
+
+def connected(url: str) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+
+
+def status(url: str, path: str = "/healthz", **headers: str) -> int:
+    """The status of a GET."""
+    connection = connected(url)
+    try:
+        connection.request("GET", path, headers=headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def test_it_says_where_it_answers_and_ends_when_told(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "--ready-json") as one:
+        ready = one.ready()
+        assert ready == {"event": "ready", "http": ready["http"], "https": None, "pid": one.process.pid}
+        assert status(ready["http"]) == 200
+        run = json.loads((tmp_path / "run.json").read_text())
+        assert (run["pid"], run["url"], set(run)) == (one.process.pid, ready["http"], {"pid", "url", "secret"})
+        assert len(run["secret"]) >= 40
+        assert (tmp_path / "run.json").stat().st_mode & 0o777 == 0o600
+        running = find_running(tmp_path)
+        assert running is not None
+        assert running.url == ready["http"]
+        code, output, complaints = one.end(signal.SIGTERM)
+    assert (code, output) == (0, "")
+    assert "Traceback" not in complaints
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["encryption.key", "lock", "logs", "mailbox.db", "setup-code"]
+    assert (tmp_path / "lock").read_text() == ""
+
+
+def test_the_local_secret_and_the_set_up_code_are_new_at_each_start(tmp_path: Path) -> None:
+    seen: set[str] = set()
+    for _ in range(2):
+        with serving(tmp_path, "--port", "0", "--ready-json") as one:
+            one.ready()
+            code = (tmp_path / "setup-code").read_text().strip()
+            seen |= {code, json.loads((tmp_path / "run.json").read_text())["secret"]}
+            assert code in one.end(signal.SIGTERM)[2], "the code is printed beside the ready line"
+    assert len(seen) == 4
+
+
+def test_a_person_is_told_in_words_and_ends_it_with_the_keyboard(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0") as one:
+        said = one.line()
+        assert "answers at http://127.0.0.1:" in said
+        assert (tmp_path / "setup-code").read_text().strip() in one.line()
+        assert one.end(signal.SIGINT) == (0, "", "")
+
+
+def test_a_request_in_flight_is_answered_before_it_ends(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "--ready-json") as one:
+        connection = connected(one.ready()["http"])
+        code = (tmp_path / "setup-code").read_text().strip()
+        body = json.dumps(
+            {"setupCode": code, "deviceName": "d", **{k: ADMIN[k] for k in ("name", "email", "password")}}
+        )
+        connection.putrequest("POST", "/api/v1/setup")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body[:10].encode())
+        # Another request is answered, so the first one's head has been read by then.
+        assert status(f"http://{connection.host}:{connection.port}") == 200
+        connection.send(body[10:].encode())
+        one.process.send_signal(signal.SIGTERM)
+        response = connection.getresponse()
+        assert response.status == 201
+        assert json.loads(response.read())["data"]["member"]["email"] == ADMIN["email"]
+        connection.close()
+        assert one.end()[0] == 0
+    assert not (tmp_path / "setup-code").exists()
+    store = Store.open(tmp_path)
+    assert store.members.any()
+    store.close()
+
+
+def test_a_process_that_was_killed_is_not_believed_any_more(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "--ready-json") as one:
+        one.ready()
+        one.end(signal.SIGKILL)
+        assert (tmp_path / "run.json").exists()
+        assert find_running(tmp_path) is None
+    with serving(tmp_path, "--port", "0", "--ready-json") as two:
+        two.ready()
+        assert json.loads((tmp_path / "run.json").read_text())["pid"] == two.process.pid
+        assert two.end(signal.SIGTERM)[0] == 0
+
+
+# --- what keeps it from starting ------------------------------------------------------------------------------------
+
+
+def refused(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Exit code and message of a start that fails; the store is free afterwards, and nothing claims to run."""
+    with serving(folder, *arguments, environment=environment) as one:
+        code, output, complaints = one.end()
+    assert output == ""
+    assert "Traceback" not in complaints
+    assert not (folder / "run.json").exists()
+    return code, str(json.loads(complaints)["error"]["message"])
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        code, message = refused(tmp_path, "--port", port)
+    assert code == 1
+    assert port in message
+    Store.open(tmp_path).close()
+
+
+def test_a_second_process(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "--ready-json") as one:
+        url = one.ready()["http"]
+        with serving(tmp_path, "--port", "0") as two:
+            code, output, complaints = two.end()
+        assert (code, output) == (1, "")
+        error = json.loads(complaints)["error"]
+        assert error["code"] == "store_in_use"
+        assert f"pid {one.process.pid}" in error["message"]
+        assert status(url) == 200
+        running = find_running(tmp_path)
+        assert running is not None
+        assert running.pid == one.process.pid
+        with pytest.raises(StoreInUse):
+            setup_on_files(tmp_path, **ADMIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[server]\nport = 'x'\n", "server.port"),
+        ("[server]\nprot = 1\n", "server.prot"),
+        ("[server\n", "config.toml"),
+        ("[server]\nport = 70000\n", "65535"),
+    ],
+)
+def test_a_configuration_that_does_not_fit(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    complaints = StringIO()
+    assert main.run(["--data-dir", str(tmp_path), "serve"], SERVICES, Terminal(BytesIO(), StringIO(), complaints)) == 2
+    assert said in json.loads(complaints.getvalue())["error"]["message"]
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"], "nothing was made"
+
+
+def test_a_log_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("")
+    code, message = refused(tmp_path)
+    assert code == 1
+    assert "logs" in message
+    Store.open(tmp_path).close()
+
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strongest", ["file", "flag"])
+def test_the_port_is_set_by_file_environment_and_flag_the_later_the_stronger(tmp_path: Path, strongest: str) -> None:
+    wanted = str(free_port())
+    in_file, in_environment, flags = {
+        "file": (wanted, None, ()),
+        "flag": ("1", "2", ("--port", wanted)),
+    }[strongest]
+    (tmp_path / "config.toml").write_text(f"[server]\nport = {in_file}\nhost = '127.0.0.1'\n[log]\nlevel = 'debug'\n")
+    environment = {} if in_environment is None else {"MAILBOX_APPLIANCE_SERVER_PORT": in_environment}
+    with serving(tmp_path, "--ready-json", *flags, environment=environment) as one:
+        assert one.ready()["http"] == f"http://127.0.0.1:{wanted}"
+        assert one.end(signal.SIGTERM)[0] == 0
+
+
+def test_the_key_is_where_the_environment_says(tmp_path: Path) -> None:
+    environment = {"MAILBOX_APPLIANCE_KEY_FILE": str(tmp_path / "elsewhere")}
+    with serving(tmp_path / "data", "--port", "0", "--ready-json", environment=environment) as one:
+        one.ready()
+        assert one.end(signal.SIGTERM)[0] == 0
+    assert (tmp_path / "elsewhere").exists()
+    code, message = refused(tmp_path / "data", "--port", "0")
+    assert code == 4
+    assert "encryption.key is missing" in message
+
+
+# --- set-up on files ------------------------------------------------------------------------------------------------
+
+
+def test_set_up_where_nothing_serves(tmp_path: Path) -> None:
+    (tmp_path / "setup-code").write_text("of an earlier start")
+    answer = setup_on_files(tmp_path, **ADMIN)
+    assert sorted(answer) == ["member", "session", "token"]
+    assert (answer["member"]["email"], answer["member"]["role"]) == ("ada@example.org", "admin")
+    assert answer["session"]["deviceName"] == "a device"
+    assert not (tmp_path / "setup-code").exists()
+    with pytest.raises(Conflict):
+        setup_on_files(tmp_path, **ADMIN)
+    with serving(tmp_path, "--port", "0", "--ready-json") as one:
+        authorization = f"Bearer {answer['token']}"
+        assert status(one.ready()["http"], "/api/v1/me", Authorization=authorization) == 200
+        assert not (tmp_path / "setup-code").exists()
+        assert one.end(signal.SIGTERM)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"password": "short"}, "/password"),
+        ({"password": ADMIN["email"]}, "/password"),
+        ({"email": "nobody"}, "/email"),
+        ({"name": ""}, "/name"),
+        ({"device_name": "x" * 201}, "/deviceName"),
+    ],
+)
+def test_set_up_refuses_what_the_api_refuses(tmp_path: Path, change: dict[str, str], path: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        setup_on_files(tmp_path, **{**ADMIN, **change})
+    assert [detail.path for detail in caught.value.details] == [path]
+    setup_on_files(tmp_path, **ADMIN)
