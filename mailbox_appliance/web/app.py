@@ -103,6 +103,7 @@ class App:
         if fault.status_code == 405:
             message = f"This path has no {environ['REQUEST_METHOD']}; see the Allow header."
             response = responses.error(405, "method_not_allowed", message, request_id)
+            bottle.response.set_header("Allow", _with_head(fault.get_header("Allow", "")))
         elif fault.status_code == 404:
             problem = NotFound(what="endpoint")
             response = responses.error(404, problem.code, "There is no such path.", request_id)
@@ -127,6 +128,12 @@ class App:
             millis = round((time.perf_counter() - started) * 1000, 2)
             route = environ.get(_ROUTE, "unknown")
             log.info("request", extra={"route": route, "status": status, "ms": millis})
+
+
+def _with_head(allowed: str) -> str:
+    """The methods of a path; where there is GET there is HEAD (RFC 9110 9.1), which Bottle does not list."""
+    methods = {method.strip() for method in allowed.split(",")}
+    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 
 
 def _written(environ: Environ, response: Response) -> bottle.HTTPResponse:

@@ -1,0 +1,243 @@
+"""Who is of this computer, which token a request carries, and which hosts and origins the listener answers to."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.appliance import SETUP_CODE, Appliance
+from mailbox_appliance.errors import HostNotAllowed
+from mailbox_appliance.tokens import new_token
+from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
+from tests.checked_client import PASSWORD, CheckedClient
+from tests.operations.filled import add_key, add_member, suspend
+from tests.servers.running import RunningAppliance
+
+LOGIN = {"email": "ada@example.org", "password": PASSWORD, "deviceName": "test"}
+CONFIGURED = ("mail.example.org", "Box.Example:9000", "[2001:db8::1]:8025")
+
+# Peer, what its request carries, whether it is of this computer.
+ORIGINS: tuple[tuple[str, dict[str, str], bool], ...] = (
+    ("127.0.0.1", {}, True),
+    ("127.9.8.7", {}, True),
+    ("::1", {}, True),
+    ("::ffff:127.0.0.1", {}, True),
+    ("192.0.2.1", {}, False),
+    ("10.0.0.1", {}, False),
+    ("::ffff:192.0.2.1", {}, False),
+    ("fe80::1%eth0", {}, False),
+    ("", {}, False),
+    ("not an address", {}, False),
+    ("127.0.0.1", {"HTTP_X_FORWARDED_FOR": "127.0.0.1"}, False),
+    ("127.0.0.1", {"HTTP_X_FORWARDED_FOR": ""}, False),
+    ("127.0.0.1", {"HTTP_X_FORWARDED_PROTO": "https"}, False),
+    ("127.0.0.1", {"HTTP_X_FORWARDED_HOST": "localhost"}, False),
+    ("127.0.0.1", {"HTTP_FORWARDED": "for=127.0.0.1"}, False),
+    ("127.0.0.1", {"HTTP_VIA": "1.1 proxy"}, False),
+    ("192.0.2.1", {"HTTP_X_FORWARDED_FOR": "127.0.0.1"}, False),
+    ("127.0.0.1", {"HTTP_X_REQUESTED_WITH": "fetch"}, True),
+)
+
+
+@pytest.mark.parametrize(("peer", "fields", "is_local"), ORIGINS)
+def test_a_request_is_of_this_computer_unless_a_proxy_marked_it(
+    peer: str, fields: Mapping[str, str], *, is_local: bool
+) -> None:
+    origin = origin_of({"REMOTE_ADDR": peer, **fields})
+    assert (origin.is_local, origin.is_secure) == (is_local, False)
+    assert origin.client_address == (peer or None)
+
+
+def test_only_the_listener_itself_makes_a_request_secure() -> None:
+    forged = {"HTTP_X_FORWARDED_PROTO": "https", "HTTP_FORWARDED": "proto=https"}
+    assert not origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "http", **forged}).is_secure
+    assert origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "https"}).is_secure
+
+
+TOKENS: tuple[tuple[str | None, str | None], ...] = (
+    (None, None),
+    ("", None),
+    ("Bearer", None),
+    ("Bearer ", None),
+    ("Basic YWRhOmFkYQ==", None),
+    ("mbxs_token", None),
+    ("Bearer mbxs_token", "mbxs_token"),
+    ("bearer mbxs_token", "mbxs_token"),
+    ("BEARER   mbxs_token ", "mbxs_token"),
+    ("Bearer two words", "two words"),
+)
+
+
+@pytest.mark.parametrize(("field", "token"), TOKENS)
+def test_a_token_is_taken_from_authorization(field: str | None, token: str | None) -> None:
+    assert bearer_token({} if field is None else {"HTTP_AUTHORIZATION": field}) == token
+
+
+# Host, Origin, whether the listener answers.
+HOSTS: tuple[tuple[str, str | None, bool], ...] = (
+    ("127.0.0.1", None, True),
+    ("127.0.0.1:8025", None, True),
+    ("localhost:8025", None, True),
+    ("LOCALHOST:8025", None, True),
+    ("localhost:", None, True),
+    ("[::1]", None, True),
+    ("[::1]:8025", None, True),
+    ("mail.example.org", None, True),
+    ("MAIL.example.org:8443", None, True),
+    ("box.example", None, True),
+    ("[2001:db8::1]", None, True),
+    ("", None, False),
+    ("evil.example", None, False),
+    ("evil.example:8025", None, False),
+    ("localhost.evil.example", None, False),
+    ("localhost.", None, False),
+    ("127.0.0.1.evil.example:8025", None, False),
+    ("127.0.0.2:8025", None, False),
+    ("user@127.0.0.1:8025", None, False),
+    ("127.0.0.1:8025:8025", None, False),
+    ("127.0.0.1:port", None, False),
+    ("::1", None, False),
+    ("[::1", None, False),
+    ("[::2]:8025", None, False),
+    ("192.0.2.1:8025", None, False),
+    ("127.0.0.1:8025", "http://127.0.0.1:8025", True),
+    ("127.0.0.1:8025", "http://localhost:8025", True),
+    ("[::1]:8025", "http://[::1]:8025", True),
+    ("localhost", "http://localhost", True),
+    ("127.0.0.1:8025", "https://mail.example.org", True),
+    ("mail.example.org", "https://mail.example.org:8443", True),
+    ("127.0.0.1:8025", "null", False),
+    ("127.0.0.1:8025", "", False),
+    ("127.0.0.1:8025", "http://evil.example", False),
+    ("127.0.0.1:8025", "http://evil.example:8025", False),
+    ("127.0.0.1:8025", "http://127.0.0.1", False),
+    ("127.0.0.1:8025", "http://127.0.0.1:3000", False),
+    ("127.0.0.1:8025", "http://localhost:99999", False),
+    ("127.0.0.1:8025", "http://user@127.0.0.1:8025", False),
+    ("127.0.0.1:8025", "file://127.0.0.1:8025", False),
+    ("127.0.0.1:8025", "chrome-extension://127.0.0.1:8025", False),
+    ("127.0.0.1:8025", "//127.0.0.1:8025", False),
+    ("127.0.0.1:8025", "http://[::1", False),
+    ("evil.example", "http://evil.example", False),
+)
+
+
+@pytest.mark.parametrize(("host", "origin", "is_allowed"), HOSTS)
+def test_the_listener_answers_to_its_own_names(host: str, origin: str | None, *, is_allowed: bool) -> None:
+    environ = {"HTTP_HOST": host} | ({} if origin is None else {"HTTP_ORIGIN": origin})
+    allowed = AllowedHosts(CONFIGURED)
+    if is_allowed:
+        allowed.check(environ)
+    else:
+        with pytest.raises(HostNotAllowed):
+            allowed.check(environ)
+
+
+def test_a_request_without_host_is_refused_unless_it_is_of_http_1_0() -> None:
+    AllowedHosts(()).check({"SERVER_PROTOCOL": "HTTP/1.0"})
+    with pytest.raises(HostNotAllowed):
+        AllowedHosts(()).check({"SERVER_PROTOCOL": "HTTP/1.1"})
+    with pytest.raises(HostNotAllowed):
+        AllowedHosts(()).check({"SERVER_PROTOCOL": "HTTP/1.0", "HTTP_ORIGIN": "http://evil.example"})
+
+
+@pytest.mark.parametrize("path", ["/me", "/nothing", "", "/accounts/acc_1/messages"])
+def test_a_foreign_host_is_refused_before_anything_else(client_before_set_up: CheckedClient, path: str) -> None:
+    for host, origin in (("evil.example", None), (None, None), ("127.0.0.1:8025", "null")):
+        headers = {} if origin is None else {"Origin": origin}
+        answer = client_before_set_up.ask("GET", path, host=host, headers=headers)
+        assert answer.refusal == (403, "host_not_allowed")
+        assert ("Origin" if origin else "Host") in answer.message
+
+
+@pytest.fixture
+def client_before_set_up(appliance: Appliance) -> CheckedClient:
+    return CheckedClient(appliance)
+
+
+def test_a_configured_host_is_answered(appliance: Appliance) -> None:
+    client = CheckedClient(appliance, "mail.example.org")
+    assert client.ask("GET", "/", host="mail.example.org:8025").status == 200
+    assert client.ask("GET", "/", host="127.0.0.1:8025").status == 200
+
+
+def test_from_elsewhere_logging_in_needs_https(checked_client: CheckedClient) -> None:
+    proxied = {"X-Forwarded-For": "192.0.2.7"}
+    elsewhere: tuple[dict[str, Any], ...] = ({"peer": "192.0.2.1"}, {"headers": proxied}, {"headers": {"Via": "1.1 p"}})
+    for how in elsewhere:
+        assert checked_client.ask("POST", "/auth/login", LOGIN, **how).refusal == (403, "https_required")
+        # It comes before what is wrong with the request.
+        assert checked_client.ask("POST", "/auth/login", b"{", **how).refusal == (403, "https_required")
+        assert checked_client.ask("POST", "/auth/login", LOGIN, secure=True, **how).status == 200
+        # Only administration and log-in need it.
+        assert checked_client.ask("GET", "/me", **how).status == 200
+
+
+def test_set_up_stays_on_this_computer(client_before_set_up: CheckedClient, appliance: Appliance) -> None:
+    (appliance.folder / SETUP_CODE).write_text("code\n")
+    request = LOGIN | {"name": "Ada", "setupCode": "code"}
+    for secure in (False, True):
+        answer = client_before_set_up.ask("POST", "/setup", request, peer="192.0.2.1", secure=secure)
+        assert answer.refusal == (403, "permission_denied")
+    proxied = {"X-Forwarded-For": "127.0.0.1"}
+    answer = client_before_set_up.ask("POST", "/setup", request, headers=proxied)
+    assert answer.refusal == (403, "permission_denied")
+    assert client_before_set_up.ask("GET", "/").data["setupRequired"]
+
+
+def bad_credentials() -> Iterator[str | None]:
+    yield from (None, "", "Bearer", "Bearer ", "Basic YWRhOmFkYQ==", "Token x", "Bearer x", "Bearer " + "x" * 10_000)
+    yield from (f"Bearer {new_token('mbxs')}", f"Bearer {new_token('mbxk')}", f"Bearer {new_token('mbxi')}")
+    yield from ("Bearer mbxs_ü", "Bearer mbxs_", "Bearer mbxs_" + "0" * 49, f"Bearer {new_token('mbxs')} x")
+
+
+def test_without_a_good_credential_the_answer_is_401(checked_client: CheckedClient) -> None:
+    for field in bad_credentials():
+        headers = {} if field is None else {"Authorization": field}
+        for method, path in (("GET", "/me"), ("DELETE", "/me/sessions/ses_1"), ("POST", "/accounts")):
+            answer = checked_client.ask(method, path, token="", headers=headers)
+            assert answer.refusal == (401, "unauthenticated"), field
+
+
+def test_a_token_with_one_letter_changed_is_not_good(checked_client: CheckedClient) -> None:
+    token = checked_client.token
+    for place in (0, 5, 20, len(token) - 1):
+        other = "x" if token[place] != "x" else "y"
+        changed = token[:place] + other + token[place + 1 :]
+        assert checked_client.ask("GET", "/me", token=changed).refusal == (401, "unauthenticated")
+    assert checked_client.ask("GET", "/me").status == 200
+
+
+def test_a_suspended_member_is_told_so(checked_client: CheckedClient, appliance: Appliance) -> None:
+    bob = add_member(appliance, "bob")
+    session = checked_client.log_in("bob@example.org").token
+    _, key = add_key(appliance, bob, "mail.read")
+    suspend(appliance, bob)
+    for token in (session, key):
+        for path in ("/me", "/accounts", "/accounts/acc_unknown"):
+            assert checked_client.ask("GET", path, token=token).refusal == (403, "member_suspended")
+    login = LOGIN | {"email": "bob@example.org"}
+    assert checked_client.ask("POST", "/auth/login", login).refusal == (403, "member_suspended")
+    wrong = login | {"password": "not the password"}
+    assert checked_client.ask("POST", "/auth/login", wrong).refusal == (401, "invalid_credentials")
+
+
+def test_over_the_wire_a_proxy_is_seen_and_a_foreign_host_refused(running: RunningAppliance) -> None:
+    assert running.ask("POST", "/auth/login", LOGIN).status == 200
+    for fields in ({"X_Forwarded_For": "127.0.0.1"}, {"Forwarded": "for=127.0.0.1"}, {"Via": "1.1 p"}):
+        answer = running.ask("POST", "/auth/login", LOGIN, **fields)
+        assert (answer.status, answer.code) == (403, "https_required")
+        answer = running.ask("POST", "/setup", {}, **fields)
+        assert (answer.status, answer.code) == (403, "permission_denied")
+    answer = running.ask("GET", "/me", X_Forwarded_Proto="https", X_Forwarded_Host="localhost")
+    assert answer.status == 200
+    for host, status in (("localhost", 200), ("[::1]:80", 200), ("evil.example", 403), ("", 403)):
+        answer = running.ask("GET", "/me", Host=host)
+        assert answer.status == status
+        assert answer.headers["X-Request-Id"] == answer.body.get("error", {}).get(
+            "requestId", answer.headers["X-Request-Id"]
+        )
+    for origin in ("null", "http://evil.example", "http://127.0.0.1:1"):
+        answer = running.ask("GET", "/me", Origin=origin)
+        assert (answer.status, answer.code) == (403, "host_not_allowed")
+    assert running.ask("GET", "/me", Origin=running.url).status == 200

@@ -1,0 +1,122 @@
+"""The description is valid, complete, and true: every answer of the other tests is validated against it as well."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openapi_schema_validator import OAS31Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from mailbox_appliance.operations.operation import Access
+from mailbox_appliance.web.routes import ROUTES, Route
+from tests.checked_client import description
+
+METHODS = ("get", "post", "put", "patch", "delete")
+#: Beside what a route lists: no such method, a fault of ours, and what the listener answers by itself.
+ALWAYS = {"405", "500", "408", "413", "431"}
+
+
+def operations() -> Iterator[tuple[str, str, Any]]:
+    for path, methods in description()["paths"].items():
+        for method, described in methods.items():
+            assert method in METHODS
+            yield method.upper(), path, described
+
+
+def described(route: Route) -> Any:
+    return description()["paths"][("/api/v1" + route.path).rstrip("/")][route.method.lower()]
+
+
+def test_it_is_valid() -> None:
+    OpenAPIV31SpecValidator(description()).validate()
+    assert description()["openapi"] == "3.1.0"
+
+
+def test_every_route_is_in_it_and_nothing_else() -> None:
+    routes = {(route.method, ("/api/v1" + route.path).rstrip("/")) for route in ROUTES}
+    assert {(method, path) for method, path, _ in operations()} == routes
+
+
+def test_every_operation_has_a_name_of_its_own_and_a_sentence() -> None:
+    names = [operation["operationId"] for _, _, operation in operations()]
+    assert len(set(names)) == len(names)
+    for _, path, operation in operations():
+        assert operation["summary"][0].isupper(), path
+        assert len(operation["tags"]) == 1, path
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_an_operation_lists_its_own_statuses_and_who_may(route: Route) -> None:
+    operation = described(route)
+    success = {str(status) for status in (route.success, route.also) if status}
+    assert operation["responses"].keys() == success | {str(status) for status in route.errors} | ALWAYS
+    for response in operation["responses"].values():
+        assert response["description"]
+        assert response["content"].keys() == {"application/json"}
+        assert response["headers"]["X-Request-Id"]["required"]
+    open_to_all = route.operation.access in (Access.ANYBODY, Access.LOCAL)
+    assert operation["security"] == ([] if open_to_all else [{"bearer": []}])
+    for capability in route.operation.needs:
+        assert f"`{capability}`" in operation["description"]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_an_operation_describes_all_that_it_takes(route: Route) -> None:
+    operation = described(route)
+    parameters = {(found["in"], found["name"]): found for found in operation["parameters"]}
+    in_path = re.findall(r"{(\w+)}", route.path)
+    assert [name for place, name in parameters if place == "path"] == in_path
+    for wire, parameter in route.operation.parameters.items():
+        if wire not in in_path:
+            place, name = parameter.pointer.split(":")
+            assert parameters[place, name]["required"] == parameter.is_required
+            assert "null" not in str(parameters[place, name]["schema"])
+    assert len(parameters) == len(in_path) + len(route.operation.parameters.keys() - set(in_path))
+    assert ("requestBody" in operation) == (route.operation.body is not None)
+
+
+def test_the_header_of_send_is_described_as_the_specification_has_it() -> None:
+    operation = description()["paths"]["/api/v1/accounts/{accountId}/send"]["post"]
+    (header,) = (parameter for parameter in operation["parameters"] if parameter["in"] == "header")
+    assert (header["name"], header["required"]) == ("Idempotency-Key", True)
+    assert (header["schema"]["minLength"], header["schema"]["maxLength"]) == (1, 255)
+
+
+def body_schema(path: str) -> Any:
+    operation = description()["paths"]["/api/v1" + path]["post"]
+    assert operation["requestBody"]["required"]
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    return OAS31Validator(schema | {"components": description()["components"]})
+
+
+SERVER = {"host": "h", "port": 993, "security": "tls", "username": "u", "password": "p"}
+MESSAGE = {"body": {"text": "Hi"}, "to": [{"email": "bob@example.org", "name": "Bob"}]}
+FILE = {"filename": "a.txt", "mimeType": "text/plain", "content": "aGk="}
+# A body, and whether it fits: a client made from the description sends what is taken.
+BODIES: tuple[tuple[str, dict[str, object], bool], ...] = (
+    ("/auth/login", {"email": "ada@example.org", "password": "x", "deviceName": "d"}, True),
+    ("/auth/login", {"email": "ada", "password": "x", "deviceName": "d"}, False),
+    ("/auth/login", {"email": "ada@example.org", "password": "x"}, False),
+    ("/auth/login", {"email": "ada@example.org", "password": "x", "deviceName": "d", "more": 1}, False),
+    ("/accounts", {"email": "ada@example.org", "imap": SERVER, "smtp": SERVER}, True),
+    ("/accounts", {"email": "ada@example.org", "imap": SERVER, "smtp": SERVER, "displayName": None}, True),
+    ("/accounts", {"email": "ada@example.org", "imap": SERVER, "smtp": SERVER | {"port": 0}}, False),
+    ("/accounts/{accountId}/send", MESSAGE, True),
+    ("/accounts/{accountId}/send", {"draftId": "msg_1"}, True),
+    ("/accounts/{accountId}/send", MESSAGE | {"attachments": [FILE | {"disposition": "inline"}]}, True),
+    ("/accounts/{accountId}/send", MESSAGE | {"draftId": "msg_1"}, False),
+    ("/accounts/{accountId}/send", MESSAGE | {"attachments": [FILE | {"disposition": "other"}]}, False),
+    ("/accounts/{accountId}/send", {"to": []}, False),
+)
+
+
+@pytest.mark.parametrize(("path", "body", "fits"), BODIES)
+def test_bodies_are_described(path: str, body: dict[str, object], *, fits: bool) -> None:
+    assert body_schema(path).is_valid(body) is fits
+
+
+def test_no_schema_is_left_open() -> None:
+    for name, schema in description()["components"]["schemas"].items():
+        if schema.get("type") == "object" and not name.startswith("Error"):
+            assert schema["additionalProperties"] is False, name

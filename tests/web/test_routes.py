@@ -1,0 +1,66 @@
+"""The route table against the contract: what is offered, with which statuses, to whom."""
+
+from mailbox_appliance.operations.operation import Access
+from mailbox_appliance.web.routes import ROUTES, Route
+
+MAIL = {400, 401, 403, 404, 409, 422, 429, 500, 503}
+ADMIN = {400, 401, 403, 404, 409, 413, 429}
+
+# What the contract and the specification say: method and path, who may, success, errors.
+PROMISED: tuple[tuple[str, Access, set[int], set[int]], ...] = (
+    ("GET /", Access.ANYBODY, {200}, {400, 403, 429}),
+    ("GET /status", Access.CREDENTIAL, {200}, ADMIN),
+    ("POST /setup", Access.LOCAL, {201}, ADMIN | {415}),
+    ("POST /auth/login", Access.ANYBODY, {200}, ADMIN),
+    ("POST /auth/logout", Access.SESSION, {200}, ADMIN | {415}),
+    ("GET /me", Access.CREDENTIAL, {200}, ADMIN),
+    ("GET /me/sessions", Access.SESSION, {200}, ADMIN),
+    ("DELETE /me/sessions/{sessionId}", Access.SESSION, {200}, ADMIN),
+    ("GET /accounts", Access.CREDENTIAL, {200}, MAIL),
+    ("POST /accounts", Access.SESSION, {201}, MAIL | {413}),
+    ("GET /accounts/{accountId}", Access.CREDENTIAL, {200}, MAIL),
+    ("DELETE /accounts/{accountId}", Access.SESSION, {200}, MAIL),
+    ("GET /accounts/{accountId}/folders", Access.CREDENTIAL, {200}, MAIL),
+    ("GET /accounts/{accountId}/messages", Access.CREDENTIAL, {200}, MAIL),
+    ("GET /accounts/{accountId}/messages/{messageId}", Access.CREDENTIAL, {200}, MAIL),
+    ("GET /accounts/{accountId}/threads/{threadId}", Access.CREDENTIAL, {200}, MAIL),
+    ("POST /accounts/{accountId}/send", Access.CREDENTIAL, {200, 202}, MAIL),
+    ("GET /accounts/{accountId}/delivery-operations/{operationId}", Access.CREDENTIAL, {200}, MAIL),
+)
+
+
+def name(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+def test_everything_promised_is_offered_as_promised() -> None:
+    offered = {name(route): route for route in ROUTES}
+    for promised, access, success, errors in PROMISED:
+        route = offered[promised]
+        assert route.operation.access is access, promised
+        assert {route.success, route.also} - {None} == success, promised
+        assert route.errors == errors, promised
+
+
+def test_no_route_stands_twice() -> None:
+    assert len({name(route) for route in ROUTES}) == len(ROUTES)
+
+
+def test_a_route_gives_its_operation_all_that_it_takes() -> None:
+    for route in ROUTES:
+        operation = route.operation
+        in_path = {part[1:-1] for part in route.path.split("/") if part.startswith("{")}
+        assert ("accountId" in in_path) == (operation.account is not None), name(route)
+        assert in_path - {"accountId"} <= operation.parameters.keys(), name(route)
+        assert operation.body is None or route.method in ("POST", "PUT", "PATCH"), name(route)
+        # A status that an operation cannot avoid must be listed.
+        assert operation.access is Access.ANYBODY or {401, 403} <= route.errors, name(route)
+        assert not operation.asks_servers or 503 in route.errors, name(route)
+        assert operation.body is None or {400} <= route.errors, name(route)
+        assert 404 in route.errors or not in_path, name(route)
+
+
+def test_what_a_retry_is_told_by_is_the_route_itself() -> None:
+    for route in ROUTES:
+        if route.operation.request_hash is not None:
+            assert route.operation.stands_for == f"{route.method} /api/v1{route.path}"
