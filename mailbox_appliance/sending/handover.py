@@ -72,7 +72,7 @@ class Outcome:
 
 
 class Handover:
-    """One operation on its way. `run` may be called again after it failed: it sends at most once."""
+    """One operation on its way. `run` may be called again after it failed: it sends at most once. Then `hang_up`."""
 
     def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, operation_id: str) -> None:
         self._store, self._settings, self._events, self._clock = store, settings, events, clock
@@ -90,12 +90,15 @@ class Handover:
             return Outcome(_unavailable("unavailable"))
         if self._work.status != "sending":
             return Outcome()
-        try:
-            if self._verdict is None:
-                self._verdict = self._judged()
-            return self._record(self._verdict)
-        finally:
-            self._hang_up()
+        if self._verdict is None:
+            self._verdict = self._judged()
+        return self._record(self._verdict)
+
+    def hang_up(self) -> None:
+        """Leave the server, politely where all is said; anywhere else a goodbye could be taken for mail."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.quit() if isinstance(self._verdict, Accepted) else session.close()
 
     def _judged(self) -> Verdict:
         if self._work.phase is Phase.DOT:  # stopped between the dot and the record of its reply
@@ -129,12 +132,6 @@ class Handover:
             return Refused("message_too_large", None)
         verdict = self._envelope(session)
         return self._data(session) if isinstance(verdict, GoOn) else verdict
-
-    def _hang_up(self) -> None:
-        """Leave politely where all is said; anywhere else a goodbye could be taken for a part of the message."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.quit() if isinstance(self._verdict, Accepted) else session.close()
 
     def _envelope(self, session: Submission) -> Verdict:
         self._enter(Phase.ENVELOPE)

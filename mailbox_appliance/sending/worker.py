@@ -145,10 +145,14 @@ class Sender:
     def _deliver(self, ticket: Ticket) -> None:
         if ticket.handover is None:
             ticket.handover = Handover(self._store, self._settings, self._events, self._clock, ticket.operation_id)
-        outcome = ticket.handover.run()
-        ticket.problem = outcome.problem
-        if outcome.needs_copy:
-            self._copies_due.set()
+        try:
+            outcome = ticket.handover.run()
+            ticket.problem = outcome.problem
+            ticket.done.set()  # nobody waits for our goodbye to the server
+            if outcome.needs_copy:
+                self._copies_due.set()
+        finally:
+            ticket.handover.hang_up()
 
     def _put_off(self, ticket: Ticket) -> None:
         with self._changed:

@@ -184,7 +184,7 @@ def check_nobody_got_it(desk: Desk, mailbox: Mailbox, answer: Answer, status: in
 
 def test_a_connection_that_is_lost_within_the_message(desk: Desk, mailbox: Mailbox) -> None:
     # More than fits into the buffers of both ends, so that the dot cannot be on its way yet.
-    content = base64.b64encode(bytes(12 << 20)).decode()
+    content = base64.b64encode(bytes(4 << 20)).decode()
     body = a_message(attachments=[{"filename": "zeros", "mimeType": "application/octet-stream", "content": content}])
     mailbox.smtp.at("body", DROP)
     check_nobody_got_it(desk, mailbox, desk.send(mailbox.id, body), 503)

@@ -51,7 +51,11 @@ class ScriptedSmtp:
 
     def start(self) -> "ScriptedSmtp":
         """Listen on a free port of the loopback interface."""
-        self._listener = socket.create_server((self.host, 0), backlog=256)
+        self._listener = socket.socket()
+        # Small, and handed on to every connection: who sends a large message soon waits for its being read.
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        self._listener.bind((self.host, 0))
+        self._listener.listen(256)
         self.port: int = self._listener.getsockname()[1]
         self._acceptor = threading.Thread(target=self._accept, name="scripted-smtp", daemon=True)
         self._acceptor.start()
