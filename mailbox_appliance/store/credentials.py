@@ -25,7 +25,7 @@ _SELECT_SESSION = (
 )
 _SELECT_KEY = (
     "SELECT k.token_hash, k.id, k.capabilities, k.account_ids, m.id, m.name, m.email, m.role, m.status, m.created_at,"
-    " m.updated_at, m.last_login_at FROM api_keys k JOIN members m ON m.id = k.member_id"
+    " m.updated_at, m.last_login_at, k.last_used_at FROM api_keys k JOIN members m ON m.id = k.member_id"
     " WHERE k.token_hash = ? AND k.revoked_at IS NULL"
 )
 
@@ -126,6 +126,7 @@ class Credentials:
         row = self._database.row(_SELECT_KEY, (token_hash,))
         if row is None or not hmac.compare_digest(row[0], token_hash):
             return None
+        self._note_use("api_keys", row[1], row[12])
         accounts = None if row[3] is None else frozenset(json.loads(row[3]))
         return FoundCredential(
             "api_key", row[1], _to_member(row), frozenset(map(Capability, json.loads(row[2]))), accounts
@@ -134,9 +135,9 @@ class Credentials:
     def _is_live(self, created_at: str, last_used_at: str) -> bool:
         return to_timestamp(self._clock.now()) < _end(created_at, last_used_at)
 
-    def _note_use(self, table: Literal["sessions", "api_keys"], credential_id: str, last_used_at: str) -> None:
+    def _note_use(self, table: Literal["sessions", "api_keys"], credential_id: str, last_used_at: str | None) -> None:
         now = self._clock.now()
-        if last_used_at > to_timestamp(now - _USE_NOTED_EVERY):
+        if last_used_at is not None and last_used_at > to_timestamp(now - _USE_NOTED_EVERY):
             return
         with self._database.transaction():
             self._database.change(

@@ -4,6 +4,7 @@ Every thread has its own connection. Writers of this process take turns under on
 transaction that reads first and writes later is refused at once by SQLite when another one wrote in between.
 """
 
+import logging
 import threading
 import time
 import weakref
@@ -17,6 +18,8 @@ import peewee
 from playhouse.apsw_ext import APSWDatabase
 
 from mailbox_appliance.errors import StoreUnusable
+
+log = logging.getLogger(__name__)
 
 CACHE_KIB = 4096
 BUSY_SECONDS = 5
@@ -157,7 +160,8 @@ def _close(connection: Any, deadline: float) -> None:
             return
         except apsw.ThreadingViolationError:  # its thread is in the middle of something
             if time.monotonic() > deadline:
-                raise
+                log.warning("a database connection was still in use")
+                return
             connection.interrupt()
             time.sleep(0.01)
 

@@ -81,8 +81,10 @@ class Store:
 
     def close(self) -> None:
         """Fold the log into the file, close it, and let others have the directory."""
-        self.database.close()
-        self._lock.release()
+        try:
+            self.database.close()
+        finally:
+            self._lock.release()
 
 
 @contextmanager

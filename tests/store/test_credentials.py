@@ -130,6 +130,7 @@ def test_a_key_is_found_with_what_it_may_do_until_it_is_revoked(store: Store, me
     may_read = frozenset({Capability.MAIL_READ})
     owner = store.members.get(member)
     assert store.credentials.find(HASH) == FoundCredential("api_key", "key_1", owner, may_read, frozenset({"acc_1"}))
+    assert store.database.value("SELECT last_used_at FROM api_keys") == "2026-01-02T03:04:05.678Z"
     with store.database.transaction():
         store.database.change("UPDATE api_keys SET account_ids = NULL")
     assert store.credentials.find(HASH) == FoundCredential("api_key", "key_1", owner, may_read, None)
