@@ -41,5 +41,6 @@ def _mailbox(desk: Desk, mail_server: MailServer) -> Iterator[Mailbox]:
 @pytest.fixture
 def mailbox(_mailbox: Mailbox) -> Iterator[Mailbox]:
     """A mailbox with a real IMAP server, and an SMTP server that does what the test tells it."""
+    _mailbox.smtp.forget()
     yield _mailbox
     _mailbox.smtp.forget()

@@ -36,14 +36,20 @@ def a_message(to: str = "bob@example.test", **fields: Any) -> dict[str, Any]:
 class Desk:
     """The appliance and its administrator. Ask it from as many threads as you like."""
 
-    def __init__(self, folder: Path, clock: Clock | None = None, **given: Value) -> None:
-        """`given`: settings, with `__` for the dot."""
+    def __init__(self, folder: Path, clock: Clock | None = None, *, is_new: bool = True, **given: Value) -> None:
+        """`given`: settings, with `__` for the dot. `is_new`: it is to be set up first."""
         flags = {name.replace("__", "."): value for name, value in given.items()}
         self.appliance = Appliance(folder, settings.load(None, {}, flags), clock)
         self._app = App(self.appliance)
-        self.token = add_first_admin(self.appliance, convert_body(ADMIN, SetUp), Actor("local")).token
+        self.token = self._first_token(is_new)
         self.appliance.start()
         self._callers = ThreadPoolExecutor(64, "caller")
+
+    def _first_token(self, is_new: bool) -> str:
+        if is_new:
+            return add_first_admin(self.appliance, convert_body(ADMIN, SetUp), Actor("local")).token
+        login = {name: ADMIN[name] for name in ("email", "password", "deviceName")}
+        return str(self.ask("POST", "/auth/login", login, token="none").data["token"])
 
     def close(self) -> None:
         """Stop, and close the store."""

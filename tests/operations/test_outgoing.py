@@ -1,0 +1,218 @@
+"""What may be sent, and how a reply is addressed: refused with the place of the fault, and then nothing is stored."""
+
+import base64
+import email
+from email.header import decode_header
+from email.message import Message
+from email.utils import getaddresses
+from typing import Any
+
+import pytest
+
+from tests.operations.conftest import Mailbox
+from tests.servers.desk import Desk, a_key, a_message
+from tests.servers.dovecot import MailServer, wait_until
+
+FILE = {"filename": "a.txt", "mimeType": "text/plain", "content": "YQ=="}
+
+
+def people(count: int) -> list[dict[str, str]]:
+    return [{"email": f"p{number}@example.test"} for number in range(count)]
+
+
+def without(name: str, **fields: Any) -> dict[str, Any]:
+    return {key: value for key, value in a_message(**fields).items() if key != name}
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    # line breaks and controls, openly
+    (a_message(subject="a\r\nBcc: x@example.test"), "/subject"),
+    (a_message(subject="a\nb"), "/subject"),
+    (a_message(subject="a\0b"), "/subject"),
+    (a_message(subject="a\u2028b"), "/subject"),
+    (a_message(to="x", cc=[]) | {"to": [{"email": "b@example.test", "name": "a\rb"}]}, "/to/0/name"),
+    (a_message(cc=[{"email": "b@example.test"}, {"email": "b@example.test", "name": "a\nb"}]), "/cc/1/name"),
+    (a_message(bcc=[{"email": "b@example.test", "name": "\0"}]), "/bcc/0/name"),
+    (a_message(attachments=[FILE, FILE | {"filename": "a\r\nb"}]), "/attachments/1/filename"),
+    (a_message(attachments=[FILE | {"contentId": "a\r\nb"}]), "/attachments/0/contentId"),
+    (a_message(attachments=[FILE | {"mimeType": "text/plain\r\nX: y"}]), "/attachments/0/mimeType"),
+    (a_message("b@example.test\r\nRSET"), "/to/0/email"),
+    (a_message("b@example.test\n"), "/to/0/email"),
+    # hidden in what looks like an encoded word
+    (a_message(subject="=?utf-8?Q?a=0D=0ABcc:_x?="), "/subject"),
+    (a_message(subject="=?utf-8?B?YQ0KQmNjOiB4?="), "/subject"),
+    (a_message(bcc=[{"email": "b@example.test", "name": "=?us-ascii?q?a=0Ab?="}]), "/bcc/0/name"),
+    (a_message(attachments=[FILE | {"filename": "=?utf-8?Q?a=00?="}]), "/attachments/0/filename"),
+    (a_message(attachments=[FILE | {"contentId": "=?utf-8?Q?a=0A?="}]), "/attachments/0/contentId"),
+    # who it goes to
+    (without("to"), "/to"),
+    (a_message() | {"to": []}, "/to"),
+    (a_message() | {"to": people(501)}, "/to"),
+    (a_message() | {"to": people(250), "cc": people(250), "bcc": people(1)}, "/to"),
+    (a_message("not an address"), "/to/0/email"),
+    (a_message("b@-example.test"), "/to/0/email"),
+    (a_message() | {"to": [{"email": "b@example.test", "name": ""}]}, "/to/0/name"),
+    (a_message() | {"to": [{"name": "Bob"}]}, "/to/0/email"),
+    (a_message() | {"to": {"email": "b@example.test"}}, "/to"),
+    (a_message(**{"from": "somebody@example.test"}), "/from"),
+    (a_message(replyAll=True), "/replyToMessageId"),
+    (a_message(replyToMessageId=""), "/replyToMessageId"),
+    # what goes
+    (without("body"), "/body"),
+    (a_message() | {"body": {"markdown": "x"}}, "/body/markdown"),
+    (a_message() | {"body": {"text": None}}, "/body/text"),
+    (a_message(priority="high"), "/priority"),
+    (a_message(draftId="msg_1"), "/body"),
+    ({"draftId": ""}, "/draftId"),
+    (a_message(attachments=[FILE] * 101), "/attachments"),
+    (a_message(attachments=[FILE | {"content": "not base64"}]), "/attachments/0/content"),
+    (a_message(attachments=[FILE | {"content": "YQ"}]), "/attachments/0/content"),
+    (a_message(attachments=[FILE | {"filename": ""}]), "/attachments/0/filename"),
+    (a_message(attachments=[FILE | {"mimeType": "text"}]), "/attachments/0/mimeType"),
+    (a_message(attachments=[FILE | {"mimeType": "multipart/mixed"}]), "/attachments/0/mimeType"),
+    (a_message(attachments=[FILE | {"disposition": "hidden"}]), "/attachments/0/disposition"),
+    (a_message(attachments=[FILE | {"contentId": "a b"}]), "/attachments/0/contentId"),
+]
+
+
+@pytest.mark.parametrize(("body", "path"), REFUSED, ids=lambda value: str(value)[-60:])
+def test_what_is_refused(desk: Desk, mailbox: Mailbox, body: dict[str, Any], path: str) -> None:
+    key = a_key()
+    answer = desk.send(mailbox.id, body, key)
+    assert (answer.status, answer.code) == (400, "invalid_request")
+    assert path in [detail["path"] for detail in answer.body["error"]["details"]]
+    assert mailbox.smtp.count("connect") == 0
+    # Nothing is stored: the key is free for what can be sent.
+    assert desk.send(mailbox.id, a_message(), key).data["status"] == "succeeded"
+
+
+def test_too_much_to_attach(desk: Desk, mailbox: Mailbox) -> None:
+    half = base64.b64encode(bytes(13 << 20)).decode()
+    body = a_message(attachments=[FILE | {"content": half}, FILE | {"content": half}])
+    answer = desk.send(mailbox.id, body)
+    assert (answer.status, answer.code) == (400, "message_too_large")
+    assert [detail["path"] for detail in answer.body["error"]["details"]] == ["/attachments"]
+
+
+@pytest.mark.parametrize("body", [{"draftId": "msg_x"}, a_message(sendAt="2030-01-01T00:00:00Z")])
+def test_what_is_not_offered_yet_says_so(desk: Desk, mailbox: Mailbox, body: dict[str, Any]) -> None:
+    answer = desk.send(mailbox.id, body)
+    assert (answer.status, answer.code) == (422, "unsupported_capability")
+
+
+def test_bounds_that_just_fit(desk: Desk, mailbox: Mailbox) -> None:
+    body = a_message(attachments=[FILE] * 100) | {"to": people(500)}
+    assert desk.send(mailbox.id, body).data["status"] == "succeeded"
+    [message] = mailbox.smtp.messages
+    assert len(message.recipients) == 500
+    assert len(email.message_from_bytes(message.source).get_payload()) == 101
+
+
+def test_what_only_looks_encoded_arrives_literally(desk: Desk, mailbox: Mailbox) -> None:
+    text = "=?utf-8?Q?caf=C3=A9?="
+    sent = only(desk, mailbox, a_message(subject=text))
+    found = decode_header(sent["Subject"])
+    assert b"".join(part if isinstance(part, bytes) else part.encode() for part, _ in found).decode() == text
+
+
+def only(desk: Desk, mailbox: Mailbox, body: dict[str, Any]) -> Message:
+    """What the server gets of this send."""
+    answer = desk.send(mailbox.id, body)
+    assert (answer.status, answer.data["status"]) == (200, "succeeded"), answer
+    return email.message_from_bytes(mailbox.smtp.messages[-1].source)
+
+
+def named(message: Message, field: str) -> list[str]:
+    return [address for _, address in getaddresses(message.get_all(field, []))]
+
+
+# --- replies ---
+
+CAROL, DAN = "carol@example.test", "dan@example.test"
+
+
+def delivered(desk: Desk, mailbox: Mailbox, mail_server: MailServer, *fields: str, name: str) -> str:
+    """The id of a message with these header fields that has come to the mailbox."""
+    head = [*fields, f"Message-ID: <{name}@example.test>", "Date: Mon, 05 Jan 2026 10:00:00 +0000"]
+    if not any(line.startswith("Subject:") for line in fields):
+        head.append(f"Subject: {name}")
+    mail_server.deliver(mailbox.email, ("\r\n".join(head) + "\r\n\r\nHello\r\n").encode())
+    found: list[str] = []
+
+    def arrived() -> bool:
+        items = desk.ask("GET", f"/accounts/{mailbox.id}/messages?folder=inbox&limit=100").data["items"]
+        for item in items:
+            message = desk.message(mailbox.id, item["id"])
+            if message.data["headers"].get("Message-ID") == f"<{name}@example.test>":
+                found[:] = [item["id"]]
+        return bool(found)
+
+    wait_until(arrived, lambda: f"{name} did not arrive", 15)
+    return found[0]
+
+
+def reply(parent: str, **fields: Any) -> dict[str, Any]:
+    return {"body": {"text": "Yes"}, "replyToMessageId": parent, **fields}
+
+
+def test_a_reply_goes_to_reply_to_and_continues_the_thread(
+    desk: Desk, mailbox: Mailbox, mail_server: MailServer
+) -> None:
+    parent = delivered(
+        desk, mailbox, mail_server,
+        f"From: Carol <{CAROL}>", "Reply-To: List <list@example.test>", f"To: {mailbox.email}, {DAN}",
+        "Subject: Lunch", "References: <first@example.test>", "In-Reply-To: <first@example.test>", name="lunch",
+    )  # fmt: skip
+    answer = desk.send(mailbox.id, reply(parent))
+    sent = email.message_from_bytes(mailbox.smtp.messages[-1].source)
+    assert (named(sent, "To"), named(sent, "Cc")) == (["list@example.test"], [])
+    assert sent["Subject"] == "Re: Lunch"
+    assert sent["In-Reply-To"] == "<lunch@example.test>"
+    assert sent["References"].split() == ["<first@example.test>", "<lunch@example.test>"]
+    thread = desk.message(mailbox.id, parent).data["threadId"]
+    assert answer.data["result"]["threadId"] == thread
+    found = desk.ask("GET", f"/accounts/{mailbox.id}/threads/{thread}").data["messages"]["items"]
+    assert [item["id"] for item in found] == [parent, answer.data["result"]["id"]]
+
+
+def test_what_is_given_replaces_what_would_be_filled_in(desk: Desk, mailbox: Mailbox, mail_server: MailServer) -> None:
+    parent = delivered(
+        desk, mailbox, mail_server, f"From: {CAROL}", f"To: {mailbox.email}", f"Cc: {DAN}", name="replaced"
+    )
+    to_other = only(desk, mailbox, reply(parent, to=[{"email": "eve@example.test"}], subject="Other"))
+    assert (named(to_other, "To"), to_other["Subject"]) == (["eve@example.test"], "Other")
+    no_cc = only(desk, mailbox, reply(parent, replyAll=True, cc=[]))
+    assert (named(no_cc, "To"), named(no_cc, "Cc")) == ([CAROL], [])
+    given_cc = only(desk, mailbox, reply(parent, cc=[{"email": "eve@example.test"}]))
+    assert (named(given_cc, "To"), named(given_cc, "Cc")) == ([CAROL], ["eve@example.test"])
+
+
+def test_a_reply_to_all_leaves_ourselves_out(desk: Desk, mailbox: Mailbox, mail_server: MailServer) -> None:
+    own = mailbox.email
+    parent = delivered(
+        desk, mailbox, mail_server,
+        f"From: Carol <{CAROL}>", f"To: {own.upper()}, Dan <{DAN}>", f"Cc: {own}, eve@example.test, {CAROL.upper()}",
+        "Subject: Re: all", name="all",
+    )  # fmt: skip
+    sent = only(desk, mailbox, reply(parent, replyAll=True))
+    assert (named(sent, "To"), named(sent, "Cc")) == ([CAROL, DAN], ["eve@example.test"])
+    assert sent["Subject"] == "Re: all"
+    assert "list" not in str(only(desk, mailbox, reply(parent))["To"])
+    assert set(mailbox.smtp.messages[0].recipients) == {CAROL, DAN, "eve@example.test"}
+
+
+def test_a_reply_to_what_we_sent_goes_to_whom_we_sent_it(desk: Desk, mailbox: Mailbox, mail_server: MailServer) -> None:
+    parent = delivered(desk, mailbox, mail_server, f"From: {mailbox.email}", f"To: {DAN}", name="own")
+    assert named(only(desk, mailbox, reply(parent)), "To") == [DAN]
+
+
+def test_a_reply_to_nothing(desk: Desk, mailbox: Mailbox) -> None:
+    answer = desk.send(mailbox.id, reply("msg_00000000000000000000000000"))
+    assert (answer.status, answer.code) == (404, "not_found")
+
+
+def test_the_sender_is_the_mailbox(desk: Desk, mailbox: Mailbox) -> None:
+    sent = only(desk, mailbox, a_message(**{"from": mailbox.email.upper()}))
+    assert getaddresses([sent["From"]]) == [("Ada L.", mailbox.email)]
+    assert mailbox.smtp.messages[0].sender == mailbox.email
+    assert sent["Message-ID"].endswith("@example.test>")

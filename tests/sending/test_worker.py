@@ -1,0 +1,188 @@
+"""The worker where things go wrong on our side: a journal that cannot be written, a stop, an impatient client."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.servers.desk import Desk, a_key, a_message
+from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.scripted_smtp import Keep, ScriptedSmtp, Stall
+
+
+@dataclass
+class Office:
+    """A desk with one mailbox."""
+
+    desk: Desk
+    account: str
+    smtp: ScriptedSmtp
+
+
+@contextmanager
+def office(folder: Path, mail_server: MailServer, smtp: ScriptedSmtp, answer_within: int) -> Iterator[Office]:
+    user = smtp.user = mail_server.fresh_user()
+    desk = Desk(folder, sending__answer_within=answer_within)
+    try:
+        yield Office(desk, desk.connect(user, imap_port=mail_server.imap_port, smtp_port=smtp.port), smtp)
+    finally:
+        desk.close()
+
+
+@pytest.fixture
+def patient(tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp) -> Iterator[Office]:
+    """Requests wait for their outcome."""
+    with office(tmp_path / "data", mail_server, scripted_smtp, 20) as made:
+        yield made
+
+
+@pytest.fixture
+def hasty(tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp) -> Iterator[Office]:
+    """Requests are answered after a second, whatever has come of them."""
+    with office(tmp_path / "data", mail_server, scripted_smtp, 1) as made:
+        yield made
+
+
+class Fault:
+    """A store that fails at one statement, as it does on a full disk, until it is mended."""
+
+    def __init__(self, desk: Desk, when: str) -> None:
+        self._database = desk.appliance.store.database
+        self._change(f"CREATE TRIGGER fault {when} BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END")
+
+    def mend(self) -> None:
+        self._change("DROP TRIGGER fault")
+
+    def _change(self, sql: str) -> None:
+        with self._database.transaction():
+            self._database.change(sql)
+
+
+def phase(name: str) -> str:
+    return f"BEFORE INSERT ON delivery_phases WHEN NEW.phase = '{name}'"
+
+
+def status(name: str) -> str:
+    return f"BEFORE UPDATE ON delivery_operations WHEN NEW.status = '{name}'"
+
+
+@pytest.mark.parametrize("name", ["connecting", "envelope", "data", "dot"])
+def test_what_cannot_be_written_down_is_not_done(patient: Office, name: str) -> None:
+    key = a_key()
+    fault = Fault(patient.desk, phase(name))
+    answer = patient.desk.send(patient.account, a_message(), key)
+    assert (answer.status, answer.code) == (503, "provider_unavailable")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert patient.smtp.messages == ()
+    assert patient.desk.appliance.store.deliveries.list_sending() == ()
+    fault.mend()
+    assert patient.desk.send(patient.account, a_message(), key).data["status"] == "succeeded"
+    assert len(patient.smtp.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome", "copies"),
+    [(None, "succeeded", 1), (Keep("421 closing"), "uncertain", 1), ("554 5.7.1 no", "failed", 0)],
+)
+def test_what_the_server_said_is_kept_until_it_can_be_written(
+    patient: Office, script: Keep | str | None, outcome: str, copies: int
+) -> None:
+    patient.smtp.at("reply", script)
+    fault = Fault(patient.desk, status(outcome))
+    asked = patient.desk.begin(patient.account, a_message())
+    wait_until(lambda: patient.smtp.count("reply") == 1 and patient.smtp.connected == 0, lambda: "not over", 10)
+    assert not asked.done()
+    fault.mend()
+    assert asked.result(10).data["status"] == outcome
+    assert (len(patient.smtp.messages), patient.smtp.count("connect")) == (copies, 2)  # one was for connecting it
+
+
+def test_a_key_that_cannot_be_freed_is_freed_later(patient: Office) -> None:
+    patient.smtp.at("mail", ["451 4.3.0 later"])
+    fault = Fault(patient.desk, "BEFORE DELETE ON delivery_operations")
+    key = a_key()
+    asked = patient.desk.begin(patient.account, a_message(), key)
+    patient.smtp.reached("mail")
+    wait_until(lambda: patient.smtp.connected == 0, lambda: "not over", 10)
+    fault.mend()
+    assert asked.result(10).status == 503
+    assert patient.desk.send(patient.account, a_message(), key).data["status"] == "succeeded"
+
+
+def test_that_a_copy_cannot_be_shown_changes_nothing(patient: Office) -> None:
+    fault = Fault(patient.desk, "BEFORE INSERT ON messages")
+    assert patient.desk.send(patient.account, a_message()).data["status"] == "succeeded"
+    fault.mend()
+
+
+def test_what_was_never_written_is_uncertain_after_a_restart(
+    tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp
+) -> None:
+    scripted_smtp.at("reply", Stall())
+    with office(tmp_path / "data", mail_server, scripted_smtp, 1) as before:
+        Fault(before.desk, status("succeeded"))  # it is not mended: the appliance ends without having written it
+        answer = before.desk.send(before.account, a_message())
+        assert answer.data["status"] == "sending"
+        scripted_smtp.release()
+        wait_until(lambda: scripted_smtp.connected == 0, lambda: "not over", 10)
+        account, operation = before.account, answer.data["operationId"]
+    after = Desk(tmp_path / "data", is_new=False)
+    try:
+        assert after.wait_for(account, operation, "uncertain")
+        assert len(scripted_smtp.messages) == 1
+    finally:
+        after.close()
+
+
+# --- a client that does not wait ---
+
+
+def test_what_takes_long_is_answered_and_goes_on(hasty: Office) -> None:
+    hasty.smtp.at("rcpt", [Stall()])
+    key = a_key()
+    answer = hasty.desk.send(hasty.account, a_message(), key)
+    assert (answer.status, answer.data["status"]) == (200, "sending")
+    assert "result" not in answer.data
+    operation = answer.data["operationId"]
+    assert hasty.desk.delivery(hasty.account, operation).data == answer.data
+    assert hasty.desk.send(hasty.account, a_message(), key).data == answer.data
+    assert hasty.desk.ask("GET", "/status").data["deliveries"]["sending"] == 1
+    hasty.smtp.release("rcpt")
+    over = hasty.desk.wait_for(hasty.account, operation, "succeeded")
+    assert hasty.desk.send(hasty.account, a_message(), key).data == over
+    assert len(hasty.smtp.messages) == 1
+
+
+@pytest.mark.parametrize("reply", ["451 4.3.0 later", "530 5.7.0 log in", "421 closing"])
+def test_a_passing_fault_of_what_was_shown_is_for_good(hasty: Office, reply: str) -> None:
+    hasty.smtp.at("mail", [Stall(reply)])
+    key = a_key()
+    answer = hasty.desk.send(hasty.account, a_message(), key)
+    hasty.smtp.release("mail")
+    over = hasty.desk.wait_for(hasty.account, answer.data["operationId"], "failed")
+    assert over["error"] == {"code": "provider_unavailable"}
+    assert hasty.desk.send(hasty.account, a_message(), key).data == over
+    assert hasty.smtp.messages == ()
+
+
+def test_a_stop_lets_requests_go_and_a_start_goes_on(
+    tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp
+) -> None:
+    scripted_smtp.at("mail", [Stall()])
+    with office(tmp_path / "data", mail_server, scripted_smtp, 60) as before:
+        asked = [before.desk.begin(before.account, a_message(subject=subject)) for subject in "ab"]
+        scripted_smtp.reached("mail")
+        before.desk.appliance.sender.release()
+        answers = [each.result(5) for each in asked]
+        assert "sending" in [answer.data["status"] for answer in answers]
+        account = before.account
+    scripted_smtp.release()
+    after = Desk(tmp_path / "data", is_new=False)
+    try:
+        for answer in answers:
+            after.wait_for(account, answer.data["operationId"], "succeeded")
+        assert len(scripted_smtp.messages) == 2
+    finally:
+        after.close()
