@@ -65,6 +65,8 @@ def test_two_writers_of_two_databases_on_one_file_wait_for_each_other(database: 
         slow = pool.submit(write_slowly)
         assert inside.wait(10)
         with other.transaction():
+            # Had it begun before the slow one ended, it would read the past, and could not write upon it.
+            assert other.value("SELECT b FROM t") == "slow"
             other.change("UPDATE t SET b = 'after'")
         slow.result(10)
     assert database.value("SELECT b FROM t") == "after"
