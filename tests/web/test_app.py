@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -164,7 +165,7 @@ def test_the_log_has_ids_routes_and_statuses_and_nothing_private(
     )
     seen = {}
     for method, path, sent, status in requests:
-        fields = {"Host": "Private-Host"} if status == 403 else {}
+        fields: dict[str, Any] = {"Host": "Private-Host"} if status == 403 else {}
         answer = running.ask(method, path, sent, Idempotency_Key="Private-Key", **fields)
         assert answer.status == status, answer
         seen[answer.headers["X-Request-Id"]] = status

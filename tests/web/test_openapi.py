@@ -91,7 +91,7 @@ def body_schema(path: str) -> Any:
 
 
 SERVER = {"host": "h", "port": 993, "security": "tls", "username": "u", "password": "p"}
-MESSAGE = {"body": {"text": "Hi"}, "to": [{"email": "bob@example.org", "name": "Bob"}]}
+MESSAGE: dict[str, object] = {"body": {"text": "Hi"}, "to": [{"email": "bob@example.org", "name": "Bob"}]}
 FILE = {"filename": "a.txt", "mimeType": "text/plain", "content": "aGk="}
 # A body, and whether it fits: a client made from the description sends what is taken.
 BODIES: tuple[tuple[str, dict[str, object], bool], ...] = (

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def problems() -> Iterator[type[Problem]]:
 
 
 def make(kind: type[Problem]) -> Problem:
-    values = {part.partition("}")[0]: "x" for part in (kind.__doc__ or "").split("{")[1:]}
+    values: dict[str, Any] = {part.partition("}")[0]: "x" for part in (kind.__doc__ or "").split("{")[1:]}
     return kind(**values)
 
 

@@ -1,0 +1,139 @@
+"""From text and JSON to typed values; each fault names its place."""
+
+from typing import Annotated, Any
+
+import pytest
+from msgspec import Meta, Struct
+
+from mailbox_appliance.errors import Invalid, InvalidJson
+from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
+
+
+class Inner(Struct, forbid_unknown_fields=True, rename="camel"):
+    some_names: list[Annotated[str, Meta(min_length=2)]] = []
+    by_key: dict[str, int] = {}
+
+
+class Outer(Struct, forbid_unknown_fields=True):
+    inner: list[Inner]
+    content: bytes = b""
+
+
+class ByDraft(Struct, forbid_unknown_fields=True):
+    draft: str
+
+
+class ByBody(Struct, forbid_unknown_fields=True):
+    body: str
+    draft: int = 0
+
+
+class Optional(Struct):
+    anything: int = 0
+
+
+DECODED: tuple[tuple[bytes, object], ...] = (
+    (b"{}", {}),
+    (b" [1] ", [1]),
+    (b"null", None),
+    (b'"\\ud83d\\ude00"', "\U0001f600"),
+    ('"\u2028"'.encode(), "\u2028"),
+    (b"-0.5e-3", -0.0005),
+    (b"18446744073709551615", 18446744073709551615),
+    (b'{"a": 1, "a": 2}', {"a": 2}),
+    (b"[" * 500 + b"]" * 500, None),
+)
+
+
+@pytest.mark.parametrize(("text", "value"), DECODED, ids=lambda value: repr(value)[:20])
+def test_json_is_decoded(text: bytes, value: object) -> None:
+    found = decode_json(text)
+    assert found == value if value is not None or text == b"null" else isinstance(found, list)
+
+
+@pytest.mark.parametrize("text", [b"", b"NaN", b"1e400", b"\xff", b"[" * 10_000, b'"\\udc00"', b"{'a': 1}", b"[1]x"])
+def test_what_is_no_json_is_refused(text: bytes) -> None:
+    with pytest.raises(InvalidJson) as caught:
+        decode_json(text)
+    assert [detail.path for detail in caught.value.details] == [""]
+    assert " - at " not in caught.value.message
+
+
+# A body for `Outer`, and where its fault lies.
+FAULTS: tuple[tuple[object, str], ...] = (
+    (None, ""),
+    ([], ""),
+    ({}, "/inner"),
+    ({"inner": {}}, "/inner"),
+    ({"inner": [1]}, "/inner/0"),
+    ({"inner": [{}, {"some_names": []}]}, "/inner/1/some_names"),
+    ({"inner": [{}, {"someNames": ["ab", "a"]}]}, "/inner/1/someNames/1"),
+    ({"inner": [{"byKey": {"a": "x"}}]}, "/inner/0/byKey/..."),
+    ({"inner": [{"a~b/c": 1}]}, "/inner/0/a~0b~1c"),
+    ({"inner": [{"x` - at `$.content`": 1}]}, "/inner/0/x` - at `$.content`"),
+    ({"inner": [{"line\nbreak": 1}]}, "/inner/0/line\nbreak"),
+    ({"inner": [], "content": "!"}, "/content"),
+    ({"inner": [], "content": "YQ"}, "/content"),
+)
+
+
+@pytest.mark.parametrize(("body", "place"), FAULTS, ids=lambda value: repr(value)[-30:])
+def test_a_fault_names_its_place(body: object, place: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        convert_body(body, Outer)
+    assert [detail.path for detail in caught.value.details] == [place]
+
+
+def test_what_is_quoted_is_short() -> None:
+    with pytest.raises(Invalid) as caught:
+        convert_body({"inner": [], "x" * 100_000: 1}, Outer)
+    assert len(caught.value.message) < 1000
+
+
+# A body that may be either: which one it is, or where its fault lies.
+CHOICES: tuple[tuple[object, type | str], ...] = (
+    ({"draft": "d"}, ByDraft),
+    ({"body": "b"}, ByBody),
+    ({"draft": 7}, "/draft"),
+    ({"draft": "d", "body": "b"}, "/body"),
+    ({}, "/body"),
+    ([], ""),
+)
+
+
+@pytest.mark.parametrize(("body", "expected"), CHOICES)
+def test_of_a_choice_the_required_fields_decide(body: object, expected: type | str) -> None:
+    if isinstance(expected, type):
+        assert type(convert_body(body, ByDraft | ByBody)) is expected
+        return
+    with pytest.raises(Invalid) as caught:
+        convert_body(body, ByDraft | ByBody)
+    assert caught.value.details[0].path == expected
+
+
+VALUES: tuple[tuple[str, Any, object], ...] = (
+    ("7", int, 7),
+    ("-7", int, -7),
+    ("null", str | None, "null"),
+    ("true", str, "true"),
+    ("", str, ""),
+)
+
+
+@pytest.mark.parametrize(("text", "kind", "value"), VALUES)
+def test_a_single_value_is_read_from_text(text: str, kind: Any, value: object) -> None:
+    assert convert_value(text, kind, "name") == value
+
+
+@pytest.mark.parametrize("text", ["", " 7", "7 ", "+7", "07", "0x7", "7.5", "seven", "\u0667", "9" * 5000])
+def test_a_bad_number_is_refused(text: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        convert_value(text, Annotated[int, Meta(ge=1, le=100)], "limit")
+    assert [detail.path for detail in caught.value.details] == ["limit"]
+
+
+def test_what_may_be_a_body() -> None:
+    assert body_types(Outer) == (Outer,)
+    assert body_types(ByDraft | ByBody) == (ByDraft, ByBody)
+    for other in (int, str | None, Outer | None, list[Outer], Annotated[str, Meta(max_length=1)]):
+        assert body_types(other) == ()
