@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,11 @@ class _EncryptedDatabase(APSWDatabase):
 
     def _add_conn_hooks(self, conn: Any) -> None:
         self._opened.add(conn)
+        # peewee closes a connection whose file cannot be read; the log must not be folded into such a file.
+        conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         give_key(conn, self._cipher, self._key)
         super()._add_conn_hooks(conn)
+        conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
 class Database:
@@ -142,7 +145,8 @@ class Database:
     def abandon(self) -> None:
         """Close without folding the log into the file: what is there stays as it is."""
         for connection in list(self._opened):
-            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            with suppress(apsw.ConnectionClosedError):  # one that failed while it was made
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self.close()
 
     def _connection(self) -> Any:

@@ -19,6 +19,7 @@ from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.store.database import give_key
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import read_key
+from mailbox_appliance.store.opening import CHECKED_UP_TO
 from mailbox_appliance.store.store import DATABASE, KEY, Store
 
 PAGE = 4096
@@ -241,7 +242,8 @@ FAULTS: list[tuple[str, Callable[[Path, bytes], None], type[errors.StoreUnusable
     ("damaged first page", flipped(2000), errors.StoreDamaged),
     ("damaged later page", flipped(9 * PAGE + 77), errors.StoreDamaged),
     ("damaged seal of a page", flipped(7 * PAGE - 1), errors.StoreDamaged),
-    ("damaged first page, with a log", in_the_log(flipped(16, 17, 18)), errors.StoreDamaged),
+    ("damaged readable header, with a log", in_the_log(flipped(16, 17, 18)), errors.StoreDamaged),
+    ("damaged first page, with a log", in_the_log(flipped(2000)), errors.StoreDamaged),
     ("only the log left", in_the_log(remove(DATABASE)), errors.StoreDamaged),
     ("store is a folder", becomes_folder(DATABASE), errors.StoreUnusable),
     ("store is a link to nowhere", link_to_nowhere, errors.StoreUnusable),
@@ -261,8 +263,8 @@ def test_a_fault_has_its_own_error_and_changes_nothing(
         assert code == (4 if issubclass(error, errors.KeyUnusable) else 1)
         assert str(folder) in str(problem["message"])
         after = snapshot(folder)
-        if (folder / (DATABASE + "-wal")).exists() and error is errors.StoreNewer:
-            # Only the log told; reading it makes its index anew.
+        if (folder / (DATABASE + "-wal")).exists():
+            # Where the log has to be read as well, its index is made anew.
             before.pop(DATABASE + "-shm", None), after.pop(DATABASE + "-shm")
         assert after == before
 
@@ -280,3 +282,21 @@ def _serve(folder: Path) -> tuple[dict[str, object], int]:
     code = main.run(["--data-dir", str(folder), "serve", "--port", "0"], SERVICES, terminal)
     assert output.getvalue() == ""
     return json.loads(complaints.getvalue())["error"], code
+
+
+def test_a_page_that_a_crash_left_half_written_comes_from_the_log(folder: Path) -> None:
+    leave_log(folder, "PRAGMA user_version = 5")
+    flip(folder / DATABASE, 2000)
+    store = Store.open(folder)
+    assert store.database.value("SELECT value FROM meta WHERE name = 'note'") == "of the template"
+    store.close()
+    Store.open(folder).close()
+
+
+def test_a_file_too_large_to_be_checked_as_a_whole_is_opened(folder: Path) -> None:
+    store = Store.open(folder)
+    with store.database.transaction():
+        store.database.change("INSERT INTO meta VALUES ('large', hex(zeroblob(?)))", (CHECKED_UP_TO // 2,))
+    store.close()
+    assert (folder / DATABASE).stat().st_size > CHECKED_UP_TO
+    Store.open(folder).close()
