@@ -7,7 +7,6 @@ and records, and never sends again.
 import logging
 from dataclasses import dataclass
 
-from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import (
     Detail,
     JournalFailed,
@@ -18,18 +17,10 @@ from mailbox_appliance.errors import (
     Unsupported,
 )
 from mailbox_appliance.events import DeliveryMarked, DeliverySettled, Events
-from mailbox_appliance.mail.compose import with_bcc
-from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import (
-    AccountError,
-    DeliveryWork,
-    FetchedMessage,
-    MirroredFolder,
-    ParsedMessage,
-    Phase,
-)
+from mailbox_appliance.records import AccountError, Phase
 from mailbox_appliance.remote.faults import RemoteFault, Reply
 from mailbox_appliance.remote.smtp import Submission
+from mailbox_appliance.sending.copies import Copy, copy_of
 from mailbox_appliance.sending.verdict import (
     Accepted,
     Cause,
@@ -50,7 +41,6 @@ log = logging.getLogger(__name__)
 _RETRY_AFTER = 30
 
 
-Copy = tuple[MirroredFolder, FetchedMessage, ParsedMessage]
 _CAUSES: dict[Cause, str] = {  # of `internal` the problem itself tells
     "unavailable": "the SMTP server could not be reached or refused for now. Nobody got the message; try again.",
     "throttled": "the SMTP server limits how often it may be asked. Nobody got the message; try again later.",
@@ -74,8 +64,8 @@ class Outcome:
 class Handover:
     """One operation on its way. `run` may be called again after it failed: it sends at most once. Then `hang_up`."""
 
-    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, operation_id: str) -> None:
-        self._store, self._settings, self._events, self._clock = store, settings, events, clock
+    def __init__(self, store: Store, settings: Settings, events: Events, operation_id: str) -> None:
+        self._store, self._settings, self._events = store, settings, events
         self._operation_id = operation_id
         self._phase = Phase.ACCEPTED
         self._session: Submission | None = None
@@ -211,7 +201,7 @@ class Handover:
 
     def _copy(self) -> Copy | None:
         sent = self._store.folders.find_by_role(self._work.account_id, "sent")
-        return None if sent is None else _copy_of(self._work, sent, self._clock)
+        return None if sent is None else copy_of(self._work, sent)
 
     def _settle_failed(self, code: str, *, reply_code: int | None = None, reply_enhanced: str | None = None) -> None:
         refused = self._refused if code != "sender_rejected" else ()
@@ -254,9 +244,3 @@ def _reset(session: Submission) -> None:
         session.rset()
     except RemoteFault:
         pass  # it is said out of courtesy: the connection is closed next
-
-
-def _copy_of(work: DeliveryWork, sent: MirroredFolder, clock: Clock) -> Copy:
-    """Our copy of a sent message, as it will lie in Sent: read, and with its Bcc (RFC 5322 3.6.3)."""
-    source = with_bcc(work.wire, work.bcc_header)
-    return sent, FetchedMessage(0, frozenset({"\\Seen"}), clock.now(), len(source), source), parse(source)

@@ -58,6 +58,7 @@ class Sender:
         self._idle = 0
         self._stopping = False
         self._copies_due = threading.Event()
+        self._filing = threading.Lock()
         self._copier = threading.Thread(target=self._file_copies, name="sent copies", daemon=True)
 
     def start(self) -> None:
@@ -144,7 +145,7 @@ class Sender:
 
     def _deliver(self, ticket: Ticket) -> None:
         if ticket.handover is None:
-            ticket.handover = Handover(self._store, self._settings, self._events, self._clock, ticket.operation_id)
+            ticket.handover = Handover(self._store, self._settings, self._events, ticket.operation_id)
         try:
             outcome = ticket.handover.run()
             ticket.problem = outcome.problem
@@ -187,9 +188,10 @@ class Sender:
 
     def file_due_copies(self) -> None:
         """File the copies whose time has come; each is left for later where it cannot be filed now."""
-        now = to_millis(self._clock.now())
-        for operation_id, due in self._store.deliveries.list_copies():
-            if self._stopping:
-                return
-            if due <= now:
-                file_copy(self._store, self._settings, self._events, operation_id)
+        with self._filing:
+            now = to_millis(self._clock.now())
+            for operation_id, due in self._store.deliveries.list_copies():
+                if self._stopping:
+                    return
+                if due <= now:
+                    file_copy(self._store, self._settings, self._events, operation_id)

@@ -108,17 +108,21 @@ class Deliveries:
         """The server has taken the message. Our copy stands in the mirror at once, in the folder `sent` names."""
         with self._database.transaction(durable=True):
             work = self.work(operation_id)
-            thread = work.result_thread_id
-            if sent is not None:
-                folder, message, parsed = sent
-                copy = PendingCopy(work.result_id, work.result_thread_id)
-                self._messages.add_pending(folder, message, parsed, copy)
-                thread = self._thread_of(work)
+            thread = work.result_thread_id if sent is None else self._add_copy(work, sent)
             self._settle(operation_id, "succeeded", None, (), reply_code, None)
             self._database.change(
                 "UPDATE delivery_operations SET result_thread_id = ?, copy = 'pending' WHERE id = ?",
                 (thread, operation_id),
             )
+
+    def add_copy(self, operation_id: str, sent: tuple[MirroredFolder, FetchedMessage, ParsedMessage]) -> None:
+        """Put our copy into the mirror under its promised id where that could not be done on success."""
+        with self._database.transaction(durable=True):
+            work = self.work(operation_id)
+            if self._database.value("SELECT 1 FROM messages WHERE id = ?", (work.result_id,)) is None:
+                thread = self._add_copy(work, sent)
+                sql = "UPDATE delivery_operations SET result_thread_id = ? WHERE id = ?"
+                self._database.change(sql, (thread, operation_id))
 
     def settle(
         self,
@@ -262,6 +266,12 @@ class Deliveries:
             "INSERT INTO delivery_phases SELECT id, attempts, ?, ? FROM delivery_operations WHERE id = ?",
             (phase, at, operation_id),
         )
+
+    def _add_copy(self, work: DeliveryWork, sent: tuple[MirroredFolder, FetchedMessage, ParsedMessage]) -> str:
+        """Our copy stands in the mirror; answers the id of its thread."""
+        folder, message, parsed = sent
+        self._messages.add_pending(folder, message, parsed, PendingCopy(work.result_id, work.result_thread_id))
+        return self._thread_of(work)
 
     def _thread_of(self, work: DeliveryWork) -> str:
         own = canonical_message_id(work.message_id)

@@ -1,0 +1,133 @@
+"""Our copy in Sent: there exactly once, whatever happens to us or to the IMAP server, and never a failed delivery."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.clock import to_millis
+from mailbox_appliance.store.store import Store
+from tests.servers.desk import Desk, a_key, a_message
+from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.fake_clock import FakeClock
+from tests.servers.holding_proxy import HoldingProxy
+from tests.servers.running import RunningAppliance
+
+
+@pytest.fixture
+def proxy(mail_server: MailServer) -> Iterator[HoldingProxy]:
+    made = HoldingProxy(mail_server.imap_port)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, clock: FakeClock) -> Iterator[Desk]:
+    made = Desk(tmp_path / "data", clock)
+    yield made
+    made.close()
+
+
+def test_killed_between_the_copy_and_its_record(tmp_path: Path, mail_server: MailServer, proxy: HoldingProxy) -> None:
+    user, bob = mail_server.fresh_user(), mail_server.fresh_user()
+    appliance = RunningAppliance(tmp_path / "data").start()
+    try:
+        appliance.set_up()
+        account = appliance.connect(user, imap_port=proxy.port, smtp_port=mail_server.submission_port)
+        proxy.withhold(b"APPENDUID")
+        answer = appliance.ask("POST", f"/accounts/{account}/send", a_message(bob), Idempotency_Key=a_key())
+        assert answer.data["status"] == "succeeded"
+        proxy.wait_until_held()
+        appliance.kill()
+        proxy.let_go()
+        proxy.listen_for(b"SEARCH HEADER")
+        assert len(mail_server.wait_for_messages(user, 1, "Sent")) == 1
+        appliance.start()
+        wait_until(lambda: proxy.heard(b"SEARCH HEADER") == 1, lambda: "nobody looked for the copy", 10)
+        wait_until(lambda: mirrored(appliance, account) == 1, lambda: "Sent is not mirrored", 10)
+        items = appliance.ask("GET", f"/accounts/{account}/messages?folder=sent").data["items"]
+        assert [item["id"] for item in items] == [answer.data["result"]["id"]]
+    finally:
+        assert appliance.stop() == 0
+    store = Store.open(tmp_path / "data")
+    assert store.deliveries.list_copies() == ()
+    store.close()
+    assert len(mail_server.messages(user, "Sent")) == 1
+    assert len(mail_server.messages(bob)) == 1
+
+
+def mirrored(appliance: RunningAppliance, account: str) -> int:
+    """How many messages are known in Sent."""
+    folders = appliance.ask("GET", f"/accounts/{account}/folders").data
+    return sum(folder["totalCount"] for folder in folders if folder.get("role") == "sent")
+
+
+def test_a_copy_that_cannot_be_filed_is_a_warning_and_is_filed_later(
+    desk: Desk, clock: FakeClock, mail_server: MailServer, proxy: HoldingProxy
+) -> None:
+    user, bob = mail_server.fresh_user(), mail_server.fresh_user()
+    account = desk.connect(user, imap_port=proxy.port, smtp_port=mail_server.submission_port)
+    proxy.shut()
+    key = a_key()
+    answer = desk.send(account, a_message(bob), key)
+    assert (answer.status, answer.data["status"]) == (200, "succeeded")
+    operation = answer.data["operationId"]
+    wait_until(lambda: "warnings" in result(desk, account, operation), lambda: "no warning", 10)
+    assert "Sent folder" in result(desk, account, operation)["warnings"][0]
+    assert desk.send(account, a_message(bob), key).data["result"] == result(desk, account, operation)
+    assert desk.message(account, answer.data["result"]["id"]).status == 200
+
+    proxy.open()
+    clock.advance(59)
+    desk.appliance.sender.file_due_copies()
+    assert mail_server.messages(user, "Sent") == []
+    clock.advance(1)
+    desk.appliance.sender.file_due_copies()
+    assert len(mail_server.messages(user, "Sent")) == 1
+    assert "warnings" not in result(desk, account, operation)
+    clock.advance(3600)
+    desk.appliance.sender.file_due_copies()
+    assert len(mail_server.messages(user, "Sent")) == 1
+    assert len(mail_server.messages(bob)) == 1
+
+
+def result(desk: Desk, account: str, operation: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = desk.delivery(account, operation).data["result"]
+    return found
+
+
+def test_waits_between_tries_grow_to_half_an_hour(
+    desk: Desk, clock: FakeClock, mail_server: MailServer, proxy: HoldingProxy
+) -> None:
+    user = mail_server.fresh_user()
+    account = desk.connect(user, imap_port=proxy.port, smtp_port=mail_server.submission_port)
+    proxy.shut()
+    desk.send(account, a_message(mail_server.fresh_user()))
+    waits = [wait_of(desk, clock)]
+    for _ in range(6):
+        clock.advance(waits[-1])
+        desk.appliance.sender.file_due_copies()
+        waits.append(wait_of(desk, clock))
+    assert waits == [60, 120, 240, 480, 960, 1800, 1800]
+
+
+def wait_of(desk: Desk, clock: FakeClock) -> int:
+    """Seconds until the next try, as soon as there was one."""
+    deliveries, now = desk.appliance.store.deliveries, to_millis(clock.now())
+    wait_until(lambda: deliveries.list_copies()[0][1] > now, lambda: "not tried", 10)
+    return (deliveries.list_copies()[0][1] - now) // 1000
+
+
+def test_where_there_is_no_sent_folder_one_is_made(desk: Desk, mail_server: MailServer) -> None:
+    user, bob = mail_server.fresh_user(), mail_server.fresh_user()
+    account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=mail_server.submission_port)
+    database = desk.appliance.store.database
+    with database.transaction():  # Dovecot of these tests makes the folder by itself; as if it did not
+        database.change("DELETE FROM folders WHERE role = 'sent'")
+    answer = desk.send(account, a_message(bob))
+    assert answer.data["status"] == "succeeded"
+    [_] = mail_server.wait_for_messages(user, 1, "Sent")
+    wait_until(lambda: desk.appliance.store.deliveries.list_copies() == (), lambda: "not recorded", 10)
+    message = desk.message(account, answer.data["result"]["id"])
+    assert (message.status, message.data["folder"]["role"]) == (200, "sent")
+    assert message.data["threadId"] == answer.data["result"]["threadId"]
