@@ -1,0 +1,233 @@
+"""Connecting a mailbox: both logins are tried first, and nothing is kept of one that fails. Removing leaves nothing."""
+
+import threading
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.appliance import Appliance
+from tests.checked_client import CheckedClient
+from tests.operations.filled import SECRETS, FilledMailbox, add_member, everything_stored, letter
+from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+
+FIELDS = {
+    "id",
+    "email",
+    "displayName",
+    "provider",
+    "ownerMemberId",
+    "sharedWithAll",
+    "grantedMemberIds",
+    "status",
+    "error",
+    "folders",
+    "capabilities",
+    "createdAt",
+    "lastSyncAt",
+}
+# Nothing listens there: ports below 1024 are not given out by the system.
+CLOSED_PORT = 1
+
+
+@pytest.fixture
+def request_for(mail_server: MailServer) -> dict[str, Any]:
+    """What connects a mailbox that nobody has used."""
+    user = mail_server.fresh_user()
+    server = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
+    imap, smtp = server | {"port": mail_server.imap_port}, server | {"port": mail_server.submission_port}
+    return {"email": user, "imap": imap, "smtp": smtp}
+
+
+def threads(account_id: str = "") -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(f"sync-{account_id}")]
+
+
+def test_a_mailbox_is_connected(checked_client: CheckedClient, request_for: dict[str, Any]) -> None:
+    answer = checked_client.ask("POST", "/accounts", request_for | {"displayName": "Büro"})
+    assert answer.status == 201
+    account = answer.data
+    assert account.keys() == FIELDS
+    assert (account["email"], account["displayName"]) == (request_for["email"], "Büro")
+    assert (account["provider"], account["ownerMemberId"]) == ("imap", checked_client.member["id"])
+    assert (account["sharedWithAll"], account["grantedMemberIds"], account["error"]) == (False, [], None)
+    assert account["folders"] == {
+        "sent": "Sent",
+        "drafts": "Drafts",
+        "trash": "Trash",
+        "archive": "Archive",
+        "spam": "Junk",
+    }
+    assert (account["capabilities"]["idle"], account["capabilities"]["move"]) == (True, True)
+    path = f"/accounts/{account['id']}"
+    wait_until(lambda: checked_client.ask("GET", path).data["status"] == "ready", lambda: "is not ready", 10)
+    shown = checked_client.ask("GET", path).data
+    assert shown["lastSyncAt"] is not None
+    assert checked_client.ask("GET", "/accounts").data == [shown]
+    assert "secret" not in str(shown)
+
+
+def test_a_display_name_may_be_left_out(checked_client: CheckedClient, request_for: dict[str, Any]) -> None:
+    request_for["displayName"] = None
+    assert checked_client.ask("POST", "/accounts", request_for).data["displayName"] is None
+
+
+def test_every_member_may_connect_a_mailbox(checked_client: CheckedClient, request_for: dict[str, Any]) -> None:
+    bob_id = add_member(checked_client.appliance, "bob")
+    bob = checked_client.log_in("bob@example.org")
+    assert bob.ask("POST", "/accounts", request_for).data["ownerMemberId"] == bob_id
+    assert checked_client.ask("GET", "/accounts").data == []
+
+
+def test_a_mailbox_is_connected_once(checked_client: CheckedClient, request_for: dict[str, Any]) -> None:
+    checked_client.ask("POST", "/accounts", request_for)
+    for email in (request_for["email"], request_for["email"].upper()):
+        refused = checked_client.ask("POST", "/accounts", request_for | {"email": email})
+        assert refused.refusal == (409, "account_exists")
+    assert len(checked_client.ask("GET", "/accounts").data) == 1
+
+
+def changed(request: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The request with changes such as `imap.password`."""
+    made = {name: dict(value) if isinstance(value, dict) else value for name, value in request.items()}
+    for place, value in changes.items():
+        server, _, field = place.partition(".")
+        made[server][field] = value
+    return made
+
+
+SECRET = "very-private-7d1f"
+PUBLIC = {"host": "8.8.8.8", "port": 25}
+# What is changed in a good request, the status, and the places that are told.
+FAILING: tuple[tuple[dict[str, Any], int, list[str]], ...] = (
+    ({"imap.password": SECRET}, 400, ["/imap/username"]),
+    ({"imap.username": "nobody@example.test"}, 400, ["/imap/username"]),
+    ({"smtp.password": SECRET}, 400, ["/smtp/username"]),
+    ({"imap.password": SECRET, "smtp.password": SECRET}, 400, ["/imap/username", "/smtp/username"]),
+    ({"imap.port": CLOSED_PORT}, 503, ["imap"]),
+    ({"smtp.port": CLOSED_PORT}, 503, ["smtp"]),
+    ({"imap.port": CLOSED_PORT, "smtp.port": CLOSED_PORT}, 503, ["imap", "smtp"]),
+    ({"imap.password": SECRET, "smtp.port": CLOSED_PORT}, 400, ["/imap/username"]),
+    ({"imap.host": "8.8.8.8"}, 400, ["/imap/host"]),
+    ({"smtp.host": "8.8.8.8"}, 400, ["/smtp/host"]),
+    ({"imap.host": "169.254.169.254", "imap.security": "tls"}, 400, ["/imap/host"]),
+    ({"imap.host": "::ffff:169.254.169.254", "imap.security": "tls"}, 400, ["/imap/host"]),
+    ({"imap.host": "0.0.0.0"}, 400, ["/imap/host"]),
+    ({"imap.security": "tls"}, 400, ["/imap/security"]),
+    ({"imap.security": "starttls"}, 400, ["/imap/security"]),  # the certificate is of a CA that nobody knows
+)
+
+
+@pytest.mark.parametrize(("changes", "status", "places"), FAILING, ids=str)
+def test_nothing_is_kept_of_a_mailbox_that_cannot_be_used(
+    checked_client: CheckedClient,
+    request_for: dict[str, Any],
+    changes: dict[str, Any],
+    status: int,
+    places: list[str],
+) -> None:
+    before = everything_stored(checked_client.appliance)
+    answer = checked_client.ask("POST", "/accounts", changed(request_for, changes))
+    code = "provider_unavailable" if status == 503 else "invalid_request"
+    assert (answer.refusal, answer.places) == ((status, code), places)
+    assert ("retry-after" in answer.headers) == (status == 503)
+    assert SECRET not in answer.content.decode()
+    assert checked_client.ask("GET", "/accounts").data == []
+    assert everything_stored(checked_client.appliance) == before
+    assert threads() == []
+
+
+def test_where_the_servers_are_swapped_the_ports_are_told(
+    checked_client: CheckedClient, request_for: dict[str, Any]
+) -> None:
+    ports = {"imap.port": request_for["smtp"]["port"], "smtp.port": request_for["imap"]["port"]}
+    answer = checked_client.ask("POST", "/accounts", changed(request_for, ports))
+    assert (answer.status, answer.places) == (400, ["/imap/port", "/smtp/port"])
+
+
+def test_a_server_that_limits_is_429(
+    checked_client: CheckedClient, request_for: dict[str, Any], scripted_smtp: ScriptedSmtp
+) -> None:
+    scripted_smtp.at("auth", "454 4.7.0 too many logins by ada@private.test")
+    answer = checked_client.ask("POST", "/accounts", changed(request_for, {"smtp.port": scripted_smtp.port}))
+    assert (answer.refusal, answer.places) == ((429, "provider_rate_limited"), ["smtp"])
+    assert b"private" not in answer.content
+
+
+def test_beyond_four_waiting_requests_the_answer_is_503(
+    checked_client: CheckedClient, request_for: dict[str, Any]
+) -> None:
+    with ExitStack() as taken:
+        assert all(taken.enter_context(checked_client.appliance.waiting_place()) for _ in range(4))
+        answer = checked_client.ask("POST", "/accounts", request_for)
+        assert answer.refusal == (503, "provider_unavailable")
+        assert int(answer.headers["retry-after"]) > 0
+        # Who may not, or asks wrongly, learns that first; reading goes on.
+        assert checked_client.ask("POST", "/accounts", {}).status == 400
+        assert checked_client.ask("GET", "/accounts").data == []
+    assert checked_client.ask("POST", "/accounts", request_for).status == 201
+
+
+def test_a_removed_mailbox_leaves_nothing(
+    checked_client: CheckedClient, request_for: dict[str, Any], mail_server: MailServer
+) -> None:
+    mail_server.deliver(request_for["email"], letter("A-subject-to-forget"))
+    request_for["imap"]["password"] = request_for["smtp"]["password"] = "secret"
+    account = checked_client.ask("POST", "/accounts", request_for).data["id"]
+    path = f"/accounts/{account}"
+    wait_until(lambda: checked_client.ask("GET", path).data["status"] == "ready", lambda: "is not ready", 10)
+    (message,) = checked_client.ask("GET", f"{path}/messages").data["items"]
+    assert threads(account) == [f"sync-{account}"]
+    assert "A-subject-to-forget" in everything_stored(checked_client.appliance)
+    assert checked_client.ask("DELETE", path).data == {"id": account, "deleted": True}
+    assert threads(account) == []
+    for gone in ("", "/folders", "/messages", f"/messages/{message['id']}", f"/threads/{message['threadId']}"):
+        assert checked_client.ask("GET", path + gone).refusal == (404, "not_found")
+    assert checked_client.ask("DELETE", path).refusal == (404, "not_found")
+    assert checked_client.ask("GET", "/accounts").data == []
+    stored = everything_stored(checked_client.appliance)
+    for forgotten in ("A-subject-to-forget", "secret'", '"secret"', request_for["email"], message["id"]):
+        assert forgotten not in stored
+    assert len(mail_server.messages(request_for["email"])) == 1
+    # It may be connected anew.
+    assert checked_client.ask("POST", "/accounts", request_for).data["id"] != account
+
+
+def test_other_mailboxes_stay(checked_client: CheckedClient, appliance: Appliance) -> None:
+    ada = checked_client.member["id"]
+    stays, goes = (FilledMailbox(appliance, ada, f"box{number}@example.org") for number in (1, 2))
+    for mailbox in (stays, goes):
+        mailbox.deliver(letter("One", number=1), letter("Re: One", number=2, answers=1))
+    goes.grant(add_member(appliance, "bob"))
+    assert checked_client.ask("DELETE", f"/accounts/{goes.id}").status == 200
+    assert [account["id"] for account in checked_client.ask("GET", "/accounts").data] == [stays.id]
+    items = checked_client.ask("GET", f"/accounts/{stays.id}/messages").data["items"]
+    assert len(items) == 2
+    thread = checked_client.ask("GET", f"/accounts/{stays.id}/threads/{items[0]['threadId']}").data
+    assert len(thread["messages"]["items"]) == 2
+    assert all(secret in everything_stored(appliance) for secret in SECRETS)
+
+
+def test_only_the_owner_removes_a_mailbox(checked_client: CheckedClient, appliance: Appliance) -> None:
+    bob_id = add_member(appliance, "bob", "admin")
+    mailbox = FilledMailbox(appliance, checked_client.member["id"])
+    bob = checked_client.log_in("bob@example.org")
+    assert bob.ask("DELETE", f"/accounts/{mailbox.id}").refusal == (404, "not_found")
+    mailbox.grant(bob_id)
+    refused = bob.ask("DELETE", f"/accounts/{mailbox.id}")
+    assert (refused.refusal, refused.places) == ((403, "permission_denied"), ["owner"])
+    assert bob.ask("GET", f"/accounts/{mailbox.id}").status == 200
+
+
+def test_what_happens_to_mailboxes_is_audited(checked_client: CheckedClient, request_for: dict[str, Any]) -> None:
+    account = checked_client.ask("POST", "/accounts", request_for).data["id"]
+    checked_client.ask("DELETE", f"/accounts/{account}")
+    rows = checked_client.appliance.store.database.rows(
+        "SELECT action, target_kind, target_id, outcome, actor_member_id FROM audit_events ORDER BY number DESC LIMIT 2"
+    )
+    ada = checked_client.member["id"]
+    assert [tuple(row) for row in rows] == [
+        ("account.delete", "account", account, "success", ada),
+        ("account.create", "account", account, "success", ada),
+    ]

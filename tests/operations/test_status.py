@@ -1,0 +1,46 @@
+"""What the appliance says of itself, and of the mailboxes that the caller reaches."""
+
+from pathlib import Path
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.version import __version__
+from tests.checked_client import CheckedClient
+from tests.operations.filled import FilledMailbox, add_key, add_member
+from tests.servers.fake_clock import FakeClock
+
+
+def test_anybody_may_know_what_answers(appliance: Appliance) -> None:
+    anybody = CheckedClient(appliance)
+    about = {"name": "mailbox-appliance", "version": __version__, "apiVersion": "v1"}
+    assert anybody.ask("GET", "/").data == about | {"setupRequired": True}
+    anybody.set_up()
+    for token in ("", "mbxs_wrong", None):
+        assert anybody.ask("GET", "", token=token).data == about | {"setupRequired": False}
+
+
+def test_status_needs_a_credential(appliance: Appliance) -> None:
+    assert CheckedClient(appliance).ask("GET", "/status").refusal == (401, "unauthenticated")
+
+
+def test_status(checked_client: CheckedClient, appliance: Appliance) -> None:
+    own = FilledMailbox(appliance, checked_client.member["id"])
+    FilledMailbox(appliance, add_member(appliance, "bob"), "bob@example.org")
+    status = checked_client.ask("GET", "/status").data
+    assert status.keys() == {"version", "uptimeSeconds", "store", "accounts", "deliveries"}
+    assert (status["version"], status["store"]["format"]) == (__version__, 5)
+    assert status["store"]["sizeBytes"] >= (appliance.folder / "mailbox.db").stat().st_size > 0
+    assert status["store"]["freeBytes"] > 0
+    assert status["accounts"] == [{"id": own.id, "status": "connecting", "lastSyncAt": None, "progress": None}]
+    assert status["deliveries"] == {"queued": 0, "sending": 0, "uncertain": 0}
+    _, key = add_key(appliance, checked_client.member["id"], "mail.read", accounts=[])
+    assert checked_client.ask("GET", "/status", token=key).data["accounts"] == []
+
+
+def test_uptime_is_of_the_clock_that_only_grows(tmp_path: Path, clock: FakeClock) -> None:
+    made = Appliance(tmp_path / "data", clock=clock)
+    try:
+        ada = CheckedClient(made).set_up()
+        clock.advance(61.9)
+        assert ada.ask("GET", "/status").data["uptimeSeconds"] == 61
+    finally:
+        made.stop()
