@@ -56,6 +56,14 @@ def appliance(tmp_path: Path) -> Iterator[Appliance]:
 
 
 @pytest.fixture
+def timed(tmp_path: Path, clock: FakeClock) -> Iterator[Appliance]:
+    """An appliance by `clock`, not yet set up; its workers rest."""
+    made = Appliance(tmp_path / "timed", clock=clock)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
 def client(appliance: Appliance) -> TestApp:
     """The HTTP door of `appliance`, called in process, as a program on this computer would."""
     return TestApp(App(appliance), extra_environ={"HTTP_HOST": "127.0.0.1:8025", "REMOTE_ADDR": "127.0.0.1"})

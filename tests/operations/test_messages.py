@@ -317,9 +317,8 @@ def test_mail_of_a_real_server_is_read_by_who_it_is_shared_with(
     mail_server.deliver(user, letter("Spam", number=3), folder="Junk")
     server = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
     imap, smtp = server | {"port": mail_server.imap_port}, server | {"port": mail_server.submission_port}
-    path = (
-        f"/accounts/{checked_client.ask('POST', '/accounts', {'email': user, 'imap': imap, 'smtp': smtp}).data['id']}"
-    )
+    account_id = checked_client.ask("POST", "/accounts", {"email": user, "imap": imap, "smtp": smtp}).data["id"]
+    path = f"/accounts/{account_id}"
     wait_until(lambda: checked_client.ask("GET", path).data["status"] == "ready", lambda: "is not ready", 10)
     listed = checked_client.ask("GET", f"{path}/messages")
     assert (listed.warnings, len(listed.data["items"])) == ([], 2)

@@ -7,7 +7,7 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from tests.checked_client import PASSWORD, CheckedClient
-from tests.operations.filled import FilledMailbox, add_key, add_member
+from tests.operations.filled import FilledMailbox
 
 LOGIN = {"email": "ada@example.org", "password": PASSWORD, "deviceName": "test"}
 SERVER = {"host": "127.0.0.1", "port": 1, "security": "none", "username": "u", "password": "p"}
@@ -296,65 +296,3 @@ def test_a_body_at_the_limit_is_read(asking: CheckedClient) -> None:
     body += b" " * (MIB - len(body))
     assert asking.ask("POST", "/auth/login", body).status == 200
     assert asking.ask("POST", "/auth/login", body + b" ").refusal == (413, "body_too_large")
-
-
-def test_who_asks_comes_before_reach_before_rights_before_the_request(
-    asking: CheckedClient, mailbox: FilledMailbox
-) -> None:
-    appliance, ada = asking.appliance, asking.member["id"]
-    _, reader = add_key(appliance, ada, "mail.read")
-    _, elsewhere = add_key(appliance, ada, "mail.read", accounts=[])
-    own, foreign = f"/accounts/{mailbox.id}", "/accounts/acc_unknown"
-    bad = b"{"
-    table = (
-        # Everything is wrong with the request each time; what is told first?
-        ("POST", f"{foreign}/send?%ff", "nobody", (401, "unauthenticated")),
-        ("GET", "/me?%ff", "nobody", (401, "unauthenticated")),
-        ("POST", "/accounts?%ff", "nobody", (401, "unauthenticated")),
-        ("POST", "/accounts?%ff", reader, (403, "session_required")),
-        ("DELETE", f"{foreign}?%ff", reader, (403, "session_required")),
-        ("POST", f"{foreign}/send?%ff", reader, (404, "not_found")),
-        ("POST", f"{own}/send?%ff", elsewhere, (404, "not_found")),
-        ("POST", f"{foreign}/send?%ff", None, (404, "not_found")),
-        ("POST", f"{own}/send?%ff", reader, (403, "permission_denied")),
-        ("POST", f"{own}/send?%ff", None, (400, "invalid_request")),
-        ("POST", f"{own}/send", None, (400, "invalid_request")),
-        ("GET", f"{own}/messages?%ff", reader, (400, "invalid_request")),
-    )
-    for method, path, token, refusal in table:
-        assert asking.ask(method, path, bad, token=token).refusal == refusal, (method, path, token)
-
-
-def test_an_owner_comes_before_the_request(asking: CheckedClient, mailbox: FilledMailbox) -> None:
-    mailbox.grant(add_member(asking.appliance, "bob"))
-    answer = asking.log_in("bob@example.org").ask("DELETE", f"/accounts/{mailbox.id}?unknown=1")
-    assert (answer.refusal, answer.places) == ((403, "permission_denied"), ["owner"])
-
-
-def test_a_fault_of_ours_is_logged_and_tells_nothing(
-    checked_client: CheckedClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    mailbox = FilledMailbox(checked_client.appliance, checked_client.member["id"])
-    (message_id,) = mailbox.deliver(b"Subject: private matter\r\n\r\nHello\r\n")
-    with mailbox.store.database.transaction():
-        mailbox.store.database.change("UPDATE messages SET people = '{broken'")
-    for path in (f"/accounts/{mailbox.id}/messages", f"/accounts/{mailbox.id}/messages/{message_id}"):
-        caplog.clear()
-        answer = checked_client.ask("GET", path)
-        assert answer.refusal == (500, "internal_error")
-        assert answer.places == []
-        assert b"broken" not in answer.content
-        assert b"Decode" not in answer.content
-        errors = [record for record in caplog.records if record.levelname == "ERROR"]
-        assert len(errors) == 1
-        assert errors[0].exc_info is not None
-
-
-def test_a_store_that_cannot_be_used_is_a_fault_of_ours(
-    checked_client: CheckedClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    checked_client.appliance.store.database.close()
-    answer = checked_client.ask("GET", "/me")
-    assert answer.refusal == (500, "internal_error")
-    assert b"closed" not in answer.content
-    assert [r.levelname for r in caplog.records if r.levelno >= 40] == ["ERROR"]
