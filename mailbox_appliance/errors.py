@@ -201,6 +201,12 @@ class ServersBusy(Unavailable):
     code = "provider_unavailable"
 
 
+class TooBusy(Unavailable):
+    """Too many large requests are in progress already. Try again in a few seconds."""
+
+    code = "provider_unavailable"
+
+
 class JournalFailed(Unavailable):
     """The appliance could not write down what it was about to do, so nobody got the message. Is the disk full?"""
 

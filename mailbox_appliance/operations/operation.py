@@ -25,6 +25,7 @@ from mailbox_appliance.errors import (
     LocalOnly,
     MessageTooLarge,
     SessionRequired,
+    TooBusy,
     TooLarge,
     WrongMedia,
 )
@@ -41,6 +42,7 @@ MIB = 1024 * 1024
 HEADERS = {"idempotencyKey": "Idempotency-Key"}
 JSON_LIMIT = MIB
 MAIL_LIMIT = 36 * MIB
+_RETRY_AFTER = 5
 
 
 class Access(Enum):
@@ -89,6 +91,8 @@ class Request:
 
     `media_type` is what the body is said to be; None where the door has no other kind. `faults` is what the door found
     wrong by itself: told with the other faults of the request, after who asks and what may be reached.
+    `is_body_discarded`: the body was over the door's bound. `postponed_bytes`: its size, where the door had no memory
+    left for it.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -96,6 +100,7 @@ class Request:
     body: bytes | Mapping[str, Any] | None = None
     media_type: str | None = None
     is_body_discarded: bool = False
+    postponed_bytes: int = 0
     faults: tuple[Detail, ...] = ()
 
 
@@ -199,11 +204,14 @@ class Operation(Generic[P, R]):
             given[self.request_hash] = self.fingerprint(request.values, raw)
 
     def _body(self, request: Request) -> object:
-        if request.is_body_discarded or (isinstance(request.body, bytes) and len(request.body) > self.body_limit):
+        size = len(request.body) if isinstance(request.body, bytes) else 0
+        if request.is_body_discarded or max(size, request.postponed_bytes) > self.body_limit:
             limit = f"{self.body_limit // MIB} MiB"
             if self.body_limit > JSON_LIMIT:
                 raise MessageTooLarge(what="The message", limit=limit)
             raise TooLarge(limit=limit)
+        if request.postponed_bytes:
+            raise TooBusy(retry_after=_RETRY_AFTER)
         if self.body is None and not request.body:
             return None
         if request.media_type not in (None, "", "application/json"):

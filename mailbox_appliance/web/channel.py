@@ -1,39 +1,30 @@
-"""One connection: its deadlines, the answers of the server itself in our error shape, and how it is closed.
+"""One connection: its deadlines, what is still to be sent on it, and how it is closed.
+
+What is to be sent waits in memory. A worker does not wait for the reader of an answer: the connection's next request
+does. Only an answer that is written in several parts holds its worker up, until the client reads or its time is over.
 
 Waitress internals used (pinned to 3.0.*): HTTPChannel's `request`, `requests`, `requests_lock`, `received`, `service`,
-`cancel`, `handle_write`, `handle_close`, `handle_error`, `_flush_exception`, `_flush_some`, `total_outbufs_len`,
-`close_when_flushed`, `will_close`, `sent_continue`, `last_activity`, `connected`, `server`, `logger`; Task's `status`,
-`version`, `response_headers`, `content_length`, `set_close_on_finish`, `build_response_header`, `get_environment`.
+`cancel`, `writable`, `handle_write`, `handle_close`, `handle_error`, `write_soon`, `_flush_exception`, `_flush_some`,
+`_flush_outbufs_below_high_watermark`, `outbufs`, `outbuf_lock`, `total_outbufs_len`, `close_when_flushed`,
+`will_close`, `sent_continue`, `last_activity`, `connected`, `server`, `adj`, `logger`; ClientDisconnected.
 """
 
 import logging
 import math
 import socket
 import time
-from http import HTTPStatus
 from typing import Any
 
-import msgspec
-from waitress.channel import HTTPChannel
-from waitress.task import ErrorTask, WSGITask
+from waitress.channel import ClientDisconnected, HTTPChannel
 
-from mailbox_appliance.ids import new_id
+from mailbox_appliance.errors import TooBusy
+from mailbox_appliance.web.answers import Answer, Refusal
 from mailbox_appliance.web.framing import Request, RequestTimeout
+from mailbox_appliance.web.memory import Output, Part
 
 log = logging.getLogger(__name__)
 
-#: Environ key: the size of a body that was over the listener's bound; it was thrown away and `wsgi.input` is empty.
-BODY_DISCARDED = "mailbox.body_discarded"
-
-#: Status, code and text of the answers that the server gives without asking the application.
-_REFUSALS = {
-    400: ("invalid_request", "This is not a valid HTTP request: {reason}."),
-    408: ("request_timeout", "The request was not complete in time. Send it again, without pauses."),
-    413: ("body_too_large", "The body is far larger than anything this service takes."),
-    431: ("headers_too_large", "The header of the request is too large."),
-    500: ("internal_error", "Something went wrong here. The log tells more under this request id."),
-    501: ("invalid_request", "This is not a valid HTTP request: {reason}."),
-}
+_RETRY_AFTER = 5
 
 
 class Discreet:
@@ -55,45 +46,6 @@ class Discreet:
         log.log(level, "a socket reported an event")
 
 
-class Refusal(ErrorTask):
-    """An answer of the server itself, after which the connection is closed."""
-
-    def execute(self) -> None:
-        """Write the answer; the request has an `error`."""
-        error, request_id = self.request.error, new_id("req")
-        code, text = _REFUSALS[error.code]
-        status = HTTPStatus(400 if error.code == 501 else error.code)
-        # Waitress quotes what was sent behind its reason.
-        message = text.format(reason=str(error.body).partition(' "')[0])
-        body = msgspec.json.encode({"error": {"code": code, "message": message, "requestId": request_id}})
-        level = logging.ERROR if status >= 500 else logging.INFO
-        log.log(level, "request refused", extra={"status": int(status), "code": code, "requestId": request_id})
-        self.version, self.status = "1.1", f"{status.value} {status.phrase}"
-        self.response_headers = [("Content-Type", "application/json; charset=utf-8"), ("X-Request-Id", request_id)]
-        self.content_length = len(body)
-        self.set_close_on_finish()
-        self.channel.lingers = True
-        self.write(body)
-
-
-class Answer(WSGITask):
-    """An answer of the application."""
-
-    def get_environment(self) -> dict[str, Any]:
-        """The WSGI environment, telling of a body that was thrown away."""
-        environ: dict[str, Any] = super().get_environment()
-        if self.request.too_large:
-            environ[BODY_DISCARDED] = self.request.discarded_bytes
-        return environ
-
-    def build_response_header(self) -> bytes:
-        """The header, saying so when the connection ends with this answer."""
-        if self.request.unread or self.channel.server.draining:
-            self.channel.lingers = True
-            self.set_close_on_finish()
-        return super().build_response_header()
-
-
 class Channel(HTTPChannel):
     """A connection. Times are seconds of the monotonic clock."""
 
@@ -103,13 +55,17 @@ class Channel(HTTPChannel):
     will_close: bool = False
     lingers = False  # close only after the client has had the time to read the answer
     lingers_until: float | None = None
+    paused = False  # a request waits until enough of the answers before it is read
+    promised = 0  # bytes of the answer being written that are still to come
     drained = 0
     progress: tuple[float, float] = (0.0, 0.0)  # the last activity seen, and when it was new
 
     def __init__(self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> None:  # noqa: A002
         self.peer = server.peer_of(addr[0])
         self.rested = time.monotonic()
+        self.part = Part(adj.memory)
         super().__init__(server, sock, addr, adj, map=map)
+        self.outbufs = [Output()]
 
     def waiting(self, now: float) -> float:
         """Seconds for which we have waited for this client, beyond those that what it sent may take.
@@ -165,16 +121,84 @@ class Channel(HTTPChannel):
 
     def service(self) -> None:
         """Answer one request, in a worker."""
-        self.rested = math.inf
+        request, self.rested = self.requests[0], math.inf
         try:
             super().service()
         finally:
+            request.close()
+            with self.outbuf_lock:
+                self.promised = 0
+                self._fits()
             self.rested = time.monotonic()
+
+    # What is to be sent, and its memory: `part` covers what is pending or promised beyond the connection's own.
+
+    def make_room(self, size: int, *, waits: bool) -> None:
+        """Have memory for so much that will be written next; `waits`: until the client has read of what is pending.
+
+        Raises TooBusy where there is none, ClientDisconnected.
+        """
+        with self.outbuf_lock:
+            while waits and self.connected and self._is_ahead():
+                self.server.pull_trigger()
+                self.outbuf_lock.wait()
+            if not self.connected:
+                raise ClientDisconnected
+            self.promised = size
+            if not self._fits():
+                self.promised = 0
+                raise TooBusy(retry_after=_RETRY_AFTER)
+
+    def _fits(self) -> bool:
+        return self.part.resize(max(0, self.total_outbufs_len + self.promised - self.adj.free_memory))
+
+    def _is_ahead(self) -> bool:
+        return bool(self.total_outbufs_len > self.adj.outbuf_high_watermark)
+
+    def write_soon(self, data: bytes) -> int:
+        """Send this, now or when the client reads. Raises ClientDisconnected."""
+        with self.outbuf_lock:
+            if not self.connected:
+                raise ClientDisconnected
+            self.outbufs[-1].append(data)
+            self.total_outbufs_len += len(data)
+            self.promised = max(0, self.promised - len(data))
+            self._flush_exception(self._flush_some, do_close=False)
+            if self.total_outbufs_len:
+                self.server.pull_trigger()
+        return len(data)
+
+    def _flush_some(self, do_close: bool = True) -> bool:
+        with self.outbuf_lock:
+            sent = bool(super()._flush_some(do_close=do_close))
+            self._fits()
+        return sent
+
+    def _flush_outbufs_below_high_watermark(self) -> None:
+        """Waitress would have the worker wait before the next request; here that request waits (see `pauses`)."""
+
+    def pauses(self) -> bool:
+        """Whether the next request is to wait until enough is read; then the loop takes it up."""
+        with self.outbuf_lock:
+            self.paused = self.connected and self._is_ahead()
+            return self.paused
+
+    def _resume(self) -> None:
+        with self.outbuf_lock:
+            ready = self.paused and not (self.connected and self._is_ahead())
+            self.paused = self.paused and not ready
+        if ready:
+            self.server.resume(self)
+
+    def writable(self) -> bool:
+        """Whether the loop has something to do here when the socket takes data."""
+        return self.paused or bool(super().writable())
 
     def handle_write(self) -> None:
         """Send what is pending. When all is sent, a connection that lingers is closed on our side only."""
         if not (self.lingers and self.close_when_flushed):
             super().handle_write()
+            self._resume()
             return
         self._flush_exception(self._flush_some)
         if self.connected and not self.total_outbufs_len and not self.will_close:
@@ -198,10 +222,14 @@ class Channel(HTTPChannel):
         super().cancel()
 
     def handle_close(self) -> None:
-        """Close the connection and what a half-received request holds."""
+        """Close the connection, and give back what a half-received request and unsent answers hold."""
         if self.request is not None:
             self.request.close()
         super().handle_close()
+        with self.outbuf_lock:
+            self.promised = 0
+            self._fits()
+        self._resume()
 
     def handle_error(self) -> None:
         """Report what must not happen, and go on without this connection."""

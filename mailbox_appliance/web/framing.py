@@ -1,10 +1,12 @@
-"""How a request is read off the wire: strict framing, bounds, and bodies that are over the bound counted but not kept.
+"""How a request is read off the wire: strict framing, bounds, and bodies kept in memory, or counted but not kept.
+
+A body is not kept when it is over the bound, or when there is no memory left for another large one.
 
 What Waitress 3.0 leaves open is closed here: numbers and addresses that make it raise, framing that two servers could
 read differently, chunk lines without end, `Expect` without a body. Waitress internals used: of HTTPRequestParser
 `received`, `parse_header`, `header_plus`, `headers_finished`, `completed`, `error`, `chunked`, `content_length`,
-`body_rcv`, `expect_continue`, `version`, `headers`, `header_bytes_received`, `body_bytes_received`; of ChunkedReceiver
-`control_line`, `trailer`, `chunk_remainder`, `buf`; FixedStreamReceiver, ParsingError, BadRequest.
+`body_rcv`, `expect_continue`, `version`, `headers`, `header_bytes_received`, `body_bytes_received`, `close`; of
+ChunkedReceiver `control_line`, `trailer`, `chunk_remainder`, `buf`; FixedStreamReceiver, ParsingError, BadRequest.
 """
 
 import time
@@ -14,6 +16,8 @@ from typing import Any
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.receiver import ChunkedReceiver, FixedStreamReceiver
 from waitress.utilities import BadRequest
+
+from mailbox_appliance.web.memory import Body, Part
 
 _CHUNK_LINE = 1024
 _TRAILER = 8192
@@ -70,16 +74,22 @@ class Chunks(ChunkedReceiver):
 
 
 class Request(HTTPRequestParser):
-    """One request while it comes in. `adj.max_stored_body` is the largest body that is kept for the application."""
+    """One request while it comes in.
+
+    `adj.max_stored_body` is the largest body that is kept for the application, `adj.free_memory` the largest that is
+    kept without a part of `adj.memory`.
+    """
 
     error: BadRequest | None = None
     body_rcv: Any = None
     too_large = False
+    postponed = False  # there was no memory left for this body
     unread = False  # the body was not asked for and not read: the connection cannot be used again
 
     def __init__(self, adj: Any) -> None:
         super().__init__(adj)
         self.started = time.monotonic()
+        self.part = Part(adj.memory)
 
     @property
     def received_bytes(self) -> int:
@@ -88,7 +98,7 @@ class Request(HTTPRequestParser):
 
     @property
     def discarded_bytes(self) -> int:
-        """The size of a body that is `too_large`: what was read of it, or what it was going to be."""
+        """The size of a body that is not kept: what was read of it, or what it was going to be."""
         return self.content_length if self.unread else len(self.body_rcv)
 
     def received(self, data: bytes) -> int:
@@ -96,8 +106,8 @@ class Request(HTTPRequestParser):
         taken = super().received(data)
         if not self.headers_finished:
             self._check_line_ends()
-        elif self.chunked:
-            self._discard_when_grown()
+        elif self.chunked and self.body_rcv is not None:
+            self._look_at_growth(len(self.body_rcv))
         if self.error is not None:
             self.expect_continue = False  # Waitress would ask for the body of a request that it has refused
         return taken
@@ -107,11 +117,23 @@ class Request(HTTPRequestParser):
         if self.error is None and b"\n\n" in self.header_plus:
             self.error, self.completed = BadRequest("Lines must end with CR LF"), True
 
-    def _discard_when_grown(self) -> None:
-        if self.body_rcv is not None and not self.too_large and len(self.body_rcv) > self.adj.max_stored_body:
-            self.too_large, stored = True, self.body_rcv.getbuf()
-            self.body_rcv.buf = Discarded(len(stored))
-            stored.close()
+    def _look_at_growth(self, size: int) -> None:
+        # Nobody knows the size of a chunked body before its end: a large one takes what it may need at most.
+        most = self.adj.max_stored_body
+        if size > most and not self.too_large:
+            self.too_large, self.postponed = True, False
+            self._discard(size)
+        elif size > self.adj.free_memory and not (self.part.size or self.too_large or self.postponed):
+            self.postponed = not self.part.resize(most)
+            if self.postponed:
+                self._discard(size)
+        if self.completed and self.part.size:
+            self.part.resize(size)
+
+    def _discard(self, size: int) -> None:
+        kept, self.body_rcv.buf = self.body_rcv.getbuf(), Discarded(size)
+        kept.close()
+        self.part.resize(0)
 
     def parse_header(self, header_plus: bytes) -> None:
         """Read the request line and the header; raises ParsingError."""
@@ -134,12 +156,22 @@ class Request(HTTPRequestParser):
 
     def _choose_body(self) -> None:
         if self.chunked:
-            self.body_rcv = Chunks(self.body_rcv.getbuf())
+            self.body_rcv = Chunks(Body())
         elif self.content_length == 0:
             self.expect_continue = False  # there is nothing to go on with; Waitress would wait for ever
-        elif self.content_length > self.adj.max_stored_body:
-            self.too_large = True
-            if self.expect_continue:  # RFC 9110 10.1.1: the final answer may come instead of 100
-                self.expect_continue, self.unread, self.body_rcv = False, True, None
-            else:
-                self.body_rcv = FixedStreamReceiver(self.content_length, Discarded())
+        elif self._keeps(self.content_length):
+            self.body_rcv = FixedStreamReceiver(self.content_length, Body())
+        elif self.expect_continue:  # RFC 9110 10.1.1: the final answer may come instead of 100
+            self.expect_continue, self.unread, self.body_rcv = False, True, None
+        else:
+            self.body_rcv = FixedStreamReceiver(self.content_length, Discarded())
+
+    def _keeps(self, size: int) -> bool:
+        self.too_large = size > self.adj.max_stored_body
+        self.postponed = not self.too_large and size > self.adj.free_memory and not self.part.resize(size)
+        return not (self.too_large or self.postponed)
+
+    def close(self) -> None:
+        """Forget the body, and give its memory back. May be called again."""
+        super().close()
+        self.part.resize(0)

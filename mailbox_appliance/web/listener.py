@@ -2,8 +2,8 @@
 
 TLS fits in as a channel class and a scheme. Waitress internals used (pinned to 3.0.*): TcpWSGIServer's `channel_class`,
 `active_channels`, `accept`, `accepting`, `readable`, `next_channel_cleanup`, `handle_error`, `set_reuse_addr`,
-`set_socket_options`, `trigger`, `_map`, `effective_host`, `effective_port`; Adjustments; wasyncore's loop and
-dispatcher.
+`set_socket_options`, `trigger`, `_map`, `effective_host`, `effective_port`, `add_task`; Adjustments; wasyncore's loop
+and dispatcher.
 """
 
 import errno
@@ -23,6 +23,7 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from mailbox_appliance.web.channel import Channel, Discreet
+from mailbox_appliance.web.memory import Memory
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +40,13 @@ class AddressInUse(CannotListen):
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds that are no settings: bytes, seconds, and connections of one listener."""
+    """Bounds that are no settings: bytes, seconds, and connections of one listener (see `memory` for their sum)."""
 
     max_body: int = 38 * MEBIBYTE  # larger ones are thrown away, and the application is told
     max_discarded: int = 256 * MEBIBYTE  # larger ones are refused without reading them
+    memory: int = 192 * MEBIBYTE  # for large bodies and answers of all listeners together
+    free_memory: int = MEBIBYTE  # what a body, and what is to be sent, may have of a connection's own
+    ahead: int = MEBIBYTE // 4  # while more than this is unread, the connection's next request is not begun
     max_header: int = 32 * 1024
     upload_rate: int = 32 * 1024  # bytes a second: what was sent prolongs the deadline by the time it may take
     idle_timeout: float = 120
@@ -68,6 +72,7 @@ class Server(TcpWSGIServer):
         app: Any,
         address: tuple[str, int],
         dispatcher: ThreadedTaskDispatcher,
+        memory: Memory,
         *,
         request_timeout: float = 60,
         per_peer: int = 32,
@@ -83,6 +88,7 @@ class Server(TcpWSGIServer):
         self.trigger: Any = None
         try:
             adjustments = _adjustments(address, request_timeout, bounds)
+            adjustments.memory = memory
             super().__init__(app, dispatcher=dispatcher, adj=adjustments, sockinfo=adjustments.listen[0])
         except (OSError, ValueError) as error:
             self.close()
@@ -180,6 +186,15 @@ class Server(TcpWSGIServer):
 
     # Any thread.
 
+    def add_task(self, task: Channel) -> None:
+        """Have the connection's next request answered, once its client has read enough of what went before."""
+        if not task.pauses():
+            super().add_task(task)
+
+    def resume(self, task: Channel) -> None:
+        """Have the next request answered of a connection that paused."""
+        super().add_task(task)
+
     def pull_trigger(self, thunk: Callable[[], None] | None = None) -> None:
         """Wake the loop, to run this in its thread; nothing once it has ended (its descriptors are others' by then)."""
         with self._closing:
@@ -239,13 +254,11 @@ def _adjustments(address: tuple[str, int], request_timeout: float, bounds: Bound
         clear_untrusted_proxy_headers=False,
         asyncore_use_poll=True,
         recv_bytes=16384,  # one TLS record
-        inbuf_overflow=MEBIBYTE // 4,
-        # A worker never waits for a slow reader: what it writes goes to memory, then to a temporary file.
-        outbuf_high_watermark=256 * MEBIBYTE,
+        outbuf_high_watermark=bounds.ahead,
         max_request_header_size=bounds.max_header,
         max_request_body_size=bounds.max_discarded + 1,
     )
-    adjustments.max_stored_body = bounds.max_body
+    adjustments.max_stored_body, adjustments.free_memory = bounds.max_body, bounds.free_memory
     adjustments.cleanup_interval = adjustments.asyncore_loop_timeout = min(1.0, request_timeout / 4)
     return adjustments
 

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 from mailbox_appliance.errors import Detail
 from mailbox_appliance.operations.operation import HEADERS, Request
-from mailbox_appliance.web.channel import BODY_DISCARDED
+from mailbox_appliance.web.answers import BODY_DISCARDED, BODY_POSTPONED
 from mailbox_appliance.web.routes import Route
 
 _MOST_QUERY_FIELDS = 100
@@ -21,12 +21,14 @@ def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: Rou
         if wire in route.operation.parameters and variable in environ:
             # Header fields are bytes; WSGI gives them as Latin-1.
             values[wire], places[wire] = environ[variable], "header"
+    has_body = route.method in ("POST", "PUT", "PATCH")
     return Request(
         values=values,
         places=places,
-        body=_body(environ, route.operation.body_limit) if route.method in ("POST", "PUT", "PATCH") else None,
+        body=_body(environ, route.operation.body_limit) if has_body else None,
         media_type=environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower(),
         is_body_discarded=BODY_DISCARDED in environ,
+        postponed_bytes=environ.get(BODY_POSTPONED, 0) if has_body else 0,
         faults=faults,
     )
 

@@ -14,6 +14,7 @@ from waitress.task import ThreadedTaskDispatcher
 
 from mailbox_appliance.web.channel import Discreet
 from mailbox_appliance.web.listener import DEFAULT_BOUNDS, AddressInUse, Bounds, CannotListen, Server
+from mailbox_appliance.web.memory import Memory
 
 __all__ = ["AddressInUse", "Bounds", "CannotListen", "Listeners", "Server", "Workers"]
 
@@ -60,6 +61,7 @@ class Listeners:
     ) -> None:
         """Port 0 is a free port, the same for all addresses. Raises CannotListen."""
         self._count, self._workers = workers, Workers()
+        self.memory = Memory(bounds.memory)
         self._threads: list[threading.Thread] = []
 
         def open_one(address: tuple[str, int]) -> Server:
@@ -67,6 +69,7 @@ class Listeners:
                 app,
                 address,
                 self._workers,
+                self.memory,
                 request_timeout=request_timeout,
                 per_peer=per_peer,
                 per_local_peer=per_local_peer,

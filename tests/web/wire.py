@@ -72,19 +72,22 @@ class Wire:
         return head
 
     def _take(self, size: int) -> bytes:
-        while len(self.rest) < size:
-            self._more()
-        body, self.rest = self.rest[:size], self.rest[size:]
-        return body
+        body, self.rest = bytearray(self.rest[:size]), self.rest[size:]
+        while len(body) < size:
+            body += self._receive(size - len(body))
+        return bytes(body)
 
     def _more(self) -> None:
+        self.rest += self._receive(65536)
+
+    def _receive(self, most: int) -> bytes:
         try:
-            data = self.socket.recv(65536)
+            data = self.socket.recv(min(most, 1 << 20))
         except ConnectionError as error:
             raise EOFError("the connection was reset") from error
         if not data:
             raise EOFError("the connection was closed")
-        self.rest += data
+        return data
 
 
 def echo(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
