@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 MOST_THREADS = 24
 MOST_PER_ACCOUNT = 2
 _COPY_LOOK = 30.0
-_RECORD_WAIT, _LONGEST_RECORD_WAIT = 1, 60
+_RECORD_WAIT, _LONGEST_RECORD_WAIT = 0.2, 60.0
 
 
 @dataclass

@@ -141,7 +141,6 @@ OUTCOMES: list[tuple[Step, Action, str]] = [
     ("dot", DROP, "uncertain"),
     ("reply", Keep(b"oops\r\n"), "uncertain"),
     ("reply", Keep("354 more"), "uncertain"),
-    ("reply", Keep(Stall(DROP)), "uncertain"),
     ("quit", DROP, "succeeded"),
     ("quit", "500 what", "succeeded"),
     ("reply", "250 kept", "succeeded"),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.mail.compose import compose, new_message_id
+from mailbox_appliance.records import Address, NewDelivery, Outgoing
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.scripted_smtp import Keep, ScriptedSmtp, Stall
@@ -40,8 +42,8 @@ def patient(tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp
 
 @pytest.fixture
 def hasty(tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp) -> Iterator[Office]:
-    """Requests are answered after a second, whatever has come of them."""
-    with office(tmp_path / "data", mail_server, scripted_smtp, 1) as made:
+    """Requests are answered at once, whatever comes of them."""
+    with office(tmp_path / "data", mail_server, scripted_smtp, 0) as made:
         yield made
 
 
@@ -139,7 +141,14 @@ def test_what_was_never_written_is_uncertain_after_a_restart(
 # --- a client that does not wait ---
 
 
-def test_what_takes_long_is_answered_and_goes_on(hasty: Office) -> None:
+def test_what_takes_long_is_answered_and_goes_on(
+    tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp
+) -> None:
+    with office(tmp_path / "data", mail_server, scripted_smtp, 1) as slow:
+        check_that_it_goes_on(slow)
+
+
+def check_that_it_goes_on(hasty: Office) -> None:
     hasty.smtp.at("rcpt", [Stall()])
     key = a_key()
     answer = hasty.desk.send(hasty.account, a_message(), key)
@@ -160,6 +169,7 @@ def test_a_passing_fault_of_what_was_shown_is_for_good(hasty: Office, reply: str
     hasty.smtp.at("mail", [Stall(reply)])
     key = a_key()
     answer = hasty.desk.send(hasty.account, a_message(), key)
+    wait_until(lambda: hasty.smtp.held("mail") == 1, lambda: "not begun", 10)
     hasty.smtp.release("mail")
     over = hasty.desk.wait_for(hasty.account, answer.data["operationId"], "failed")
     assert over["error"] == {"code": "provider_unavailable"}
@@ -186,3 +196,27 @@ def test_a_stop_lets_requests_go_and_a_start_goes_on(
         assert len(scripted_smtp.messages) == 2
     finally:
         after.close()
+
+
+def test_two_mailboxes_at_once_do_not_wait_for_each_other(patient: Office, mail_server: MailServer) -> None:
+    # The one thread that there is was told of the first, and has not woken up when the second comes.
+    desk = patient.desk
+    user = mail_server.fresh_user()
+    other = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=mail_server.submission_port)
+    for _ in range(3):
+        assert desk.send(other, a_message(mail_server.fresh_user())).data["status"] == "succeeded"
+    patient.smtp.at("mail", Stall())
+    stalled, free = accepted(desk, patient.account), accepted(desk, other)
+    desk.appliance.sender.submit(stalled, patient.account)
+    assert desk.appliance.sender.submit(free, other).wait(10)
+    assert [work.operation_id for work in desk.appliance.store.deliveries.list_sending()] == [stalled]
+
+
+def accepted(desk: Desk, account: str) -> str:
+    """An operation that stands in the journal and has not been begun."""
+    sender, recipient = Address(email=desk.account(account)["email"]), Address(email="bob@example.test")
+    message = compose(
+        Outgoing(sender, (recipient,)), message_id=new_message_id(sender.email), date=desk.appliance.clock.now()
+    )
+    new = NewDelivery(account, "ses_x", "mem_x", a_key(), "hash", "send", message, None)
+    return desk.appliance.store.deliveries.accept(new).delivery.operation_id
