@@ -60,7 +60,7 @@ class Invalid(Problem):
     @property
     def message(self) -> str:
         place = self.details[0].path if len(self.details) == 1 else ""
-        return f"{super().message} ({place})" if place else super().message
+        return f"{super().message.removesuffix('.')} ({place})." if place else super().message
 
 
 class InvalidJson(Invalid):

@@ -182,7 +182,7 @@ def _check_envelope(answer: Answer) -> None:
     assert error.get("details", ["there"]), "empty details are left out"
     assert error["code"] in CODES[answer.status]
     assert error["requestId"] == answer.headers["x-request-id"]
-    assert error["message"][-1:] in (".", ")", "?"), f"this is no sentence: {error['message']}"
+    assert error["message"][-1:] in (".", "?"), f"this is no sentence: {error['message']}"
     assert ("www-authenticate" in answer.headers) == (answer.status == 401)
     assert answer.headers.get("www-authenticate", "Bearer") == "Bearer"
     if answer.status == 429:

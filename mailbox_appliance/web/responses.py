@@ -124,11 +124,13 @@ def internal_error(request_id: str) -> Response:
 
 
 def _listed(status: int, problem: Problem) -> tuple[int, Problem]:
-    """What an endpoint says that does not list 413 or 415: both are a 400 there."""
+    """What an endpoint says that does not list 413, 415 or 503: a 400, or 429 where it is to be tried again."""
     if status == 413:
         return 400, MessageTooLarge(what="The body", limit="this endpoint")
     if status == 415:
         return 400, Invalid.at("header:Content-Type", "The body must be `application/json`.")
+    if status == 503 and problem.retry_after is not None:
+        return 429, Throttled(retry_after=problem.retry_after)
     return status, problem
 
 

@@ -38,10 +38,24 @@ def test_the_code_of_a_problem_belongs_to_its_status(kind: type[Problem]) -> Non
     assert "details" not in error
 
 
-def test_an_unlisted_status_is_a_fault_of_ours() -> None:
-    response = responses.failure(Unavailable(reason="x", retry_after=5), "req_1", frozenset({400}))
-    assert (response.status, json.loads(response.body)["error"]["code"]) == (500, "internal_error")
-    assert response.headers == ()
+# What went wrong, and what an endpoint says that lists 400, 413 and 429 or only 400 and 429.
+UNLISTED: tuple[tuple[Problem, tuple[int, str], tuple[int, str]], ...] = (
+    (errors.TooLarge(limit="1 MiB"), (413, "body_too_large"), (400, "message_too_large")),
+    (errors.WrongMedia(), (400, "invalid_request"), (400, "invalid_request")),
+    (errors.TooBusy(retry_after=5), (429, "too_many_attempts"), (429, "too_many_attempts")),
+    (Unavailable(reason="x"), (500, "internal_error"), (500, "internal_error")),
+    (NotFound(what="x"), (500, "internal_error"), (500, "internal_error")),
+)
+
+
+@pytest.mark.parametrize(("problem", "with_413", "without"), UNLISTED)
+def test_a_status_that_is_not_listed_does_not_leave(
+    problem: Problem, with_413: tuple[int, str], without: tuple[int, str]
+) -> None:
+    for allowed, expected in (({400, 413, 429}, with_413), ({400, 429}, without)):
+        response = responses.failure(problem, "req_1", frozenset(allowed))
+        assert (response.status, json.loads(response.body)["error"]["code"]) == expected
+        assert response.headers == ((("Retry-After", "5"),) if response.status == 429 else ())
 
 
 def test_no_endpoint_answers_with_a_status_that_it_does_not_list() -> None:
