@@ -28,7 +28,7 @@ class Appliance:
         clock: Clock | None = None,
         key_file: Path | None = None,
     ) -> None:
-        """Open the store of a data directory; nothing works yet. The key may be kept elsewhere. Raises StoreUnusable."""
+        """Open the store of a data directory; nothing works yet. The key may lie elsewhere. Raises StoreUnusable."""
         self.folder = folder
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
