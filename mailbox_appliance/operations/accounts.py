@@ -77,6 +77,7 @@ def remove_account(appliance: Appliance, caller: Caller, account: Account) -> De
     """Remove a mailbox: its work stops, its secrets and its mirrored mail are forgotten. The server keeps its mail."""
     appliance.sync.remove(account.id)
     with appliance.store.database.transaction(durable=True):
+        appliance.store.deliveries.forget_messages(account.id)
         appliance.store.accounts.remove(account.id)
         appliance.store.audit.record(caller.actor, "account.delete", ("account", account.id))
     appliance.events.publish(AccountRemoved(account.id))

@@ -1,6 +1,7 @@
 """Setting up, logging in and out, and the sessions that come of it."""
 
 import hmac
+import threading
 from datetime import timedelta
 from ipaddress import IPv6Address, ip_address
 from typing import Annotated
@@ -33,6 +34,9 @@ Password = Annotated[str, Meta(max_length=4096)]
 ATTEMPTS_PER_EMAIL = 5
 ATTEMPTS_PER_ADDRESS = 30
 WINDOW = timedelta(minutes=15)
+
+# Log-ins for one email are tried one after another: each outcome is known before the next is counted.
+_TURNS = tuple(threading.Lock() for _ in range(64))
 
 
 class SetUp(Input, frozen=True, kw_only=True):
@@ -107,26 +111,8 @@ def add_first_admin(appliance: Appliance, request: SetUp, actor: Actor) -> Logge
 @operation(access=Access.ANYBODY, https=True)
 def log_in(appliance: Appliance, caller: Caller, request: LogIn) -> LoggedIn:
     """Log in with email and password. After 5 failures for one email, or 30 from one address, in 15 minutes: 429."""
-    store = appliance.store
-    by_email, by_address = f"email:{request.email.casefold()}", address_bucket(caller.origin)
-    limits = {by_email: ATTEMPTS_PER_EMAIL, by_address: ATTEMPTS_PER_ADDRESS}
-    if wait := store.credentials.reserve_attempt(limits, WINDOW):
-        raise Throttled(retry_after=wait)
-    found = store.members.find_with_password(request.email)
-    member, hashed = found if found is not None else (None, None)
-    # An unknown email takes as long as a known one, and gets the same answer.
-    if not passwords.verify_password(request.password, hashed) or member is None or hashed is None:
-        store.audit.record(caller.actor, "session.create", None if member is None else ("member", member.id), "failure")
-        raise InvalidCredentials
-    if member.status == "suspended":
-        store.audit.record(caller.actor, "session.create", ("member", member.id), "denied")
-        raise MemberSuspended
-    rehashed = passwords.hash_password(request.password) if passwords.needs_rehash(hashed) else None
-    with store.database.transaction(durable=True):
-        store.credentials.clear_attempts(by_email)
-        store.credentials.release_attempt(by_address)
-        store.members.mark_logged_in(member.id, rehashed=rehashed)
-        return _begin_session(appliance, store.members.get(member.id), request.device_name, caller.actor)
+    with _TURNS[hash(request.email.casefold()) % len(_TURNS)]:
+        return _try_log_in(appliance, caller, request)
 
 
 @operation()
@@ -166,6 +152,29 @@ def address_bucket(origin: Origin) -> str:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
         return f"address:{IPv6Address(int(address) >> 64 << 64)}/64"
     return f"address:{getattr(address, 'ipv4_mapped', None) or address}"
+
+
+def _try_log_in(appliance: Appliance, caller: Caller, request: LogIn) -> LoggedIn:
+    store = appliance.store
+    by_email, by_address = f"email:{request.email.casefold()}", address_bucket(caller.origin)
+    limits = {by_email: ATTEMPTS_PER_EMAIL, by_address: ATTEMPTS_PER_ADDRESS}
+    if wait := store.credentials.reserve_attempt(limits, WINDOW):
+        raise Throttled(retry_after=wait)
+    found = store.members.find_with_password(request.email)
+    member, hashed = found if found is not None else (None, None)
+    # An unknown email takes as long as a known one, and gets the same answer.
+    if not passwords.verify_password(request.password, hashed) or member is None or hashed is None:
+        store.audit.record(caller.actor, "session.create", None if member is None else ("member", member.id), "failure")
+        raise InvalidCredentials
+    if member.status == "suspended":
+        store.audit.record(caller.actor, "session.create", ("member", member.id), "denied")
+        raise MemberSuspended
+    rehashed = passwords.hash_password(request.password) if passwords.needs_rehash(hashed) else None
+    with store.database.transaction(durable=True):
+        store.credentials.clear_attempts(by_email)
+        store.credentials.release_attempt(by_address)
+        store.members.mark_logged_in(member.id, rehashed=rehashed)
+        return _begin_session(appliance, store.members.get(member.id), request.device_name, caller.actor)
 
 
 def _check_password(password: str, *, name: str, email: str) -> None:

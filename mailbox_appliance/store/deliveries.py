@@ -31,6 +31,9 @@ from mailbox_appliance.store.delivery_rows import COLUMNS, WORK, to_delivery, to
 from mailbox_appliance.store.messages import Messages, PendingCopy
 from mailbox_appliance.store.threads import thread_id
 
+# Written exactly as in the partial index of open operations, so that it is used.
+_OPEN = "status IN ('queued', 'sending', 'uncertain')"
+
 
 class Deliveries:
     """Reads and writes delivery operations. Each method that writes is one durable transaction of its own."""
@@ -149,7 +152,7 @@ class Deliveries:
 
     def list_sending(self) -> tuple[DeliveryWork, ...]:
         """What was being sent when the appliance stopped, the oldest first."""
-        return tuple(map(to_work, self._database.rows(f"{WORK} WHERE status = 'sending' ORDER BY number")))
+        return tuple(map(to_work, self._database.rows(f"{WORK} WHERE {_OPEN} AND status = 'sending' ORDER BY number")))
 
     def list_copies(self) -> tuple[tuple[str, int], ...]:
         """The ids of succeeded operations whose copy is not in Sent yet, and when to try next (milliseconds)."""
@@ -183,11 +186,21 @@ class Deliveries:
                 (to_millis(self._clock.now()) + int(seconds * 1000), json.dumps([warning]), operation_id),
             )
 
+    def forget_messages(self, account_id: str) -> None:
+        """Drop the stored bytes of a mailbox that is being removed; what is being sent right now drops its own.
+
+        Inside a transaction.
+        """
+        self._database.change(
+            "UPDATE delivery_operations SET message = NULL, bcc_header = NULL, copy = 'none'"
+            " WHERE account_id = ? AND status <> 'sending'",
+            (account_id,),
+        )
+
     def counts(self) -> dict[str, int]:
         """How many operations are `queued`, `sending` and `uncertain`."""
         rows = self._database.rows(
-            "SELECT status, count(*) FROM delivery_operations WHERE status IN ('queued', 'sending', 'uncertain')"
-            " GROUP BY status"
+            f"SELECT status, count(*) FROM delivery_operations WHERE {_OPEN} GROUP BY status"
         )
         return {"queued": 0, "sending": 0, "uncertain": 0} | {str(status): int(count) for status, count in rows}
 

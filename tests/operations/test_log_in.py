@@ -173,3 +173,15 @@ def test_a_hash_of_weaker_parameters_is_renewed(ada: CheckedClient, timed: Appli
     assert log_in(ada).status == 200
     assert text not in everything_stored(timed)
     assert log_in(ada).status == 200
+
+
+def test_many_right_log_ins_at_once_all_succeed(checked_client: CheckedClient) -> None:
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda _: checked_client.ask("POST", "/auth/login", LOGIN).status, range(12)))
+    assert answers == [200] * 12
+
+
+def test_many_wrong_log_ins_at_once_do_not_pass_the_limit(checked_client: CheckedClient) -> None:
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda _: checked_client.ask("POST", "/auth/login", WRONG).status, range(12)))
+    assert sorted(answers) == [401] * 5 + [429] * 7

@@ -13,7 +13,7 @@ from tests.operations.conftest import Mailbox
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.running import Answer
-from tests.servers.scripted_smtp import CLOSE, DROP, Action, Keep, Lose, Stall, Step
+from tests.servers.scripted_smtp import CLOSE, DROP, Action, Keep, Lose, ScriptedSmtp, Stall, Step
 
 BOB = "bob@example.test"
 
@@ -390,3 +390,18 @@ def test_threads_and_sockets_do_not_pile_up(desk: Desk, mailbox: Mailbox) -> Non
     for _ in itertools.repeat(None, 3):
         desk.send(mailbox.id, a_message())
     wait_until(lambda: mailbox.smtp.connected == 0, lambda: f"{mailbox.smtp.connected} left", 10)
+
+
+def test_what_is_stored_of_a_message_goes_with_its_mailbox(desk: Desk, mail_server: MailServer) -> None:
+    email = mail_server.fresh_user()
+    smtp = ScriptedSmtp(user=email).start()
+    try:
+        account = desk.connect(email, imap_port=mail_server.imap_port, smtp_port=smtp.port)
+        smtp.at("reply", Keep(DROP))
+        assert desk.send(account, a_message()).data["status"] == "uncertain"
+    finally:
+        smtp.stop()
+    count = "SELECT count(*) FROM delivery_operations WHERE account_id = ? AND message IS NOT NULL"
+    assert desk.appliance.store.database.value(count, (account,)) == 1
+    desk.ask("DELETE", f"/accounts/{account}")
+    assert desk.appliance.store.database.value(count, (account,)) == 0
