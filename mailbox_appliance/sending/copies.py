@@ -1,6 +1,7 @@
 """Files our copy of a sent message in Sent, exactly once: looked for by Message-ID before it is appended."""
 
 import logging
+from collections.abc import Sequence
 
 from mailbox_appliance import retry
 from mailbox_appliance.errors import NotFound
@@ -22,36 +23,48 @@ Copy = tuple[MirroredFolder, FetchedMessage, ParsedMessage]
 _LATER = "The message was sent, but its copy could not be put into the Sent folder yet; this is tried again."
 
 
-def file_copy(store: Store, settings: Settings, events: Events, operation_id: str) -> None:
-    """Put the copy of a succeeded operation into Sent; where that fails now, note when to try again."""
+def file_copies(store: Store, settings: Settings, events: Events, account_id: str, operations: Sequence[str]) -> None:
+    """Put the copies of succeeded operations of one mailbox into Sent, over one connection, the oldest first.
+
+    What cannot be filed now is noted to be tried again, later each time.
+    """
     try:
-        work = store.deliveries.work(operation_id)
-        connection = store.accounts.connection(work.account_id)
+        connection = store.accounts.connection(account_id)
     except NotFound:  # the mailbox was removed meanwhile; there is nowhere to file to
-        store.deliveries.mark_filed(operation_id)
+        for operation_id in operations:
+            store.deliveries.mark_filed(operation_id)
         return
+    left = list(operations)
     timeout = settings.number("remote.timeout")
     try:
         with ImapMailbox.open(connection.imap, ca_file=settings.text("remote.ca_file"), timeout=timeout) as mailbox:
-            sent = store.folders.find_by_role(work.account_id, "sent") or _made(store, mailbox, work)
-            uid = _file(mailbox, work, sent.path)
+            while left:
+                path = _file_one(store, mailbox, left[0])
+                left.pop(0)
+            events.publish(FolderTouched(account_id, path))
     except RemoteFault as fault:
-        log.warning("sent copy not filed", extra={"operation": operation_id, "fault": fault.kind})
-        _postpone(store, work)
-        return
-    except Exception:  # a fault of ours must not keep other copies from being filed
-        log.exception("sent copy not filed", extra={"operation": operation_id})
-        _postpone(store, work)
-        return
+        log.warning("sent copies not filed", extra={"operations": left, "fault": fault.kind})
+    except Exception:  # a fault of ours: it must not keep the copies after it, or of others, from being filed
+        log.exception("sent copies not filed", extra={"operations": left})
+    for operation_id in left:
+        _postpone(store, operation_id)
+
+
+def _file_one(store: Store, mailbox: ImapMailbox, operation_id: str) -> str:
+    """File one copy, record it, and answer the path of the folder."""
+    work = store.deliveries.work(operation_id)
+    sent = store.folders.find_by_role(work.account_id, "sent") or _made(store, mailbox, work)
+    uid = _file(mailbox, work, sent.path)
     if uid is not None:
         store.messages.set_uid(work.result_id, uid)
     store.deliveries.mark_filed(operation_id)
-    events.publish(FolderTouched(work.account_id, sent.path))
+    return sent.path
 
 
-def _postpone(store: Store, work: DeliveryWork) -> None:
-    wait = retry.delay(work.copy_attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
-    store.deliveries.postpone_copy(work.operation_id, wait, _LATER)
+def _postpone(store: Store, operation_id: str) -> None:
+    attempts = store.deliveries.work(operation_id).copy_attempts
+    wait = retry.delay(attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
+    store.deliveries.postpone_copy(operation_id, wait, _LATER)
 
 
 def _made(store: Store, mailbox: ImapMailbox, work: DeliveryWork) -> MirroredFolder:

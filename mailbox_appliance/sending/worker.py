@@ -1,7 +1,7 @@
 """Owns every operation that is being sent: starts each once, lets requests wait for it, takes up what was interrupted.
 
 Threads come as they are needed, up to a bound, and of one mailbox only a few are at work, so that a server that stalls
-holds up its own mailbox and no other. Filing copies has a thread of its own.
+holds up its own mailbox and no other. Filing copies is `copier`'s.
 """
 
 import logging
@@ -11,11 +11,11 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from mailbox_appliance import retry
-from mailbox_appliance.clock import Clock, to_millis
+from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import Problem
 from mailbox_appliance.events import Events
 from mailbox_appliance.records import Phase
-from mailbox_appliance.sending.copies import file_copy
+from mailbox_appliance.sending.copier import Copier
 from mailbox_appliance.sending.handover import Handover
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 
 MOST_THREADS = 24
 MOST_PER_ACCOUNT = 2
-_COPY_LOOK = 30.0
 _RECORD_WAIT, _LONGEST_RECORD_WAIT = 0.2, 60.0
 
 
@@ -57,9 +56,7 @@ class Sender:
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._stopping = False
-        self._copies_due = threading.Event()
-        self._filing = threading.Lock()
-        self._copier = threading.Thread(target=self._file_copies, name="sent copies", daemon=True)
+        self._copier = Copier(store, settings, events, clock, lambda: bool(self._running))
 
     def start(self) -> None:
         """Take up what was interrupted, by the phase that it had reached; then be ready for more."""
@@ -78,13 +75,13 @@ class Sender:
             self._changed.notify_all()
             for ticket in self._tickets.values():
                 ticket.done.set()
-        self._copies_due.set()
+        self._copier.release()
 
     def stop(self, timeout: float) -> None:
         """End, giving what is under way so many seconds. What does not end in time stands in the journal."""
         self.release()
         deadline = self._clock.monotonic() + timeout
-        threads = [*self._threads, self._copier]
+        threads = [*self._threads, *self._copier.threads()]
         for thread in threads:
             if thread.is_alive():
                 thread.join(max(0.0, deadline - self._clock.monotonic()))
@@ -151,7 +148,7 @@ class Sender:
             ticket.problem = outcome.problem
             ticket.done.set()  # nobody waits for our goodbye to the server
             if outcome.needs_copy:
-                self._copies_due.set()
+                self._copier.notice()
         finally:
             ticket.handover.hang_up()
 
@@ -177,21 +174,6 @@ class Sender:
             del self._running[ticket.account_id]
         self._changed.notify()
 
-    def _file_copies(self) -> None:
-        while not self._stopping:
-            self._copies_due.clear()
-            try:
-                self.file_due_copies()
-            except Exception:
-                log.exception("filing sent copies failed")
-            self._copies_due.wait(_COPY_LOOK)
-
     def file_due_copies(self) -> None:
         """File the copies whose time has come; each is left for later where it cannot be filed now."""
-        with self._filing:
-            now = to_millis(self._clock.now())
-            for operation_id, due in self._store.deliveries.list_copies():
-                if self._stopping:
-                    return
-                if due <= now:
-                    file_copy(self._store, self._settings, self._events, operation_id)
+        self._copier.file_due()

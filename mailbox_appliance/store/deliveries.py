@@ -3,7 +3,7 @@
     (none) --accept--> sending --mark: connecting, envelope, data, dot--> succeeded | failed | uncertain
                           `--withdraw (nobody got it, and nobody was shown the operation)--> (none)
 
-All commits here are durable: what a client is told, or another server is asked, is on the disk before.
+Every commit comes before what it announces; what a client is told, and the final dot, are on the disk before.
 """
 
 import json
@@ -87,15 +87,21 @@ class Deliveries:
 
         False where it was withdrawn already.
         """
+        if self._database.value("SELECT shown FROM delivery_operations WHERE id = ?", (operation_id,)):
+            return True  # what is shown stays so
         sql = "UPDATE delivery_operations SET shown = 1 WHERE id = ? AND NOT shown"
         with self._database.transaction(durable=True):
             return bool(self._database.change(sql, (operation_id,))) or self.find(operation_id) is not None
 
     def mark(self, operation_id: str, phase: Phase) -> bool:
-        """Enter a phase: on the disk when this returns. False where the operation is over or its mailbox is gone."""
+        """Enter a phase, committed when this returns. False where the operation is over or its mailbox is gone.
+
+        Only the dot must be on the disk: a power cut that loses one of the phases before it leaves another one of
+        them, and they all mean that nobody can have got the message. None is lost when the process dies.
+        """
         at = to_timestamp(self._clock.now())
         step = 1 if phase is Phase.CONNECTING else 0
-        with self._database.transaction(durable=True):
+        with self._database.transaction(durable=phase is Phase.DOT):
             marked = self._database.change(
                 "UPDATE delivery_operations SET phase = ?, updated_at = ?, attempts = attempts + ? WHERE id = ?"
                 " AND status = 'sending' AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id)",
@@ -154,12 +160,13 @@ class Deliveries:
         """What was being sent when the appliance stopped, the oldest first."""
         return tuple(map(to_work, self._database.rows(f"{WORK} WHERE {_OPEN} AND status = 'sending' ORDER BY number")))
 
-    def list_copies(self) -> tuple[tuple[str, int], ...]:
-        """The ids of succeeded operations whose copy is not in Sent yet, and when to try next (milliseconds)."""
+    def list_copies(self) -> tuple[tuple[str, int, str], ...]:
+        """Succeeded operations whose copy is not in Sent yet: id, when to try next (milliseconds), mailbox id."""
         rows = self._database.rows(
-            "SELECT id, coalesce(copy_next_at, 0) FROM delivery_operations WHERE copy = 'pending' ORDER BY number"
+            "SELECT id, coalesce(copy_next_at, 0), account_id FROM delivery_operations WHERE copy = 'pending'"
+            " ORDER BY number"
         )
-        return tuple((row[0], row[1]) for row in rows)
+        return tuple((row[0], row[1], row[2]) for row in rows)
 
     def work(self, operation_id: str) -> DeliveryWork:
         """What the worker needs of an operation. Raises NotFound."""
@@ -199,9 +206,7 @@ class Deliveries:
 
     def counts(self) -> dict[str, int]:
         """How many operations are `queued`, `sending` and `uncertain`."""
-        rows = self._database.rows(
-            f"SELECT status, count(*) FROM delivery_operations WHERE {_OPEN} GROUP BY status"
-        )
+        rows = self._database.rows(f"SELECT status, count(*) FROM delivery_operations WHERE {_OPEN} GROUP BY status")
         return {"queued": 0, "sending": 0, "uncertain": 0} | {str(status): int(count) for status, count in rows}
 
     def find_thread(self, account_id: str, message_ids: Iterable[str]) -> str | None:
