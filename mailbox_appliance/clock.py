@@ -30,7 +30,8 @@ class SystemClock:
 def to_timestamp(moment: datetime) -> str:
     """A moment as `2026-01-31T12:00:00.000Z` (RFC 3339), cut to milliseconds, so that text order is time order."""
     # Not strftime: its %Y has no leading zeros on every system, and mail comes with any year.
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return utc.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def from_timestamp(text: str) -> datetime:

@@ -24,5 +24,8 @@ def new_id(prefix: Prefix) -> str:
     return f"{prefix}_{_base32(number)}"
 
 
+_PAIRS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
+
+
 def _base32(number: int) -> str:
-    return "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])

@@ -1,6 +1,5 @@
 """Structured log lines: JSON with a time, a level, an event and ids; never a secret, an address or mail text."""
 
-import json
 import logging
 import logging.handlers
 import os
@@ -9,12 +8,17 @@ from contextvars import ContextVar
 from io import TextIOWrapper
 from pathlib import Path
 
+import msgspec
+
 from mailbox_appliance.clock import from_millis, to_timestamp
 
 #: The id of the request being answered in this thread, set by a door.
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+_encoder = msgspec.json.Encoder(enc_hook=repr)
 
 
 class JsonLines(logging.Formatter):
@@ -32,11 +36,12 @@ class JsonLines(logging.Formatter):
         }
         if (current := request_id.get()) is not None:
             line["requestId"] = current
-        line.update((name, value) for name, value in record.__dict__.items() if name not in _STANDARD)
+        for name in record.__dict__.keys() - _STANDARD:
+            line[name] = record.__dict__[name]
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
             line["frames"] = _frames(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=repr)
+        return _encoder.encode(line).decode()
 
 
 def _frames(exc_info: "logging._SysExcInfoType") -> list[str]:
@@ -49,11 +54,31 @@ def _frames(exc_info: "logging._SysExcInfoType") -> list[str]:
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
-    """A log file that only its owner may read, also each new one after a rotation."""
+    """A log file that only its owner may read, also each new one after a rotation.
+
+    Its size is counted and a line made once: the handler it is derived from asks the disk, and makes each line twice.
+    """
+
+    _size = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line, into a new file where it does not fit into this one."""
+        try:
+            line = self.format(record) + self.terminator
+            if self._size and self._size + len(line) > self.maxBytes:
+                self.doRollover()
+            if self.stream is None:  # a rotation that failed
+                self.stream = self._open()
+            self._size += len(line)
+            self.stream.write(line)
+            self.stream.flush()
+        except (OSError, ValueError):  # a log that cannot be written, or is closed, must not stop the work
+            self.handleError(record)
 
     def _open(self) -> TextIOWrapper:
         file = open(self.baseFilename, "a", encoding="utf-8", opener=_open_private)  # noqa: SIM115 - has an opener
         assert isinstance(file, TextIOWrapper)  # noqa: S101 - text mode
+        self._size = os.fstat(file.fileno()).st_size
         return file
 
 

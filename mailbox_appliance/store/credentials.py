@@ -133,7 +133,9 @@ class Credentials:
         )
 
     def _is_live(self, created_at: str, last_used_at: str) -> bool:
-        return to_timestamp(self._clock.now()) < _end(created_at, last_used_at)
+        # Timestamps are compared as text: this is asked with every request.
+        now = self._clock.now()
+        return last_used_at > to_timestamp(now - UNUSED_FOR) and created_at > to_timestamp(now - LIVES_FOR)
 
     def _note_use(self, table: Literal["sessions", "api_keys"], credential_id: str, last_used_at: str | None) -> None:
         now = self._clock.now()

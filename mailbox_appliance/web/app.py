@@ -1,19 +1,20 @@
 """The HTTP door as a WSGI application: routes to operations, nothing decided here.
 
-Bottle finds the route. Around it lies a thin layer that gives every request an id, refuses foreign hosts, and sees to
-it that whatever goes wrong leaves as an error object.
+Bottle holds the routes and finds the one that a request means. Around it lies a thin layer that gives every request an
+id, refuses foreign hosts, and sees to it that whatever goes wrong leaves as an error object. Bottle's own request and
+response objects are passed by: everything here is written out in one way, and they cost more than an operation does.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import bottle
 
 from mailbox_appliance import logs
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import NotFound, Problem
+from mailbox_appliance.errors import Problem
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.web import pages, responses
 from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
@@ -26,8 +27,9 @@ log = logging.getLogger(__name__)
 
 StartResponse = Callable[..., Any]
 Environ = dict[str, Any]
+_STATUS_LINES = {status: f"{status} {reason}" for status, reason in bottle.HTTP_CODES.items()}
 
-_ROUTE, _STATUS, _REQUEST_ID = "mailbox.route", "mailbox.status", "mailbox.request_id"
+Answering = Callable[[Environ, str, Mapping[str, str]], Response]
 
 
 class App:
@@ -38,108 +40,92 @@ class App:
         self._hosts = AllowedHosts(allowed_hosts)
         self._logs_requests = appliance.settings.flag("log.requests")
         self._bottle = bottle.Bottle()
-        self._bottle.config["json.enable"] = False
-        self._bottle.default_error_handler = self._not_routed
         for route in ROUTES:
-            rule = (PREFIX + route.path).rstrip("/").replace("{", "<").replace("}", ">")
-            self._bottle.route(rule, route.method, self._handler(route))
-        for path, page in (("/healthz", pages.healthz), ("/", pages.front)):
-            self._bottle.route(path, "GET", self._page(path, page))
-        self._bottle.route(f"{PREFIX}/openapi.json", "GET", self._page(f"{PREFIX}/openapi.json", _openapi))
+            path = (PREFIX + route.path).rstrip("/")
+            self._offer(route.method, path, self._operation(route))
+        self._offer("GET", "/healthz", self._page(pages.healthz))
+        self._offer("GET", "/", self._page(pages.front))
+        self._offer("GET", f"{PREFIX}/openapi.json", self._page(_openapi))
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         started = time.perf_counter()
-        request_id = environ[_REQUEST_ID] = new_id("req")
+        request_id = new_id("req")
         token = logs.request_id.set(request_id)
+        template = "unknown"
         try:
-            path = environ["PATH_INFO"]
-            if path.endswith("/") and path.startswith(PREFIX):
-                environ["PATH_INFO"] = path.rstrip("/")
-            try:
-                self._hosts.check(environ)
-            except Problem as problem:
-                return self._refuse(problem, environ, start_response)
-            answer: Iterable[bytes] = self._bottle.wsgi(environ, start_response)
-            return answer
+            template, response = self._answer(environ, request_id)
+            if self._logs_requests or response.status >= 500:
+                millis = round((time.perf_counter() - started) * 1000, 2)
+                log.info("request", extra={"route": template, "status": response.status, "ms": millis})
         finally:
-            self._note(environ, started)
             logs.request_id.reset(token)
+        start_response(_STATUS_LINES[response.status], responses.headers_of(response, request_id))
+        return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
 
-    def _handler(self, route: Route) -> Callable[..., bottle.HTTPResponse]:
-        template = f"{route.method} {PREFIX}{route.path}"
+    def _answer(self, environ: Environ, request_id: str) -> tuple[str, Response]:
+        """The template of the route that a request means, and the response."""
+        template = "unknown"
+        try:
+            self._hosts.check(environ)
+            found, path = self._find(environ)
+            template, answering = found
+            return template, answering(environ, request_id, path)
+        except Problem as problem:
+            return template, responses.failure(problem, request_id, frozenset({403}))
+        except bottle.HTTPError as fault:
+            return template, _not_routed(fault, environ, request_id)
+        except Exception:  # a fault of ours: it must leave as an error object, and be found in the log
+            log.exception("request failed", extra={"route": template})
+            return template, responses.internal_error(request_id)
+
+    def _find(self, environ: Environ) -> tuple[tuple[str, Answering], Mapping[str, str]]:
+        path = environ["PATH_INFO"]
+        if not path.isascii():  # WSGI gives bytes as Latin-1 (PEP 3333)
+            path = path.encode("latin-1").decode("utf-8", "replace")
+        if path.endswith("/") and path.startswith(PREFIX):
+            path = path.rstrip("/")
+        environ["PATH_INFO"] = path
+        route, arguments = self._bottle.match(environ)
+        return route.callback, arguments or {}
+
+    def _offer(self, method: str, path: str, answering: Answering) -> None:
+        rule = path.replace("{", "<").replace("}", ">")
+        self._bottle.route(rule, method, (f"{method} {path}", answering))
+
+    def _operation(self, route: Route) -> Answering:
         allowed = route.errors | {500}
 
-        def handle(**path: str) -> bottle.HTTPResponse:
-            environ = bottle.request.environ
-            environ[_ROUTE] = template
+        def answer(environ: Environ, request_id: str, path: Mapping[str, str]) -> Response:
             try:
                 request = read_request(environ, path, route)
-                answer = route.operation.call(self._appliance, origin_of(environ), bearer_token(environ), request)
-                response = responses.success(route.status_of(answer.data), answer)
+                given = route.operation.call(self._appliance, origin_of(environ), bearer_token(environ), request)
+                return responses.success(route.status_of(given.data), given)
             except Problem as problem:
-                response = responses.failure(problem, environ[_REQUEST_ID], allowed)
+                response = responses.failure(problem, request_id, allowed)
                 if response.status == 500:
-                    log.exception("request failed", extra={"route": template, "code": problem.code})
-            except Exception:  # a fault of ours: it must leave as an error object, and be found in the log
-                log.exception("request failed", extra={"route": template})
-                response = responses.internal_error(environ[_REQUEST_ID])
-            return _written(environ, response)
+                    log.exception("request failed", extra={"code": problem.code})
+                return response
 
-        return handle
+        return answer
 
-    def _page(self, path: str, page: Callable[[Appliance], Response]) -> Callable[[], bottle.HTTPResponse]:
-        def handle() -> bottle.HTTPResponse:
-            environ = bottle.request.environ
-            environ[_ROUTE] = f"GET {path}"
-            return _written(environ, page(self._appliance))
+    def _page(self, page: Callable[[Appliance], Response]) -> Answering:
+        return lambda *_: page(self._appliance)
 
-        return handle
 
-    def _not_routed(self, fault: bottle.HTTPError) -> bytes:
-        """What Bottle itself says: there is no such path, or it has no such method."""
-        environ = bottle.request.environ
-        request_id = environ.get(_REQUEST_ID, "")
-        if fault.status_code == 405:
-            message = f"This path has no {environ['REQUEST_METHOD']}; see the Allow header."
-            response = responses.error(405, "method_not_allowed", message, request_id)
-            bottle.response.set_header("Allow", _with_head(fault.get_header("Allow", "")))
-        elif fault.status_code == 404:
-            problem = NotFound(what="endpoint")
-            response = responses.error(404, problem.code, "There is no such path.", request_id)
-        else:
-            response = responses.internal_error(request_id)
-        environ[_STATUS] = response.status
-        bottle.response.status = response.status
-        for name, value in responses.headers_of(response, request_id).items():
-            bottle.response.set_header(name, value)
-        return response.body
-
-    def _refuse(self, problem: Problem, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        response = responses.failure(problem, environ[_REQUEST_ID], frozenset({403}))
-        environ[_STATUS] = response.status
-        headers = list(responses.headers_of(response, environ[_REQUEST_ID]).items())
-        start_response(f"{response.status} {bottle.HTTP_CODES[response.status]}", headers)
-        return (response.body,)
-
-    def _note(self, environ: Environ, started: float) -> None:
-        status = environ.get(_STATUS, 500)
-        if self._logs_requests or status >= 500:
-            millis = round((time.perf_counter() - started) * 1000, 2)
-            route = environ.get(_ROUTE, "unknown")
-            log.info("request", extra={"route": route, "status": status, "ms": millis})
+def _not_routed(fault: bottle.HTTPError, environ: Environ, request_id: str) -> Response:
+    """What Bottle itself says: there is no such path, or it has no such method."""
+    if fault.status_code == 405:
+        message = f"This path has no {environ['REQUEST_METHOD']}; see the Allow header."
+        headers = (("Allow", _with_head(fault.get_header("Allow", ""))),)
+        return responses.error(405, "method_not_allowed", message, request_id, headers=headers)
+    return responses.error(404, "not_found", "There is no such path.", request_id)
 
 
 def _with_head(allowed: str) -> str:
     """The methods of a path; where there is GET there is HEAD (RFC 9110 9.1), which Bottle does not list."""
     methods = {method.strip() for method in allowed.split(",")}
     return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
-
-
-def _written(environ: Environ, response: Response) -> bottle.HTTPResponse:
-    environ[_STATUS] = response.status
-    headers = responses.headers_of(response, environ[_REQUEST_ID])
-    return bottle.HTTPResponse(response.body, response.status, headers)
 
 
 def _openapi(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets it

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from mailbox_appliance.errors import HostNotAllowed
 from mailbox_appliance.operations.caller import Origin
 
-_FORWARDED = ("HTTP_FORWARDED", "HTTP_VIA")
+_FORWARDED = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_FORWARDED_")
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -76,7 +76,7 @@ def _is_loopback(address: str | None) -> bool:
 
 
 def _is_forwarded(environ: Mapping[str, Any]) -> bool:
-    return any(name in environ for name in _FORWARDED) or any(name.startswith("HTTP_X_FORWARDED_") for name in environ)
+    return any(name.startswith(_FORWARDED) for name in environ)
 
 
 def _without_port(host: str) -> str:

@@ -1,6 +1,5 @@
 """How values and errors are written out: the envelope, the error object, the statuses of the families."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +77,7 @@ class _Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
 
 
+_ALWAYS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
 _encoder = msgspec.json.Encoder()
 
 
@@ -134,13 +134,12 @@ def _listed(status: int, problem: Problem) -> tuple[int, Problem]:
     return status, problem
 
 
-def headers_of(response: Response, request_id: str) -> Mapping[str, str]:
+def headers_of(response: Response, request_id: str) -> list[tuple[str, str]]:
     """The header fields that go with a response."""
-    return {
-        "Content-Type": response.media_type,
-        "Content-Length": str(len(response.body)),
-        "X-Request-Id": request_id,
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "no-store",
-        **dict(response.headers),
-    }
+    return [
+        ("Content-Type", response.media_type),
+        ("Content-Length", str(len(response.body))),
+        ("X-Request-Id", request_id),
+        *_ALWAYS,
+        *response.headers,
+    ]
