@@ -1,7 +1,7 @@
 """Handing messages over: every door's sends pass here, and each idempotency key hands over at most once."""
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Unavailable, Unsupported
+from mailbox_appliance.errors import ServersBusy, Unavailable, Unsupported
 from mailbox_appliance.events import DeliveryMarked
 from mailbox_appliance.mail.compose import compose, new_message_id
 from mailbox_appliance.mail.threads import canonical_message_id
@@ -18,6 +18,8 @@ from mailbox_appliance.records import (
     Outgoing,
     Phase,
 )
+
+_RETRY_AFTER = 2
 
 
 @operation(needs=Capability.MAIL_SEND, body_limit=MAIL_LIMIT, stands_for="POST /api/v1/accounts/{accountId}/send")
@@ -73,13 +75,16 @@ def _outgoing(appliance: Appliance, account: Account, message: SavedDraft | Inli
 
 def _thread(appliance: Appliance, account: Account, outgoing: Outgoing) -> str | None:
     named = (canonical_message_id(i) for i in reversed((*outgoing.references, outgoing.in_reply_to or "")))
-    return appliance.store.deliveries.find_thread(account.id, filter(None, named))
+    return appliance.store.messages.find_thread(account.id, filter(None, named))
 
 
 def _wait(appliance: Appliance, caller: Caller, accepted: AcceptedDelivery) -> Answer[Delivery]:
     """The outcome, where it comes in time and a worker may wait for it; else the operation as it is on its way."""
     operation_id, deliveries = accepted.delivery.operation_id, appliance.store.deliveries
     with appliance.waiting_place() as has_place:
+        if not (has_place or accepted.is_new):
+            # Showing it on behalf of a retry would take from the first request the right to withdraw it.
+            raise ServersBusy(retry_after=_RETRY_AFTER)
         # Submitting joins the one who waits already: a second request with the key gets the same answer.
         ticket = appliance.sender.submit(operation_id, accepted.delivery.account_id)
         ticket.wait(appliance.settings.number("sending.answer_within") if has_place else 0)

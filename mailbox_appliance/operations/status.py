@@ -75,5 +75,5 @@ def get_status(appliance: Appliance, caller: Caller) -> Status:
             )
             for a in accounts
         ),
-        deliveries=DeliveryCounts(**store.deliveries.counts()),
+        deliveries=DeliveryCounts(**store.deliveries.counts({a.id for a in accounts})),
     )

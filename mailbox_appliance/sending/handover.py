@@ -49,6 +49,9 @@ _CAUSES: dict[Cause, str] = {  # of `internal` the problem itself tells
 }
 
 
+_LOGIN_REFUSED = "The SMTP server refused the login."
+
+
 class _Over(Exception):
     """The operation ended while it was being handed over: its mailbox is gone, or somebody withdrew it."""
 
@@ -125,6 +128,7 @@ class Handover:
 
     def _envelope(self, session: Submission) -> Verdict:
         self._enter(Phase.ENVELOPE)
+        self._store.accounts.clear_error(self._work.account_id, _LOGIN_REFUSED)
         envelope = self._work.envelope
         reply = session.mail(envelope.sender, size=len(self._work.wire), smtputf8=envelope.smtputf8)
         verdict = judge_reply("mail", reply)
@@ -221,7 +225,7 @@ class Handover:
         self._tell("uncertain")
 
     def _note_refused_login(self) -> None:
-        error = AccountError(code="authentication_failed", message="The SMTP server refused the login.")
+        error = AccountError(code="authentication_failed", message=_LOGIN_REFUSED)
         self._store.accounts.set_status(self._work.account_id, "reauth_required", error)
 
     def _tell(self, status: str, **facts: object) -> None:

@@ -115,6 +115,14 @@ class Accounts:
                 (status, error and error.code, error and error.message, account_id),
             )
 
+    def clear_error(self, account_id: str, message: str) -> None:
+        """Make a mailbox `ready` again whose trouble was this one. One transaction of its own, where there is need."""
+        where = "id = ? AND error_message = ?"
+        if self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id, message)):
+            change = "status = 'ready', error_code = NULL, error_message = NULL"
+            with self._database.transaction():
+                self._database.change(f"UPDATE accounts SET {change} WHERE {where}", (account_id, message))
+
     def set_capabilities(self, account_id: str, capabilities: AccountCapabilities) -> None:
         """What the mailbox's server can do. One transaction of its own."""
         text = msgspec.json.encode(capabilities).decode()

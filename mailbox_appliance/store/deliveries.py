@@ -7,7 +7,8 @@ Every commit comes before what it announces; what a client is told, and the fina
 """
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -204,22 +205,11 @@ class Deliveries:
             (account_id,),
         )
 
-    def counts(self) -> dict[str, int]:
-        """How many operations are `queued`, `sending` and `uncertain`."""
-        rows = self._database.rows(f"SELECT status, count(*) FROM delivery_operations WHERE {_OPEN} GROUP BY status")
-        return {"queued": 0, "sending": 0, "uncertain": 0} | {str(status): int(count) for status, count in rows}
-
-    def find_thread(self, account_id: str, message_ids: Iterable[str]) -> str | None:
-        """The id of the thread that one of these canonical Message-IDs belongs to, or None."""
-        for message_id in message_ids:
-            found = self._database.value(
-                "SELECT t.id FROM thread_links l JOIN threads t ON t.number = l.thread JOIN accounts a"
-                " ON a.number = l.account WHERE a.id = ? AND l.message_id = ?",
-                (account_id, message_id),
-            )
-            if found is not None:
-                return str(found)
-        return None
+    def counts(self, account_ids: Collection[str]) -> dict[str, int]:
+        """How many operations of these mailboxes are `queued`, `sending` and `uncertain`."""
+        rows = self._database.rows(f"SELECT status, account_id FROM delivery_operations WHERE {_OPEN}")
+        found = Counter(status for status, account_id in rows if account_id in account_ids)
+        return {status: found[status] for status in ("queued", "sending", "uncertain")}
 
     def _insert(self, new: NewDelivery) -> str:
         if self._database.value("SELECT 1 FROM accounts WHERE id = ?", (new.account_id,)) is None:

@@ -1,7 +1,7 @@
 """The mirrored messages: added in batches by sync, read in pages, newest first."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -146,6 +146,18 @@ class Messages:
         )
         page = rows[:limit]
         return tuple(map(to_message, page)), page[-1][0] if len(rows) > limit else None
+
+    def find_thread(self, account_id: str, message_ids: Iterable[str]) -> str | None:
+        """The id of the thread that one of these canonical Message-IDs belongs to, or None."""
+        for message_id in message_ids:
+            found = self._database.value(
+                "SELECT t.id FROM thread_links l JOIN threads t ON t.number = l.thread JOIN accounts a"
+                " ON a.number = l.account WHERE a.id = ? AND l.message_id = ?",
+                (account_id, message_id),
+            )
+            if found is not None:
+                return str(found)
+        return None
 
     def reply_headers(self, account_id: str, message_id: str) -> Mapping[str, str]:
         """The header fields of a message that a reply needs, with lower-case names. Raises NotFound."""

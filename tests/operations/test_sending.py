@@ -216,6 +216,8 @@ def test_a_refused_login_turns_the_mailbox_to_reauth_required(desk: Desk, mailbo
     assert (account["status"], account["error"]["code"]) == ("reauth_required", "authentication_failed")
     mailbox.smtp.at("auth", None)
     assert desk.send(mailbox.id, a_message(), key).data["status"] == "succeeded"
+    account = desk.account(mailbox.id)
+    assert (account["status"], account["error"]) == ("ready", None)
 
 
 def test_no_server_at_all(desk: Desk, mail_server: MailServer) -> None:
@@ -324,6 +326,23 @@ def test_two_requests_with_one_key_are_both_told_when_nobody_got_it(desk: Desk, 
     assert [(each.result(20).status, each.result(20).code) for each in asked] == [(503, "provider_unavailable")] * 2
     mailbox.smtp.at("mail", None)
     assert desk.send(mailbox.id, a_message(), key).data["status"] == "succeeded"
+
+
+def test_retries_that_find_no_place_to_wait_do_not_use_up_the_key(desk: Desk, mailbox: Mailbox) -> None:
+    mailbox.smtp.at("mail", Stall("451 4.3.0 later"))
+    key = a_key()
+    first = desk.begin(mailbox.id, a_message(), key)
+    mailbox.smtp.reached("mail")
+    retries = [desk.begin(mailbox.id, a_message(), key) for _ in range(7)]
+    wait_until(lambda: waiting(desk) == 4, lambda: f"{waiting(desk)} wait", 10)
+    wait_until(lambda: sum(each.done() for each in retries) == 4, lambda: "some still wait for a place", 10)
+    early = [each.result() for each in retries if each.done()]
+    assert [(answer.status, answer.headers["Retry-After"]) for answer in early] == [(503, "2")] * 4
+    mailbox.smtp.release("mail")
+    assert {each.result(20).status for each in (first, *retries)} == {503}
+    mailbox.smtp.at("mail", None)
+    assert desk.send(mailbox.id, a_message(), key).data["status"] == "succeeded"
+    assert len(mailbox.smtp.messages) == 1
 
 
 def waiting(desk: Desk) -> int:

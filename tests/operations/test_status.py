@@ -6,7 +6,10 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.version import __version__
 from tests.checked_client import CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member
+from tests.servers.desk import a_message
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
+from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp
 
 
 def test_anybody_may_know_what_answers(appliance: Appliance) -> None:
@@ -41,3 +44,19 @@ def test_uptime_is_of_the_clock_that_only_grows(timed: Appliance, clock: FakeClo
     clock.advance(61.9)
     clock.set_wall(clock.now() - timedelta(days=1))
     assert ada.ask("GET", "/status").data["uptimeSeconds"] == 61
+
+
+def test_deliveries_of_a_mailbox_that_was_removed_do_not_count(
+    checked_client: CheckedClient, appliance: Appliance, scripted_smtp: ScriptedSmtp, mail_server: MailServer
+) -> None:
+    email = mail_server.fresh_user()
+    smtp = {"host": "127.0.0.1", "port": scripted_smtp.port, "security": "none"}
+    imap = smtp | {"port": mail_server.imap_port, "username": email, "password": "secret"}
+    smtp |= {"username": "alice@example.test", "password": "secret"}
+    account = checked_client.ask("POST", "/accounts", {"email": email, "imap": imap, "smtp": smtp}).data["id"]
+    scripted_smtp.at("reply", Keep(DROP))
+    doubt = checked_client.ask("POST", f"/accounts/{account}/send", a_message(), headers={"Idempotency-Key": "k"})
+    assert doubt.data["status"] == "uncertain"
+    assert checked_client.ask("GET", "/status").data["deliveries"]["uncertain"] == 1
+    checked_client.ask("DELETE", f"/accounts/{account}")
+    assert checked_client.ask("GET", "/status").data["deliveries"]["uncertain"] == 0

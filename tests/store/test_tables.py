@@ -95,7 +95,7 @@ HOT: list[tuple[str, Ask, str]] = [
     ("the UIDs of a folder", lambda s, b, m: s.messages.known(b.folder().number), "messages_2 (folder=? AND uid>?)"),
     ("a mailbox", lambda s, b, m: s.accounts.find_reachable(b.id, b.owner), "accounts_1 (id=?)"),
     ("a replay", lambda s, b, m: s.deliveries.find_replay("ses_1", "key", HASH), "(credential_id=? AND idempotency"),
-    ("the counts of deliveries", lambda s, b, m: s.deliveries.counts(), "delivery_operations_open (status=?)"),
+    ("the counts of deliveries", lambda s, b, m: s.deliveries.counts([b.id]), "delivery_operations_open (status=?)"),
     ("what was being sent", lambda s, b, m: s.deliveries.list_sending(), "delivery_operations_open (status=?)"),
     ("copies to file", lambda s, b, m: s.deliveries.list_copies(), "delivery_operations_copy (copy=?)"),
 ]
