@@ -71,7 +71,7 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            self._set_status("connecting")
+            self._tell("connecting")
             while True:
                 self._wait_told(self._attempt())
         except (Stopped, NotFound):  # NotFound: the mailbox was removed while we were at it
@@ -91,13 +91,13 @@ class Worker:
             extra = {"accountId": self.account_id, "server": fault.server, "kind": fault.kind}
             log.warning("sync met a fault", extra=extra)
             error = AccountError(code=_CODES.get(fault.kind, "provider_unavailable"), message=fault.reason)
-            self._set_status("reauth_required" if fault.kind == "login_refused" else "error", error)
+            self._tell("reauth_required" if fault.kind == "login_refused" else "error", error)
             return None if fault.kind == "login_refused" else next(self._waits)
         except (Stopped, NotFound):
             raise
         except Exception:
             log.exception("sync met a fault of ours", extra={"accountId": self.account_id})
-            self._set_status("error", AccountError(code="internal_error", message="A fault of ours; the log has more."))
+            self._tell("error", AccountError(code="internal_error", message="A fault of ours; the log has more."))
             return next(self._waits)
         finally:
             self._following.progress, self._cut = None, _nothing
@@ -126,6 +126,13 @@ class Worker:
 
     def _set_status(self, status: AccountStatus, error: AccountError | None = None) -> None:
         self._store.accounts.set_status(self.account_id, status, error)
+
+    def _tell(self, status: AccountStatus, error: AccountError | None = None) -> None:
+        """As `_set_status`; that it cannot be noted (a full disk) is no reason to end, it is all tried again later."""
+        try:
+            self._set_status(status, error)
+        except Exception:
+            log.exception("the status of a mailbox was not noted", extra={"accountId": self.account_id})
 
     def _wait_told(self, seconds: float | None) -> None:
         """Wait so long, or until told about the whole mailbox; a write to one folder is no reason. Raises Stopped."""

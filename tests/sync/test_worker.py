@@ -3,9 +3,10 @@
 import dataclasses
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import apsw
 import pytest
 
 from mailbox_appliance.clock import SystemClock
@@ -13,6 +14,7 @@ from mailbox_appliance.events import Events, FolderTouched, MessageArrived
 from mailbox_appliance.records import AccountStatus, Connection, Endpoint, Message
 from mailbox_appliance.settings import load
 from mailbox_appliance.store.store import Store
+from mailbox_appliance.sync import worker
 from mailbox_appliance.sync.supervisor import Supervisor
 from tests.remote.odd_server import Peer, odd_server
 from tests.servers.dovecot import MailServer, wait_until
@@ -197,6 +199,30 @@ def test_a_lost_connection_is_made_anew(mail_server: MailServer, user: str, mirr
     mirror.wait_for_status("ready")
     assert "meanwhile" in mirror.messages("INBOX")
     assert mirror.store.accounts.get(mirror.account_id).error is None
+
+
+def test_a_full_disk_does_not_end_it(
+    mail_server: MailServer, store: Store, user: str, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "FIRST_RETRY", 0.05)
+    tried = threading.Semaphore(0)
+    change, full = store.database.change, threading.Event()
+
+    def refuse(sql: str, parameters: Sequence[object] = ()) -> int:
+        if full.is_set():
+            tried.release()
+            raise apsw.FullError
+        return change(sql, parameters)
+
+    monkeypatch.setattr(store.database, "change", refuse)
+    full.set()
+    mirror.supervisor.start()
+    for _ in range(4):
+        assert tried.acquire(timeout=10)
+    full.clear()
+    mirror.wait_for_status("ready")
+    mail_server.deliver(user, source("after"))
+    mirror.wait_for(lambda: "after" in mirror.messages("INBOX"), "the mail after")
 
 
 def test_stopping_does_not_wait_for_a_silent_server(store: Store) -> None:
