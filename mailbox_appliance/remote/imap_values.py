@@ -36,12 +36,12 @@ def capabilities(words: Iterable[bytes], permanent_flags: bytes) -> AccountCapab
 
 
 def folders(data: Sequence[Any]) -> tuple[ListedFolder, ...]:
-    """The folders of a LIST answer, each once. A name that is empty or too long to be kept is left out."""
+    """The folders of a LIST answer, each once. A name that is empty, too long to be kept, or no text is left out."""
     parsed = parse_response([item for item in data if item])
     listed: dict[str, ListedFolder] = {}
     for attributes, delimiter, name in zip(parsed[::3], parsed[1::3], parsed[2::3], strict=False):
         path = _path(name)
-        if 0 < len(path) <= MAX_PATH and len(listed) < MAX_FOLDERS:
+        if 0 < len(path) <= MAX_PATH and _is_text(path) and len(listed) < MAX_FOLDERS:
             lower = frozenset(bytes(one).decode("ascii", "replace").lower() for one in attributes)
             listed[path] = ListedFolder(path, None if delimiter is None else delimiter.decode("ascii"), lower)
     return tuple(listed.values())
@@ -51,6 +51,11 @@ def _path(name: Any) -> str:
     # Seen in practice: a folder named 2024, unquoted, which the parser takes for a number.
     path = str(name) if isinstance(name, int) else str(imap_utf7.decode(name or b""))
     return "INBOX" if path.upper() == "INBOX" else path
+
+
+def _is_text(path: str) -> bool:
+    # Modified UTF-7 can write half of a surrogate pair, which is no character (RFC 3629 3).
+    return not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 def wire_path(path: str) -> str:
@@ -103,8 +108,15 @@ def messages(data: Sequence[Any], wanted: Iterable[int]) -> Iterator[FetchedMess
         if sources:
             source = sources[0] if isinstance(sources[0], bytes) else b""
             size = item.get(b"RFC822.SIZE", len(source))
-            at = item.get(b"INTERNALDATE") or _EPOCH
-            yield FetchedMessage(uid, flag_set(item.get(b"FLAGS", ())), at.astimezone(UTC), size, source)
+            at = _in_utc(item.get(b"INTERNALDATE") or _EPOCH)
+            yield FetchedMessage(uid, flag_set(item.get(b"FLAGS", ())), at, size, source)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:  # in UTC it lies before the year 1 or after 9999
+        return _EPOCH
 
 
 def appended_uid(text: bytes) -> int | None:

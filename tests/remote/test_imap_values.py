@@ -22,6 +22,7 @@ from mailbox_appliance.remote import imap_values
         (b'(\\NoSelect) "/" Public', "Public", "/", {"\\noselect"}),
         (b"() NIL flat", "flat", None, set()),
         (b'() "/" ' + b"x" * 1025, None, None, None),
+        (b'() "/" "half of a pair &2AA-"', None, None, None),  # no text: it could be neither stored nor shown
     ],
 )
 def test_folders(line: bytes, path: str | None, delimiter: str | None, attributes: set[str]) -> None:
@@ -106,6 +107,18 @@ def test_messages_in_the_order_wanted() -> None:
         FetchedMessage(6, frozenset(), epoch, 7, b""),
         FetchedMessage(8, frozenset(), epoch, 6, b"quoted"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "moment"),
+    [
+        ("31-Dec-9999 23:59:59 -1200", datetime(1970, 1, 1, tzinfo=UTC)),  # in UTC there is no such moment
+        ("31-Dec-9999 23:59:59 +0000", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+    ],
+)
+def test_dates_at_the_end_of_time(written: str, moment: datetime) -> None:
+    data = [(f'1 (UID 4 FLAGS () INTERNALDATE "{written}" RFC822.SIZE 3 BODY[] {{3}}'.encode(), b"one"), b")"]
+    assert [message.internal_date for message in imap_values.messages(data, [4])] == [moment]
 
 
 @pytest.mark.parametrize("data", [[None], [], [b""]])
