@@ -20,6 +20,8 @@ from playhouse.apsw_ext import APSWDatabase
 from mailbox_appliance.errors import StoreUnusable
 
 log = logging.getLogger(__name__)
+# At level debug peewee writes out every statement with its values: addresses, hashes, passwords of mailboxes.
+logging.getLogger("peewee").setLevel(logging.WARNING)
 
 CACHE_KIB = 4096
 BUSY_SECONDS = 5

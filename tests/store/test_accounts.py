@@ -1,5 +1,7 @@
 """Mailboxes: how they are reached, by whom, and that nothing of one is left when it is removed."""
 
+import logging
+
 import pytest
 
 from mailbox_appliance.errors import NotFound
@@ -27,6 +29,14 @@ def test_a_connection_is_read_as_it_was_written(store: Store) -> None:
     for secret in ("imap-password", "smtp-password"):
         assert secret not in repr(store.accounts.connection(account))
         assert secret not in repr(store.accounts.get(account))
+
+
+def test_nothing_of_a_mailbox_is_logged_at_any_level(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    ada = add_member(store)
+    with store.database.transaction():
+        store.accounts.add(ada, "Work", connection("box@example.test"))
+    assert not [secret for secret in ("box@example", "password", "Work") if secret in caplog.text]
 
 
 def test_a_new_mailbox(store: Store) -> None:
