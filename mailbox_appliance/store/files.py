@@ -8,12 +8,11 @@ def write_private(file: Path, content: bytes) -> None:
     """Replace a file by new content, readable by its owner only, on the disk when this returns."""
     temporary = file.with_name(f".{file.name}.new")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
+    with os.fdopen(handle, "wb") as stream:  # not os.write: on a disk that fills up it may write only a part
         os.fchmod(handle, 0o600)
-        os.write(handle, content)
+        stream.write(content)
+        stream.flush()
         os.fsync(handle)
-    finally:
-        os.close(handle)
     temporary.rename(file)
     sync_folder(file.parent)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -281,3 +282,17 @@ def test_a_private_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "new"
     assert modes(tmp_path)["file"] == "0o600"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_private_file_stays_when_there_is_no_room_for_the_new_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            write_private(tmp_path / "file", b"new" * 4096)  # a single write would write the part that fits
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert (tmp_path / "file").read_bytes() == b"old"
