@@ -37,7 +37,9 @@ class Appliance:
         self.sender = Sender(self.store, self.settings, self.events, self.clock)
         self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
-        self._waiting = threading.BoundedSemaphore(self.settings.number("server.waiting_workers"))
+        workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
+        # One at least is left for reading, whatever the settings say.
+        self._waiting = threading.BoundedSemaphore(min(waiting, workers - 1))
 
     def start(self) -> None:
         """Take up interrupted sends, then bring mail in."""

@@ -31,9 +31,12 @@ def test_its_parts_share_one_clock(tmp_path: Path, clock: FakeClock) -> None:
     made.stop()
 
 
-@pytest.mark.parametrize("places", [1, 4])
-def test_only_so_many_wait_for_other_servers(tmp_path: Path, places: int) -> None:
-    environment = {"MAILBOX_APPLIANCE_SERVER_WAITING_WORKERS": str(places)}
+@pytest.mark.parametrize(("workers", "allowed", "places"), [(8, 1, 1), (8, 4, 4), (4, 4, 3), (2, 4, 1)])
+def test_only_so_many_wait_for_other_servers(tmp_path: Path, workers: int, allowed: int, places: int) -> None:
+    environment = {
+        "MAILBOX_APPLIANCE_SERVER_WORKERS": str(workers),
+        "MAILBOX_APPLIANCE_SERVER_WAITING_WORKERS": str(allowed),
+    }
     made = Appliance(tmp_path, load(environment=environment))
     with ExitStack() as waiting:
         assert [waiting.enter_context(made.waiting_place()) for _ in range(places)] == [True] * places
