@@ -12,7 +12,8 @@ _INVISIBLE = (
     r"\ufeff\ufff9-\uffff"
 )
 _LOCAL = rf'[^{_INVISIBLE}"(),.:;<>@\[\\\]]+'
-_LABEL = rf"[^{_INVISIBLE}!-,./:-@\[-`\{{-~]+"
+# `_` is no letter of a host name (RFC 952); seen in practice, and servers take it.
+_LABEL = rf"[^{_INVISIBLE}!-,./:-@\[-^`\{{-~]+"
 
 EMAIL_PATTERN = (
     # `$(?!\n)`: in Python a lone `$` also matches before a final line feed.
@@ -23,9 +24,9 @@ EMAIL_PATTERN = (
 # A tab is white space that a header field may hold (RFC 5322 2.2.2); it travels encoded.
 _FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 _EMAIL = re.compile(EMAIL_PATTERN)
-_ASCII_DOMAIN = re.compile(
-    r"(?=.{1,253}\Z)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
-)
+_DOTTED = re.compile(rf"\.*{_LOCAL}(?:\.+{_LOCAL})*\.*")
+_ASCII_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_ASCII_DOMAIN = re.compile(rf"(?=.{{1,253}}\Z){_ASCII_LABEL}(?:\.{_ASCII_LABEL})*")
 
 
 def domain_of(email: str) -> str:
@@ -36,15 +37,24 @@ def domain_of(email: str) -> str:
 def to_envelope_address(email: str) -> str:
     """The address as it travels in SMTP: the domain in lower case and in A-labels (RFC 5890, UTS 46).
 
-    Raises ValueError where there is no such form.
+    A local part with dots in the wrong places (`a.@`, in use at Japanese providers) travels quoted (RFC 5321 4.1.2).
+    Other quoted local parts and address literals are not written. Raises ValueError where there is no such form.
     """
-    if not _EMAIL.search(email) or has_forbidden(email):
-        raise ValueError("not a mail address")
     local, _, domain = email.rpartition("@")
-    address = f"{local}@{_to_a_labels(domain)}"
-    if len(local.encode()) > 64 or len(address.encode()) > 254:  # RFC 5321 4.5.3.1.1 and 4.5.3.1.3, in octets
+    local = _unquoted(local)
+    if not _DOTTED.fullmatch(local) or not _EMAIL.search(f"x@{domain}") or has_forbidden(email):
+        raise ValueError("not a mail address")
+    written = local if _EMAIL.search(f"{local}@x") else f'"{local}"'
+    address = f"{written}@{_to_a_labels(domain)}"
+    if len(written.encode()) > 64 or len(address.encode()) > 254:  # RFC 5321 4.5.3.1.1 and 4.5.3.1.3, in octets
         raise ValueError("the address is too long")
     return address
+
+
+def _unquoted(local: str) -> str:
+    """The local part without quotes (RFC 5321 4.1.2); with them where what they hold cannot stand without."""
+    inner = local[1:-1] if len(local) > 1 and local[0] == local[-1] == '"' else ""
+    return inner if _DOTTED.fullmatch(inner) else local
 
 
 def _to_a_labels(domain: str) -> str:
@@ -80,7 +90,7 @@ def _comparable(email: str) -> tuple[str, str]:
         domain = _to_a_labels(domain)
     except ValueError:
         domain = domain.casefold()
-    return unicodedata.normalize("NFC", local).casefold(), domain
+    return unicodedata.normalize("NFC", _unquoted(local)).casefold(), domain
 
 
 def has_forbidden(text: str) -> bool:

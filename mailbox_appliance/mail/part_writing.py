@@ -16,9 +16,12 @@ _FRAGILE_LINE = re.compile(rb"^(?:\.|From )[^\r\n]*", re.M)
 _PRINTABLE = bytes(set(range(0x20, 0x7F)) - {0x3D} | {0x09, 0x0A, 0x0D})
 # RFC 6838 4.2 bounds the names.
 _MIME_TYPE = re.compile(r"([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})/([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})")
+# RFC 2045 5.1: a token or a quoted string; extended names (RFC 2231) are made here, not taken.
 _MIME_PARAMETER = re.compile(
-    r'\s*;\s*([A-Za-z0-9!#$&^_.+-]{1,60})\s*=\s*(?:"([ !#-\[\]-~]{0,200})"|([!#-+.-9A-Z^-~-]{1,200}))'
+    r"""[ \t]*;[ \t]*([A-Za-z0-9!#$&^_.+-]{1,60})="""
+    r"""(?:"((?:[ !#-\[\]-~]|\\[ -~]){0,200})"|([A-Za-z0-9!#$%&'*+.^_`{|}~-]{1,200}))"""
 )
+_OWN_PARAMETERS = ("name", "boundary")  # the name of a file stands in Content-Disposition
 _TOO_LONG = re.compile(rb"[^\n]{1000}")  # 998 octets are allowed, and there is a CR (RFC 5322 2.1.1)
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,900}")
 
@@ -70,7 +73,7 @@ def file_part(attachment: OutgoingAttachment) -> WrittenPart:
 
     Raises ValueError where the type, the name or the content id cannot stand in a header field.
     """
-    mime_type, parameters = _checked_type(attachment.mime_type)
+    mime_type, parameters = media_type(attachment.mime_type)
     content, encoding = attachment.content, "base64"
     if mime_type.startswith("message/"):
         # RFC 2046 5.2.1: no encoding is allowed here. A message that needs one goes as a file, so that it stays exact.
@@ -85,20 +88,24 @@ def file_part(attachment: OutgoingAttachment) -> WrittenPart:
     return WrittenPart(fields, base64_lines(content) if encoding == "base64" else content)
 
 
-def _checked_type(mime_type: str) -> tuple[str, list[tuple[str, str]]]:
-    """The type in lower case, and its parameters. Raises ValueError where it is none that a file can have."""
-    match = _MIME_TYPE.match(mime_type)
+def media_type(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """The type in lower case, and its parameters (RFC 2045 5.1) without those that are not the caller's to set.
+
+    Raises ValueError where it is none that a file can have, or holds a parameter twice.
+    """
+    match = _MIME_TYPE.match(text)
     if not match or match[1].lower() == "multipart":
         raise ValueError("not a MIME type")
-    parameters: list[tuple[str, str]] = []
+    parameters: dict[str, str] = {}
     position = match.end()
-    while position < len(mime_type):
-        found = _MIME_PARAMETER.match(mime_type, position)
-        if not found or len(parameters) == 20:
+    while position < len(text):
+        found = _MIME_PARAMETER.match(text, position)
+        if not found or len(parameters) == 20 or found[1].lower() in parameters:
             raise ValueError("not a MIME type")
-        parameters.append((found[1].lower(), found[2] if found[2] is not None else found[3]))
+        quoted = found[2]
+        parameters[found[1].lower()] = found[3] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
         position = found.end()
-    return match[0].lower(), parameters
+    return match[0].lower(), [each for each in parameters.items() if each[0] not in _OWN_PARAMETERS]
 
 
 def _seven_bit_lines(content: bytes) -> bytes | None:

@@ -63,14 +63,24 @@ class _Budget:
 
 def read(source: bytes) -> tuple[Part, list[tuple[str, bytes]], tuple[str, ...]]:
     """The tree, the header fields of the message, and warnings about its structure."""
-    start = field_reading.body_start(source)
-    fields = field_reading.split(source[: min(start, field_reading.MAX_HEADER)])
     warnings: list[str] = []
+    fields, start = _header(source, 0, len(source), warnings)
     root = _part(source, "", field_reading.by_name(fields), (start, len(source)), "text/plain")
     _descend(root, _Budget(), 0, warnings)
     if not root.children:
         root.number = "1"
     return root, fields, tuple(dict.fromkeys(warnings))
+
+
+def _header(source: bytes, start: int, end: int, warnings: list[str]) -> tuple[list[tuple[str, bytes]], int]:
+    """The header fields of what begins at `start`, and where its body begins; what has no header is all body."""
+    body = field_reading.body_start(source, start, end)
+    header = source[start : min(body, start + field_reading.MAX_HEADER)]
+    fields = field_reading.split(header)
+    if fields or not header.strip():
+        return fields, body
+    warnings.append("A header is missing; all that is there is shown as text.")
+    return [], start
 
 
 def _part(source: bytes, number: str, fields: Fields, span: tuple[int, int], default_type: str) -> Part:
@@ -106,11 +116,8 @@ def _descend(part: Part, budget: _Budget, depth: int, warnings: list[str]) -> No
             return
         budget.parts -= 1
         number = f"{part.number}.{position}" if part.number else str(position)
-        body = field_reading.body_start(part.source, start, end)
-        fields = field_reading.by_name(
-            field_reading.split(part.source[start : min(body, start + field_reading.MAX_HEADER)])
-        )
-        child = _part(part.source, number, fields, (body, end), default_type)
+        fields, body = _header(part.source, start, end, warnings)
+        child = _part(part.source, number, field_reading.by_name(fields), (body, end), default_type)
         part.children.append(child)
         _descend(child, budget, depth + 1, warnings)
 

@@ -268,6 +268,12 @@ def test_a_line_break_never_gets_into_a_header(text: str, place: str) -> None:
         outgoing(attachments=(file("a", mime_type="pdf"),)),
         outgoing(attachments=(file("a", mime_type="text/plain; x"),)),
         outgoing(attachments=(file("a", mime_type="multipart/mixed"),)),
+        outgoing(attachments=(file("a", mime_type="text/plain;"),)),
+        outgoing(attachments=(file("a", mime_type="text/plain; charset=a b"),)),
+        outgoing(attachments=(file("a", mime_type="text/plain; charset=a/b"),)),
+        outgoing(attachments=(file("a", mime_type='text/plain; charset="a'),)),
+        outgoing(attachments=(file("a", mime_type="text/plain; charset=a; CHARSET=b"),)),
+        outgoing(attachments=(file("a", mime_type="text/plain" + "".join(f"; p{n}=v" for n in range(21))),)),
         outgoing(attachments=(file("a", mime_type="text/pläin"),)),
         outgoing(attachments=(image("a b"),)),
         outgoing(attachments=(image("ä"),)),
@@ -337,6 +343,24 @@ def test_an_attached_message_is_not_encoded(content: bytes, mime_type: str, arri
     assert attachment_bytes(wire, listed.part) == arrives
     inside = [part["Subject"] for part in email.message_from_bytes(wire).walk()]
     assert ("x" in inside) == (mime_type == "message/rfc822")
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("text/plain; charset=iso-8859-1", {"charset": "iso-8859-1"}),
+        ("Text/Calendar;method=REQUEST ; Charset=UTF-8", {"method": "REQUEST", "charset": "UTF-8"}),
+        ('application/x; a="b; c=\\"d\\\\"', {"a": 'b; c="d\\'}),
+        ('application/x; name="../x"; boundary=b; a=1', {"a": "1"}),
+        (f'application/x; a="{"long " * 30}"', {"a": "long " * 30}),
+    ],
+)
+def test_the_parameters_of_a_type_are_kept(given: str, written: dict[str, str]) -> None:
+    wire = made(outgoing(attachments=(file("a.bin", b"x", given),))).wire
+    part = list(leaves(email.message_from_bytes(wire)))[1]
+    params = part.get_params() or []
+    assert params[0][0] == given.partition(";")[0].lower()
+    assert {name: collapse_rfc2231_value(value) for name, value in params[1:]} == written
 
 
 def test_the_same_message_gives_the_same_bytes() -> None:

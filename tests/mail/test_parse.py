@@ -281,6 +281,26 @@ def test_file_names(fields: str, filename: str) -> None:
     assert [a.filename for a in head(given, b"x").attachments] == [filename]
 
 
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (b"no headers at all just text\r\nmore text\r\n", "no headers at all just text\nmore text"),
+        (b"first line\r\n\r\nsecond: line\r\n", "first line\n\nsecond: line"),
+        (b"x" * 2_000_000, "x" * 2_000_000),
+        (b"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nonly text\r\n--b--\r\n", "only text"),
+    ],
+)
+def test_what_has_no_header_is_shown_as_text(source: bytes, text: str) -> None:
+    read = parse(source)
+    assert read.text == text
+    assert read.warnings == ("A header is missing; all that is there is shown as text.",)
+
+
+@pytest.mark.parametrize("source", [b"", b"\r\n", b"\r\ntext", b"Subject: x", b"\nSubject: x"])
+def test_a_header_that_is_empty_or_all_there_is_is_not_missing(source: bytes) -> None:
+    assert parse(source).warnings == ()
+
+
 def test_only_html() -> None:
     read = head("Content-Type: text/html; charset=utf-8", "<style>x</style><p>Grüße &amp; so</p>".encode())
     assert (read.text, read.html, read.snippet) == (None, "<style>x</style><p>Grüße &amp; so</p>", "Grüße & so")
