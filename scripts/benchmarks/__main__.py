@@ -1,0 +1,58 @@
+"""`scripts/bench`: run the measurements that were asked for, print the table, and say which targets hold."""
+
+import argparse
+import importlib
+import platform
+import sys
+import time
+from collections.abc import Sequence
+
+from benchmarks.figures import Figure, table
+
+#: Name -> the function that measures, and what it is about.
+BENCHMARKS = {
+    "me": ("serving:measure", "GET /me over a bare WSGI application on the same server"),
+    "start": ("starting:measure_serve", "from the start of `serve` to its first answer"),
+    "memory": ("memory:measure", "the serving process with a mailbox, idle"),
+    "help": ("starting:measure_help", "`--help` over the import of click"),
+    "send": ("sending:measure", "sends through the API over plain smtplib"),
+    "stall": ("stalling:measure", "GET /me while a mail server does not answer"),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Returns 0 where all targets hold."""
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures what the project promises.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="what to measure; without: everything")
+    parser.add_argument("--list", action="store_true", help="name what can be measured")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.names) - set(BENCHMARKS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    if options.list:
+        print("\n".join(f"{name:8}{about}" for name, (_, about) in BENCHMARKS.items()))
+        return 0
+    return _report([figure for name in options.names or BENCHMARKS for figure in _measure(name)])
+
+
+def _measure(name: str) -> list[Figure]:
+    place, about = BENCHMARKS[name]
+    module, _, function = place.partition(":")
+    began = time.perf_counter()
+    print(f"{name}: {about} ...", file=sys.stderr, end=" ", flush=True)
+    figures: list[Figure] = list(getattr(importlib.import_module(f"benchmarks.{module}"), function)())
+    print(f"{time.perf_counter() - began:.0f} s", file=sys.stderr)
+    return figures
+
+
+def _report(figures: Sequence[Figure]) -> int:
+    import os
+
+    print(f"\nPython {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    print(table(figures))
+    missed = [figure.name for figure in figures if not figure.holds]
+    print(f"\n{len(figures) - len(missed)} of {len(figures)} targets hold." + "".join(f"\nMissed: {m}" for m in missed))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

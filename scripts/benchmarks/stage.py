@@ -1,0 +1,97 @@
+"""What the measurements need around them: scratch folders, a running appliance, mail servers."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.servers.dovecot import PASSWORD, CannotStart, MailServer
+from tests.servers.running import RunningAppliance
+
+#: The environment of the product: as a user's, not as ours.
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if name != "PYTHONPATH" and not name.startswith("MAILBOX_APPLIANCE_")
+}
+
+
+@dataclass(frozen=True)
+class Mail:
+    """Mail servers on loopback without TLS: a mailbox to send from, one to send to, and the password of both."""
+
+    name: str
+    imap_port: int
+    smtp_port: int
+    sender: str
+    recipient: str
+    password: str
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that is gone afterwards; others may pass through it, as mail servers must."""
+    with tempfile.TemporaryDirectory(prefix="bench-", dir="/tmp" if Path("/tmp").is_dir() else None) as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        yield folder
+
+
+@contextmanager
+def appliance(folder: Path) -> Iterator[RunningAppliance]:
+    """The appliance as a process of its own, set up, with an administrator's token."""
+    process = RunningAppliance(folder).start()
+    try:
+        process.set_up()
+        yield process
+    finally:
+        process.stop()
+
+
+@contextmanager
+def mail_servers(folder: Path) -> Iterator[Mail]:
+    """Postfix and Dovecot where they can run; else the servers of the demo, which are slower than any real one."""
+    server = MailServer()
+    try:
+        server.start(folder)
+    except CannotStart:
+        with _embedded(folder) as mail:
+            yield mail
+        return
+    try:
+        sender, recipient = server.fresh_user(), server.fresh_user()
+        yield Mail("Postfix", server.imap_port, server.submission_port, sender, recipient, PASSWORD)
+    finally:
+        server.stop()
+
+
+@contextmanager
+def _embedded(folder: Path) -> Iterator[Mail]:
+    from mailbox_appliance.demo.sample import COLLEAGUE_EMAIL, OWNER_EMAIL
+
+    command = [sys.executable, "-m", "mailbox_appliance.demo.servers", str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            ready = json.loads(process.stdout.readline())
+            ports = ready["imap_port"], ready["smtp_port"]
+            yield Mail("the demo's server", *ports, OWNER_EMAIL, COLLEAGUE_EMAIL, ready["password"])
+        finally:
+            process.stdin.close()
+            process.wait(10)
+
+
+def wait_until_ready(running: RunningAppliance, account: str, seconds: float = 60) -> None:
+    """Return when the mailbox has been read once."""
+    end = time.monotonic() + seconds
+    while running.ask("GET", f"/accounts/{account}").data["status"] != "ready":
+        if time.monotonic() > end:
+            raise SystemExit(f"the mailbox is not ready after {seconds:.0f} seconds")
+        time.sleep(0.1)
