@@ -175,7 +175,7 @@ class Client:
         try:
             return self._connect(timeout)
         except OSError as error:
-            reason = error.strerror or type(error).__name__
+            reason = (error.strerror or type(error).__name__).removesuffix(".")
             raise unreachable(f"No appliance answers at {self.address.url}: {reason}.") from error
 
     def _connect(self, timeout: float) -> http.client.HTTPConnection:

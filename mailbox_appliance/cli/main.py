@@ -123,7 +123,7 @@ def _of_exception(error: Exception) -> Failure:
         return known
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
-        return Failure("internal_error", f"{file}{error.strerror}.", failures.INTERNAL)
+        return Failure("internal_error", f"{file}{error.strerror.removesuffix('.')}.", failures.INTERNAL)
     # Only the kind and the place: the text of an unforeseen error may quote a secret.
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -1,7 +1,7 @@
 """Where a request comes from and what it was made with; and whether this listener answers to such a request at all."""
 
 from collections.abc import Iterable, Mapping
-from ipaddress import ip_address
+from ipaddress import IPv4Address, ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,7 +9,7 @@ from mailbox_appliance.errors import HostNotAllowed
 from mailbox_appliance.operations.caller import Origin
 
 _FORWARDED = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_FORWARDED_")
-_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_LOOPBACK_NAMES = frozenset({"localhost", "localhost.", "127.0.0.1", "[::1]"})
 
 
 def origin_of(environ: Mapping[str, Any]) -> Origin:
@@ -47,7 +47,8 @@ class AllowedHosts:
             raise HostNotAllowed(header="Origin")
 
     def _is_allowed(self, host: str) -> bool:
-        return _without_port(host.lower()) in self._names
+        name = _without_port(host.lower())
+        return name in self._names or _is_loopback_name(name)
 
     def _is_same_origin(self, origin: str, host: str) -> bool:
         try:
@@ -59,7 +60,7 @@ class AllowedHosts:
         return (
             parts.scheme in ("http", "https")
             and self._is_allowed(parts.netloc)
-            and (port == _port(host) or _without_port(parts.netloc.lower()) not in _LOOPBACK_NAMES)
+            and (port == _port(host) or not _is_loopback_name(_without_port(parts.netloc.lower())))
         )
 
 
@@ -73,6 +74,16 @@ def _is_loopback(address: str | None) -> bool:
     except ValueError:
         return False
     return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
+
+
+def _is_loopback_name(name: str) -> bool:
+    """Whether a host, as a URL has it, always means the local computer: nobody can make such a name point elsewhere."""
+    if name in _LOOPBACK_NAMES:
+        return True
+    try:
+        return IPv4Address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_forwarded(environ: Mapping[str, Any]) -> bool:

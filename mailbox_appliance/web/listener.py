@@ -22,6 +22,7 @@ from waitress.adjustments import Adjustments
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
+from mailbox_appliance.errors import Problem
 from mailbox_appliance.web.channel import Channel, Discreet
 from mailbox_appliance.web.memory import Memory
 
@@ -30,12 +31,16 @@ log = logging.getLogger(__name__)
 MEBIBYTE = 1 << 20
 
 
-class CannotListen(OSError):
-    """An address cannot be listened on; the text says which, why, and what to do."""
+class CannotListen(Problem):
+    """{reason}"""  # which address, why, and what to do
+
+    code = "cannot_listen"
 
 
 class AddressInUse(CannotListen):
-    """Another program listens on this address and port already."""
+    """{where} is already in use. Stop the program that uses it, or choose another port with --port or the setting
+    server.port.
+    """
 
 
 @dataclass(frozen=True)
@@ -268,13 +273,12 @@ def _cannot_listen(address: tuple[str, int], error: OSError | ValueError) -> Can
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     number = error.errno if isinstance(error, OSError) else errno.EINVAL
     if number == errno.EADDRINUSE:
-        advice = "Stop the program that uses it, or choose another port with --port or the setting server.port."
-        return AddressInUse(number, f"{where} is already in use. {advice}")
+        return AddressInUse(where=where)
     if number in (errno.EACCES, errno.EPERM):
         advice = "Ports below 1024 are often reserved; choose another with --port or the setting server.port."
-        return CannotListen(number, f"The system does not allow listening on {where}. {advice}")
+        return CannotListen(reason=f"The system does not allow listening on {where}. {advice}")
     advice = "Choose an address of this computer with --host or the setting server.host."
-    return CannotListen(number, f"It is not possible to listen on {where}. {advice}")
+    return CannotListen(reason=f"It is not possible to listen on {where}. {advice}")
 
 
 def _drop_longest_waiting(channels: Sequence[Channel], patience: float) -> bool:
