@@ -8,11 +8,12 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import AccountExists, Detail, Invalid, ProviderThrottled, Unavailable
 from mailbox_appliance.events import AccountAdded, AccountRemoved
 from mailbox_appliance.mail import folder_roles
+from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.operations import permissions
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Access, operation
-from mailbox_appliance.operations.sessions import Deleted, Email
-from mailbox_appliance.operations.texts import refuse_controls
+from mailbox_appliance.operations.sessions import Deleted
+from mailbox_appliance.operations.texts import Email, refuse_controls
 from mailbox_appliance.records import Account, Capability, Connection, Endpoint, Input, Security
 from mailbox_appliance.remote.sign_in import Checked, SignInFailed, check
 
@@ -104,6 +105,10 @@ def _checked(appliance: Appliance, connection: Connection) -> Checked:
 
 
 def _check_texts(request: NewAccount) -> None:
+    try:
+        to_envelope_address(request.email)
+    except ValueError as error:
+        raise Invalid.at("/email", f"Nothing could be sent from this address: {error}.") from error
     refuse_controls("/displayName", request.display_name or "")
     for name, server in (("imap", request.imap), ("smtp", request.smtp)):
         for field, text in (("host", server.host), ("username", server.username), ("password", server.password)):

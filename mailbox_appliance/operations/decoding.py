@@ -2,9 +2,12 @@
 
 import re
 import types
+from collections.abc import Iterator
+from functools import cache
 from typing import Any, NoReturn, Union, get_args, get_origin
 
 import msgspec
+from msgspec import inspect
 
 from mailbox_appliance.errors import Detail, Invalid, InvalidJson
 
@@ -12,7 +15,7 @@ from mailbox_appliance.errors import Detail, Invalid, InvalidJson
 _AT = re.compile(r" - at `(?:key in )?\$?([^`]*)`$")
 _STEP = re.compile(r"\.|\[(\d+|\.\.\.)\]")
 _NAMED_FIELD = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
-_PATTERN = re.compile(r"Expected `str` matching regex .*", re.DOTALL)
+_PATTERN = re.compile(r"Expected `str` matching regex (.*)", re.DOTALL)
 _LONGEST_QUOTE = 200
 
 
@@ -46,7 +49,7 @@ def convert_body(raw: object, annotation: Any) -> Any:
     try:
         return msgspec.convert(raw, chosen)
     except msgspec.ValidationError as error:
-        _refuse(error, "")
+        _refuse(error, "", chosen)
     except RecursionError as error:
         raise InvalidJson(reason="it is nested too deeply.", details=(Detail("", "Nested too deeply."),)) from error
 
@@ -56,7 +59,7 @@ def convert_value(text: str, annotation: Any, name: str) -> Any:
     try:
         return msgspec.convert(text, annotation, strict=False)
     except msgspec.ValidationError as error:
-        _refuse(error, name)
+        _refuse(error, name, annotation)
 
 
 def _fits(raw: object, choice: type[msgspec.Struct]) -> bool:
@@ -64,15 +67,40 @@ def _fits(raw: object, choice: type[msgspec.Struct]) -> bool:
     return isinstance(raw, dict) and bool(required) and required <= raw.keys()
 
 
-def _refuse(error: msgspec.ValidationError, name: str) -> NoReturn:
+def _refuse(error: msgspec.ValidationError, name: str, annotation: Any) -> NoReturn:
     text = str(error)
     at = _AT.search(text)
     pointer = name or _STEP.sub(lambda step: "/" + (step[1] or ""), at[1] if at else "")
     message = _AT.sub("", text)
     if not name and (field := _NAMED_FIELD.fullmatch(message)):
         pointer = f"{pointer}/{_cut(field[1]).replace('~', '~0').replace('/', '~1')}"
-    message = _PATTERN.sub("Expected text without characters that are not allowed here", message)
-    raise Invalid.at(pointer, f"{_cut(message)}.") from error
+    if pattern := _PATTERN.fullmatch(message):
+        message = _expectations(annotation).get(pattern[1], "This has a character that is not allowed here.")
+    raise Invalid.at(pointer, f"{_cut(message).removesuffix('.')}.") from error
+
+
+@cache
+def _expectations(annotation: Any) -> dict[str, str]:
+    """For each pattern in a type, as msgspec quotes it: what is expected, in words (`expected` in Meta's `extra`)."""
+    found: dict[str, str] = {}
+    left: list[object] = [inspect.type_info(annotation)]
+    seen: set[type] = set()
+    while left:
+        one = left.pop()
+        if isinstance(one, inspect.Metadata) and isinstance(one.type, inspect.StrType) and one.extra:
+            found[repr(one.type.pattern)] = one.extra["expected"]
+        elif isinstance(one, inspect.StructType) and one.cls not in seen:
+            seen.add(one.cls)
+            left += one.fields
+        elif isinstance(one, inspect.Type | inspect.Field) and not isinstance(one, inspect.StructType):
+            left += _parts(one)
+    return found
+
+
+def _parts(one: inspect.Type | inspect.Field) -> Iterator[object]:
+    for name in one.__struct_fields__:
+        value = getattr(one, name)
+        yield from value if isinstance(value, tuple) else (value,)
 
 
 def _cut(text: str) -> str:

@@ -280,7 +280,14 @@ def _pointer(place: str, wire: str) -> str:
 
 
 IdempotencyKey = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]*$(?!\n)", description="Names the request.")
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=255,
+        pattern=r"^[\x21-\x7e]*$(?!\n)",
+        description="Names the request.",
+        extra={"expected": "This must be 1 to 255 printable ASCII characters without spaces."},
+    ),
 ]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100, description="How many items a page holds at most.")]
 Cursor = Annotated[str, msgspec.Meta(max_length=200, description="Where to go on: `nextCursor` of the page before.")]

@@ -2,25 +2,40 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Annotated, Literal, TypedDict
 
 from msgspec import UNSET, Meta, UnsetType, field
 
+from mailbox_appliance.clock import from_timestamp
 from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge
-from mailbox_appliance.mail.address import EMAIL_PATTERN, same_mailbox, to_envelope_address
+from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
+from mailbox_appliance.mail.compose import compose, new_message_id
+from mailbox_appliance.mail.part_writing import media_type
 from mailbox_appliance.mail.threads import message_ids, reply_references, reply_subject
-from mailbox_appliance.operations.texts import refuse_controls
-from mailbox_appliance.records import Account, Address, Input, Message, Outgoing, OutgoingAttachment, Timestamp
+from mailbox_appliance.operations.texts import Email, refuse_controls
+from mailbox_appliance.records import (
+    Account,
+    Address,
+    Composed,
+    Input,
+    Message,
+    Outgoing,
+    OutgoingAttachment,
+    Timestamp,
+)
 from mailbox_appliance.store.store import Store
 
 MIB = 1024 * 1024
 MOST_ATTACHMENTS = 100
 MOST_ATTACHED = 25 * MIB
 MOST_RECIPIENTS = 500
+FARTHEST_AHEAD = timedelta(days=366)
 
-_MIME_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}", re.IGNORECASE)  # RFC 6838 4.2
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,250}")
-Email = Annotated[str, Meta(pattern=EMAIL_PATTERN, max_length=254)]
+_DATE_TIME = re.compile(  # RFC 3339 5.6
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})", re.IGNORECASE
+)
 Text = Annotated[str, Meta(min_length=1)]
 
 
@@ -41,8 +56,8 @@ class GivenBody(Input, frozen=True, kw_only=True):
 class GivenAttachment(Input, frozen=True, kw_only=True):
     """A file to send; `content` is base64."""
 
-    filename: Text
-    mime_type: Text
+    filename: Annotated[str, Meta(min_length=1, max_length=1000)]
+    mime_type: Annotated[str, Meta(min_length=1, max_length=1000)]
     content: bytes
     content_id: Text | UnsetType = UNSET
     disposition: Literal["inline", "attachment"] | UnsetType = UNSET
@@ -63,7 +78,7 @@ class InlineMessage(Input, frozen=True, kw_only=True):
     to: tuple[GivenAddress, ...] | UnsetType = UNSET
     cc: tuple[GivenAddress, ...] | UnsetType = UNSET
     bcc: tuple[GivenAddress, ...] | UnsetType = UNSET
-    subject: str | UnsetType = UNSET
+    subject: Annotated[str, Meta(max_length=5000)] | UnsetType = UNSET
     reply_to_message_id: Text | UnsetType = UNSET
     reply_all: bool = False
     attachments: tuple[GivenAttachment, ...] = ()
@@ -88,6 +103,29 @@ def resolve(store: Store, account: Account, message: InlineMessage) -> Outgoing:
     return outgoing
 
 
+def composed(outgoing: Outgoing, now: datetime) -> Composed:
+    """The message as it travels, with a new Message-ID. Raises Invalid for what no header field can hold."""
+    try:
+        return compose(outgoing, message_id=new_message_id(outgoing.sender.email), date=now)
+    except ValueError as error:
+        # What a client gives is checked before, with its place; this is left for what a mirrored message brings along.
+        raise Invalid.at("", f"The message cannot be written: {error}.") from error
+
+
+def check_send_at(text: str | None, now: datetime) -> None:
+    """Raises Invalid where a time to send at is no RFC 3339 date-time, is past, or is more than 366 days ahead."""
+    if text is None:
+        return
+    try:
+        if not _DATE_TIME.fullmatch(text):
+            raise ValueError("not as RFC 3339 writes it")
+        moment = from_timestamp(text)
+    except ValueError as error:
+        raise Invalid.at("/sendAt", "This is no date-time, such as 2030-01-31T09:00:00Z.") from error
+    if not now < moment <= now + FARTHEST_AHEAD:
+        raise Invalid.at("/sendAt", f"This must be in the future, at most {FARTHEST_AHEAD.days} days ahead.")
+
+
 def _addressed(store: Store, account: Account, message: InlineMessage) -> Outgoing:
     if message.from_ is not UNSET and not same_mailbox(message.from_, account.email):
         raise Invalid.at("/from", "This address is not one of the mailbox's own.")
@@ -101,9 +139,10 @@ def _addressed(store: Store, account: Account, message: InlineMessage) -> Outgoi
         parent, _ = store.messages.get(account.id, message.reply_to_message_id)
         headers = store.messages.reply_headers(account.id, message.reply_to_message_id)
         threading = _reply_fields(headers)
-        computed_to, computed_cc = _reply_recipients(account, parent, everybody=message.reply_all)
-        computed: dict[str, tuple[Address, ...] | None] = {"to": computed_to, "cc": computed_cc}
-        given = computed | {name: people for name, people in given.items() if people is not None}
+        if given["to"] is None:
+            given["to"] = _reply_to(account, parent, given["cc"] or (), everybody=message.reply_all)
+        if given["cc"] is None and message.reply_all:
+            given["cc"] = _usable(_others(parent.cc or (), (*_own(account), *given["to"])))
         subject = message.subject if message.subject is not UNSET else reply_subject(parent.subject)
     elif message.reply_all:
         raise Invalid.at("/replyToMessageId", "replyAll needs replyToMessageId.")
@@ -141,31 +180,52 @@ def _reply_fields(headers: Mapping[str, str]) -> _ReplyFields:
     return {"in_reply_to": parent, "references": reply_references(parent, references, in_reply_to)}
 
 
-def _reply_recipients(
-    account: Account, parent: Message, *, everybody: bool
-) -> tuple[tuple[Address, ...], tuple[Address, ...]]:
-    """To and Cc of a reply: Reply-To, else From (RFC 5322 3.6.2); for everybody also To and Cc, without ourselves.
+def _reply_to(account: Account, parent: Message, copied: Iterable[Address], *, everybody: bool) -> tuple[Address, ...]:
+    """To of a reply: Reply-To, else From (RFC 5322 3.6.2), and for everybody also its To, without ourselves.
 
-    A reply to what we sent ourselves goes to those we sent it to.
+    A reply to what we sent ourselves goes to those we sent it to. Nobody stands here who is named in the given Cc.
+    Raises Invalid where one it goes to in the first place has an address that is not written; further ones with such
+    an address (here and in Cc) are left out, as nobody could write to them.
     """
     writers = parent.reply_to or ((parent.from_,) if parent.from_ is not UNSET else ())
     if all(same_mailbox(writer.email, account.email) for writer in writers):
         writers = parent.to
+    first = _others(writers, copied)
+    for address in first:
+        if not _is_usable(address):
+            reason = f"{address.email} cannot be written to; give `to` yourself."
+            raise Invalid.at("/replyToMessageId", reason)
     if not everybody:
-        return tuple(writers), ()
-    to = _others(account, (*writers, *parent.to), ())
-    return to or tuple(writers), _others(account, parent.cc or (), to)
+        return first
+    return _usable(_others((*writers, *parent.to), (*_own(account), *copied))) or first
 
 
-def _others(account: Account, people: Iterable[Address], named: Iterable[Address]) -> tuple[Address, ...]:
-    """Everybody once, without ourselves and those named already."""
-    known = [*(address.email for address in named), account.email]
+def _own(account: Account) -> tuple[Address, ...]:
+    return (Address(email=account.email),)
+
+
+def _others(people: Iterable[Address], named: Iterable[Address]) -> tuple[Address, ...]:
+    """Everybody once, without those named already."""
+    known = [address.email for address in named]
     found: list[Address] = []
     for person in people:
         if not any(same_mailbox(person.email, email) for email in known):
             known.append(person.email)
             found.append(person)
     return tuple(found)
+
+
+def _usable(people: Iterable[Address]) -> tuple[Address, ...]:
+    return tuple(filter(_is_usable, people))
+
+
+def _is_usable(address: Address) -> bool:
+    """Whether the address can be written; mail comes with others too, such as `a@[192.0.2.1]` or `a@-b.example`."""
+    try:
+        to_envelope_address(address.email)
+    except ValueError:
+        return False
+    return True
 
 
 def _attachment(given: GivenAttachment) -> OutgoingAttachment:
@@ -188,9 +248,11 @@ def _check_attachments(attachments: tuple[GivenAttachment, ...]) -> None:
     if len(attachments) > MOST_ATTACHMENTS:
         raise Invalid.at("/attachments", f"A message has at most {MOST_ATTACHMENTS} attachments.")
     for index, attachment in enumerate(attachments):
-        kind = attachment.mime_type.lower()
-        if not _MIME_TYPE.fullmatch(kind) or kind.startswith("multipart/"):
-            raise Invalid.at(f"/attachments/{index}/mimeType", "This is no media type of a file, such as image/png.")
+        try:
+            media_type(attachment.mime_type)
+        except ValueError as error:
+            reason = "This is no media type of a file, such as image/png or text/plain; charset=utf-8."
+            raise Invalid.at(f"/attachments/{index}/mimeType", reason) from error
         if attachment.content_id is not UNSET and not _CONTENT_ID.fullmatch(attachment.content_id):
             raise Invalid.at(f"/attachments/{index}/contentId", "A content id is ASCII without spaces and brackets.")
     if sum(len(attachment.content) for attachment in attachments) > MOST_ATTACHED:

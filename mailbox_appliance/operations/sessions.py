@@ -18,15 +18,14 @@ from mailbox_appliance.errors import (
     MemberSuspended,
     Throttled,
 )
-from mailbox_appliance.mail.address import EMAIL_PATTERN
 from mailbox_appliance.operations.caller import Caller, Origin
 from mailbox_appliance.operations.operation import Access, operation
+from mailbox_appliance.operations.texts import Email, refuse_controls
 from mailbox_appliance.records import Capability, Credential, Input, Member, Session, Wire
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.tokens import hash_token, new_token
 
 DeviceName = Annotated[str, Meta(min_length=1, max_length=200, description="What the session is called in lists.")]
-Email = Annotated[str, Meta(pattern=EMAIL_PATTERN, max_length=254, examples=["ada@example.org"])]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 # Longer than any password may be, so that a wrong length is told as such.
 Password = Annotated[str, Meta(max_length=4096)]
@@ -89,7 +88,6 @@ def set_up(appliance: Appliance, caller: Caller, request: SetUp) -> LoggedIn:
     code = file.read_text("ascii").strip() if file.exists() else ""
     if not code or not hmac.compare_digest(request.setup_code.encode(), code.encode()):
         raise InvalidToken(what="set-up code")
-    _check_password(request.password, name=request.name, email=request.email)
     answer = add_first_admin(appliance, request, caller.actor)
     file.unlink(missing_ok=True)
     return answer
@@ -97,6 +95,8 @@ def set_up(appliance: Appliance, caller: Caller, request: SetUp) -> LoggedIn:
 
 def add_first_admin(appliance: Appliance, request: SetUp, actor: Actor) -> LoggedIn:
     """The first administrator with a session; the code has been checked, or the caller owns the files."""
+    refuse_controls("/name", request.name)
+    refuse_controls("/deviceName", request.device_name)
     _check_password(request.password, name=request.name, email=request.email)
     hashed = passwords.hash_password(request.password)
     store = appliance.store
@@ -105,12 +105,14 @@ def add_first_admin(appliance: Appliance, request: SetUp, actor: Actor) -> Logge
             raise Conflict(reason="This appliance is set up already. Log in instead.")
         member = store.members.add(name=request.name, email=request.email, role="admin", password_hash=hashed)
         store.audit.record(actor, "setup", ("member", member.id))
-        return _begin_session(appliance, member, request.device_name, actor)
+        store.members.mark_logged_in(member.id)
+        return _begin_session(appliance, store.members.get(member.id), request.device_name, actor)
 
 
 @operation(access=Access.ANYBODY, https=True)
 def log_in(appliance: Appliance, caller: Caller, request: LogIn) -> LoggedIn:
     """Log in with email and password. After 5 failures for one email, or 30 from one address, in 15 minutes: 429."""
+    refuse_controls("/deviceName", request.device_name)
     with _TURNS[hash(request.email.casefold()) % len(_TURNS)]:
         return _try_log_in(appliance, caller, request)
 

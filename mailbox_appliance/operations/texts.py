@@ -1,7 +1,22 @@
-"""Texts that end up in a header or a protocol line: what they must not hold."""
+"""Texts that end up in a header or a protocol line: what they must be, and what they must not hold."""
+
+from typing import Annotated
+
+from msgspec import Meta
 
 from mailbox_appliance.errors import Invalid
-from mailbox_appliance.mail.address import has_forbidden
+from mailbox_appliance.mail.address import EMAIL_PATTERN, has_forbidden
+
+#: `expected` is what a person is told whose value does not match the pattern.
+Email = Annotated[
+    str,
+    Meta(
+        pattern=EMAIL_PATTERN,
+        max_length=254,
+        examples=["ada@example.org"],
+        extra={"expected": "This is no mail address, such as ada@example.org."},
+    ),
+]
 
 
 def refuse_controls(path: str, text: str | None) -> None:

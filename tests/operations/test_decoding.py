@@ -7,6 +7,9 @@ from msgspec import Meta, Struct
 
 from mailbox_appliance.errors import Invalid, InvalidJson
 from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
+from mailbox_appliance.operations.operation import IdempotencyKey
+from mailbox_appliance.operations.outgoing import InlineMessage
+from mailbox_appliance.operations.sessions import LogIn
 
 
 class Inner(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -82,6 +85,37 @@ def test_a_fault_names_its_place(body: object, place: str) -> None:
     with pytest.raises(Invalid) as caught:
         convert_body(body, Outer)
     assert [detail.path for detail in caught.value.details] == [place]
+
+
+Even = Annotated[str, Meta(pattern=r"^(\d\d)*$", extra={"expected": "This must be an even number of digits."})]
+Odd = Annotated[str, Meta(pattern=r"^\d(\d\d)*$")]
+
+
+class Tree(Struct, forbid_unknown_fields=True):
+    even: Even | None = None
+    by_key: dict[str, tuple[Even, ...]] = {}
+    odd: Odd = "1"
+    below: list["Tree"] = []
+
+
+# A body or a value of this type that does not match its pattern, and what is told.
+PATTERNS: tuple[tuple[object, Any, str], ...] = (
+    ({"even": "1"}, Tree, "This must be an even number of digits."),
+    ({"by_key": {"a": ["1"]}}, Tree, "This must be an even number of digits."),
+    ({"below": [{"below": [{"even": "1"}]}]}, Tree, "This must be an even number of digits."),
+    ({"odd": "11"}, Tree, "This has a character that is not allowed here."),
+    ({"email": "nope", "password": "p", "deviceName": "d"}, LogIn, "This is no mail address, such as ada@example.org."),
+    ({"body": {}, "to": [{"email": "x y"}]}, InlineMessage, "This is no mail address, such as ada@example.org."),
+    ("a b", IdempotencyKey, "This must be 1 to 255 printable ASCII characters without spaces."),
+    ("\u00e4", IdempotencyKey, "This must be 1 to 255 printable ASCII characters without spaces."),
+)
+
+
+@pytest.mark.parametrize(("given", "kind", "told"), PATTERNS)
+def test_what_does_not_match_a_pattern_is_told_in_words(given: object, kind: Any, told: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        convert_value(given, kind, "key") if isinstance(given, str) else convert_body(given, kind)
+    assert [detail.message for detail in caught.value.details] == [told]
 
 
 def test_what_is_quoted_is_short() -> None:

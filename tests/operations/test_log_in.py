@@ -34,6 +34,13 @@ def test_a_log_in_gives_a_session(ada: CheckedClient) -> None:
     assert len({ada.token, answer.data["token"]}) == 2
 
 
+@pytest.mark.parametrize("name", ["lap\rtop", "lap\ntop", "laptop\x00", "\x7f", "=?utf-8?q?a=0Ab?="])
+def test_the_name_of_a_session_has_no_controls(ada: CheckedClient, name: str) -> None:
+    answer = log_in(ada, LOGIN | {"deviceName": name})
+    assert (answer.refusal, answer.places) == ((400, "invalid_request"), ["/deviceName"])
+    assert len(ada.ask("GET", "/me/sessions").data) == 1
+
+
 def test_tokens_are_well_formed_and_only_their_hash_is_stored(ada: CheckedClient, timed: Appliance) -> None:
     _, key = add_key(timed, ada.member["id"], "mail.read")
     stored = everything_stored(timed)

@@ -25,11 +25,12 @@ def test_set_up_makes_the_first_administrator(fresh: CheckedClient, timed: Appli
     assert answer.data.keys() == {"token", "session", "member"}
     member = answer.data["member"]
     assert (member["email"], member["role"], member["status"]) == ("ada@example.org", "admin", "active")
+    assert member["lastLoginAt"] == answer.data["session"]["createdAt"]
     assert (member["invitation"], answer.data["session"]["current"]) == (None, True)
     assert not (timed.folder / SETUP_CODE).exists()
     assert fresh.ask("GET", "/").data["setupRequired"] is False
     me = fresh.ask("GET", "/me", token=answer.data["token"]).data
-    assert me["member"]["id"] == member["id"]
+    assert me["member"] == member
     assert fresh.ask("POST", "/setup", SET_UP).refusal == (409, "conflict")
     (timed.folder / SETUP_CODE).write_text("the-code\n")
     assert fresh.ask("POST", "/setup", SET_UP).refusal == (409, "conflict")
@@ -63,7 +64,11 @@ REFUSED: tuple[tuple[dict[str, object], str], ...] = (
     ({"email": "Ada <ada@example.org>"}, "/email"),
     ({"name": ""}, "/name"),
     ({"name": "x" * 201}, "/name"),
+    ({"name": "Ada\r\nBcc: eve@example.org"}, "/name"),
+    ({"name": "Ada\x00"}, "/name"),
     ({"deviceName": ""}, "/deviceName"),
+    ({"deviceName": "lap\ntop"}, "/deviceName"),
+    ({"deviceName": "\x1b[2J"}, "/deviceName"),
     ({"setupCode": ""}, "/setupCode"),
     ({"role": "admin"}, "/role"),
 )
