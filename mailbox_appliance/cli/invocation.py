@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mailbox_appliance.cli.failures import ACCESS, INTERNAL, Failure
+from mailbox_appliance.cli.failures import ACCESS, INTERNAL, NETWORK, Failure
 from mailbox_appliance.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Invocation:
         instance = self.chosen()
         token = (self.variable("TOKEN") or "").strip() or self.tokens().find(instance.key)
         if token is None:
+            _see_that_it_answers(instance)
             raise Failure(
                 "unauthenticated",
                 "You are not logged in. Log in with `mailbox-appliance login`, or set MAILBOX_APPLIANCE_TOKEN.",
@@ -91,3 +92,16 @@ class Invocation:
             hint = " Install it with `pip install 'mailbox-appliance[demo]'`." if name == "demo" else ""
             raise Failure("internal_error", f"{name} needs {error.name}, which is missing.{hint}", INTERNAL) from error
         return found
+
+
+def _see_that_it_answers(instance: "Instance") -> None:
+    """Raise the Failure that tells so where an address cannot be reached; whatever answers there is good enough."""
+    from mailbox_appliance.cli.client import Client, Request
+
+    if not instance.key.startswith("url:"):
+        return  # the local one, which is known to run
+    try:
+        Client(instance.url, fingerprint=instance.fingerprint).call(Request("GET", "", timeout=10))
+    except Failure as failure:
+        if failure.exit_code == NETWORK:
+            raise

@@ -38,11 +38,19 @@ def test_a_send_whose_connection_drops_is_not(client_of: CommandLine, server: Re
 
 
 def test_nobody_listens(cli: CommandLine) -> None:
-    outcome = cli("whoami", environment={"MAILBOX_APPLIANCE_INSTANCE": f"http://127.0.0.1:{unused_port()}"})
-    assert (outcome.code, outcome.error["code"]) == (4, "unauthenticated")
+    outcome = cli("--instance", f"http://127.0.0.1:{unused_port()}", "whoami")
+    assert (outcome.code, outcome.error["code"], outcome.out) == (5, "appliance_unreachable", "")
     token = {"MAILBOX_APPLIANCE_TOKEN": "t", "MAILBOX_APPLIANCE_INSTANCE": f"http://127.0.0.1:{unused_port()}"}
     outcome = cli("whoami", environment=token)
     assert (outcome.code, outcome.error["code"], outcome.out) == (5, "appliance_unreachable", "")
+
+
+@pytest.mark.parametrize("answer", [Canned(value={"data": {}}), Canned(403, {}), Canned(404, {})])
+def test_somebody_listens_but_nobody_has_logged_in(cli: CommandLine, server: RecordingServer, answer: Canned) -> None:
+    server.answer("GET", "", answer)
+    outcome = cli("--instance", server.url, "whoami")
+    assert (outcome.code, outcome.error["code"], outcome.out) == (4, "unauthenticated", "")
+    assert [(asked.method, asked.target) for asked in server.asked] == [("GET", "/api/v1")]
 
 
 def test_a_silent_server_is_given_up(server: RecordingServer) -> None:

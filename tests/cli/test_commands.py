@@ -303,3 +303,8 @@ def test_every_call_of_a_command_is_a_route() -> None:
     named = {(call.method, call.path) for call in calls()}
     assert len(named) > 12
     assert named <= offered, named - offered
+
+
+def test_removing_a_mailbox_says_that_it_must_be_named(cli: CommandLine, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli("accounts", "remove", "--help").code == 0
+    assert "even where you reach only one" in " ".join(capsys.readouterr().out.split())

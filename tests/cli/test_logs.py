@@ -29,6 +29,30 @@ def test_the_last_lines(cli: CommandLine, file: Path) -> None:
     assert (outcome.code, [json.loads(line)["n"] for line in outcome.out.splitlines()]) == (0, [7, 8, 9])
 
 
+def test_where_the_file_has_too_few_lines_the_rotated_ones_go_before(cli: CommandLine, file: Path) -> None:
+    for number, text in ((1, "c\nd\n"), (2, "a\nb\n"), (4, "of another time\n")):
+        file.with_name(f"{file.name}.{number}").write_text(text)
+
+    def shown(count: int) -> list[str]:
+        outcome = cli("logs", "--lines", str(count))
+        assert outcome.code == 0
+        return [line if len(line) == 1 else str(json.loads(line)["n"]) for line in outcome.out.splitlines()]
+
+    lines = [*"abcd", *"0123456789"]
+    for count in (1, 10, 11, 12, 13, 14, 15):
+        assert shown(count) == lines[-count:]
+
+
+def test_behind_a_rotated_file_that_was_not_read_whole_nothing_is_read(cli: CommandLine, file: Path) -> None:
+    with file.with_name(f"{file.name}.1").open("wb") as large:
+        large.seek(logs.LARGEST_TAIL)
+        large.write(b"\nwhole\n")
+    file.with_name(f"{file.name}.2").write_text("older\n")
+    lines = cli("logs", "--lines", "100").out.splitlines()
+    assert len(lines) == 11
+    assert lines[0] == "whole"
+
+
 def test_readable_lines(cli: CommandLine, file: Path) -> None:
     outcome = cli("logs", "--lines", "1", "--format", "table")
     assert outcome.out == "2026-01-02T03:04:05.678Z info    request status=200 path=\ufffd[2J n=9\n"

@@ -89,8 +89,9 @@ ROWS = (
     Row(
         "remove",
         Call("DELETE", "/accounts/{accountId}"),
-        "Disconnect a mailbox, named by --account or as argument, and forget what was stored of it.",
-        (ACCOUNT, MAILBOX),
+        "Disconnect a mailbox and forget what was stored of it.\n\n"
+        "It must be named, by --account or as argument, even where you reach only one.",
+        (click.Option(["--account"], metavar="ID|EMAIL", help="The mailbox; always needed here."), MAILBOX),
         names_mailbox=True,
     ),
     Row(

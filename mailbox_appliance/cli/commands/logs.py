@@ -1,5 +1,6 @@
 """The log of the appliance on this computer, read from its file: it helps also when the appliance does not run."""
 
+import itertools
 import json
 import os
 import time
@@ -78,12 +79,36 @@ def _logs(invocation: Invocation, lines: int, follow: bool) -> int:
     except FileNotFoundError as error:
         raise Failure("not_found", f"There is no log yet: {file}.", INPUT) from error
     with stream:
-        for line in last_lines(stream, lines):
+        newest = last_lines(stream, lines)
+        older = [] if _is_cut(stream) else _rotated_lines(file, lines - len(newest))
+        for line in [*older, *newest]:
             _write(invocation, line)
         if follow:
             for line in new_lines(file, stream):
                 _write(invocation, line)
     return 0
+
+
+def _rotated_lines(file: Path, count: int) -> list[bytes]:
+    """The last lines of `appliance.log.1` and, where they do not suffice, of the older files, in their order."""
+    found: list[bytes] = []
+    for number in itertools.count(1):
+        if len(found) >= count:
+            break
+        try:
+            stream = file.with_name(f"{file.name}.{number}").open("rb")
+        except FileNotFoundError:
+            break
+        with stream:
+            found = last_lines(stream, count - len(found)) + found
+            if _is_cut(stream):
+                break
+    return found
+
+
+def _is_cut(stream: BinaryIO) -> bool:
+    """Whether only the end of a file was read, so that between it and the older files there is a gap."""
+    return os.fstat(stream.fileno()).st_size > LARGEST_TAIL
 
 
 def _write(invocation: Invocation, line: bytes) -> None:
