@@ -1,6 +1,7 @@
 """Start in order, wait, stop in reverse: what `serve` does, and what set-up does where nothing is serving."""
 
 import json
+import logging
 import os
 import secrets
 import signal
@@ -20,8 +21,11 @@ from mailbox_appliance.operations.sessions import SetUp, add_first_admin
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.files import write_private
+from mailbox_appliance.store.store import DATABASE, KEY
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.server import Listeners
+
+log = logging.getLogger(__name__)
 
 RUN_FILE = "run.json"
 KEY_FILE_VARIABLE = "MAILBOX_APPLIANCE_KEY_FILE"
@@ -38,9 +42,10 @@ def serve(
     """Serve until SIGTERM or Ctrl-C, then answer what is in flight, and end. Returns the exit code.
 
     `prepare` may subscribe to what happens, before anything does.
-    Raises StoreUnusable, BadSetting, or OSError where the port is taken.
+    Raises StoreUnusable, BadSetting, or CannotListen where the port is taken.
     """
     options = settings.load(data_dir / "config.toml", flags=flags)
+    has_lost_store = _has_key_only(data_dir)
     appliance = Appliance(data_dir, options, key_file=_key_file())
     try:
         logs.configure(
@@ -49,6 +54,8 @@ def serve(
             max_bytes=options.number("log.max_bytes"),
             keep=options.number("log.keep"),
         )
+        if has_lost_store:
+            log.warning("a new, empty store was made with the key that was there: the store it belonged to is gone")
         listeners = _listeners(appliance)
     except BaseException:
         appliance.store.close()
@@ -95,6 +102,11 @@ def _key_file() -> Path | None:
     """Where the operator keeps the store's key, when not in the data directory."""
     named = os.environ.get(KEY_FILE_VARIABLE)
     return Path(named) if named else None
+
+
+def _has_key_only(data_dir: Path) -> bool:
+    """Whether there is a key and no store, as when the store was moved away or lies on a disk that is not there."""
+    return (_key_file() or data_dir / KEY).exists() and not os.path.lexists(data_dir / DATABASE)
 
 
 def _listeners(appliance: Appliance) -> Listeners:

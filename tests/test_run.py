@@ -181,6 +181,36 @@ def refused(folder: Path, *arguments: str, environment: Mapping[str, str] | None
     return code, str(json.loads(complaints)["error"]["message"])
 
 
+@pytest.mark.parametrize("arguments", [("--host", "192.0.2.1"), ("--host", "no such name"), ("--port", "TAKEN")])
+def test_an_address_that_cannot_be_listened_on(tmp_path: Path, arguments: tuple[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        given = [argument.replace("TAKEN", str(server.getsockname()[1])) for argument in arguments]
+        with serving(tmp_path, *given) as one:
+            code, _, complaints = one.end()
+    error = json.loads(complaints)["error"]
+    assert (code, error["code"]) == (1, "cannot_listen")
+    assert error["message"].endswith(".")
+    assert ".." not in error["message"]
+
+
+@pytest.mark.parametrize("place", ["data", "elsewhere"])
+def test_a_key_without_its_store_is_told(tmp_path: Path, place: str) -> None:
+    (tmp_path / place).mkdir()
+    Store.open(tmp_path / "data", key_file=tmp_path / place / "encryption.key").close()
+    environment = {"MAILBOX_APPLIANCE_KEY_FILE": str(tmp_path / place / "encryption.key")}
+    told = "a new, empty store was made with the key that was there"
+    seen = []
+    for lost in (False, True, False):
+        if lost:
+            (tmp_path / "data" / "mailbox.db").unlink()
+        with serving(tmp_path / "data", "--port", "0", "--ready-json", environment=environment) as one:
+            one.ready()
+            seen.append(told in one.end(signal.SIGTERM)[2])
+    assert seen == [False, True, False]
+    lines = [json.loads(line) for line in (tmp_path / "data" / "logs" / "appliance.log").read_text().splitlines()]
+    assert [line["level"] for line in lines if line["event"].startswith(told)] == ["warning"]
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])

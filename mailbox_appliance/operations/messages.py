@@ -29,7 +29,11 @@ def list_messages(
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> Answer[Page[Message]]:
-    """Messages of a mailbox, newest first; of every folder but spam and trash, unless a folder is named."""
+    """Messages of a mailbox, newest first; of every folder but spam and trash, unless a folder is named.
+
+    Newest is what the server received last (INTERNALDATE, RFC 9051 2.3.3). `date` shows the Date field, which the
+    sender writes and which may be wrong: it does not decide the order.
+    """
     number = None
     if folder is not None:
         found = appliance.store.folders.find(account.id, folder)
@@ -57,7 +61,10 @@ def get_thread(
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> Thread:
-    """A conversation and its messages, oldest first."""
+    """A conversation and its messages, oldest first.
+
+    Oldest is what the server received first (INTERNALDATE, RFC 9051 2.3.3), whatever `date` says.
+    """
     position = decode_cursor(cursor)
     subject = appliance.store.messages.thread_subject(account.id, thread_id)
     items, more = appliance.store.messages.list_thread(account.id, thread_id, after=position, limit=limit)

@@ -83,6 +83,11 @@ def test_the_header_of_send_is_described_as_the_specification_has_it() -> None:
     assert (header["schema"]["minLength"], header["schema"]["maxLength"]) == (1, 255)
 
 
+def test_the_order_of_messages_is_described() -> None:
+    for path in ("/accounts/{accountId}/messages", "/accounts/{accountId}/threads/{threadId}"):
+        assert "INTERNALDATE" in description()["paths"]["/api/v1" + path]["get"]["description"]
+
+
 def body_schema(path: str) -> Any:
     operation = description()["paths"]["/api/v1" + path]["post"]
     assert operation["requestBody"]["required"]
