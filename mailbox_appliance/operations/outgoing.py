@@ -139,10 +139,11 @@ def _addressed(store: Store, account: Account, message: InlineMessage) -> Outgoi
         parent, _ = store.messages.get(account.id, message.reply_to_message_id)
         headers = store.messages.reply_headers(account.id, message.reply_to_message_id)
         threading = _reply_fields(headers)
-        if given["to"] is None:
-            given["to"] = _reply_to(account, parent, given["cc"] or (), everybody=message.reply_all)
+        to = given["to"]
+        if to is None:
+            to = given["to"] = _reply_to(account, parent, given["cc"] or (), everybody=message.reply_all)
         if given["cc"] is None and message.reply_all:
-            given["cc"] = _usable(_others(parent.cc or (), (*_own(account), *given["to"])))
+            given["cc"] = _usable(_others(parent.cc or (), (*_own(account), *to)))
         subject = message.subject if message.subject is not UNSET else reply_subject(parent.subject)
     elif message.reply_all:
         raise Invalid.at("/replyToMessageId", "replyAll needs replyToMessageId.")

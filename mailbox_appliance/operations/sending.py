@@ -3,11 +3,10 @@
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import ServersBusy, Unavailable, Unsupported
 from mailbox_appliance.events import DeliveryMarked
-from mailbox_appliance.mail.compose import compose, new_message_id
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import MAIL_LIMIT, IdempotencyKey, RequestHash, operation
-from mailbox_appliance.operations.outgoing import InlineMessage, SavedDraft, resolve
+from mailbox_appliance.operations.outgoing import InlineMessage, SavedDraft, check_send_at, composed, resolve
 from mailbox_appliance.records import (
     AcceptedDelivery,
     Account,
@@ -48,7 +47,7 @@ def send(
             idempotency_key=idempotency_key,
             request_hash=request_hash,
             kind="send",
-            message=compose(outgoing, message_id=new_message_id(account.email), date=appliance.clock.now()),
+            message=composed(outgoing, appliance.clock.now()),
             thread_id=_thread(appliance, account, outgoing),
         )
         accepted = store.deliveries.accept(new)
@@ -66,6 +65,7 @@ def get_delivery(appliance: Appliance, caller: Caller, account: Account, operati
 
 
 def _outgoing(appliance: Appliance, account: Account, message: SavedDraft | InlineMessage) -> Outgoing:
+    check_send_at(message.send_at, appliance.clock.now())
     if isinstance(message, SavedDraft):
         raise Unsupported(reason="sending a saved draft is not offered by this release; send its content inline.")
     if message.send_at is not None:

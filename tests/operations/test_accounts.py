@@ -138,6 +138,15 @@ def test_nothing_is_kept_of_a_mailbox_that_cannot_be_used(
     assert threads() == []
 
 
+@pytest.mark.parametrize("email", ["a@-x.example", "a@☃.net", "a@" + "l" * 64 + ".example"])
+def test_an_address_that_cannot_travel_is_told(
+    checked_client: CheckedClient, request_for: dict[str, Any], email: str
+) -> None:
+    answer = checked_client.ask("POST", "/accounts", request_for | {"email": email})
+    assert (answer.refusal, answer.places) == ((400, "invalid_request"), ["/email"])
+    assert checked_client.ask("GET", "/accounts").data == []
+
+
 def test_where_the_servers_are_swapped_the_ports_are_told(
     checked_client: CheckedClient, request_for: dict[str, Any]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import email
+from datetime import UTC, datetime, timedelta
 from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses
@@ -9,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.errors import Invalid
+from mailbox_appliance.operations.outgoing import check_send_at, composed
+from mailbox_appliance.records import Address, Outgoing
 from tests.operations.conftest import Mailbox
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer, wait_until
@@ -38,6 +42,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (a_message(attachments=[FILE | {"mimeType": "text/plain\r\nX: y"}]), "/attachments/0/mimeType"),
     (a_message("b@example.test\r\nRSET"), "/to/0/email"),
     (a_message("b@example.test\n"), "/to/0/email"),
+    # longer than anybody means
+    (a_message(subject="s" * 5_001), "/subject"),
+    (a_message(subject="s" * 100_000), "/subject"),
+    (a_message(attachments=[FILE | {"filename": "f" * 1_001}]), "/attachments/0/filename"),
+    (a_message(attachments=[FILE | {"contentId": "c" * 251}]), "/attachments/0/contentId"),
+    (a_message(attachments=[FILE | {"mimeType": "text/plain; a=" + "b" * 1_000}]), "/attachments/0/mimeType"),
     # hidden in what looks like an encoded word
     (a_message(subject="=?utf-8?Q?a=0D=0ABcc:_x?="), "/subject"),
     (a_message(subject="=?utf-8?B?YQ0KQmNjOiB4?="), "/subject"),
@@ -70,8 +80,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (a_message(attachments=[FILE | {"filename": ""}]), "/attachments/0/filename"),
     (a_message(attachments=[FILE | {"mimeType": "text"}]), "/attachments/0/mimeType"),
     (a_message(attachments=[FILE | {"mimeType": "multipart/mixed"}]), "/attachments/0/mimeType"),
+    (a_message(attachments=[FILE | {"mimeType": "text/plain; charset"}]), "/attachments/0/mimeType"),
+    (a_message(attachments=[FILE | {"mimeType": 'text/plain; a="b\n c"'}]), "/attachments/0/mimeType"),
+    (a_message(attachments=[FILE | {"mimeType": "text/plain; charset=utf-8\r\nX: y"}]), "/attachments/0/mimeType"),
+    (a_message(attachments=[FILE | {"mimeType": "multipart/mixed; boundary=b"}]), "/attachments/0/mimeType"),
     (a_message(attachments=[FILE | {"disposition": "hidden"}]), "/attachments/0/disposition"),
     (a_message(attachments=[FILE | {"contentId": "a b"}]), "/attachments/0/contentId"),
+    # when
+    (a_message(sendAt="tomorrow"), "/sendAt"),
+    (a_message(sendAt="2020-01-01T00:00:00Z"), "/sendAt"),
+    ({"draftId": "msg_x", "sendAt": "9999-01-01T00:00:00Z"}, "/sendAt"),
 ]
 
 
@@ -94,10 +112,61 @@ def test_too_much_to_attach(desk: Desk, mailbox: Mailbox) -> None:
     assert [detail["path"] for detail in answer.body["error"]["details"]] == ["/attachments"]
 
 
-@pytest.mark.parametrize("body", [{"draftId": "msg_x"}, a_message(sendAt="2030-01-01T00:00:00Z")])
+TOMORROW = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+
+
+@pytest.mark.parametrize("body", [{"draftId": "msg_x"}, a_message(sendAt=TOMORROW)])
 def test_what_is_not_offered_yet_says_so(desk: Desk, mailbox: Mailbox, body: dict[str, Any]) -> None:
     answer = desk.send(mailbox.id, body)
     assert (answer.status, answer.code) == (422, "unsupported_capability")
+
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "2026-01-31T12:00:00.001Z",
+        "2026-01-31t13:01:00+01:00",
+        "2027-02-01T12:00:00Z",
+        "2026-02-01T00:00:00-23:59",
+    ],
+)
+def test_a_time_to_send_at(text: str | None) -> None:
+    check_send_at(text, NOW)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "tomorrow", "2026-02-01", "20260201T120000Z", "2026-02-01T12:00:00", "2026-02-01 12:00:00Z"),
+        *("2026-02-30T12:00:00Z", "2026-02-01T25:00:00Z", "2026-02-01T12:00Z", "2026-W06-1T12:00:00Z"),
+        *("2026-02-01T12:00:00Z\n", "２026-02-01T12:00:00Z", "2026-02-01T12:00:00+24:00", "9" * 100_000),
+        *("2026-01-31T12:00:00Z", "2026-01-31T12:59:59+01:00", "1970-01-01T00:00:00Z"),  # past
+        *("2027-02-01T12:00:01Z", "9999-12-31T23:59:59-23:59"),  # too far ahead
+    ],
+)
+def test_no_time_to_send_at(text: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        check_send_at(text, NOW)
+    assert [detail.path for detail in caught.value.details] == ["/sendAt"]
+
+
+def test_what_cannot_be_written_is_a_refusal() -> None:
+    sender, to = Address(email="a@example.test"), Address(email="a@[192.0.2.1]")
+    for outgoing in (Outgoing(sender=sender, to=(to,)), Outgoing(sender=to, to=(sender,))):
+        with pytest.raises(Invalid) as caught:
+            composed(outgoing, NOW)
+        assert [detail.path for detail in caught.value.details] == [""]
+
+
+def test_texts_that_just_fit(desk: Desk, mailbox: Mailbox) -> None:
+    file = FILE | {"filename": "🎉" * 1000, "contentId": "c" * 250, "mimeType": "text/plain; charset=utf-8"}
+    sent = only(desk, mailbox, a_message(subject="🎉" * 5_000, attachments=[file]))
+    part = list(sent.walk())[-1]
+    assert (part.get_content_type(), part.get_param("charset")) == ("text/plain", "utf-8")
 
 
 def test_bounds_that_just_fit(desk: Desk, mailbox: Mailbox) -> None:
@@ -204,6 +273,53 @@ def test_a_reply_to_all_leaves_ourselves_out(desk: Desk, mailbox: Mailbox, mail_
 def test_a_reply_to_what_we_sent_goes_to_whom_we_sent_it(desk: Desk, mailbox: Mailbox, mail_server: MailServer) -> None:
     parent = delivered(desk, mailbox, mail_server, f"From: {mailbox.email}", f"To: {DAN}", name="own")
     assert named(only(desk, mailbox, reply(parent)), "To") == [DAN]
+
+
+def test_nobody_is_named_twice(desk: Desk, mailbox: Mailbox, mail_server: MailServer) -> None:
+    parent = delivered(
+        desk, mailbox, mail_server,
+        f"From: {CAROL}", f"To: {mailbox.email}", f"Cc: {DAN}, eve@example.test", name="twice",
+    )  # fmt: skip
+    to_dan = only(desk, mailbox, reply(parent, replyAll=True, to=[{"email": DAN.upper()}]))
+    assert (named(to_dan, "To"), named(to_dan, "Cc")) == (["DAN@example.test"], ["eve@example.test"])
+    cc_carol = only(desk, mailbox, reply(parent, replyAll=True, cc=[{"email": CAROL}], to=[{"email": DAN}]))
+    assert (named(cc_carol, "To"), named(cc_carol, "Cc")) == ([DAN], [CAROL])
+    cc_only = only(desk, mailbox, reply(parent, replyAll=True, cc=[{"email": CAROL}]))
+    assert (named(cc_only, "To"), named(cc_only, "Cc")) == ([], [CAROL])
+
+
+UNUSABLE = (
+    '"a b"@x.example',
+    "a@-x.example",
+    "a@[127.0.0.1]",
+    "a@x.example.",
+    f"a@{'l' * 64}.example",
+    "a@xn--ü.example",
+)
+
+
+@pytest.mark.parametrize(("number", "address"), list(enumerate(UNUSABLE)))
+def test_a_reply_to_whom_nobody_can_write(
+    desk: Desk, mailbox: Mailbox, mail_server: MailServer, number: int, address: str
+) -> None:
+    main = delivered(desk, mailbox, mail_server, f"From: <{address}>", f"To: {DAN}", name=f"unusable-{number}")
+    for everybody in (False, True):
+        answer = desk.send(mailbox.id, reply(main, replyAll=everybody))
+        assert (answer.status, answer.code) == (400, "invalid_request")
+        assert [detail["path"] for detail in answer.body["error"]["details"]] == ["/replyToMessageId"]
+    assert named(only(desk, mailbox, reply(main, to=[{"email": CAROL}])), "To") == [CAROL]
+    others = delivered(
+        desk, mailbox, mail_server,
+        f"From: {CAROL}", f"To: <{address}>, {DAN}", f"Cc: <{address}>", name=f"others-{number}",
+    )  # fmt: skip
+    sent = only(desk, mailbox, reply(others, replyAll=True))
+    assert (named(sent, "To"), named(sent, "Cc")) == ([CAROL, DAN], [])
+
+
+def test_a_reply_to_odd_addresses_that_are_in_use(desk: Desk, mailbox: Mailbox, mail_server: MailServer) -> None:
+    parent = delivered(desk, mailbox, mail_server, "From: <a.@docomo.example>", "Cc: b@my_host.example", name="in-use")
+    only(desk, mailbox, reply(parent, replyAll=True))
+    assert mailbox.smtp.messages[-1].recipients == ('"a."@docomo.example', "b@my_host.example")
 
 
 def test_a_reply_to_nothing(desk: Desk, mailbox: Mailbox) -> None:
