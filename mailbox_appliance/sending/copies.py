@@ -26,7 +26,8 @@ _LATER = "The message was sent, but its copy could not be put into the Sent fold
 def file_copies(store: Store, settings: Settings, events: Events, account_id: str, operations: Sequence[str]) -> None:
     """Put the copies of succeeded operations of one mailbox into Sent, over one connection, the oldest first.
 
-    What cannot be filed now is noted to be tried again, later each time.
+    What cannot be filed now is noted to be tried again, later each time. One that the server or we cannot deal with
+    holds up none of the others; a connection that is lost does.
     """
     try:
         connection = store.accounts.connection(account_id)
@@ -34,20 +35,35 @@ def file_copies(store: Store, settings: Settings, events: Events, account_id: st
         for operation_id in operations:
             store.deliveries.mark_filed(operation_id)
         return
-    left = list(operations)
+    left, filed = list(operations), set[str]()
     timeout = settings.number("remote.timeout")
     try:
         with ImapMailbox.open(connection.imap, ca_file=settings.text("remote.ca_file"), timeout=timeout) as mailbox:
             while left:
-                path = _file_one(store, mailbox, left[0])
+                path = _file_or_postpone(store, mailbox, left[0])
                 left.pop(0)
-            events.publish(FolderTouched(account_id, path))
+                if path is not None:
+                    filed.add(path)
     except RemoteFault as fault:
         log.warning("sent copies not filed", extra={"operations": left, "fault": fault.kind})
-    except Exception:  # a fault of ours: it must not keep the copies after it, or of others, from being filed
-        log.exception("sent copies not filed", extra={"operations": left})
     for operation_id in left:
         _postpone(store, operation_id)
+    for path in sorted(filed):
+        events.publish(FolderTouched(account_id, path))
+
+
+def _file_or_postpone(store: Store, mailbox: ImapMailbox, operation_id: str) -> str | None:
+    """File one copy and answer where, or note that it is for later. Raises RemoteFault where the connection is lost."""
+    try:
+        return _file_one(store, mailbox, operation_id)
+    except RemoteFault as fault:
+        if fault.kind != "refused":  # this message may be too large, another one not
+            raise
+        log.warning("a sent copy was refused", extra={"operation": operation_id})
+    except Exception:  # a fault of ours
+        log.exception("a sent copy was not filed", extra={"operation": operation_id})
+    _postpone(store, operation_id)
+    return None
 
 
 def _file_one(store: Store, mailbox: ImapMailbox, operation_id: str) -> str:

@@ -1,11 +1,14 @@
 """Our copy in Sent: there exactly once, whatever happens to us or to the IMAP server, and never a failed delivery."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from mailbox_appliance.clock import to_millis
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.store.store import Store
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer, wait_until
@@ -89,6 +92,29 @@ def test_a_copy_that_cannot_be_filed_is_a_warning_and_is_filed_later(
     desk.appliance.sender.file_due_copies()
     assert len(mail_server.messages(user, "Sent")) == 1
     assert len(mail_server.messages(bob)) == 1
+
+
+@pytest.mark.parametrize("fault", [RemoteFault("imap", "refused", "Too large."), ValueError("ours")])
+def test_a_copy_that_is_refused_holds_up_no_other(
+    desk: Desk, clock: FakeClock, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    user = mail_server.fresh_user()
+    account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=mail_server.submission_port)
+    deliveries = desk.appliance.store.deliveries
+    append = ImapMailbox.append
+
+    def refuse(self: ImapMailbox, path: str, source: bytes, *, flags: frozenset[str], at: datetime) -> int | None:
+        if b"Subject: first" in source:
+            raise fault
+        return append(self, path, source, flags=flags, at=at)
+
+    monkeypatch.setattr(ImapMailbox, "append", refuse)
+    for subject in ("first", "second"):
+        desk.send(account, {**a_message(mail_server.fresh_user()), "subject": subject})
+    wait_until(lambda: len(deliveries.list_copies()) == 1, lambda: str(deliveries.list_copies()), 10)
+    [copy] = mail_server.messages(user, "Sent")
+    assert b"Subject: second" in copy
+    wait_until(lambda: deliveries.list_copies()[0][1] > to_millis(clock.now()), lambda: "not postponed", 10)
 
 
 def result(desk: Desk, account: str, operation: str) -> dict[str, list[str]]:
