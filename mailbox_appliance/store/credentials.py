@@ -2,6 +2,7 @@
 
 import hmac
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,8 +12,10 @@ from mailbox_appliance.clock import Clock, from_timestamp, to_millis, to_timesta
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import Capability, Member, Session
-from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.database import FAILED, Database, Row
 from mailbox_appliance.store.tables import ATTEMPTS, SESSIONS
+
+log = logging.getLogger(__name__)
 
 UNUSED_FOR = timedelta(days=30)
 LIVES_FOR = timedelta(days=90)
@@ -141,11 +144,14 @@ class Credentials:
         now = self._clock.now()
         if last_used_at is not None and last_used_at > to_timestamp(now - _USE_NOTED_EVERY):
             return
-        with self._database.transaction():
-            self._database.change(
-                f"UPDATE {table} SET last_used_at = ? WHERE id = ?",
-                (to_timestamp(now), credential_id),
-            )
+        try:
+            with self._database.transaction():
+                self._database.change(
+                    f"UPDATE {table} SET last_used_at = ? WHERE id = ?",
+                    (to_timestamp(now), credential_id),
+                )
+        except FAILED:  # on a full disk mail can still be read
+            log.exception("the use of a credential was not noted", extra={"credential": credential_id})
 
 
 def _end(created_at: str, last_used_at: str) -> str:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import apsw
 import pytest
 
 from mailbox_appliance.clock import from_timestamp, to_timestamp
@@ -84,6 +85,24 @@ def test_use_is_noted_once_a_minute(store: Store, clock: FakeClock, member: str)
     clock.advance(0.1)
     store.credentials.find(HASH)
     assert last_used(store) == to_timestamp(clock.now()) > began
+
+
+def test_a_full_disk_ends_no_session(
+    store: Store, clock: FakeClock, member: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(store, member)
+    before = last_used(store)
+
+    def refuse(sql: str, parameters: object = ()) -> int:
+        raise apsw.FullError
+
+    clock.advance(120)
+    with monkeypatch.context() as patch:
+        patch.setattr(store.database, "change", refuse)
+        assert store.credentials.find(HASH) is not None
+    assert last_used(store) == before
+    assert store.credentials.find(HASH) is not None
+    assert last_used(store) > before
 
 
 def test_a_clock_that_is_set_back_ends_no_session_and_notes_nothing(
