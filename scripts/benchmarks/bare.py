@@ -1,8 +1,8 @@
 """The floor of serving: an application of one line on the server class of the product, as a process of its own."""
 
+import logging
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -31,8 +31,8 @@ def bare_server() -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # as the product does
     listeners = Listeners(app, [("127.0.0.1", 0)])
     listeners.start()
     print(f"http://127.0.0.1:{listeners.addresses[0][1]}", flush=True)
-    threading.Thread(target=lambda: sys.stdin.read(), daemon=True).start()
-    sys.stdin.read()
+    sys.stdin.read()  # ends when whoever started this has ended
