@@ -498,6 +498,16 @@ class AcceptedDelivery:
 
 
 @dataclass(frozen=True)
+class OpenDelivery:
+    """An operation that is being sent, without its message."""
+
+    operation_id: str
+    account_id: str
+    phase: Phase
+    is_shown: bool
+
+
+@dataclass(frozen=True)
 class DeliveryWork:
     """What the worker needs to hand an operation over, or to file the copy of one that was."""
 

@@ -60,12 +60,12 @@ class Sender:
 
     def start(self) -> None:
         """Take up what was interrupted, by the phase that it had reached; then be ready for more."""
-        for work in self._store.deliveries.list_sending():
-            if work.phase is Phase.DOT or work.is_shown:
-                self.submit(work.operation_id, work.account_id)
+        for left in self._store.deliveries.list_sending():
+            if left.phase is Phase.DOT or left.is_shown:
+                self.submit(left.operation_id, left.account_id)
             else:
                 # Its client got no answer, and nobody got the message: it may come again with the same key.
-                self._store.deliveries.withdraw(work.operation_id)
+                self._store.deliveries.withdraw(left.operation_id)
         self._copier.start()
 
     def release(self) -> None:

@@ -24,11 +24,20 @@ from mailbox_appliance.records import (
     FetchedMessage,
     MirroredFolder,
     NewDelivery,
+    OpenDelivery,
     ParsedMessage,
     Phase,
 )
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.delivery_rows import COLUMNS, WORK, to_delivery, to_work, warnings_of
+from mailbox_appliance.store.delivery_rows import (
+    COLUMNS,
+    OPEN_DELIVERY,
+    WORK,
+    to_delivery,
+    to_open_delivery,
+    to_work,
+    warnings_of,
+)
 from mailbox_appliance.store.messages import Messages, PendingCopy
 from mailbox_appliance.store.threads import thread_id
 
@@ -157,9 +166,10 @@ class Deliveries:
                 )
             )
 
-    def list_sending(self) -> tuple[DeliveryWork, ...]:
+    def list_sending(self) -> tuple[OpenDelivery, ...]:
         """What was being sent when the appliance stopped, the oldest first."""
-        return tuple(map(to_work, self._database.rows(f"{WORK} WHERE {_OPEN} AND status = 'sending' ORDER BY number")))
+        sql = f"{OPEN_DELIVERY} WHERE {_OPEN} AND status = 'sending' ORDER BY number"
+        return tuple(map(to_open_delivery, self._database.rows(sql)))
 
     def list_copies(self) -> tuple[tuple[str, int, str], ...]:
         """Succeeded operations whose copy is not in Sent yet: id, when to try next (milliseconds), mailbox id."""
@@ -252,19 +262,15 @@ class Deliveries:
         at = to_timestamp(self._clock.now())
         settled = self._database.change(
             "UPDATE delivery_operations SET status = ?, shown = 1, error_code = ?, warnings = ?, reply_code = ?,"
-            " reply_enhanced = ?, updated_at = ?, phase = CASE WHEN ? IS NULL THEN phase ELSE 'replied' END,"
-            " message = CASE ? WHEN 'failed' THEN NULL ELSE message END WHERE id = ? AND status = 'sending'",
-            (
-                status,
-                error_code,
-                json.dumps(warnings),
-                reply_code,
-                reply_enhanced,
-                at,
-                reply_code,
-                status,
-                operation_id,
-            ),
+            " reply_enhanced = ?, updated_at = ?, phase = CASE WHEN ? IS NULL THEN phase ELSE 'replied' END"
+            " WHERE id = ? AND status = 'sending'",
+            (status, error_code, json.dumps(warnings), reply_code, reply_enhanced, at, reply_code, operation_id),
+        )
+        # What was not sent, and what belongs to a mailbox that is gone, is not needed any more.
+        self._database.change(
+            "UPDATE delivery_operations SET message = NULL, bcc_header = NULL WHERE id = ?"
+            " AND (status = 'failed' OR NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id))",
+            (operation_id,),
         )
         if settled and reply_code is not None:
             self._note_phase(operation_id, Phase.REPLIED, at)

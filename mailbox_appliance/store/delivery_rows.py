@@ -6,7 +6,15 @@ import msgspec
 from msgspec import UNSET
 
 from mailbox_appliance.clock import from_timestamp
-from mailbox_appliance.records import Delivery, DeliveryError, DeliveryResult, DeliveryWork, Envelope, Phase
+from mailbox_appliance.records import (
+    Delivery,
+    DeliveryError,
+    DeliveryResult,
+    DeliveryWork,
+    Envelope,
+    OpenDelivery,
+    Phase,
+)
 from mailbox_appliance.store.database import Row
 
 COLUMNS = (
@@ -17,6 +25,7 @@ WORK = (
     "SELECT id, account_id, kind, status, phase, shown, message, bcc_header, envelope, message_id_header, result_id,"
     " result_thread_id, created_at, copy_attempts FROM delivery_operations"
 )
+OPEN_DELIVERY = "SELECT id, account_id, phase, shown FROM delivery_operations"
 
 
 def warnings_of(row: Row) -> tuple[str, ...]:
@@ -57,3 +66,8 @@ def to_work(row: Row) -> DeliveryWork:
         created_at=from_timestamp(row[12]),
         copy_attempts=row[13],
     )
+
+
+def to_open_delivery(row: Row) -> OpenDelivery:
+    """A row of `OPEN_DELIVERY`, without the message."""
+    return OpenDelivery(row[0], row[1], Phase(row[2]), bool(row[3]))

@@ -1,0 +1,64 @@
+"""The journal keeps the bytes of a message as long as they are needed, and no longer."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from mailbox_appliance.mail.compose import compose
+from mailbox_appliance.records import Address, DeliveryStatus, NewDelivery, Outgoing, Phase
+from mailbox_appliance.store.store import Store
+from tests.store.mail import Mailbox
+
+
+def accept(store: Store, mailbox: Mailbox, key: str = "key") -> str:
+    """An operation whose message has a Bcc."""
+    ada, bob, eve = (Address(email=f"{name}@example.test") for name in ("ada", "bob", "eve"))
+    outgoing = Outgoing(sender=ada, to=(bob,), cc=(), bcc=(eve,), subject="s", text="t", html=None)
+    new = NewDelivery(
+        account_id=mailbox.id,
+        credential_id="ses_1",
+        member_id=mailbox.owner,
+        idempotency_key=key,
+        request_hash="hash",
+        kind="send",
+        message=compose(outgoing, message_id="<a@example.test>", date=datetime(2026, 1, 2, tzinfo=UTC)),
+        thread_id=None,
+    )
+    return store.deliveries.accept(new).delivery.operation_id
+
+
+def kept(store: Store, operation_id: str) -> tuple[bool, bool]:
+    """Whether message and Bcc are still there."""
+    work = store.deliveries.work(operation_id)
+    return bool(work.wire), bool(work.bcc_header)
+
+
+@pytest.mark.parametrize(
+    ("status", "mailbox_stays", "stays"),
+    [
+        ("failed", True, False),
+        ("failed", False, False),
+        ("uncertain", True, True),  # a person may find that it was not delivered
+        ("uncertain", False, False),
+    ],
+)
+def test_how_long_a_message_is_kept(store: Store, status: DeliveryStatus, mailbox_stays: bool, stays: bool) -> None:
+    mailbox = Mailbox(store)
+    operation = accept(store, mailbox)
+    assert kept(store, operation) == (True, True)
+    if not mailbox_stays:
+        with store.database.transaction():
+            store.deliveries.forget_messages(mailbox.id)
+            store.accounts.remove(mailbox.id)
+    store.deliveries.settle(operation, status)
+    assert kept(store, operation) == (stays, stays)
+
+
+def test_what_was_being_sent_is_listed_in_order_with_its_phase(store: Store) -> None:
+    mailbox = Mailbox(store)
+    first, second, third = (accept(store, mailbox, key) for key in ("one", "two", "three"))
+    store.deliveries.mark(first, Phase.DOT)
+    store.deliveries.show(second)
+    store.deliveries.settle(third, "failed", "message_rejected")
+    listed = [(one.operation_id, one.account_id, one.phase, one.is_shown) for one in store.deliveries.list_sending()]
+    assert listed == [(first, mailbox.id, Phase.DOT, False), (second, mailbox.id, Phase.ACCEPTED, True)]
