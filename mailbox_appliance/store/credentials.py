@@ -119,14 +119,14 @@ class Credentials:
         return 0 if oldest is None else max(1, -(-(oldest + length - now) // 1000))
 
     def _find_session(self, token_hash: str) -> FoundCredential | None:
-        row = self._database.row(_SELECT_SESSION, (token_hash,))
+        row = self._database.kept_row(_SELECT_SESSION, (token_hash,))
         if row is None or not hmac.compare_digest(row[0], token_hash) or not self._is_live(row[2], row[3]):
             return None
         self._note_use("sessions", row[1], row[3])
         return FoundCredential("session", row[1], _to_member(row))
 
     def _find_key(self, token_hash: str) -> FoundCredential | None:
-        row = self._database.row(_SELECT_KEY, (token_hash,))
+        row = self._database.kept_row(_SELECT_KEY, (token_hash,))
         if row is None or not hmac.compare_digest(row[0], token_hash):
             return None
         self._note_use("api_keys", row[1], row[12])

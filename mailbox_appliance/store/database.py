@@ -25,6 +25,7 @@ logging.getLogger("peewee").setLevel(logging.WARNING)
 
 CACHE_KIB = 4096
 BUSY_SECONDS = 5
+_MOST_KEPT = 256
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
@@ -68,6 +69,7 @@ class Database:
         self._writing = threading.RLock()
         self._is_durable = False
         self._is_closed = False
+        self._kept: dict[tuple[object, ...], Row] = {}
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """All rows of a query."""
@@ -79,6 +81,22 @@ class Database:
         first: Row | None = next(cursor, None)
         cursor.close()
         return first
+
+    def kept_row(self, sql: str, parameters: Sequence[object]) -> Row | None:
+        """As `row`, for what every request asks: the row found is kept until anything is committed.
+
+        Only this process writes, since it holds the lock of the data directory; so what is kept is what is there.
+        """
+        if self._connection().in_transaction:
+            return self.row(sql, parameters)
+        kept, key = self._kept, (sql, *parameters)
+        found = kept.get(key)
+        if found is None:
+            found = self.row(sql, parameters)
+            # With a commit in between, this goes into a dict that nobody will look at again.
+            if found is not None and len(kept) < _MOST_KEPT:
+                kept[key] = found
+        return found
 
     def value(self, sql: str, parameters: Parameters = ()) -> Any:
         """The first column of the first row, or None."""
@@ -114,8 +132,11 @@ class Database:
                     raise RuntimeError("a durable transaction cannot be part of one that is not")
                 yield
                 return
-            with self._durably(connection, durable), self._peewee.atomic("IMMEDIATE"):
-                yield
+            try:
+                with self._durably(connection, durable), self._peewee.atomic("IMMEDIATE"):
+                    yield
+            finally:
+                self._kept = {}
 
     @contextmanager
     def _durably(self, connection: Any, durable: bool) -> Iterator[None]:

@@ -247,3 +247,57 @@ def test_a_key_as_such_is_no_passphrase(database: Database, tmp_path: Path) -> N
     with pytest.raises(apsw.NotADBError):
         connection.pragma("user_version")
     connection.close()
+
+
+def test_a_kept_row_is_asked_for_again_after_a_commit(database: Database, tmp_path: Path) -> None:
+    def kept() -> object:
+        return database.kept_row("SELECT b FROM t WHERE a = ?", (1,))
+
+    def write(text: str) -> None:
+        with database.transaction():
+            database.change("INSERT OR REPLACE INTO t VALUES (1, ?)", (text,))
+
+    assert kept() is None
+    write("first")
+    assert kept() == ("first",)
+    in_thread(lambda: write("second"))
+    assert kept() == ("second",)
+    other = Database(tmp_path / "some.db", "aegis", KEY)  # as no other process may
+    with other.transaction():
+        other.change("UPDATE t SET b = 'behind its back'")
+    assert kept() == ("second",)
+    with database.transaction():
+        database.change("INSERT INTO t VALUES (2, '')")
+    assert kept() == ("behind its back",)
+    other.close()
+    database.close()
+
+
+def test_what_is_read_inside_a_transaction_is_not_kept(database: Database) -> None:
+    def write_in_vain() -> None:
+        with database.transaction():
+            database.change("INSERT INTO t VALUES (1, 'never')")
+            assert database.kept_row("SELECT b FROM t WHERE a = ?", (1,)) == ("never",)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        write_in_vain()
+    assert database.kept_row("SELECT b FROM t WHERE a = ?", (1,)) is None
+    database.close()
+
+
+def test_many_threads_find_in_a_kept_row_what_they_committed(database: Database) -> None:
+    def count(_: int) -> None:
+        for _ in range(100):
+            with database.transaction():
+                database.change("UPDATE t SET b = b + 1")
+                written = int(database.value("SELECT b FROM t"))
+            # Whoever wrote sees at least that: a log-out holds from its answer on.
+            assert int(database.kept_row("SELECT b FROM t WHERE a = ?", (1,))[0]) >= written  # type: ignore[index]
+
+    with database.transaction():
+        database.change("INSERT INTO t VALUES (1, '0')")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(count, range(4)))
+    assert database.kept_row("SELECT b FROM t WHERE a = ?", (1,)) == ("400",)
+    database.close()
