@@ -28,6 +28,9 @@ CUT_BYTES = 1 << 20
 _ITEMS = "(UID FLAGS INTERNALDATE RFC822.SIZE {body})"
 
 
+_NO_MAILBOX = frozenset({"\\noselect", "\\nonexistent"})  # RFC 9051 7.3.1: only a step on the way to others
+
+
 class ImapMailbox:
     """A mailbox that is logged in to."""
 
@@ -71,12 +74,13 @@ class ImapMailbox:
         self.close()
 
     def list_folders(self) -> tuple[ListedFolder, ...]:
-        """All folders with their attributes, special uses among them (RFC 6154), also those that cannot be selected."""
+        """The folders that mail can lie in, with their attributes, special uses among them (RFC 6154)."""
         asked = '"*"'
         if b"SPECIAL-USE" in self._words and b"LIST-EXTENDED" in self._words:
             asked += " RETURN (SPECIAL-USE CHILDREN)"  # a plain LIST need not tell special uses
         with speaking():
-            return imap_values.folders(_ok(*self._protocol.list('""', asked)))
+            listed = imap_values.folders(_ok(*self._protocol.list('""', asked)))
+        return tuple(folder for folder in listed if not folder.attributes & _NO_MAILBOX)
 
     def select(self, path: str) -> FolderState:
         """Examine a folder: it becomes the selected one, read-only."""

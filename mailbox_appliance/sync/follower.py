@@ -18,7 +18,6 @@ log = logging.getLogger(__name__)
 
 INBOX = "INBOX"
 LONGEST_IDLE = 540.0  # RFC 2177: again before 29 minutes; many networks forget a quiet connection after 10
-_NO_MAILBOX = frozenset({"\\noselect", "\\nonexistent"})
 
 
 @dataclass
@@ -82,7 +81,7 @@ class Follower:
         self._look_at(paths)
 
     def _list_folders(self) -> None:
-        listed = [folder for folder in self._mailbox.list_folders() if not folder.attributes & _NO_MAILBOX]
+        listed = self._mailbox.list_folders()
         roles = folder_roles.assign(listed, self._store.folders.user_mapping(self._account_id))
         mirrored = self._store.folders.replace(self._account_id, listed, roles)
         self._folders = {folder.path: folder for folder in mirrored}

@@ -68,6 +68,16 @@ def test_a_mailbox_is_connected(checked_client: CheckedClient, request_for: dict
     assert "secret" not in str(shown)
 
 
+def test_a_step_on_the_way_to_other_folders_is_none(
+    checked_client: CheckedClient, request_for: dict[str, Any], mail_server: MailServer
+) -> None:
+    mail_server.make_folder(request_for["email"], "Years/2026")
+    account = checked_client.ask("POST", "/accounts", request_for).data["id"]
+    paths = {folder["path"] for folder in checked_client.ask("GET", f"/accounts/{account}/folders").data}
+    assert "Years/2026" in paths
+    assert "Years" not in paths
+
+
 def test_a_display_name_may_be_left_out(checked_client: CheckedClient, request_for: dict[str, Any]) -> None:
     request_for["displayName"] = None
     assert checked_client.ask("POST", "/accounts", request_for).data["displayName"] is None
