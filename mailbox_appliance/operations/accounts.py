@@ -77,10 +77,14 @@ def add_account(appliance: Appliance, caller: Caller, request: NewAccount) -> Ac
 def remove_account(appliance: Appliance, caller: Caller, account: Account) -> Deleted:
     """Remove a mailbox: its work stops, its secrets and its mirrored mail are forgotten. The server keeps its mail."""
     appliance.sync.remove(account.id)
-    with appliance.store.database.transaction(durable=True):
-        appliance.store.deliveries.forget_messages(account.id)
-        appliance.store.accounts.remove(account.id)
-        appliance.store.audit.record(caller.actor, "account.delete", ("account", account.id))
+    try:
+        with appliance.store.database.transaction(durable=True):
+            appliance.store.deliveries.forget_messages(account.id)
+            appliance.store.accounts.remove(account.id)
+            appliance.store.audit.record(caller.actor, "account.delete", ("account", account.id))
+    except BaseException:
+        appliance.sync.add(account.id)  # it is still there, so it must still be followed
+        raise
     appliance.events.publish(AccountRemoved(account.id))
     return Deleted(id=account.id)
 

@@ -92,15 +92,20 @@ class _ReplyFields(TypedDict, total=False):
 
 def resolve(store: Store, account: Account, message: InlineMessage) -> Outgoing:
     """The message as it goes out. Raises Invalid with the place of what cannot go, NotFound for an unknown parent."""
+    _check_count(sum(len(people or ()) for people in (message.to, message.cc, message.bcc)))
     _check_texts(message)
     _check_attachments(message.attachments)
     outgoing = _addressed(store, account, message)
-    recipients = [*outgoing.to, *outgoing.cc, *outgoing.bcc]
+    recipients = len(outgoing.to) + len(outgoing.cc) + len(outgoing.bcc)
     if not recipients:
         raise Invalid.at("/to", "A message needs at least one recipient in to, cc or bcc.")
-    if len(recipients) > MOST_RECIPIENTS:
-        raise Invalid.at("/to", f"A message goes to at most {MOST_RECIPIENTS} recipients.")
+    _check_count(recipients)
     return outgoing
+
+
+def _check_count(recipients: int) -> None:
+    if recipients > MOST_RECIPIENTS:
+        raise Invalid.at("/to", f"A message goes to at most {MOST_RECIPIENTS} recipients.")
 
 
 def composed(outgoing: Outgoing, now: datetime) -> Composed:

@@ -93,14 +93,19 @@ class Copier:
             thread.start()
 
     def _file_and_look(self, account_id: str) -> None:
+        is_filed = self._try_to_file(account_id)
+        with self._lock:
+            del self._filing[account_id]
+        if is_filed:
+            self._due.set()  # others may wait for this place, or became due meanwhile
+
+    def _try_to_file(self, account_id: str) -> bool:
         try:
             self._file_account(account_id)
         except Exception:  # the store's: the copies stay due, and are looked for again after a while
             log.exception("filing sent copies failed", extra={"account": account_id})
-        with self._lock:
-            del self._filing[account_id]
-            if len(self._filing) == MOST_AT_ONCE - 1:
-                self._due.set()  # others may have waited for this place
+            return False
+        return True
 
     def _file_account(self, account_id: str) -> None:
         with self._lock:
