@@ -1,5 +1,6 @@
 """Structured log lines: JSON with a time, a level, an event and ids; never a secret, an address or mail text."""
 
+import json
 import logging
 import logging.handlers
 import os
@@ -41,7 +42,10 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
             line["frames"] = _frames(record.exc_info)
-        return _encoder.encode(line).decode()
+        try:
+            return _encoder.encode(line).decode()
+        except UnicodeEncodeError:  # a lone surrogate, which is no text in UTF-8
+            return json.dumps(line, default=repr)
 
 
 def _frames(exc_info: "logging._SysExcInfoType") -> list[str]:

@@ -110,3 +110,7 @@ def test_libraries_that_write_what_they_send_are_kept_quiet(tmp_path: Path) -> N
     logging.getLogger("imapclient.imaplib").info("LOGIN alice secret")
     logging.getLogger("waitress.queue").warning("Task queue depth is 1")
     assert (tmp_path / "appliance.log").read_text() == ""
+
+
+def test_a_lone_surrogate_is_written_too() -> None:
+    assert formatted("told", odd="\udc80")["odd"] == "\udc80"
