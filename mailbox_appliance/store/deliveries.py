@@ -3,7 +3,8 @@
     (none) --accept--> sending --mark: connecting, envelope, data, dot--> succeeded | failed | uncertain
                           `--withdraw (nobody got it, and nobody was shown the operation)--> (none)
 
-Every commit comes before what it announces; what a client is told, and the final dot, are on the disk before.
+Every commit comes before what it announces; what a client is told, and the final dot, are on the disk before. A commit
+that is on the disk has all earlier ones with it, so those that are followed by such a one need not wait for the disk.
 """
 
 import json
@@ -46,7 +47,7 @@ _OPEN = "status IN ('queued', 'sending', 'uncertain')"
 
 
 class Deliveries:
-    """Reads and writes delivery operations. Each method that writes is one durable transaction of its own."""
+    """Reads and writes delivery operations. Each method that writes is one transaction of its own."""
 
     def __init__(self, database: Database, messages: Messages, clock: Clock) -> None:
         self._database, self._messages, self._clock = database, messages, clock
@@ -54,9 +55,10 @@ class Deliveries:
     def accept(self, new: NewDelivery) -> AcceptedDelivery:
         """Take a request in, or find the operation that its key made before.
 
-        Raises IdempotencyConflict where the key was used for another request, NotFound where the mailbox is gone.
+        A power cut may lose it as long as nobody was shown it and no dot was sent: then it has never been. Raises
+        IdempotencyConflict where the key was used for another request, NotFound where the mailbox is gone.
         """
-        with self._database.transaction(durable=True):
+        with self._database.transaction():
             earlier = self.find_replay(new.credential_id, new.idempotency_key, new.request_hash)
             if earlier is not None:
                 return earlier
@@ -187,8 +189,11 @@ class Deliveries:
         return to_work(row)
 
     def mark_filed(self, operation_id: str) -> None:
-        """The copy is in Sent. The bytes are on the server now and are no longer kept here."""
-        with self._database.transaction(durable=True):
+        """The copy is in Sent. The bytes are on the server now and are no longer kept here.
+
+        Where a power cut loses this, the copy is looked for once more and found.
+        """
+        with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET copy = 'filed', message = NULL, bcc_header = NULL,"
                 " result_warnings = '[]' WHERE id = ?",
@@ -197,7 +202,7 @@ class Deliveries:
 
     def postpone_copy(self, operation_id: str, seconds: float, warning: str) -> None:
         """The copy could not be filed; it is tried again after so many seconds, and the result says so meanwhile."""
-        with self._database.transaction(durable=True):
+        with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"
                 " result_warnings = ? WHERE id = ?",
