@@ -63,8 +63,13 @@ def convert_value(text: str, annotation: Any, name: str) -> Any:
 
 
 def _fits(raw: object, choice: type[msgspec.Struct]) -> bool:
-    required = {field.encode_name for field in msgspec.structs.fields(choice) if field.required}
+    required = _required(choice)
     return isinstance(raw, dict) and bool(required) and required <= raw.keys()
+
+
+@cache
+def _required(choice: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(choice) if field.required)
 
 
 def _refuse(error: msgspec.ValidationError, name: str, annotation: Any) -> NoReturn:
