@@ -3,8 +3,8 @@
     (none) --accept--> sending --mark: connecting, envelope, data, dot--> succeeded | failed | uncertain
                           `--withdraw (nobody got it, and nobody was shown the operation)--> (none)
 
-Every commit comes before what it announces; what a client is told, and the final dot, are on the disk before. A commit
-that is on the disk has all earlier ones with it, so those that are followed by such a one need not wait for the disk.
+Every commit comes before what it announces; accepting, the final dot, and what a client is told are on the disk before.
+A commit that is on the disk has all earlier ones with it, so those in between need not wait for the disk.
 """
 
 import json
@@ -55,10 +55,9 @@ class Deliveries:
     def accept(self, new: NewDelivery) -> AcceptedDelivery:
         """Take a request in, or find the operation that its key made before.
 
-        A power cut may lose it as long as nobody was shown it and no dot was sent: then it has never been. Raises
-        IdempotencyConflict where the key was used for another request, NotFound where the mailbox is gone.
+        Raises IdempotencyConflict where the key was used for another request, NotFound where the mailbox is gone.
         """
-        with self._database.transaction():
+        with self._database.transaction(durable=True):
             earlier = self.find_replay(new.credential_id, new.idempotency_key, new.request_hash)
             if earlier is not None:
                 return earlier
