@@ -28,6 +28,7 @@ def measure() -> Iterator[Figure]:
             before = [_me(running) for _ in range(_ROUNDS)]
             waiting = _send(running, account, mail.recipient)
             during = [_me(running) for _ in range(_ROUNDS)]
+            smtp.at("mail", None)
             smtp.release("mail")
             for each in waiting:
                 each.join()
