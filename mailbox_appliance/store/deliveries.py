@@ -40,7 +40,6 @@ from mailbox_appliance.store.delivery_rows import (
     warnings_of,
 )
 from mailbox_appliance.store.messages import Messages, PendingCopy
-from mailbox_appliance.store.threads import thread_id
 
 # Written exactly as in the partial index of open operations, so that it is used.
 _OPEN = "status IN ('queued', 'sending', 'uncertain')"
@@ -293,9 +292,4 @@ class Deliveries:
 
     def _thread_of(self, work: DeliveryWork) -> str:
         own = canonical_message_id(work.message_id)
-        number = self._database.value(
-            "SELECT l.thread FROM thread_links l JOIN accounts a ON a.number = l.account"
-            " WHERE a.id = ? AND l.message_id = ?",
-            (work.account_id, own),
-        )
-        return work.result_thread_id if number is None else thread_id(self._database, number)
+        return self._messages.find_thread(work.account_id, filter(None, [own])) or work.result_thread_id

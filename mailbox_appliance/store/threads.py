@@ -35,11 +35,6 @@ def join_thread(database: Database, account: int, message_ids: Iterable[str], *,
     return thread
 
 
-def thread_id(database: Database, thread: int) -> str:
-    """The id of a thread, as clients know it."""
-    return str(database.value("SELECT id FROM threads WHERE number = ?", (thread,)))
-
-
 def _new_thread(database: Database, account: int, proposed: str | None) -> int:
     identity = proposed or new_id("thr")
     return int(
