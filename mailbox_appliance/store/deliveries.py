@@ -181,7 +181,7 @@ class Deliveries:
 
     def work(self, operation_id: str) -> DeliveryWork:
         """What the worker needs of an operation. Raises NotFound."""
-        row = self._database.row(f"{WORK} WHERE id = ?", (operation_id,))
+        row = self._database.row(f"{WORK} WHERE d.id = ?", (operation_id,))
         if row is None:
             raise NotFound(what="delivery operation")
         return to_work(row)
@@ -192,11 +192,9 @@ class Deliveries:
         Where a power cut loses this, the copy is looked for once more and found.
         """
         with self._database.transaction():
-            self._database.change(
-                "UPDATE delivery_operations SET copy = 'filed', message = NULL, bcc_header = NULL,"
-                " result_warnings = '[]' WHERE id = ?",
-                (operation_id,),
-            )
+            sql = "UPDATE delivery_operations SET copy = 'filed', result_warnings = '[]' WHERE id = ?"
+            self._database.change(sql, (operation_id,))
+            self._database.change("DELETE FROM delivery_messages WHERE operation = ?", (operation_id,))
 
     def postpone_copy(self, operation_id: str, seconds: float, warning: str) -> None:
         """The copy could not be filed; it is tried again after so many seconds, and the result says so meanwhile."""
@@ -212,9 +210,10 @@ class Deliveries:
 
         Inside a transaction.
         """
+        ended = "account_id = ? AND status <> 'sending'"
+        self._database.change(f"UPDATE delivery_operations SET copy = 'none' WHERE {ended}", (account_id,))
         self._database.change(
-            "UPDATE delivery_operations SET message = NULL, bcc_header = NULL, copy = 'none'"
-            " WHERE account_id = ? AND status <> 'sending'",
+            f"DELETE FROM delivery_messages WHERE operation IN (SELECT id FROM delivery_operations WHERE {ended})",
             (account_id,),
         )
 
@@ -230,8 +229,8 @@ class Deliveries:
         operation_id, at = new_id("dlv"), to_timestamp(self._clock.now())
         self._database.change(
             "INSERT INTO delivery_operations (id, account_id, credential_id, member_id, idempotency_key, request_hash,"
-            " kind, status, phase, message, bcc_header, envelope, message_id_header, result_id, result_thread_id,"
-            " created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 'sending', 'accepted', ?, ?, ?, ?, ?, ?, ?, ?)",
+            " kind, status, phase, envelope, message_id_header, result_id, result_thread_id, created_at, updated_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, 'sending', 'accepted', ?, ?, ?, ?, ?, ?)",
             (
                 operation_id,
                 new.account_id,
@@ -240,8 +239,6 @@ class Deliveries:
                 new.idempotency_key,
                 new.request_hash,
                 new.kind,
-                new.message.wire,
-                new.message.bcc_header,
                 msgspec.json.encode(new.message.envelope).decode(),
                 new.message.message_id,
                 new_id("msg"),
@@ -250,6 +247,8 @@ class Deliveries:
                 at,
             ),
         )
+        stored = (operation_id, new.message.wire, new.message.bcc_header)
+        self._database.change("INSERT INTO delivery_messages VALUES (?, ?, ?)", stored)
         self._note_phase(operation_id, Phase.ACCEPTED, at)
         return operation_id
 
@@ -271,8 +270,8 @@ class Deliveries:
         )
         # What was not sent, and what belongs to a mailbox that is gone, is not needed any more.
         self._database.change(
-            "UPDATE delivery_operations SET message = NULL, bcc_header = NULL WHERE id = ?"
-            " AND (status = 'failed' OR NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id))",
+            "DELETE FROM delivery_messages WHERE operation = (SELECT id FROM delivery_operations WHERE id = ?"
+            " AND (status = 'failed' OR NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id)))",
             (operation_id,),
         )
         if settled and reply_code is not None:

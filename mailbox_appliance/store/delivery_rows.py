@@ -22,8 +22,9 @@ COLUMNS = (
     " d.schedule_id, d.warnings, d.shown, d.request_hash"
 )
 WORK = (
-    "SELECT id, account_id, kind, status, phase, shown, message, bcc_header, envelope, message_id_header, result_id,"
-    " result_thread_id, created_at, copy_attempts FROM delivery_operations"
+    "SELECT d.id, d.account_id, d.kind, d.status, d.phase, d.shown, m.wire, m.bcc_header, d.envelope,"
+    " d.message_id_header, d.result_id, d.result_thread_id, d.created_at, d.copy_attempts"
+    " FROM delivery_operations d LEFT JOIN delivery_messages m ON m.operation = d.id"
 )
 OPEN_DELIVERY = "SELECT id, account_id, phase, shown FROM delivery_operations"
 

@@ -420,7 +420,7 @@ def test_what_is_stored_of_a_message_goes_with_its_mailbox(desk: Desk, mail_serv
         assert desk.send(account, a_message()).data["status"] == "uncertain"
     finally:
         smtp.stop()
-    count = "SELECT count(*) FROM delivery_operations WHERE account_id = ? AND message IS NOT NULL"
+    count = "SELECT count(*) FROM delivery_operations JOIN delivery_messages ON operation = id WHERE account_id = ?"
     assert desk.appliance.store.database.value(count, (account,)) == 1
     desk.ask("DELETE", f"/accounts/{account}")
     assert desk.appliance.store.database.value(count, (account,)) == 0

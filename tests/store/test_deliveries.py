@@ -10,10 +10,10 @@ from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox
 
 
-def accept(store: Store, mailbox: Mailbox, key: str = "key") -> str:
+def accept(store: Store, mailbox: Mailbox, key: str = "key", text: str = "t") -> str:
     """An operation whose message has a Bcc."""
     ada, bob, eve = (Address(email=f"{name}@example.test") for name in ("ada", "bob", "eve"))
-    outgoing = Outgoing(sender=ada, to=(bob,), cc=(), bcc=(eve,), subject="s", text="t", html=None)
+    outgoing = Outgoing(sender=ada, to=(bob,), cc=(), bcc=(eve,), subject="s", text=text, html=None)
     new = NewDelivery(
         account_id=mailbox.id,
         credential_id="ses_1",
@@ -62,3 +62,14 @@ def test_what_was_being_sent_is_listed_in_order_with_its_phase(store: Store) -> 
     store.deliveries.settle(third, "failed", "message_rejected")
     listed = [(one.operation_id, one.account_id, one.phase, one.is_shown) for one in store.deliveries.list_sending()]
     assert listed == [(first, mailbox.id, Phase.DOT, False), (second, mailbox.id, Phase.ACCEPTED, True)]
+
+
+def test_a_phase_does_not_write_the_message_again(store: Store) -> None:
+    operation = accept(store, Mailbox(store), text="line\n" * 400_000)
+    log = store.folder / "mailbox.db-wal"
+    before = log.stat().st_size
+    for phase in (Phase.CONNECTING, Phase.ENVELOPE, Phase.DATA, Phase.DOT):
+        assert store.deliveries.mark(operation, phase)
+    store.deliveries.settle(operation, "uncertain")
+    assert before > 2_000_000
+    assert log.stat().st_size - before < 200_000

@@ -1,7 +1,7 @@
 """Format 5: one wholly encrypted file. Times of people's things are RFC 3339 text, times of mail are milliseconds.
 
     members --< sessions, api_keys, invitations        accounts --< account_grants, folders --< messages -- bodies
-    delivery_operations --< delivery_phases            audit_events (append-only, chained by HMAC)
+    delivery_operations --< delivery_phases, -- delivery_messages       audit_events (append-only, chained by HMAC)
 
 `messages.number` is (internal date in seconds << 4) and counts on within a second: date order, and the key of a search
 index. `id` is what clients see; it stays when the message moves. A message without `uid` is ours and not on the server
@@ -95,7 +95,7 @@ CREATE TABLE delivery_operations (
   kind TEXT NOT NULL CHECK (kind IN ('send', 'forward', 'scheduled')),
   status TEXT NOT NULL CHECK (status IN ('queued', 'sending', 'succeeded', 'failed', 'uncertain')),
   phase TEXT NOT NULL, shown INTEGER NOT NULL DEFAULT 0,
-  message BLOB, bcc_header BLOB, envelope TEXT NOT NULL, message_id_header TEXT NOT NULL,
+  envelope TEXT NOT NULL, message_id_header TEXT NOT NULL,
   result_id TEXT NOT NULL, result_thread_id TEXT NOT NULL, result_warnings TEXT NOT NULL DEFAULT '[]',
   warnings TEXT NOT NULL DEFAULT '[]', error_code TEXT, reply_code INTEGER, reply_enhanced TEXT,
   schedule_id TEXT UNIQUE, send_at TEXT, attempts INTEGER NOT NULL DEFAULT 0, next_attempt_at INTEGER,
@@ -107,6 +107,9 @@ CREATE INDEX delivery_operations_account ON delivery_operations (account_id, num
 CREATE INDEX delivery_operations_open ON delivery_operations (status)
   WHERE status IN ('queued', 'sending', 'uncertain');
 CREATE INDEX delivery_operations_copy ON delivery_operations (copy) WHERE copy = 'pending';
+CREATE TABLE delivery_messages (  -- apart, since the row of an operation is written again in every phase
+  operation TEXT PRIMARY KEY REFERENCES delivery_operations (id) ON DELETE CASCADE,
+  wire BLOB NOT NULL, bcc_header BLOB NOT NULL) STRICT;
 CREATE TABLE delivery_phases (
   operation TEXT NOT NULL REFERENCES delivery_operations (id) ON DELETE CASCADE,
   attempt INTEGER NOT NULL, phase TEXT NOT NULL, at TEXT NOT NULL) STRICT;
