@@ -16,7 +16,6 @@ from mailbox_appliance.records import (
     AccountStatus,
     Connection,
     Endpoint,
-    FolderRole,
     MappedFolders,
 )
 from mailbox_appliance.store.database import Database
@@ -101,11 +100,6 @@ class Accounts:
         servers, secret = json.loads(row[1]), json.loads(row[2])
         imap = Endpoint(**servers["imap"], password=secret["imapPassword"])
         return Connection(row[0], imap, Endpoint(**servers["smtp"], password=secret["smtpPassword"]))
-
-    def mapped_folders(self, account_id: str) -> dict[FolderRole, str]:
-        """The folder paths that a person gave a role."""
-        text = self._database.value("SELECT mapped_folders FROM accounts WHERE id = ?", (account_id,))
-        return {} if text is None else json.loads(text)
 
     def set_status(self, account_id: str, status: AccountStatus, error: AccountError | None = None) -> None:
         """How the mailbox is from now on, and why. One transaction of its own; a removed mailbox is passed over."""

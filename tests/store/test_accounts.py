@@ -114,7 +114,7 @@ def test_removing_takes_all_of_a_mailbox_and_nothing_else(store: Store) -> None:
             ask(gone.id)
     with pytest.raises(NotFound), store.database.transaction():
         store.accounts.remove(gone.id)
-    assert store.accounts.mapped_folders(gone.id) == {}
+    assert store.folders.user_mapping(gone.id) == {}
 
 
 def test_the_passwords_of_a_removed_mailbox_are_overwritten(store: Store, mailbox: Mailbox) -> None:

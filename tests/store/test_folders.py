@@ -92,4 +92,3 @@ def test_the_folders_that_a_person_gave_a_role(store: Store, mailbox: Mailbox) -
     with store.database.transaction():
         store.database.change('UPDATE accounts SET mapped_folders = \'{"archive": "Old \\"mail\\""}\'')
     assert store.folders.user_mapping(mailbox.id) == {"archive": 'Old "mail"'}
-    assert store.accounts.mapped_folders(mailbox.id) == {"archive": 'Old "mail"'}
