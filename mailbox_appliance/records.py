@@ -3,6 +3,7 @@
 Those derived from `Wire` are written out to clients as they stand: camelCase, optional fields left out while UNSET.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -276,12 +277,76 @@ class Page(Wire, Generic[T], frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class Label(Wire, frozen=True, kw_only=True):
+    """A label of a mailbox; on an IMAP server a keyword (RFC 9051 2.3.2), whose id is its name."""
+
+    id: str
+    name: str
+
+
+BodyFormat = Literal["text", "html", "markdown"]
+
+
+class BodyPart(Wire, frozen=True, kw_only=True):
+    """Part of a body in one form: characters `offset` up to `nextOffset`, which is null at the end."""
+
+    format: BodyFormat
+    content: str
+    offset: Count
+    next_offset: Count | None
+    total_chars: Count
+
+
+class FailedAction(Wire, frozen=True, kw_only=True):
+    """A message to which nothing was done, and why."""
+
+    message_id: str
+    code: str
+
+
+class ActionResult(Wire, frozen=True, kw_only=True):
+    """What became of each message of a bulk action."""
+
+    action: str
+    succeeded_ids: tuple[str, ...]
+    failed: tuple[FailedAction, ...]
+    uncertain_ids: tuple[str, ...]
+
+
 class Thread(Wire, frozen=True, kw_only=True):
     """A conversation: its messages, oldest first."""
 
     id: str
     subject: str
     messages: Page[Message]
+
+
+# --- searching -----------------------------------------------------------------------------------------------------
+
+SearchedField = Literal["any", "from", "to", "subject"]
+
+
+@dataclass(frozen=True)
+class Term:
+    """Words to be found in a field, one after the other; with `is_prefix` the last may be the beginning of a word."""
+
+    words: str
+    field: SearchedField = "any"
+    is_prefix: bool = False
+
+
+@dataclass(frozen=True)
+class MessageFilter:
+    """Which messages of a list are meant: all of these must hold. Times are milliseconds; `after` includes them."""
+
+    terms: tuple[Term, ...] = ()
+    text: str | None = None
+    unread: bool | None = None
+    starred: bool | None = None
+    has_attachment: bool | None = None
+    labels: tuple[str, ...] = ()
+    after: int | None = None
+    before: int | None = None
 
 
 # --- sending -------------------------------------------------------------------------------------------------------
@@ -441,8 +506,68 @@ class MirroredFolder:
 
 
 @dataclass(frozen=True)
+class FolderNews:
+    """What happened in a folder since a position: `changed` has the flags of every new or changed message.
+
+    `vanished`: UIDs told to be gone. `present`: where not None, all UIDs that are there; what else was known is gone.
+    """
+
+    state: FolderState
+    changed: Mapping[int, frozenset[str]]
+    vanished: frozenset[int] = frozenset()
+    present: frozenset[int] | None = None
+
+
+@dataclass(frozen=True)
+class ListedPart:
+    """A part as BODYSTRUCTURE tells it (RFC 9051 7.5.2); `octets` is its size as it travels, encoded."""
+
+    number: str
+    mime_type: str
+    parameters: Mapping[str, str]
+    encoding: str
+    octets: int
+    content_id: str | None = None
+    disposition: str | None = None
+    disposition_parameters: Mapping[str, str] = field(default_factory=dict)
+    children: "tuple[ListedPart, ...]" = ()
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A message as it is recognised in another folder, or after UIDVALIDITY changed: what stays the same of it.
+
+    `message_id` is canonical (`mail.threads.canonical_message_id`).
+    """
+
+    uid: int
+    flags: frozenset[str]
+    message_id: str | None
+    size: int
+    internal_date: datetime
+
+
+@dataclass(frozen=True)
+class LocatedMessage:
+    """Where a mirrored message lies, and what it must still be before anything is done to it at the server."""
+
+    id: str
+    number: int
+    folder: MirroredFolder
+    uid: int | None
+    message_id: str | None
+    size: int
+    internal_date: datetime
+    flags: frozenset[str]
+    body: int
+
+
+@dataclass(frozen=True)
 class FetchedMessage:
-    """A message as FETCH gives it: the flags of RFC 9051 2.3.2 as written, the INTERNALDATE, the whole source."""
+    """A message as FETCH gives it: the flags of RFC 9051 2.3.2 as written, the INTERNALDATE, the source.
+
+    The source is whole, or just the header fields that a list shows, as asked for.
+    """
 
     uid: int
     flags: frozenset[str]

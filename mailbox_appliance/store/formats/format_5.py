@@ -1,11 +1,12 @@
 """Format 5: one wholly encrypted file. Times of people's things are RFC 3339 text, times of mail are milliseconds.
 
     members --< sessions, api_keys, invitations        accounts --< account_grants, folders --< messages -- bodies
+    messages -- message_index (full text)              messages --< cached_parts --< cached_chunks
     delivery_operations --< delivery_phases, -- delivery_messages       audit_events (append-only, chained by HMAC)
 
 `messages.number` is (internal date in seconds << 4) and counts on within a second: date order, and the key of a search
 index. `id` is what clients see; it stays when the message moves. A message without `uid` is ours and not on the server
-yet.
+yet, or `gone` from its folder: then it waits to be found in another one until everything has been looked at.
 """
 
 NUMBER = 5
@@ -61,8 +62,11 @@ CREATE TABLE folders (
   UNIQUE (account, path)) STRICT;
 CREATE TABLE threads (
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
-  account INTEGER NOT NULL REFERENCES accounts (number) ON DELETE CASCADE) STRICT;
-CREATE INDEX threads_account ON threads (account);
+  account INTEGER NOT NULL REFERENCES accounts (number) ON DELETE CASCADE,
+  base_subject TEXT,  -- case-folded (RFC 5256 2.1); NULL where there is none to go by
+  newest INTEGER NOT NULL DEFAULT 0,  -- internal date of its newest message, milliseconds
+  began_as_reply INTEGER NOT NULL DEFAULT 0) STRICT;  -- its first message is missing as far as we know
+CREATE INDEX threads_account ON threads (account, base_subject, newest);
 CREATE TABLE thread_links (  -- every Message-ID that a thread's messages have or name
   account INTEGER NOT NULL, message_id TEXT NOT NULL,
   thread INTEGER NOT NULL REFERENCES threads (number) ON DELETE CASCADE,
@@ -78,15 +82,37 @@ CREATE TABLE messages (
   subject TEXT NOT NULL, snippet TEXT NOT NULL,
   people TEXT NOT NULL,  -- JSON: from, to, cc, bcc, replyTo
   attachments TEXT NOT NULL DEFAULT '[]',  -- JSON: id, part, filename, mimeType, sizeBytes, contentId, disposition
+  body INTEGER NOT NULL DEFAULT 1,  -- 0: only its header has been fetched, 1: read whole, 2: large, read in parts
+  gone INTEGER NOT NULL DEFAULT 0,
   UNIQUE (folder, uid)) STRICT;
 CREATE INDEX messages_folder ON messages (folder, number);
 CREATE INDEX messages_unread ON messages (folder, number) WHERE flags & 1 = 0;
-CREATE INDEX messages_account ON messages (account, number);
+CREATE INDEX messages_starred ON messages (account, number) WHERE flags & 2 <> 0;
+CREATE INDEX messages_with_attachment ON messages (account, number) WHERE flags & 64 <> 0;
+CREATE INDEX messages_labeled ON messages (account, number) WHERE keywords <> '[]';
+CREATE INDEX messages_unfilled ON messages (folder, number) WHERE body = 0;
+CREATE INDEX messages_gone ON messages (account, message_id) WHERE gone = 1;
+CREATE INDEX messages_account ON messages (account, number, folder);
+CREATE INDEX messages_date ON messages (account, date, folder);
 CREATE INDEX messages_thread ON messages (thread, number);
 CREATE INDEX messages_message_id ON messages (account, message_id);
 CREATE TABLE bodies (
   number INTEGER PRIMARY KEY REFERENCES messages (number) ON DELETE CASCADE,
   text TEXT, html TEXT, headers TEXT NOT NULL DEFAULT '{}', warnings TEXT NOT NULL DEFAULT '[]') STRICT;
+-- Full text of the messages, by `number`. `scope` holds `a<account number>`. prefix: the third character of a prefix.
+CREATE VIRTUAL TABLE message_index USING fts5(subject, sender, recipients, body, scope, content='',
+  contentless_delete=1, detail=full, prefix='3', tokenize='unicode61 remove_diacritics 2');
+INSERT INTO message_index (message_index, rank) VALUES ('pgsz', 3968);  -- fits an encrypted page of 4096
+CREATE TRIGGER messages_leave_index AFTER DELETE ON messages BEGIN
+  DELETE FROM message_index WHERE rowid = old.number; END;
+CREATE TABLE cached_parts (  -- what was fetched on demand; bounded, the least used go first
+  number INTEGER PRIMARY KEY, message INTEGER NOT NULL REFERENCES messages (number) ON DELETE CASCADE,
+  part TEXT NOT NULL,  -- '': the whole source
+  size INTEGER NOT NULL, used_at INTEGER NOT NULL, UNIQUE (message, part)) STRICT;
+CREATE INDEX cached_parts_used ON cached_parts (used_at);
+CREATE TABLE cached_chunks (
+  part INTEGER NOT NULL REFERENCES cached_parts (number) ON DELETE CASCADE, position INTEGER NOT NULL,
+  content BLOB NOT NULL, PRIMARY KEY (part, position)) STRICT;
 
 CREATE TABLE delivery_operations (
   number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
