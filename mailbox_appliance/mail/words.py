@@ -1,0 +1,92 @@
+"""What counts as a word when mail is searched, and how a search is said to a full-text index (FTS5, unicode61).
+
+A word is a run of letters and digits; case and diacritics do not count. Chinese, Japanese and Korean are written
+without spaces between words, so there every two neighbouring characters are a word, and the last one of a run is one:
+
+    `東京都 Windows版`  ->  `東京 京都 都  Windows 版`
+
+so that any part of a run is found by the pairs in it, and a single character by the words that begin with it.
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Mapping
+
+from mailbox_appliance.records import SearchedField, Term
+
+_CJK = (
+    "\u1100-\u11ff\u3005-\u3007\u3031-\u3035\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f"
+    "\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb"
+    "\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_RUN = re.compile(f"[{_CJK}]+")
+_WORD = re.compile(f"[{_CJK}]+|[^\\W_{_CJK}]+")
+_FOLDED = re.compile("[\uff01-\uffee]+")  # full-width letters, half-width kana
+_IGNORED = re.compile("[\u00ad\u0300-\u036f]")  # soft hyphens; marks that no letter is composed with
+
+_COLUMNS: Mapping[SearchedField, str] = {
+    "any": "{subject sender recipients body}",
+    "from": "sender",
+    "to": "recipients",
+    "subject": "subject",
+}
+
+
+def for_index(text: str) -> str:
+    """A text as it is given to the index."""
+    if text.isascii():
+        return text
+    return _RUN.sub(lambda run: f" {_closed(run[0])} ", _normal(text))
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text as a person sees them: a run of Chinese, Japanese or Korean characters is one."""
+    return tuple(_WORD.findall(_normal(text)))
+
+
+def match(terms: Collection[Term], scopes: Collection[str] = ()) -> str | None:
+    """The search for all these terms, in any of these scopes (none: everywhere), in the language of FTS5.
+
+    Terms without a word in them are left out; None where nothing is left. Whatever was typed is quoted.
+    """
+    said = [f"{_COLUMNS[term.field]} : {phrase}" for term in terms if (phrase := _phrase(term))]
+    if not said:
+        return None
+    if scopes:
+        said.append(f"scope : ({' OR '.join(map(_quoted, sorted(scopes)))})")
+    return " AND ".join(said)
+
+
+def _phrase(term: Term) -> str | None:
+    found = words(term.words)
+    if not found:
+        return None
+    last = found[-1]
+    # Where another word follows, the run ends here as it does in the index.
+    said = [_closed(word) if _RUN.match(word) else word for word in found[:-1]]
+    is_run = _RUN.match(last) is not None
+    said.append(_pairs(last) if is_run else last)
+    # A single character may be the first of a pair; what lies inside a longer run is found by its pairs.
+    is_open = len(last) == 1 if is_run else term.is_prefix
+    return _quoted(" ".join(said)) + (" *" if is_open else "")
+
+
+def _pairs(run: str) -> str:
+    """Every two neighbours; a single character as it is."""
+    return " ".join(run[at : at + 2] for at in range(len(run) - 1)) or run
+
+
+def _closed(run: str) -> str:
+    """The pairs of a whole run, and its last character."""
+    return f"{_pairs(run)} {run[-1]}" if len(run) > 1 else run
+
+
+def _normal(text: str) -> str:
+    if text.isascii():
+        return text
+    composed = _IGNORED.sub("", unicodedata.normalize("NFC", text))
+    return _FOLDED.sub(lambda found: unicodedata.normalize("NFKC", found[0]), composed)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
