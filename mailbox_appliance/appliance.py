@@ -7,8 +7,9 @@ from pathlib import Path
 
 from mailbox_appliance import settings as settings_table
 from mailbox_appliance.clock import Clock, SystemClock
+from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errors import ServersBusy
-from mailbox_appliance.events import Events
+from mailbox_appliance.events import AccountRemoved, Events
 from mailbox_appliance.sending.worker import Sender
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
@@ -35,6 +36,8 @@ class Appliance:
         self.events = Events()
         self.store = Store.open(folder, self.clock, key_file)
         self.sender = Sender(self.store, self.settings, self.events, self.clock)
+        self.connections = Connections(self.store, self.settings)
+        self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
         self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
@@ -50,6 +53,7 @@ class Appliance:
         """Stop working and close the store."""
         self.sync.stop()
         self.sender.stop(timeout)
+        self.connections.stop()
         self.store.close()
 
     @contextmanager

@@ -22,7 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     COMMON,
     ("mail",),
     ("store", "remote"),
-    ("sync", "sending"),
+    ("sync", "sending", "errands"),
     ("appliance",),
     ("operations",),
     ("control",),

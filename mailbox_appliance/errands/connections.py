@@ -1,0 +1,160 @@
+"""The connections over which a mailbox's errands run: one each, lent to one request at a time, kept open a while."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from mailbox_appliance.records import Endpoint
+from mailbox_appliance.remote.faults import RemoteFault, disconnected
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a connection nobody uses stays open.
+KEPT = 60.0
+#: After these the server waits for the next command; after any other the connection is of no use.
+_HARMLESS = frozenset({"refused", "unsupported"})
+
+
+@dataclass
+class _Place:
+    """The connection of one mailbox; only who holds `turn` may touch it, but for `cut`, which any thread may call."""
+
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    mailbox: ImapMailbox | None = None
+    endpoint: Endpoint | None = None
+    used_at: float = 0.0
+    cut: Callable[[], None] | None = None
+
+
+class Connections:
+    """Lends connections. May be used from any thread."""
+
+    def __init__(self, store: Store, settings: Settings, *, kept: float = KEPT) -> None:
+        """`kept`: seconds that a connection stays open after it was used."""
+        self._store, self._settings, self._kept = store, settings, kept
+        self._timeout = float(settings.number("remote.timeout"))
+        self._changed = threading.Condition()
+        self._places: dict[str, _Place] = {}
+        self._closer: threading.Thread | None = None
+        self._is_stopped = False
+
+    @contextmanager
+    def borrow(self, account_id: str) -> Iterator[ImapMailbox]:
+        """The connection of this mailbox for oneself, opened where there is none; closed after a fault.
+
+        Raises RemoteFault, also when one's turn does not come in time, and NotFound where the mailbox is gone.
+        """
+        place = self._place(account_id)
+        if not place.turn.acquire(timeout=self._timeout):
+            raise RemoteFault("imap", "timeout", "Other requests keep this mailbox's connection busy. Try again later.")
+        is_sound = False
+        try:
+            mailbox = self._opened(account_id, place)
+            try:
+                yield mailbox
+                is_sound = True
+            except RemoteFault as fault:
+                is_sound = fault.kind in _HARMLESS
+                raise
+        finally:
+            if not is_sound or self._is_stopped:
+                _close(place)
+            place.used_at = time.monotonic()
+            place.turn.release()
+            self._note_use()
+
+    def drop(self, account_id: str) -> None:
+        """Close the connection of a mailbox that is gone; who is using it gets a RemoteFault."""
+        with self._changed:
+            place = self._places.get(account_id)
+        if place is not None:
+            _end(place, self._timeout)
+
+    def stop(self) -> None:
+        """Close all; nobody is lent one afterwards."""
+        with self._changed:
+            self._is_stopped = True
+            places, closer = list(self._places.values()), self._closer
+            self._changed.notify_all()
+        for place in places:
+            _end(place, 2.0)
+        if closer is not None:
+            closer.join(5.0)
+
+    def _place(self, account_id: str) -> _Place:
+        with self._changed:
+            return self._places.setdefault(account_id, _Place())
+
+    def _opened(self, account_id: str, place: _Place) -> ImapMailbox:
+        endpoint = self._store.accounts.connection(account_id).imap
+        if place.mailbox is not None and (place.endpoint != endpoint or _may_have_ended(place.mailbox)):
+            _close(place)
+        if self._is_stopped:
+            raise disconnected("imap")
+        if place.mailbox is None:
+
+            def connected(cut: Callable[[], None]) -> None:
+                place.cut = cut
+                if self._is_stopped:
+                    cut()
+
+            ca_file = self._settings.text("remote.ca_file")
+            place.mailbox = ImapMailbox.open(endpoint, ca_file=ca_file, timeout=self._timeout, on_connected=connected)
+            place.endpoint = endpoint
+        return place.mailbox
+
+    def _note_use(self) -> None:
+        """Have connections closed that nobody uses; the thread that does so lives while there are any."""
+        with self._changed:
+            if self._closer is None and not self._is_stopped:
+                self._closer = threading.Thread(target=self._close_unused, name="unused connections", daemon=True)
+                self._closer.start()
+
+    def _close_unused(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_stopped, self._kept / 2)
+                places = [place for place in self._places.values() if place.mailbox is not None]
+                if self._is_stopped or not places:
+                    self._closer = None
+                    return
+            for place in places:
+                self._close_if_unused(place)
+
+    def _close_if_unused(self, place: _Place) -> None:
+        if place.used_at <= time.monotonic() - self._kept and place.turn.acquire(blocking=False):
+            try:
+                _close(place)
+            finally:
+                place.turn.release()
+
+
+def _may_have_ended(mailbox: ImapMailbox) -> bool:
+    """Whether the server said something unasked, often that it hangs up: a new one costs less than finding out."""
+    return mailbox._protocol.channel.has_spoken()  # noqa: SLF001
+
+
+def _end(place: _Place, within: float) -> None:
+    """Close a place's connection; who is using it is cut off."""
+    if not place.turn.acquire(blocking=False):
+        if place.cut is not None:
+            place.cut()
+        if not place.turn.acquire(timeout=within):
+            log.warning("a connection is still in use")
+            return
+    try:
+        _close(place)
+    finally:
+        place.turn.release()
+
+
+def _close(place: _Place) -> None:
+    if place.mailbox is not None:
+        place.mailbox.close()
+    place.mailbox = place.endpoint = place.cut = None
