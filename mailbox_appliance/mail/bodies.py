@@ -9,7 +9,8 @@ from mailbox_appliance.mail import charsets, field_reading
 from mailbox_appliance.mail.structure import Part
 
 MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
-_MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable needs up to three for one
+MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable needs up to three for one
+TOO_LONG = "The text is very long; its end is left out."
 
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I)
 _QUOTE = re.compile(r">*")
@@ -83,7 +84,7 @@ def html_of(chosen: Chosen, warn: Callable[[str], None]) -> str | None:
 
 def _bounded(text: str, warn: Callable[[str], None]) -> str:
     if len(text) > MAX_BODY:
-        warn("The text is very long; its end is left out.")
+        warn(TOO_LONG)
     return text[:MAX_BODY]
 
 
@@ -96,7 +97,7 @@ def _plain(part: Part, warn: Callable[[str], None]) -> str:
 
 def _decoded(part: Part, warn: Callable[[str], None]) -> str:
     """The text of a part with line feeds, and without NUL."""
-    raw, whole = part.content(limit=_MAX_RAW)
+    raw, whole = part.content(limit=MAX_RAW)
     if not whole:
         warn("The encoding of a text is broken; what could be read is shown.")
     charset = part.parameters.get("charset")

@@ -1,7 +1,7 @@
 """Header fields as they come, whatever is wrong with them: split, unfolded, decoded, with parameters (RFC 5322)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import unquote_to_bytes
 
 from mailbox_appliance.mail import charsets, encoded_words
@@ -91,16 +91,21 @@ def parameters(value: str) -> tuple[str, dict[str, str]]:
     token = head.strip().lower()
     if not semicolon:
         return token, {}
+    found = zip(_PARAMETER.finditer(value, len(head)), range(_MAX_PARAMETERS), strict=False)
+    return token, joined((match[1].lower(), _unquote(match[2])) for match, _ in found)
+
+
+def joined(parameters: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Parameters by their names, those that travel in sections or with a character set put together (RFC 2231)."""
     plain: dict[str, str] = {}
     sections: dict[str, dict[int, tuple[str, bool]]] = {}
-    for match, _ in zip(_PARAMETER.finditer(value, len(head)), range(_MAX_PARAMETERS), strict=False):
-        name, content = match[1].lower(), _unquote(match[2])
+    for name, content in parameters:
         if "*" not in name:
             plain.setdefault(name, content)
         elif section := _SECTION.fullmatch(name):
             sections.setdefault(section[1], {}).setdefault(int(section[2] or 0), (content, bool(section[3])))
     # RFC 2231 forms win over plain ones: programs that write both mean the plain one for old readers.
-    return token, plain | {name: _join(found) for name, found in sections.items()}
+    return plain | {name: _join(found) for name, found in sections.items()}
 
 
 def _unquote(content: str) -> str:

@@ -1,6 +1,7 @@
 """From the bytes of a message, however broken, to what a person reads (RFC 5322, RFC 2045). Never raises; bounded."""
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_tz
 
@@ -33,8 +34,12 @@ _EXTENSIONS = {
 
 def parse(source: bytes) -> ParsedMessage:
     """What a message says. Anything that cannot be read is left out or replaced, and told in `warnings`."""
-    root, fields, structure_warnings = structure.read(source)
-    warnings = dict.fromkeys(structure_warnings)
+    return assemble(*structure.read(source))
+
+
+def assemble(root: Part, fields: list[tuple[str, bytes]], found: Iterable[str]) -> ParsedMessage:
+    """What a message says, from the tree of its parts, its header fields, and the warnings so far."""
+    warnings = dict.fromkeys(found)
     chosen = bodies.choose(root)
     text = bodies.text_of(chosen, warnings.setdefault)
     markup = bodies.html_of(chosen, warnings.setdefault)
@@ -140,21 +145,21 @@ def _headers(fields: list[tuple[str, bytes]], charset: str | None) -> dict[str, 
 
 
 def _listed(part: Part) -> ParsedAttachment:
-    content, _ = part.content()
     disposition = part.disposition
     return ParsedAttachment(
         part=part.number,
-        filename=part.filename() or _made_up_name(part, content),
+        filename=part.filename() or _made_up_name(part),
         mime_type=field_reading.without_controls(part.mime_type),
-        size_bytes=len(content),
+        size_bytes=part.size(),
         content_id=part.content_id(),
         disposition="inline" if disposition == "inline" else "attachment" if disposition else None,
     )
 
 
-def _made_up_name(part: Part, content: bytes) -> str:
+def _made_up_name(part: Part) -> str:
     """A name for a part that has none: the subject of an attached message, else the number of the part."""
     if part.mime_type == "message/rfc822":
+        content, _ = part.content()
         header = content[: min(field_reading.body_start(content), field_reading.MAX_HEADER)]
         subject = field_reading.text(field_reading.first(field_reading.by_name(field_reading.split(header)), "subject"))
         # A subject is no path: its slashes are part of what it says.

@@ -13,13 +13,15 @@ from mailbox_appliance.mail.field_reading import Fields
 
 MAX_PARTS = 1_000
 MAX_DEPTH = 100
+TOO_MANY = "The message has too many parts; the rest is not shown."
+TOO_DEEP = "The message is nested too deeply; what lies deeper is not shown."
 _MAX_CANDIDATES = 100_000  # places in one message that look like a boundary
 _TYPE = re.compile(r"[^\s/;,]+/[^\s/;,()]+")
 _FIRST_BOUNDARY = re.compile(rb"(?:\A|\n)--([^\s][^\r\n]{0,150})\r?\n")
 _TRAILING_SPACE = re.compile(rb"(?<![ \t])[ \t]+(?=\r?\n)")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Part:
     """A part: its number as in IMAP (RFC 9051 6.4.5), its type, and where its body lies in the source."""
 
@@ -33,6 +35,11 @@ class Part:
     disposition: str
     disposition_parameters: dict[str, str]
     children: list["Part"] = field(default_factory=list)
+    estimated: int | None = None  # bytes, decoded, of a body that is not at hand
+
+    def size(self) -> int:
+        """How many bytes the body has, decoded."""
+        return len(self.content()[0]) if self.estimated is None else self.estimated
 
     def content(self, limit: int | None = None) -> tuple[bytes, bool]:
         """The body, decoded, and whether its encoding was whole; at most `limit` bytes of the source are looked at."""
@@ -103,7 +110,7 @@ def _descend(part: Part, budget: _Budget, depth: int, warnings: list[str]) -> No
     if not part.mime_type.startswith("multipart/"):
         return
     if depth >= MAX_DEPTH:
-        warnings.append("The message is nested too deeply; what lies deeper is not shown.")
+        warnings.append(TOO_DEEP)
         return
     spans = _spans(part, budget, warnings)
     if not spans:
@@ -112,7 +119,7 @@ def _descend(part: Part, budget: _Budget, depth: int, warnings: list[str]) -> No
     default_type = "message/rfc822" if part.mime_type == "multipart/digest" else "text/plain"  # RFC 2046 5.1.5
     for position, (start, end) in enumerate(spans, 1):
         if budget.parts <= 0:
-            warnings.append("The message has too many parts; the rest is not shown.")
+            warnings.append(TOO_MANY)
             return
         budget.parts -= 1
         number = f"{part.number}.{position}" if part.number else str(position)

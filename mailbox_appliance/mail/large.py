@@ -1,0 +1,105 @@
+"""Large messages, read without their attachments: from the header, BODYSTRUCTURE, and the texts (RFC 9051 7.5.2)."""
+
+from collections.abc import Mapping
+
+from mailbox_appliance.mail import bodies, field_reading
+from mailbox_appliance.mail.parse import assemble
+from mailbox_appliance.mail.structure import MAX_DEPTH, MAX_PARTS, TOO_DEEP, TOO_MANY, Part
+from mailbox_appliance.records import ListedPart, ParsedMessage
+
+LARGE = 256 * 1024  # bytes of a message above which it is read this way
+LONGEST_SECTION = bodies.MAX_RAW  # bytes of one section that are of use
+_LONGEST_TEXTS = 2 * bodies.MAX_RAW  # bytes of all sections together, as they travel
+
+
+def text_sections(structure: ListedPart) -> tuple[str, ...]:
+    """The numbers of the parts that make the text and the HTML, in the order of their use, each once."""
+    tree = _Tree({})
+    chosen = bodies.choose(tree.part(structure))
+    wanted: list[str] = []
+    room = _LONGEST_TEXTS
+    for part in dict.fromkeys((*chosen.text, *chosen.html)):
+        if room > 0:
+            wanted.append(part.number)
+            room -= tree.octets[part.number]
+    return tuple(wanted)
+
+
+def parse_large(header: bytes, structure: ListedPart, texts: Mapping[str, bytes]) -> ParsedMessage:
+    """As `parse`, from the header, and the texts as they travel, by their numbers.
+
+    What is missing of a text is told in `warnings`. The sizes of attachments follow from those in transfer: exact where
+    these are not encoded; for base64 but for its padding, and odd lines; for quoted-printable an upper bound.
+    """
+    tree = _Tree(texts)
+    root = tree.part(structure)
+    chosen = bodies.choose(root)
+    if any(tree.is_cut(part) for part in (*chosen.text, *chosen.html)):
+        tree.warnings.append(bodies.TOO_LONG)
+    fields = field_reading.split(header)
+    root.fields = field_reading.by_name(fields) | root.fields
+    return assemble(root, fields, tree.warnings)
+
+
+class _Tree:
+    """The parts of a structure, with the texts that are there."""
+
+    def __init__(self, texts: Mapping[str, bytes]) -> None:
+        self.warnings: list[str] = []
+        self.octets: dict[str, int] = {}
+        self._texts = texts
+        self._room = MAX_PARTS
+
+    def part(self, listed: ListedPart, depth: int = 0) -> Part:
+        """The part, and those in it. What lies inside an attached message belongs to that message."""
+        self.octets[listed.number] = listed.octets
+        part = _leaf(listed, self._texts.get(listed.number, b""))
+        if part.mime_type.startswith("multipart/"):
+            self._descend(part, listed, depth)
+        return part
+
+    def _descend(self, part: Part, listed: ListedPart, depth: int) -> None:
+        if not listed.children:
+            part.mime_type = "text/plain"  # as `structure` has it: what has no parts may still have a text
+        if depth >= MAX_DEPTH:
+            self.warnings.append(TOO_DEEP)
+            return
+        for child in listed.children:
+            if self._room <= 0:
+                self.warnings.append(TOO_MANY)
+                return
+            self._room -= 1
+            part.children.append(self.part(child, depth + 1))
+
+    def is_cut(self, part: Part) -> bool:
+        """Whether a text is not all there. Seen in practice: servers whose sizes are a little too big."""
+        return len(part.source) < self.octets[part.number] * 0.9
+
+
+def _leaf(listed: ListedPart, source: bytes) -> Part:
+    fields = {"content-transfer-encoding": [listed.encoding.encode("utf-8", "replace")]}
+    if listed.content_id:
+        fields["content-id"] = [listed.content_id.encode("utf-8", "replace")]
+    return Part(
+        number=listed.number,
+        source=source,
+        start=0,
+        end=len(source),
+        fields=fields,
+        mime_type=listed.mime_type.lower(),
+        parameters=_joined(listed.parameters),
+        disposition=(listed.disposition or "").lower(),
+        disposition_parameters=_joined(listed.disposition_parameters),
+        estimated=_decoded_size(listed),
+    )
+
+
+def _joined(parameters: Mapping[str, str]) -> dict[str, str]:
+    return field_reading.joined((name.lower(), value) for name, value in parameters.items())
+
+
+def _decoded_size(listed: ListedPart) -> int:
+    if listed.encoding.lower() != "base64":
+        return listed.octets
+    # RFC 2045 6.8: lines of 76 characters, each with CRLF; three bytes for four characters.
+    return (listed.octets - 2 * (-(-listed.octets // 78))) * 3 // 4

@@ -1,0 +1,73 @@
+from mailbox_appliance.mail.large import parse_large, text_sections
+from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.records import ListedPart, ParsedAttachment
+
+
+def leaf(number: str, mime_type: str, octets: int = 10, **more: object) -> ListedPart:
+    return ListedPart(number, mime_type, more.pop("parameters", {}), "7BIT", octets, **more)  # type: ignore[arg-type]
+
+
+def multipart(number: str, subtype: str, *children: ListedPart) -> ListedPart:
+    return ListedPart(number, f"multipart/{subtype}", {}, "7bit", 0, children=children)
+
+
+PDF = ListedPart(
+    "2",
+    "APPLICATION/PDF",
+    {"NAME*": "utf-8''%C3%BC.pdf"},
+    "BASE64",
+    78 * 1000,
+    content_id="<c@d>",
+    disposition="ATTACHMENT",
+)
+ALTERNATIVE = multipart("1", "alternative", leaf("1.1", "text/plain", 3), leaf("1.2", "TEXT/HTML", 8))
+HEADER = b"Subject: =?utf-8?Q?=C3=BC?=\r\nFrom: a@b\r\nDate: 1 Mar 2026 12:30:05 +0000\r\n\r\n"
+
+
+def test_the_texts_are_fetched_and_nothing_else() -> None:
+    assert text_sections(multipart("", "mixed", ALTERNATIVE, PDF, leaf("3", "text/plain"))) == ("1.1", "3", "1.2")
+    assert text_sections(leaf("1", "text/plain")) == ("1",)
+    assert text_sections(PDF) == ()
+    assert text_sections(multipart("", "mixed", leaf("1", "text/plain", disposition="attachment"))) == ()
+    forwarded = leaf("1", "message/rfc822", children=(leaf("1.1", "text/plain"),))
+    assert text_sections(multipart("", "mixed", forwarded)) == ()
+
+
+def test_texts_without_end_are_not_fetched() -> None:
+    many = [leaf(str(number), "text/plain", 10 << 20) for number in range(1, 50)]
+    assert text_sections(multipart("", "mixed", *many)) == ("1", "2", "3")
+
+
+def test_a_large_message_reads_as_a_small_one() -> None:
+    read = parse_large(HEADER, multipart("", "mixed", ALTERNATIVE, PDF), {"1.1": b"Hi\n", "1.2": b"<p>Hi</p"})
+    assert (read.text, read.html, read.snippet, read.warnings) == ("Hi", "<p>Hi</p", "Hi", ())
+    whole = parse(HEADER)
+    assert (read.subject, read.sender, read.date, read.headers) == ("ü", whole.sender, whole.date, whole.headers)
+    assert read.attachments == (ParsedAttachment("2", "ü.pdf", "application/pdf", 57_000, "c@d", "attachment"),)
+
+
+def test_encodings_and_character_sets_are_heeded() -> None:
+    text = ListedPart("1", "text/plain", {"charset": "iso-8859-1"}, "quoted-printable", 3)
+    assert parse_large(b"", text, {"1": b"=FC"}).text == "ü"
+
+
+def test_a_text_that_is_not_all_there_is_told() -> None:
+    structure = leaf("1", "text/plain", 1000)
+    assert parse_large(b"", structure, {"1": b"x" * 995}).warnings == ()
+    assert parse_large(b"", structure, {"1": b"x" * 500}).warnings == ("The text is very long; its end is left out.",)
+    read = parse_large(b"", structure, {})
+    assert (read.text, read.warnings) == ("", ("The text is very long; its end is left out.",))
+
+
+def test_parts_and_depth_are_bounded() -> None:
+    wide = parse_large(b"", multipart("", "mixed", *(leaf(str(n), "a/b") for n in range(1, 3000))), {})
+    assert (len(wide.attachments), wide.warnings) == (1000, ("The message has too many parts; the rest is not shown.",))
+    deep = leaf("1", "text/plain")
+    for _ in range(200):
+        deep = multipart("1", "mixed", deep)
+    assert "The message is nested too deeply; what lies deeper is not shown." in parse_large(b"", deep, {}).warnings
+
+
+def test_a_multipart_without_parts_is_an_empty_text() -> None:
+    read = parse_large(b"", multipart("", "mixed"), {})
+    assert (read.text, read.attachments) == ("", ())
