@@ -72,7 +72,7 @@ def _file_one(store: Store, mailbox: ImapMailbox, operation_id: str) -> str:
     sent = store.folders.find_by_role(work.account_id, "sent") or _made(store, mailbox, work)
     uid = _file(mailbox, work, sent.path)
     if uid is not None:
-        store.messages.set_uid(work.result_id, uid)
+        store.mirror.set_uid(work.result_id, uid)
     store.deliveries.mark_filed(operation_id)
     return sent.path
 

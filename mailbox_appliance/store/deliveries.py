@@ -39,7 +39,8 @@ from mailbox_appliance.store.delivery_rows import (
     to_work,
     warnings_of,
 )
-from mailbox_appliance.store.messages import Messages, PendingCopy
+from mailbox_appliance.store.messages import Messages
+from mailbox_appliance.store.mirror import Mirror, PendingCopy
 
 # Written exactly as in the partial index of open operations, so that it is used.
 _OPEN = "status IN ('queued', 'sending', 'uncertain')"
@@ -48,8 +49,8 @@ _OPEN = "status IN ('queued', 'sending', 'uncertain')"
 class Deliveries:
     """Reads and writes delivery operations. Each method that writes is one transaction of its own."""
 
-    def __init__(self, database: Database, messages: Messages, clock: Clock) -> None:
-        self._database, self._messages, self._clock = database, messages, clock
+    def __init__(self, database: Database, messages: Messages, mirror: Mirror, clock: Clock) -> None:
+        self._database, self._messages, self._mirror, self._clock = database, messages, mirror, clock
 
     def accept(self, new: NewDelivery) -> AcceptedDelivery:
         """Take a request in, or find the operation that its key made before.
@@ -286,7 +287,7 @@ class Deliveries:
     def _add_copy(self, work: DeliveryWork, sent: tuple[MirroredFolder, FetchedMessage, ParsedMessage]) -> str:
         """Our copy stands in the mirror; answers the id of its thread."""
         folder, message, parsed = sent
-        self._messages.add_pending(folder, message, parsed, PendingCopy(work.result_id, work.result_thread_id))
+        self._mirror.add_pending(folder, message, parsed, PendingCopy(work.result_id, work.result_thread_id))
         return self._thread_of(work)
 
     def _thread_of(self, work: DeliveryWork) -> str:

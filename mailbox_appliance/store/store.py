@@ -23,6 +23,7 @@ from mailbox_appliance.store.keyfile import StoreKey, new_key, write_key
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.members import Members
 from mailbox_appliance.store.messages import Messages
+from mailbox_appliance.store.mirror import Mirror
 from mailbox_appliance.store.opening import key_in, log_of, look_with, open_database
 from mailbox_appliance.version import __version__
 
@@ -43,7 +44,8 @@ class Store:
         self.accounts = Accounts(database, clock)
         self.folders = Folders(database)
         self.messages = Messages(database)
-        self.deliveries = Deliveries(database, self.messages, clock)
+        self.mirror = Mirror(database)
+        self.deliveries = Deliveries(database, self.messages, self.mirror, clock)
 
     @classmethod
     def open(cls, folder: Path, clock: Clock | None = None, key_file: Path | None = None) -> "Store":

@@ -50,7 +50,7 @@ class FolderSync:
         if is_unchanged(folder.state, state):
             return folder
         server = ServerFolder(state, self._mailbox.flags() if state.exists else {})
-        mirror = FolderMirror(folder.state, self._store.messages.known(folder.number))
+        mirror = FolderMirror(folder.state, self._store.mirror.known(folder.number))
         for step in plan(mirror, server):
             match step:
                 case Reset():
@@ -67,19 +67,19 @@ class FolderSync:
     def _remove(self, folder: MirroredFolder, uids: Sequence[int]) -> None:
         for start in range(0, len(uids), WRITE_COUNT):
             self._go_on()
-            self._store.messages.remove(folder.number, uids[start : start + WRITE_COUNT])
+            self._store.mirror.remove(folder.number, uids[start : start + WRITE_COUNT])
 
     def _change_flags(self, folder: MirroredFolder, changes: Sequence[FlagChange]) -> None:
         for start in range(0, len(changes), WRITE_COUNT):
             self._go_on()
-            self._store.messages.change_flags(folder.number, changes[start : start + WRITE_COUNT])
+            self._store.mirror.change_flags(folder.number, changes[start : start + WRITE_COUNT])
 
     def _fetch(self, folder: MirroredFolder, uids: Sequence[int]) -> None:
         left = len(uids)
         for batch in _batches(self._mailbox.fetch(uids)):
             self._go_on()
             left -= len(batch)
-            self._arrived(self._store.messages.add(folder, batch), left)
+            self._arrived(self._store.mirror.add(folder, batch), left)
 
     def _go_on(self) -> None:
         if self._is_stopping():

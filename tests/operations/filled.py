@@ -45,7 +45,7 @@ class FilledMailbox:
             self._moments += timedelta(minutes=1)
             fetched = FetchedMessage(next(self._uids), frozenset(flags), self._moments, len(source), source)
             batch.append((fetched, parse(source)))
-        return list(self.store.messages.add(found, batch))
+        return list(self.store.mirror.add(found, batch))
 
     def grant(self, member_id: str) -> None:
         """Let another member reach the mailbox."""

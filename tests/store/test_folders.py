@@ -4,7 +4,7 @@ import pytest
 
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.records import FolderState, ListedFolder, MirroredFolder
-from mailbox_appliance.store.messages import PendingCopy
+from mailbox_appliance.store.mirror import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.mail import ROLES, Mailbox, fetched, parsed
 
@@ -37,7 +37,7 @@ def test_the_position_is_kept_and_forgotten_with_the_messages(store: Store, mail
     store.folders.set_state(folder.number, state)
     mailbox.add(1, path="Sent")
     with store.database.transaction():
-        store.messages.add_pending(folder, fetched(0), parsed("<ours@x>"), PendingCopy("msg_ours", "thr_ours"))
+        store.mirror.add_pending(folder, fetched(0), parsed("<ours@x>"), PendingCopy("msg_ours", "thr_ours"))
     assert mailbox.folder("Sent").state == state
     store.folders.reset(folder.number, FolderState(2, 1, 0))
     assert mailbox.folder("Sent").state == FolderState(2, 1, 0, None)
@@ -76,7 +76,7 @@ def test_what_a_person_means_by_a_name(store: Store, mailbox: Mailbox) -> None:
 def test_clients_see_counts_and_roles_first(store: Store, mailbox: Mailbox) -> None:
     store.folders.replace(mailbox.id, listed("Junk", "A", "INBOX", "Work/Old"), ROLES)
     batch = [(fetched(uid, ["\\Seen"] if uid < 3 else []), parsed()) for uid in (1, 2, 3)]
-    store.messages.add(mailbox.folder(), batch)
+    store.mirror.add(mailbox.folder(), batch)
     shown = store.folders.show(mailbox.id)
     assert [(folder.path, folder.name) for folder in shown] == [
         ("INBOX", "INBOX"),

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from mailbox_appliance.records import ParsedMessage
-from mailbox_appliance.store.messages import PendingCopy
+from mailbox_appliance.store.mirror import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, fetched, parsed
 
@@ -77,7 +77,7 @@ def test_a_thread_is_read_in_pages(store: Store, mailbox: Mailbox) -> None:
 def add_pending(mailbox: Mailbox, message: ParsedMessage, thread: str) -> str:
     copy = PendingCopy("msg_ours", thread)
     with mailbox.store.database.transaction():
-        mailbox.store.messages.add_pending(mailbox.folder("Sent"), fetched(0), message, copy)
+        mailbox.store.mirror.add_pending(mailbox.folder("Sent"), fetched(0), message, copy)
     return mailbox.thread_of("msg_ours")
 
 
