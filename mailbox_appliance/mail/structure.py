@@ -48,7 +48,7 @@ class Part:
         if encoding.startswith(b"base64"):
             return encoded_words.decode_base64(raw)
         if encoding.startswith(b"quoted-printable"):
-            return _from_quoted_printable(raw), True
+            return from_quoted_printable(raw), True
         return raw, encoding.split(b";")[0].strip() in (b"", b"7bit", b"8bit", b"binary")
 
     def content_id(self) -> str | None:
@@ -174,7 +174,8 @@ def _delimiters(part: Part, delimiter: bytes, budget: _Budget) -> list[tuple[int
     return found
 
 
-def _from_quoted_printable(raw: bytes) -> bytes:
+def from_quoted_printable(raw: bytes) -> bytes:
+    """The decoded bytes of whole lines; what is no quoted-printable stays as it is."""
     # RFC 2045 6.7 (3): white space at the end of a line was added on the way.
     if any(space in raw for space in (b" \r\n", b" \n", b"\t\r\n", b"\t\n")):
         raw = _TRAILING_SPACE.sub(b"", raw)
