@@ -6,6 +6,7 @@ character is looked at a bounded number of times.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import unescape
 
@@ -50,8 +51,8 @@ _LINES = frozenset({
 
 def to_text(html: str) -> str:
     """The text of HTML: lines where blocks are, links with their address, `- ` for list items, ` | ` between cells."""
-    writer = _Writer()
-    for token in _tokens(_SURROGATES.sub("\ufffd", html[:MAX_INPUT])):
+    writer = Writer()
+    for token in tokens(html):
         writer.take(token)
     return writer.finish()
 
@@ -62,25 +63,27 @@ def start_of_text(html: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class Token:
+    """A tag, or text between tags."""
+
     name: str = ""  # of a tag, in lower case; empty for text
     closes: bool = False
     content: str = ""  # the attributes of a tag, or the text
 
 
-def _tokens(html: str) -> list[_Token]:
-    found: list[_Token] = []
+def tokens(html: str) -> Iterator[Token]:
+    """The tags and texts of HTML, without comments and what is not HTML; at most MAX_INPUT characters are read."""
+    html = _SURROGATES.sub("\ufffd", html[:MAX_INPUT])
     position = 0
     while match := _TOKEN.match(html, position):
         position = match.end()
         if match["text"]:
-            found.append(_Token(content=match["text"]))
+            yield Token(content=match["text"])
         elif match["name"]:
             name = match["name"].lower()
-            found.append(_Token(name, bool(match["close"]), match["attributes"]))
+            yield Token(name, bool(match["close"]), match["attributes"])
             if name in _UNREAD and not match["close"]:
                 position = _end_of(name, html, position)
-    return found
 
 
 def _end_of(name: str, html: str, start: int) -> int:
@@ -92,7 +95,7 @@ def _end_of(name: str, html: str, start: int) -> int:
 
 
 @dataclass
-class _Writer:
+class Writer:
     """Text that grows token by token."""
 
     pieces: list[str] = field(default_factory=list)
@@ -105,7 +108,8 @@ class _Writer:
     lists: list[int] = field(default_factory=list)  # the number of the last item; -1 in a list without numbers
     links: list[tuple[str, int]] = field(default_factory=list)  # address, and how many pieces there were before it
 
-    def take(self, token: _Token) -> None:
+    def take(self, token: Token) -> None:
+        """Write what the next token adds, unless it cannot be seen."""
         if self.dropped:
             self._skip(token)
         elif not token.name:
@@ -118,7 +122,7 @@ class _Writer:
         else:
             self._open(token.name, token.content)
 
-    def _skip(self, token: _Token) -> None:
+    def _skip(self, token: Token) -> None:
         if token.name == self.dropped:
             self.depth += -1 if token.closes else 1
         if self.depth == 0 or (self.dropped == "head" and token.name == "body"):
@@ -144,9 +148,11 @@ class _Writer:
             case "pre":
                 self.preformatted += 1
             case "a":
-                self.links.append((_attribute(attributes, "href"), len(self.pieces)))
+                if self.links:  # a link ends where the next begins, closed or not
+                    self._end_link(*self.links.pop())
+                self.links.append((attribute(attributes, "href"), len(self.pieces)))
             case "img":
-                self._text(unescape(_attribute(attributes, "alt")))
+                self._text(unescape(attribute(attributes, "alt")))
 
     def _close(self, name: str) -> None:
         match name:
@@ -178,7 +184,7 @@ class _Writer:
         address = unescape(address).strip()
         if not address.lower().startswith(("http://", "https://", "mailto:", "tel:")) or start == len(self.pieces):
             return
-        shown = "".join(self.pieces[start:][:50]).strip()
+        shown = "".join(self.pieces[start : start + 50]).strip()
         plain = address.partition(":")[2].strip("/")
         if plain not in shown and len(address) <= 2_000:
             self.gap = True
@@ -220,11 +226,13 @@ class _Writer:
         self.gap = False
 
     def finish(self) -> str:
+        """What was written, without white space at the ends of lines."""
         text = "".join(self.pieces)
         return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
 
 
-def _attribute(attributes: str, name: str) -> str:
+def attribute(attributes: str, name: str) -> str:
+    """The value of an attribute as written; empty where there is none."""
     if name not in attributes.lower():
         return ""
     for match in _ATTRIBUTE.finditer(attributes[:10_000]):
@@ -237,4 +245,4 @@ def _hides(attributes: str) -> bool:
     """Whether an element says that it is not to be seen; senders hide words in such, for filters and assistants."""
     if not attributes.strip():
         return False
-    return bool(_HIDING.search(_attribute(attributes, "style")) or _HIDDEN.search(attributes[:1000]))
+    return bool(_HIDING.search(attribute(attributes, "style")) or _HIDDEN.search(attributes[:1000]))

@@ -25,7 +25,7 @@ def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def _from_base64(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """What is no base64 is skipped (RFC 2045 6.8), padding that cannot end anything as well; after any other it ends."""
+    """What is no base64 is skipped (RFC 2045 6.8), and padding that can end nothing; after any other the data ends."""
     held, has_ended = b"", False
     padding = _Padding()
     for piece in pieces:

@@ -24,6 +24,10 @@ from mailbox_appliance.mail.html import MAX_INPUT, to_text
         ("<table><tr><th>A</th><th>B</th></tr><tr><td>1</td><td>2</td></tr></table>", "A | B\n1 | 2"),
         ("<a href='https://x.example/y'>link</a>.", "link (https://x.example/y)."),
         ("<a href='https://x.example/'>x.example</a>", "x.example"),
+        (
+            "<a href='https://x.example/'>x <a href='https://y.example/'>y</a></a>",
+            "x (https://x.example/)y (https://y.example/)",
+        ),
         ("<a href='mailto:a@b'>a@b</a>", "a@b"),
         ("<a href='https://x.example/?a=1&amp;b=2'>go</a>", "go (https://x.example/?a=1&b=2)"),
         ("<a href='javascript:x()'>go</a> <a name=x>y</a>", "go y"),
@@ -81,6 +85,15 @@ def test_a_lot_of_malice_takes_no_time(piece: str) -> None:
     start = time.process_time()
     to_text(piece * (250_000 // len(piece)))
     assert time.process_time() - start < 5  # moments here; quadratic reading would take hours
+
+
+@pytest.mark.parametrize(
+    ("opened", "closed"), [("<a href='http://x'>", "</a>"), ("<ol>", "</ol>"), ("<pre>", "</pre>")]
+)
+def test_what_is_nested_around_a_long_text_takes_no_time(opened: str, closed: str) -> None:
+    start = time.process_time()
+    to_text(opened * 40_000 + "x" * 800_000 + closed * 40_000)
+    assert time.process_time() - start < 5
 
 
 def test_long_html_is_cut() -> None:
