@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_tz
 
@@ -15,6 +16,7 @@ _MAX_HEADER_TEXT = 64 * 1024  # characters of all header fields that are kept
 _LONGEST_HEADER = 16 * 1024
 _LONGEST_SUBJECT = 2_000
 _MAX_SHOWN_WARNINGS = 20
+_SHOWN_OF_UNREADABLE = 100_000  # bytes
 
 _DATE = re.compile(
     rb"\s*(?:[A-Za-z]{3},)?\s*(\d{1,2})\s+([A-Za-z]{3})\s+(\d{4})\s+(\d\d):(\d\d)(?::(\d\d))?\s+([+-])(\d\d)([0-5]\d)\s*(?:\([^)]*\))?\s*"
@@ -64,6 +66,12 @@ def assemble(root: Part, fields: list[tuple[str, bytes]], found: Iterable[str]) 
         attachments=tuple(_listed(part) for part in chosen.attachments),
         warnings=tuple(warnings)[:_MAX_SHOWN_WARNINGS],
     )
+
+
+def unreadable(source: bytes) -> ParsedMessage:
+    """What is shown of a message on which `parse` fails, against its promise: its beginning as it is, and a warning."""
+    text = source[:_SHOWN_OF_UNREADABLE].decode("ascii", "replace").replace("\0", "")
+    return replace(parse(b""), text=text, warnings=("This message could not be read; its source is shown.",))
 
 
 def attachment_bytes(source: bytes, part: str) -> bytes | None:

@@ -1,0 +1,161 @@
+"""A child process that parses, with the two threads that keep it: one takes its answers, one watches over it."""
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Protocol
+
+import mailbox_appliance
+from mailbox_appliance.sync import parsing
+
+log = logging.getLogger(__name__)
+
+_LONGEST_COMPLAINT = 2_000
+# Nothing else of the environment reaches the child: there may be tokens and key files in it.
+_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR")
+
+
+class Batch(Protocol):
+    """What is asked, and where the answers go. `ended` is set when there will be no more of them."""
+
+    sources: Sequence[bytes]
+    answers: list[bytes]
+    ended: threading.Event
+
+
+def command() -> list[str]:
+    """How the child is started. A frozen program will start itself another way."""
+    return [sys.executable, "-P", "-m", parsing.__name__]
+
+
+def environment() -> dict[str, str]:
+    """What the child's environment holds: how to find the interpreter's libraries, and this package."""
+    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    return kept | {"PYTHONPATH": str(Path(mailbox_appliance.__file__).parent.parent)}
+
+
+class ParserProcess:
+    """One child. It is ended when it has been idle, killed when it does not answer, and not used again after either."""
+
+    def __init__(self, *, idle: float, patience: float) -> None:
+        """Start it. Raises OSError."""
+        self.has_failed, self.has_answered = False, False
+        self._idle, self._patience = idle, patience
+        self._lock = threading.Lock()
+        self._waiting: deque[Batch] = deque()
+        self._moved = time.monotonic()  # when it was last given work to begin with, or answered
+        self._is_ending = False
+        self._gone = threading.Event()
+        self._process = _start()
+        threading.Thread(target=self._take_answers, name="sync-parser", daemon=True).start()
+        threading.Thread(target=self._watch, name="sync-parser-watch", daemon=True).start()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it still takes batches."""
+        return not self._is_ending and not self._gone.is_set()
+
+    def ask(self, batch: Batch) -> bool:
+        """Hand a batch over, one caller at a time; waits while the child is busy. False: it is not usable any more."""
+        with self._lock:
+            if not self.is_usable:
+                return False
+            if not self._waiting:
+                self._moved = time.monotonic()
+            self._waiting.append(batch)
+        try:
+            _write(self._process.stdin, batch.sources)
+        except (OSError, ValueError):  # it is gone: the batch ends without answers
+            self._process.kill()
+        return True
+
+    def close(self) -> None:
+        """End it. Batches without their answers end; there is nothing in it that could be lost."""
+        with self._lock:
+            self._is_ending = True
+        self._process.kill()
+        self._gone.wait(5)
+
+    def _take_answers(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 - as asked for
+        try:
+            while True:
+                self._take(parsing.read_block(self._process.stdout))
+        except (EOFError, OSError, IndexError):  # the last: an answer that nobody asked for
+            pass
+        finally:
+            self._process.kill()
+            self._finish(self._process.wait())
+
+    def _take(self, answer: bytes) -> None:
+        with self._lock:
+            batch = self._waiting[0]
+            batch.answers.append(answer)
+            self._moved = time.monotonic()
+            if len(batch.answers) == len(batch.sources):
+                self._waiting.popleft().ended.set()
+                self.has_answered = True
+
+    def _finish(self, code: int) -> None:
+        with self._lock:
+            self.has_failed = not self._is_ending
+            self._gone.set()
+            left = list(self._waiting)
+            self._waiting.clear()
+        if self.has_failed:
+            log.warning("the parsing process ended", extra={"code": code, "said": self._complaint()})
+        for batch in left:
+            batch.ended.set()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            _close(pipe)
+
+    def _complaint(self) -> str:
+        """What it wrote to stderr: frames and kinds of errors, never a message (`parsing.main`)."""
+        stderr = self._process.stderr
+        return stderr.read(_LONGEST_COMPLAINT).decode("utf-8", "replace") if stderr else ""
+
+    def _watch(self) -> None:
+        while not self._gone.wait(min(1.0, self._idle / 2, self._patience / 2)):
+            with self._lock:
+                quiet = time.monotonic() - self._moved
+                is_stuck = bool(self._waiting) and quiet > self._patience
+                self._is_ending = self._is_ending or (not self._waiting and quiet > self._idle)
+                is_over = is_stuck or self._is_ending
+            if is_stuck:
+                log.warning("the parsing process does not answer", extra={"seconds": self._patience})
+            if is_over:
+                self._process.kill()
+
+
+def _start() -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        command(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        start_new_session=True,  # Ctrl-C is for the appliance, which ends its child itself
+        creationflags=subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0,
+    )
+
+
+def _write(pipe: IO[bytes] | None, sources: Sequence[bytes]) -> None:
+    assert pipe is not None  # noqa: S101 - as asked for
+    pipe.write(parsing.NUMBER.pack(len(sources)))
+    for source in sources:
+        parsing.write_block(pipe, source)
+    pipe.flush()
+
+
+def _close(pipe: IO[bytes] | None) -> None:
+    try:
+        if pipe is not None:
+            pipe.close()
+    except OSError:  # what could not be written any more
+        pass

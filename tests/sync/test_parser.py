@@ -1,0 +1,154 @@
+"""The real child process; only its faults are made, by killing it, or by starting something else in its place."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from mailbox_appliance.mail.parse import parse, unreadable
+from mailbox_appliance.sync import parser_process
+from mailbox_appliance.sync.parser import FEW, Parsers
+
+
+def sources(count: int, size: int = 500, name: str = "x") -> list[bytes]:
+    return [
+        f"Subject: {name} {n}\r\nTo: Ann <a@b>, c@d\r\nDate: 1 Mar 2026 12:30:05 +0000\r\n\r\n".encode() + b"y " * size
+        for n in range(count)
+    ]
+
+
+def children() -> set[int]:
+    return {
+        each.pid for each in psutil.Process().children() if "mailbox_appliance.sync.parsing" in " ".join(each.cmdline())
+    }
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def parsers() -> Iterator[Parsers]:
+    made = Parsers()
+    yield made
+    made.close()
+    assert not children()
+
+
+def test_a_few_messages_need_no_child(parsers: Parsers) -> None:
+    few = sources(FEW)
+    assert parsers.begin(few).result() == [parse(each) for each in few]
+    assert parsers.begin([]).result() == []
+    assert not children()
+
+
+def test_a_backlog_is_parsed_by_one_child_in_order(parsers: Parsers) -> None:
+    batches = [sources(100, name=str(number)) for number in range(10)]
+    pending = [parsers.begin(batch) for batch in batches]
+    assert len(children()) == 1
+    assert [each.result() for each in pending] == [[parse(source) for source in batch] for batch in batches]
+
+
+def test_large_batches_of_several_threads_do_not_wait_for_each_other(parsers: Parsers) -> None:
+    found: dict[int, bool] = {}
+
+    def work(number: int) -> None:
+        batch = sources(60, 20_000, str(number))  # more than a pipe holds
+        pending = [parsers.begin(batch) for _ in range(3)]
+        found[number] = all(each.result() == [parse(source) for source in batch] for each in pending)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert found == dict.fromkeys(range(6), True)
+    assert len(children()) <= 1
+
+
+def test_a_child_that_dies_loses_nothing_and_another_follows(parsers: Parsers) -> None:
+    batch = sources(50, 50_000)
+    expected = [parse(source) for source in batch]
+    assert parsers.begin(batch).result() == expected
+    (first,) = children()
+    os.kill(first, signal.SIGSTOP)
+    pending = parsers.begin(sources(FEW + 1))
+    os.kill(first, signal.SIGKILL)
+    assert len(pending.result()) == FEW + 1
+    assert parsers.begin(batch).result() == expected
+    assert len(children() - {first}) == 1
+
+
+def test_a_child_that_hangs_is_killed() -> None:
+    parsers = Parsers(patience=0.5)
+    assert len(parsers.begin(sources(50)).result()) == 50
+    (child,) = children()
+    os.kill(child, signal.SIGSTOP)
+    batch = sources(50, 50_000)  # does not even fit into the pipe
+    assert parsers.begin(batch).result() == [parse(source) for source in batch]
+    wait_until(lambda: child not in children())
+    parsers.close()
+
+
+def test_an_idle_child_ends_and_comes_back_when_needed() -> None:
+    parsers = Parsers(idle=0.2)
+    for _ in range(2):
+        assert len(parsers.begin(sources(50)).result()) == 50
+        wait_until(lambda: not children())
+    parsers.close()
+
+
+def test_after_closing_messages_are_parsed_here(parsers: Parsers) -> None:
+    pending = [parsers.begin(sources(50)) for _ in range(3)]
+    parsers.close()
+    assert [len(each.result()) for each in (*pending, parsers.begin(sources(50)))] == [50] * 4
+
+
+@pytest.mark.parametrize("code", ["pass", "import os; os.write(1, b'x' * 9999)", "print('\\0' * 400, flush=True)", ""])
+def test_a_child_that_does_not_work_at_all_is_given_up(
+    parsers: Parsers, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    def command() -> list[str]:
+        started.append(code)
+        return [sys.executable, "-c", code] if code else ["/nonexistent"]
+
+    monkeypatch.setattr(parser_process, "command", command)
+    batch = sources(50)
+    for _ in range(6):
+        assert parsers.begin(batch).result() == [parse(source) for source in batch]
+    assert len(started) <= 6
+    if not code:
+        assert len(started) == 3
+
+
+def test_the_child_knows_no_secrets_and_ends_with_its_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAILBOX_APPLIANCE_TOKEN", "mbxs_secret")
+    assert not any("mbxs" in value for value in parser_process.environment().values())
+    child = subprocess.run(
+        parser_process.command(), env=parser_process.environment(), input=b"\0\0\0\1\0", capture_output=True, check=True
+    )
+    assert (child.stdout, child.stderr) == (b"", b"")
+
+
+def test_the_child_loads_little() -> None:
+    code = "import sys, mailbox_appliance.sync.parsing; print(*sys.modules)"
+    loaded = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"apsw", "peewee", "imapclient", "imaplib", "ssl", "mailbox_appliance.store.store", "cryptography"}
+    assert not heavy & set(loaded)
+
+
+def test_what_cannot_be_read_is_shown_as_it_is() -> None:
+    read = unreadable(b"Subject: x\r\n\r\n\xff\0")
+    assert (read.text, read.subject) == ("Subject: x\r\n\r\n\ufffd", "")
+    assert read.warnings == ("This message could not be read; its source is shown.",)
