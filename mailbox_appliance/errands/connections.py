@@ -137,7 +137,7 @@ class Connections:
 
 def _may_have_ended(mailbox: ImapMailbox) -> bool:
     """Whether the server said something unasked, often that it hangs up: a new one costs less than finding out."""
-    return mailbox._protocol.channel.has_spoken()  # noqa: SLF001
+    return mailbox._protocol.channel.has_spoken()
 
 
 def _end(place: _Place, within: float) -> None:

@@ -1,0 +1,44 @@
+"""Whether what lies at the server is still what the mirror has: asked before anything is done to a message."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mailbox_appliance.errands import action_plan
+from mailbox_appliance.errands.action_plan import Code
+from mailbox_appliance.records import LocatedMessage, MirroredFolder
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.store.store import Store
+
+
+def identified(
+    store: Store, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
+) -> tuple[tuple[LocatedMessage, ...], dict[str, Code]]:
+    """Those messages of a folder that are what they were, with UID and flags as they are now, and why the others not.
+
+    One whose UID is not known yet, say after a move, is looked for by its Message-ID. Raises RemoteFault.
+    """
+    candidates = {message.id: _candidates(mailbox, message) for message in messages if message.uid is None}
+    uids = {message.uid for message in messages if message.uid is not None}.union(*candidates.values())
+    if not uids:
+        return (), {message.id: "not_found" for message in messages}
+    state, sightings = mailbox.identify(folder.path, sorted(uids))
+    found: list[LocatedMessage] = []
+    problems: dict[str, Code] = {}
+    for message in messages:
+        uid = message.uid
+        if uid is None:
+            some = {each: sightings[each] for each in candidates[message.id] if each in sightings}
+            uid = action_plan.pick(message, some, [each.uid for each in (*messages, *found)])
+            if uid is not None:
+                store.mirror.moved(folder.account_id, [(message.id, folder.number, uid)])
+        sighting = sightings.get(uid) if uid is not None else None
+        code = action_plan.identity(message, state, sighting)
+        if code is None and sighting is not None:
+            found.append(replace(message, uid=uid, flags=sighting.flags))
+        else:
+            problems[message.id] = code or "not_found"
+    return tuple(found), problems
+
+
+def _candidates(mailbox: ImapMailbox, message: LocatedMessage) -> tuple[int, ...]:
+    return mailbox.find(message.folder.path, message.message_id) if message.message_id is not None else ()
