@@ -13,12 +13,13 @@ from html import unescape
 MAX_INPUT = 2 * 1024 * 1024  # characters that are read
 _SURROGATES = re.compile("[\ud800-\udfff\0]")
 
+# Possessive (`++`): nothing here can match in a second way, and ways back would be kept for every character.
 _TOKEN = re.compile(
     r"""<!--(?:.*?-->|.*)                       # a comment; an unclosed one goes to the end
     | <[!?][^>]*>?
-    | (?P<text>(?:[^<]|<(?!/?[A-Za-z]|[!?]))+)
+    | (?P<text>(?:[^<]++|<(?!/?[A-Za-z]|[!?]))++)
     | <(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,30})
-      (?P<attributes>(?:[^<>"']|"[^"]{0,5000}"|'[^']{0,5000}')*)>
+      (?P<attributes>(?:[^<>"']++|"[^"]{0,5000}+"|'[^']{0,5000}+')*+)>
     | </?[A-Za-z][^<>]*>?                       # a tag with broken quotes""",
     re.X | re.S,
 )
