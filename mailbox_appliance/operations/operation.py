@@ -24,6 +24,7 @@ from mailbox_appliance.errors import (
     Invalid,
     LocalOnly,
     MessageTooLarge,
+    Problem,
     SessionRequired,
     TooBusy,
     TooLarge,
@@ -32,14 +33,13 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.operations import permissions
 from mailbox_appliance.operations.caller import Caller, Origin, identify
 from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
+from mailbox_appliance.operations.parameter import Parameter, pointer, wire_name
 from mailbox_appliance.records import Account, Answer, Capability
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 MIB = 1024 * 1024
-#: Parameters that travel in a header of a REST call.
-HEADERS = {"idempotencyKey": "Idempotency-Key"}
 JSON_LIMIT = MIB
 MAIL_LIMIT = 36 * MIB
 _RETRY_AFTER = 5
@@ -58,31 +58,6 @@ class RequestHash(str):
     """The fingerprint of a request, by which a retry is told from another request (see `Operation.fingerprint`)."""
 
     __slots__ = ()
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One value that an operation takes: its name on the wire and in Python, its type, and its default."""
-
-    wire: str
-    name: str
-    type: Any
-    default: Any = inspect.Parameter.empty
-
-    @property
-    def place(self) -> str:
-        """Where it stands in a REST call, unless it is part of the path: in a header or in the query."""
-        return "header" if self.wire in HEADERS else "query"
-
-    @property
-    def pointer(self) -> str:
-        """How a fault names it: `header:Idempotency-Key`, `query:limit`."""
-        return _pointer(self.place, self.wire)
-
-    @property
-    def is_required(self) -> bool:
-        """Whether it must be given."""
-        return self.default is inspect.Parameter.empty
 
 
 @dataclass(frozen=True)
@@ -113,6 +88,7 @@ class Operation(Generic[P, R]):
         *,
         access: Access,
         needs: tuple[Capability, ...],
+        needs_of: Callable[[object], Capability | None] | None,
         owner: bool,
         https: bool,
         asks_servers: bool,
@@ -121,6 +97,7 @@ class Operation(Generic[P, R]):
     ) -> None:
         self.function = function
         self.access, self.needs, self.owner, self.https = access, needs, owner, https
+        self.needs_of = needs_of
         self.asks_servers, self.body_limit, self.stands_for = asks_servers, body_limit, stands_for
         self.name = f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"
         self.help = inspect.cleandoc(function.__doc__ or "")
@@ -145,6 +122,7 @@ class Operation(Generic[P, R]):
             account = permissions.reach(appliance.store, caller.found, request.values.get("accountId", ""))
             given[self.account] = account
         permissions.require(caller.capabilities, self.needs)
+        permissions.require(caller.capabilities, self._needs_of(request))
         if self.owner and self.account is not None:
             permissions.require_owner(given[self.account], caller.member.id)
         try:
@@ -170,7 +148,7 @@ class Operation(Generic[P, R]):
         elif body_types(annotation):
             self.body = Parameter("", name, annotation, default)
         else:
-            parameter = Parameter(_wire_name(name), name, annotation, default)
+            parameter = Parameter(wire_name(name), name, annotation, default)
             self.parameters[parameter.wire] = parameter
 
     def _caller(self, appliance: Appliance, origin: Origin, token: str | None) -> Caller:
@@ -184,6 +162,16 @@ class Operation(Generic[P, R]):
         if self.access is Access.SESSION and caller.found.kind != "session":
             raise SessionRequired
         return caller
+
+    def _needs_of(self, request: Request) -> tuple[Capability, ...]:
+        """What the body asks for on top, as far as it can be read; what is wrong with it is told later."""
+        if self.needs_of is None:
+            return ()
+        try:
+            needed = self.needs_of(self._body(request))
+        except Problem:
+            return ()
+        return () if needed is None else (needed,)
 
     def _read(self, request: Request, given: dict[str, Any]) -> None:
         if request.faults:
@@ -235,6 +223,7 @@ def operation(
     *,
     access: Access = Access.CREDENTIAL,
     needs: Capability | tuple[Capability, ...] = (),
+    needs_of: Callable[[object], Capability | None] | None = None,
     owner: bool = False,
     https: bool = False,
     asks_servers: bool = False,
@@ -243,25 +232,21 @@ def operation(
 ) -> Callable[[Callable[P, R]], Operation[P, R]]:
     """Make a function an operation.
 
-    `needs`: one of these capabilities. `owner`: only the mailbox's owner. `https`: remotely only by HTTPS.
-    `asks_servers`: it waits for other people's servers, so few may run at once. `stands_for`: the REST call whose
-    fingerprint its retries are told by.
+    `needs`: one of these capabilities. `needs_of`: the one that a decoded body asks for. `owner`: only the mailbox's
+    owner. `https`: remotely only by HTTPS. `asks_servers`: it waits for other people's servers, so few may run at once.
+    `stands_for`: the REST call whose fingerprint its retries are told by.
     """
     return lambda function: Operation(
         function,
         access=access,
         needs=(needs,) if isinstance(needs, Capability) else needs,
+        needs_of=needs_of,
         owner=owner,
         https=https,
         asks_servers=asks_servers,
         body_limit=body_limit,
         stands_for=stands_for,
     )
-
-
-def _wire_name(name: str) -> str:
-    """`idempotency_key` -> `idempotencyKey`."""
-    return msgspec.structs.fields(msgspec.defstruct("Name", [name], rename="camel"))[0].encode_name
 
 
 def _result_type(annotation: Any) -> Any:
@@ -271,12 +256,8 @@ def _result_type(annotation: Any) -> Any:
 def _place(problem: Invalid, places: Mapping[str, str]) -> None:
     """Say of single values where they stood: `cursor` -> `query:cursor`. Pointers into the body stay as they are."""
     problem.details = tuple(
-        Detail(_pointer(places[d.path], d.path), d.message) if d.path in places else d for d in problem.details
+        Detail(pointer(places[d.path], d.path), d.message) if d.path in places else d for d in problem.details
     )
-
-
-def _pointer(place: str, wire: str) -> str:
-    return f"{place}:{HEADERS.get(wire, wire) if place == 'header' else wire}"
 
 
 IdempotencyKey = Annotated[

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from mailbox_appliance.operations.decoding import body_types
-from mailbox_appliance.operations.operation import HEADERS, Access, Operation
+from mailbox_appliance.operations.operation import Access, Operation
+from mailbox_appliance.operations.parameter import HEADERS
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.responses import ErrorEnvelope
 from mailbox_appliance.web.routes import PREFIX, ROUTES, Route

@@ -5,7 +5,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from mailbox_appliance.errors import Detail
-from mailbox_appliance.operations.operation import HEADERS, Request
+from mailbox_appliance.operations.operation import Request
+from mailbox_appliance.operations.parameter import HEADERS
 from mailbox_appliance.web.answers import BODY_DISCARDED, BODY_POSTPONED
 from mailbox_appliance.web.routes import Route
 
