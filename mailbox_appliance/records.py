@@ -337,7 +337,10 @@ class Term:
 
 @dataclass(frozen=True)
 class MessageFilter:
-    """Which messages of a list are meant: all of these must hold. Times are milliseconds; `after` includes them."""
+    """Which messages of a list are meant: all of these must hold. Times are milliseconds; `after` includes them.
+
+    `is_impossible`: what was asked excludes itself, or cannot stand in any message.
+    """
 
     terms: tuple[Term, ...] = ()
     text: str | None = None
@@ -347,6 +350,7 @@ class MessageFilter:
     labels: tuple[str, ...] = ()
     after: int | None = None
     before: int | None = None
+    is_impossible: bool = False
 
 
 # --- sending -------------------------------------------------------------------------------------------------------

@@ -87,22 +87,24 @@ CREATE TABLE messages (
   UNIQUE (folder, uid)) STRICT;
 CREATE INDEX messages_folder ON messages (folder, number);
 CREATE INDEX messages_unread ON messages (folder, number) WHERE flags & 1 = 0;
-CREATE INDEX messages_starred ON messages (account, number) WHERE flags & 2 <> 0;
-CREATE INDEX messages_with_attachment ON messages (account, number) WHERE flags & 64 <> 0;
-CREATE INDEX messages_labeled ON messages (account, number) WHERE keywords <> '[]';
+CREATE INDEX messages_starred ON messages (account, number, folder) WHERE flags & 2 <> 0;
+CREATE INDEX messages_with_attachment ON messages (account, number, folder) WHERE flags & 64 <> 0;
+CREATE INDEX messages_labeled ON messages (account, number, folder) WHERE keywords <> '[]';
 CREATE INDEX messages_unfilled ON messages (folder, number) WHERE body = 0;
 CREATE INDEX messages_gone ON messages (account, message_id) WHERE gone = 1;
-CREATE INDEX messages_account ON messages (account, number, folder);
+CREATE INDEX messages_account ON messages (account, number, folder, date);
 CREATE INDEX messages_date ON messages (account, date, folder);
 CREATE INDEX messages_thread ON messages (thread, number);
 CREATE INDEX messages_message_id ON messages (account, message_id);
 CREATE TABLE bodies (
   number INTEGER PRIMARY KEY REFERENCES messages (number) ON DELETE CASCADE,
   text TEXT, html TEXT, headers TEXT NOT NULL DEFAULT '{}', warnings TEXT NOT NULL DEFAULT '[]') STRICT;
--- Full text of the messages, by `number`. `scope` holds `a<account number>`. prefix: the third character of a prefix.
+-- Full text of the messages, by `number`. `scope` holds `a<account number>`. prefix: beginnings of four
+-- characters have an index; others are made of these (see store/beginnings.py).
 CREATE VIRTUAL TABLE message_index USING fts5(subject, sender, recipients, body, scope, content='',
-  contentless_delete=1, detail=full, prefix='3', tokenize='unicode61 remove_diacritics 2');
+  contentless_delete=1, detail=full, prefix='4', tokenize='unicode61 remove_diacritics 2');
 INSERT INTO message_index (message_index, rank) VALUES ('pgsz', 3968);  -- fits an encrypted page of 4096
+CREATE VIRTUAL TABLE message_words USING fts5vocab('message_index', 'instance');  -- the words in it
 CREATE TRIGGER messages_leave_index AFTER DELETE ON messages BEGIN
   DELETE FROM message_index WHERE rowid = old.number; END;
 CREATE TABLE cached_parts (  -- what was fetched on demand; bounded, the least used go first
