@@ -25,6 +25,7 @@ from mailbox_appliance.store.members import Members
 from mailbox_appliance.store.messages import Messages
 from mailbox_appliance.store.mirror import Mirror
 from mailbox_appliance.store.opening import key_in, log_of, look_with, open_database
+from mailbox_appliance.store.part_cache import PartCache
 from mailbox_appliance.version import __version__
 
 DATABASE, KEY = "mailbox.db", "encryption.key"
@@ -45,6 +46,7 @@ class Store:
         self.folders = Folders(database)
         self.messages = Messages(database)
         self.mirror = Mirror(database)
+        self.parts = PartCache(database, clock)
         self.deliveries = Deliveries(database, self.messages, self.mirror, clock)
 
     @classmethod
