@@ -17,6 +17,8 @@ _BLOB = r"\[[^\[\]]*\]\s*"
 _WORDS = r"(?:re|fwd?|aw|antw|wg|sv|vs|vb|vl|odp|pd|rv|res|enc|ref|réf|tr|rif|doorst)"
 _LEADER = re.compile(rf"(?:(?:{_BLOB})*{_WORDS}\s*(?:{_BLOB})?[:：]|\s)", re.I)
 _LEADING_BLOB = re.compile(_BLOB)
+# Without one of these a subject has nothing that would be taken off.
+_SIGNS = re.compile(r"[:：\[]|=\?|\(fwd\)\s*$", re.I)
 _REPLY = re.compile(r"\s*(?:re|aw|antw|sv|vs|odp|res|réf|rif)\s*(?:\[\d{1,4}\]|\(\d{1,4}\)|\^\d{1,4})?\s*[:：]", re.I)
 
 
@@ -40,30 +42,46 @@ def message_ids(text: str) -> tuple[str, ...]:
 
 def base_subject(subject: str) -> str:
     """The subject without what replies and forwards add to it (RFC 5256 2.1); compare two by `casefold()`."""
+    return _read_subject(subject)[0]
+
+
+def subject_key(subject: str) -> tuple[str, bool]:
+    """The base subject as it is compared, and whether the subject is that of a reply or a forward (RFC 5256 3)."""
+    if _SIGNS.search(subject) is None and len(subject) <= _LONGEST_SUBJECT:
+        return _SPACES.sub(" ", subject).strip().casefold(), False
+    base, is_reply = _read_subject(subject)
+    return base.casefold(), is_reply
+
+
+def _read_subject(subject: str) -> tuple[str, bool]:
+    """The base subject, and whether a sign of a reply or a forward stood before or behind it."""
     text = encoded_words.decode(subject[:_LONGEST_SUBJECT])  # step 1: encoded words to UTF-8,
     text = _SPACES.sub(" ", text)  # tabs and line folds to spaces, several spaces to one
+    is_reply = False
     while True:
         text = text.rstrip()  # step 2
         while text[-5:].lower() == "(fwd)":
-            text = text[:-5].rstrip()
-        text = _without_leaders(text)  # steps 3 to 5
+            text, is_reply = text[:-5].rstrip(), True
+        text, has_leader = _without_leaders(text)  # steps 3 to 5
+        is_reply = is_reply or has_leader
         if text[:5].lower() == "[fwd:" and text.endswith("]"):  # step 6
-            text = text[5:-1]
+            text, is_reply = text[5:-1], True
         else:
-            return text
+            return text, is_reply
 
 
-def _without_leaders(text: str) -> str:
-    position = 0
+def _without_leaders(text: str) -> tuple[str, bool]:
+    position, has_leader = 0, False
     while True:
         if found := _LEADER.match(text, position):  # step 3
+            has_leader = has_leader or not found[0].isspace()
             position = found.end()
         elif (
             (blob := _LEADING_BLOB.match(text, position)) and _is_no_forward(blob) and blob.end() < len(text)
         ):  # step 4
             position = blob.end()
         else:
-            return text[position:]  # step 5: until neither matches
+            return text[position:], has_leader  # step 5: until neither matches
 
 
 def _is_no_forward(blob: re.Match[str]) -> bool:

@@ -6,6 +6,7 @@ from mailbox_appliance.mail.threads import (
     message_ids,
     reply_references,
     reply_subject,
+    subject_key,
 )
 
 
@@ -75,6 +76,27 @@ def test_message_ids(text: str, expected: tuple[str, ...]) -> None:
 )
 def test_base_subject(subject: str, base: str) -> None:
     assert base_subject(subject) == base
+    assert subject_key(subject)[0] == base.casefold()
+
+
+@pytest.mark.parametrize(
+    ("subject", "is_reply"),
+    [
+        ("hello", False),
+        (" hello  you ", False),
+        ("[list] hello", False),
+        ("Regarding: hello", False),
+        ("", False),
+        ("Re: hello", True),
+        ("[list] re: hello", True),
+        ("=?utf-8?Q?AW=3A_Gr=C3=BC=C3=9Fe?=", True),
+        ("hello (fwd) ", True),
+        ("[Fwd: hello]", True),
+        ("Re:", True),
+    ],
+)
+def test_the_subject_of_a_reply(subject: str, is_reply: bool) -> None:
+    assert subject_key(subject)[1] == is_reply
 
 
 @pytest.mark.parametrize(
