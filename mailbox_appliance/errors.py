@@ -153,6 +153,14 @@ class AccountExists(Conflict):
     code = "account_exists"
 
 
+class SyncRequired(Conflict):
+    """The message is not where it was on the mail server. The mailbox is being looked at again: repeat the request in a
+    few seconds.
+    """
+
+    code = "sync_required"
+
+
 class TooLarge(Problem):
     """The body is larger than the limit of {limit} for this endpoint."""
 

@@ -3,7 +3,7 @@
 Those derived from `Wire` are written out to clients as they stand: camelCase, optional fields left out while UNSET.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -295,6 +295,19 @@ class BodyPart(Wire, frozen=True, kw_only=True):
     offset: Count
     next_offset: Count | None
     total_chars: Count
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file as an answer, to be read piece by piece and then closed. `size`: None where it is not known beforehand.
+
+    Type and name are as a sender wrote them: whoever passes them on makes them safe.
+    """
+
+    media_type: str
+    filename: str
+    size: int | None
+    chunks: Iterator[bytes] = field(repr=False)
 
 
 class FailedAction(Wire, frozen=True, kw_only=True):
