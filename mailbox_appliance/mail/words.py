@@ -44,6 +44,11 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(_normal(text)))
 
 
+def is_run(word: str) -> bool:
+    """Whether a word is a run of Chinese, Japanese or Korean characters."""
+    return _RUN.match(word) is not None
+
+
 def match(terms: Collection[Term], scopes: Collection[str] = ()) -> str | None:
     """The search for all these terms, in any of these scopes (none: everywhere), in the language of FTS5.
 
@@ -63,11 +68,10 @@ def _phrase(term: Term) -> str | None:
         return None
     last = found[-1]
     # Where another word follows, the run ends here as it does in the index.
-    said = [_closed(word) if _RUN.match(word) else word for word in found[:-1]]
-    is_run = _RUN.match(last) is not None
-    said.append(_pairs(last) if is_run else last)
+    said = [_closed(word) if is_run(word) else word for word in found[:-1]]
+    said.append(_pairs(last) if is_run(last) else last)
     # A single character may be the first of a pair; what lies inside a longer run is found by its pairs.
-    is_open = len(last) == 1 if is_run else term.is_prefix
+    is_open = len(last) == 1 if is_run(last) else term.is_prefix
     return _quoted(" ".join(said)) + (" *" if is_open else "")
 
 
