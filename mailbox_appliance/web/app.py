@@ -17,10 +17,11 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.web import pages, responses
+from mailbox_appliance.web.answers import HAND_OVER
 from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
 from mailbox_appliance.web.openapi import describe
 from mailbox_appliance.web.requests import read_request
-from mailbox_appliance.web.responses import Response
+from mailbox_appliance.web.responses import Response, Streamed
 from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,9 @@ class App:
         finally:
             logs.request_id.reset(token)
         start_response(_STATUS_LINES[response.status], responses.headers_of(response, request_id))
-        return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
+        if not isinstance(response.body, Streamed):
+            return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
+        return _streamed(environ, response.body)
 
     def _answer(self, environ: Environ, request_id: str) -> tuple[str, Response]:
         """The template of the route that a request means, and the response."""
@@ -111,6 +114,17 @@ class App:
 
     def _page(self, page: Callable[[Appliance], Response]) -> Answering:
         return lambda *_: page(self._appliance)
+
+
+def _streamed(environ: Environ, body: Streamed) -> Iterable[bytes]:
+    """The body for the server to write: piece by piece as the client reads, where it can do that."""
+    if environ["REQUEST_METHOD"] == "HEAD":
+        body.close()
+        return (b"",)
+    if HAND_OVER in environ:
+        environ[HAND_OVER](body)
+        return ()
+    return body
 
 
 def _not_routed(fault: bottle.HTTPError, environ: Environ, request_id: str) -> Response:

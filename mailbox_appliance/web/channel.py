@@ -1,7 +1,8 @@
 """One connection: its deadlines, what is still to be sent on it, and how it is closed.
 
 What is to be sent waits in memory. A worker does not wait for the reader of an answer: the connection's next request
-does. Only an answer that is written in several parts holds its worker up, until the client reads or its time is over.
+does, and so does the rest of a streamed answer. Only an answer that the application writes in several parts itself
+holds its worker up, until the client reads or its time is over.
 
 Waitress internals used (pinned to 3.0.*): HTTPChannel's `request`, `requests`, `requests_lock`, `received`, `service`,
 `cancel`, `writable`, `handle_write`, `handle_close`, `handle_error`, `write_soon`, `_flush_exception`, `_flush_some`,
@@ -18,7 +19,7 @@ from typing import Any
 from waitress.channel import ClientDisconnected, HTTPChannel
 
 from mailbox_appliance.errors import TooBusy
-from mailbox_appliance.web.answers import Answer, Refusal
+from mailbox_appliance.web.answers import Refusal, begin
 from mailbox_appliance.web.framing import Request, RequestTimeout
 from mailbox_appliance.web.memory import Output, Part
 
@@ -49,7 +50,7 @@ class Discreet:
 class Channel(HTTPChannel):
     """A connection. Times are seconds of the monotonic clock."""
 
-    parser_class, task_class, error_task_class = Request, Answer, Refusal
+    parser_class, task_class, error_task_class = Request, staticmethod(begin), Refusal
     logger = Discreet()
     request: Any = None
     will_close: bool = False
@@ -139,7 +140,7 @@ class Channel(HTTPChannel):
         Raises TooBusy where there is none, ClientDisconnected.
         """
         with self.outbuf_lock:
-            while waits and self.connected and self._is_ahead():
+            while waits and self.connected and self.is_ahead():
                 self.server.pull_trigger()
                 self.outbuf_lock.wait()
             if not self.connected:
@@ -152,7 +153,8 @@ class Channel(HTTPChannel):
     def _fits(self) -> bool:
         return self.part.resize(max(0, self.total_outbufs_len + self.promised - self.adj.free_memory))
 
-    def _is_ahead(self) -> bool:
+    def is_ahead(self) -> bool:
+        """Whether the client has read too little of what was written for more to be written now."""
         return bool(self.total_outbufs_len > self.adj.outbuf_high_watermark)
 
     def write_soon(self, data: bytes) -> int:
@@ -180,12 +182,12 @@ class Channel(HTTPChannel):
     def pauses(self) -> bool:
         """Whether the next request is to wait until enough is read; then the loop takes it up."""
         with self.outbuf_lock:
-            self.paused = self.connected and self._is_ahead()
+            self.paused = self.connected and self.is_ahead()
             return self.paused
 
     def _resume(self) -> None:
         with self.outbuf_lock:
-            ready = self.paused and not (self.connected and self._is_ahead())
+            ready = self.paused and not (self.connected and self.is_ahead())
             self.paused = self.paused and not ready
         if ready:
             self.server.resume(self)

@@ -1,7 +1,10 @@
 """How values and errors are written out: the envelope, the error object, the statuses of the families."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -21,9 +24,15 @@ from mailbox_appliance.errors import (
     Unverified,
     WrongMedia,
 )
-from mailbox_appliance.records import Answer
+from mailbox_appliance.records import Answer, Download
 
 JSON = "application/json; charset=utf-8"
+#: Bytes of a streamed body that are handed over at once: small beside what a connection may hold of its own.
+PIECE = 128 * 1024
+_MEDIA_TYPE = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
+)  # RFC 6838 4.2
+_NOT_IN_NAME = re.compile(r"[^ !#-$&-\[\]-~]")  # no quote, backslash or percent: readers differ about them
 
 _STATUS: tuple[tuple[type[Problem], int], ...] = (
     (Invalid, 400),
@@ -62,12 +71,32 @@ class ErrorEnvelope(msgspec.Struct, frozen=True):
     error: Error
 
 
+class Streamed:
+    """A body that is made while it is sent; `size` where it is known. Close it, sent or not."""
+
+    def __init__(self, pieces: Iterator[bytes], size: int | None) -> None:
+        self._pieces, self.size = pieces, size
+
+    def __iter__(self) -> Iterator[bytes]:
+        """In pieces of at most PIECE bytes."""
+        for chunk in self._pieces:
+            view = memoryview(chunk)
+            for start in range(0, len(chunk), PIECE):
+                yield bytes(view[start : start + PIECE])
+
+    def close(self) -> None:
+        """Let go of what it is made from."""
+        close = getattr(self._pieces, "close", None)
+        if close is not None:
+            close()
+
+
 @dataclass(frozen=True)
 class Response:
     """A response, written out."""
 
     status: int
-    body: bytes
+    body: bytes | Streamed
     headers: tuple[tuple[str, str], ...] = ()
     media_type: str = JSON
 
@@ -82,8 +111,24 @@ _encoder = msgspec.json.Encoder()
 
 
 def success(status: int, answer: Answer[Any]) -> Response:
-    """`{"data": ..., "warnings"?: [...]}`."""
+    """`{"data": ..., "warnings"?: [...]}`, or a file."""
+    if isinstance(answer.data, Download):
+        return _download(status, answer.data)
     return Response(status, _encoder.encode(_Envelope(answer.data, answer.warnings)))
+
+
+def _download(status: int, file: Download) -> Response:
+    """A file that a browser saves and never shows: a sender wrote it."""
+    media_type = file.media_type if _MEDIA_TYPE.fullmatch(file.media_type) else "application/octet-stream"
+    headers = (("Content-Disposition", disposition(file.filename)), ("Content-Security-Policy", "sandbox"))
+    return Response(status, Streamed(file.chunks, file.size), headers, media_type)
+
+
+def disposition(filename: str) -> str:
+    """`attachment` with a file name (RFC 6266 4), in UTF-8 as well where it is not plain ASCII (RFC 8187)."""
+    plain = _NOT_IN_NAME.sub("_", filename)
+    extended = "" if plain == filename else f"; filename*=UTF-8''{quote(filename, safe='', errors='replace')}"
+    return f'attachment; filename="{plain}"{extended}'
 
 
 def failure(problem: Problem, request_id: str, allowed: frozenset[int]) -> Response:
@@ -136,9 +181,10 @@ def _listed(status: int, problem: Problem) -> tuple[int, Problem]:
 
 def headers_of(response: Response, request_id: str) -> list[tuple[str, str]]:
     """The header fields that go with a response."""
+    size = response.body.size if isinstance(response.body, Streamed) else len(response.body)
     return [
         ("Content-Type", response.media_type),
-        ("Content-Length", str(len(response.body))),
+        *((("Content-Length", str(size)),) if size is not None else ()),
         ("X-Request-Id", request_id),
         *_ALWAYS,
         *response.headers,
