@@ -34,6 +34,7 @@ from mailbox_appliance.store.delivery_rows import (
     COLUMNS,
     OPEN_DELIVERY,
     WORK,
+    source_of,
     to_delivery,
     to_open_delivery,
     to_work,
@@ -92,6 +93,10 @@ class Deliveries:
         """An operation by its id, whoever may see it, or None where it was withdrawn."""
         row = self._database.row(f"SELECT {COLUMNS} FROM delivery_operations d WHERE d.id = ?", (operation_id,))
         return None if row is None else (to_delivery(row), warnings_of(row))
+
+    def find_source(self, account_id: str, message_id: str) -> bytes | None:
+        """The source of our copy of a sent message, or None where it is none that is known here."""
+        return source_of(self._database, account_id, message_id)
 
     def show(self, operation_id: str) -> bool:
         """Note that a client is about to be shown the operation; from now on it cannot be withdrawn.

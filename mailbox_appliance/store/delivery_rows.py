@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from mailbox_appliance.clock import from_timestamp
+from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.records import (
     Delivery,
     DeliveryError,
@@ -15,7 +16,7 @@ from mailbox_appliance.records import (
     OpenDelivery,
     Phase,
 )
-from mailbox_appliance.store.database import Row
+from mailbox_appliance.store.database import Database, Row
 
 COLUMNS = (
     "d.id, d.account_id, d.kind, d.status, d.result_id, d.result_thread_id, d.result_warnings, d.error_code,"
@@ -72,3 +73,13 @@ def to_work(row: Row) -> DeliveryWork:
 def to_open_delivery(row: Row) -> OpenDelivery:
     """A row of `OPEN_DELIVERY`, without the message."""
     return OpenDelivery(row[0], row[1], Phase(row[2]), bool(row[3]))
+
+
+def source_of(database: Database, account_id: str, result_id: str) -> bytes | None:
+    """The message that was sent under this id, as our copy has it, with Bcc; None where there is none."""
+    row = database.row(
+        "SELECT m.wire, m.bcc_header FROM delivery_operations d JOIN delivery_messages m ON m.operation = d.id"
+        " WHERE d.account_id = ? AND d.result_id = ?",
+        (account_id, result_id),
+    )
+    return None if row is None else with_bcc(bytes(row[0]), bytes(row[1]))

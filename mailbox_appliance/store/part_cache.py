@@ -45,11 +45,11 @@ class PartCache:
                 self._database.change("UPDATE cached_parts SET used_at = ? WHERE number = ?", (now, number))
         return reading
 
-    def keep(self, message: int, part: str, chunks: Iterable[bytes], *, limit: int) -> None:
+    def keep(self, message: int, part: str, chunks: Iterable[bytes], *, limit: int) -> "Reading":
         """Keep a part, in place of what is here under its name, and forget others until all are within `limit` bytes.
 
-        Where `chunks` raises, nothing is kept. One at a time may write the same part. Raises NotFound where the message
-        is gone.
+        Answers it, to be read and closed. Where `chunks` raises, nothing is kept. One at a time may write the same
+        part. Raises NotFound where the message is gone.
         """
         number = self._begin(message, part)
         try:
@@ -70,7 +70,10 @@ class PartCache:
         finally:
             with self._lock:
                 self._written.discard(number)
-        self._shrink(limit, newest=number)
+        with self._lock:
+            self._read[number] += 1
+        self._shrink(limit)
+        return Reading(self, number, size)
 
     def forget(self, message: int) -> None:
         """Forget all parts of a message, whose source has changed. Inside a transaction, or as one."""
@@ -111,19 +114,18 @@ class PartCache:
     def _is_there(self, number: int) -> bool:
         return self._database.value("SELECT 1 FROM cached_parts WHERE number = ?", (number,)) is not None
 
-    def _shrink(self, limit: int, *, newest: int) -> None:
-        """Forget the least used, but for those being read and the newest, which somebody is about to read."""
+    def _shrink(self, limit: int) -> None:
+        """Forget the least used, but for those being read."""
         with self._database.transaction(), self._lock:
             total = self._database.value("SELECT coalesce(sum(size), 0) FROM cached_parts WHERE size > 0")
             if total <= limit:
                 return
-            kept = {newest, *self._read}
             for number, size in self._database.rows(
                 "SELECT number, size FROM cached_parts WHERE size >= 0 ORDER BY used_at, number"
             ):
                 if total <= limit:
                     return
-                if number not in kept:
+                if number not in self._read:
                     self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
                     total -= size
 

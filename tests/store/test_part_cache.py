@@ -24,7 +24,7 @@ def number(store: Store, mailbox: Mailbox) -> int:
 
 
 def keep(store: Store, number: int, part: str, *chunks: bytes, limit: int = LIMIT) -> None:
-    store.parts.keep(number, part, chunks, limit=limit)
+    store.parts.keep(number, part, chunks, limit=limit).close()
 
 
 def read(store: Store, number: int, part: str) -> bytes | None:
@@ -87,8 +87,8 @@ def test_the_least_used_go_first(store: Store, number: int, clock: FakeClock) ->
 
 
 def test_one_beyond_the_bound_stays_until_the_next(store: Store, number: int) -> None:
-    keep(store, number, "1", b"x" * (3 * LIMIT))
-    assert read(store, number, "1") == b"x" * (3 * LIMIT)
+    reading = store.parts.keep(number, "1", [b"x" * (3 * LIMIT)], limit=LIMIT)
+    assert (reading.size, b"".join(reading)) == (3 * LIMIT, b"x" * (3 * LIMIT))
     keep(store, number, "2", b"y")
     assert [read(store, number, part) is None for part in "12"] == [True, False]
 
