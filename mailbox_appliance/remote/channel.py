@@ -5,6 +5,7 @@ import ssl
 import time
 
 CHUNK = 1 << 16
+MOST_HEARD = 1 << 20
 SLOWEST = 4096  # bytes a second below which a long transfer counts as stalled
 
 
@@ -52,6 +53,30 @@ class Channel:
             except (BlockingIOError, ssl.SSLWantReadError):
                 return False
         return True
+
+    def hear(self) -> bool:
+        """Take in what has arrived, up to MOST_HEARD bytes, without waiting; False at the end of the connection."""
+        self.sock.settimeout(0)
+        while len(self._buffer) < MOST_HEARD:
+            try:
+                data = self.sock.recv(CHUNK)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                return True
+            if not data:
+                return False
+            self._buffer += data
+        return True
+
+    def heard_line(self, longest: int) -> bytes | None:
+        """The next line, if all of it has been taken in; it stays there until it is read, or skipped."""
+        end = self._buffer.find(b"\n")
+        if max(end, len(self._buffer) if end < 0 else 0) > longest:
+            raise TooLong
+        return None if end < 0 else bytes(memoryview(self._buffer)[: end + 1])
+
+    def skip(self, size: int) -> None:
+        """Drop bytes that were taken in."""
+        del self._buffer[:size]
 
     def line(self, longest: int) -> bytes:
         """The next line with its end; without one when the connection ended in it, empty when it ended before it."""

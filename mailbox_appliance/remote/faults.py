@@ -14,6 +14,7 @@ FaultKind = Literal[
     "throttled",
     "forbidden_address",
     "malformed",
+    "unsupported",
 ]
 
 
@@ -34,6 +35,8 @@ class RemoteFault(Exception):
     """A server did not play its part.
 
     `reason` is our own sentence for a person, with the fix where one is known; `reply` is what an SMTP server said.
+    `in_doubt`: what an IMAP server was told to do may have been done, all of it or a part. `code`: its response code
+    (RFC 5530), in upper case.
     """
 
     def __init__(self, server: ServerName, kind: FaultKind, reason: str, reply: Reply | None = None) -> None:
@@ -42,6 +45,15 @@ class RemoteFault(Exception):
         self.kind = kind
         self.reason = reason
         self.reply = reply
+        self.in_doubt = False
+        self.code: str | None = None
+
+
+class Unmovable(RemoteFault):
+    """The server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315): nothing can be moved safely."""
+
+    def __init__(self) -> None:
+        super().__init__("imap", "unsupported", "The IMAP server cannot move messages. Copy them with another program.")
 
 
 SERVER_NAMES: dict[ServerName, str] = {"imap": "IMAP", "smtp": "SMTP"}

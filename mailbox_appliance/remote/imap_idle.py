@@ -1,61 +1,30 @@
-"""Waiting in IDLE (RFC 2177), by lines of our own: imapclient takes a dead connection for a quiet one, and news that
-come before the `+` for a fault."""
+"""Waiting in IDLE (RFC 2177) for one connection; a selector waits for many by the same steps."""
 
 import selectors
 import socket
 import time
 
-from mailbox_appliance.remote.imap_protocol import Protocol
-
-_TAG = b"idle"
+from mailbox_appliance.remote.imap_wire import Wire
 
 
-def wait(protocol: Protocol, timeout: float, wake: socket.socket | None) -> bool:
-    """True when the server told of a change. Ends after `timeout` seconds or when `wake` is readable.
-
-    Raises OSError when the connection ends, TimeoutError when the server does not answer.
-    """
-    protocol.send(_TAG + b" IDLE\r\n")
-    changed = False
-    while not (line := _line(protocol)).startswith(b"+"):
-        _refuse_tagged(line)
-        changed = changed or _is_change(line)
+def wait(wire: Wire, timeout: float, wake: socket.socket | None) -> bool:
+    """True when the server told of a change. Ends after `timeout` seconds or when `wake` is readable."""
     deadline = time.monotonic() + timeout
-    while not changed and _readable(protocol, wake, deadline):
-        protocol.channel.begin()
-        changed = _is_change(_line(protocol))
-    protocol.send(b"DONE\r\n")
-    while not (line := _line(protocol)).startswith(_TAG):
-        changed = changed or _is_change(line)
-    return changed
+    changed = wire.begin_idle()
+    while not changed and _readable(wire, wake, deadline):
+        changed = wire.hear_now()
+    return wire.end_idle()
 
 
-def _line(protocol: Protocol) -> bytes:
-    line = protocol.readline()
-    if not line or line[:6].upper() == b"* BYE ":
-        raise ConnectionResetError
-    return line
-
-
-def _refuse_tagged(line: bytes) -> None:
-    if line.startswith(_TAG):
-        raise Protocol.error("IDLE was refused though it was offered")
-
-
-def _is_change(line: bytes) -> bool:
-    """Whether an untagged line tells of the folder. Seen in practice: `* OK Still here` every two minutes."""
-    return line.startswith(b"* ") and line[2:5].upper() not in (b"OK ", b"NO ", b"BAD")
-
-
-def _readable(protocol: Protocol, wake: socket.socket | None, deadline: float) -> bool:
+def _readable(wire: Wire, wake: socket.socket | None, deadline: float) -> bool:
     """Whether the server spoke before the deadline; False also when `wake` is readable."""
-    if protocol.channel.is_pending():
+    if wire.channel.is_pending():
         return True
     left = deadline - time.monotonic()
     if left <= 0:
         return False
     with selectors.DefaultSelector() as selector:
-        for one in [protocol.channel.sock, *([] if wake is None else [wake])]:
+        for one in [wire.channel.sock, *([] if wake is None else [wake])]:
             selector.register(one, selectors.EVENT_READ)
         ready = [key.fileobj for key, _ in selector.select(left)]
-    return protocol.channel.sock in ready and wake not in ready
+    return wire.channel.sock in ready and wake not in ready

@@ -21,7 +21,7 @@ from mailbox_appliance.remote.faults import FaultKind, RemoteFault, disconnected
 MAX_LINE = 1 << 20
 MAX_LITERAL = 80 << 20
 
-_RESPONSE_CODE = re.compile(r"\[([A-Z][A-Z-]{2,31})[\] ]")
+_RESPONSE_CODE = re.compile(r"\[([A-Z][A-Z-]{2,31})[\] ]", re.I)
 # RFC 5530 and RFC 9051 7.1. What they mean for us, and what a person may do.
 _CODES: dict[str, tuple[FaultKind, str]] = {
     "LIMIT": ("throttled", "The IMAP server's limit is reached. Try again later."),
@@ -120,7 +120,7 @@ def speaking() -> Iterator[None]:
         raise disconnected("imap") from error
     except imaplib.IMAP4.abort as error:
         raise (malformed("imap") if "unexpected" in str(error) else disconnected("imap")) from error
-    except (ProtocolError, TooLong, ValueError, IndexError, KeyError, TypeError) as error:
+    except (ProtocolError, TooLong, ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
         # Parsers of other people's bytes: what they trip over is not IMAP.
         raise malformed("imap") from error
     except imaplib.IMAP4.error as error:
@@ -131,5 +131,7 @@ def refusal(error: Exception, otherwise: FaultKind = "refused", reason: str = ""
     """What a NO or BAD means, by its response code (RFC 5530); without a known one, `otherwise` and `reason`."""
     found = _RESPONSE_CODE.search(str(error))
     default = (otherwise, reason or "The IMAP server refused a command.")
-    kind, sentence = _CODES.get(found[1] if found else "", default)
-    return RemoteFault("imap", kind, sentence)
+    kind, sentence = _CODES.get(found[1].upper() if found else "", default)
+    fault = RemoteFault("imap", kind, sentence)
+    fault.code = found[1].upper() if found else None
+    return fault

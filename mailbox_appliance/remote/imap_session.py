@@ -12,8 +12,11 @@ from mailbox_appliance.remote.imap_protocol import Client, refusal, speaking
 from mailbox_appliance.remote.tls import context_for, tls_fault
 
 
-def open_client(channel: Channel, endpoint: Endpoint, ca_file: str) -> Client:
-    """Secure the channel as the endpoint says, read the greeting, log in. Raises RemoteFault."""
+def log_in(channel: Channel, endpoint: Endpoint, ca_file: str) -> frozenset[str]:
+    """Secure the channel as the endpoint says, read the greeting, log in; the server's capabilities, in upper case.
+
+    Raises RemoteFault.
+    """
     context = context_for("imap", ca_file) if endpoint.security != "none" else None
     with speaking():
         if endpoint.security == "tls" and context is not None:
@@ -22,7 +25,7 @@ def open_client(channel: Channel, endpoint: Endpoint, ca_file: str) -> Client:
         if endpoint.security == "starttls" and context is not None:
             _start_tls(client, context)
         _log_in(client, endpoint)
-    return client
+        return frozenset(word.decode("ascii", "replace").upper() for word in client.capabilities())
 
 
 def _handshake(channel: Channel, host: str, context: ssl.SSLContext) -> None:

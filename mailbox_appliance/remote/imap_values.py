@@ -1,55 +1,86 @@
-"""IMAP answers to values, and values to IMAP: folders, flags, messages, sets of UIDs. Pure: no connection in here."""
+"""IMAP answers to values, and values to IMAP: folders, positions, sets of UIDs. Pure: no connection in here."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
 
 from imapclient import imap_utf7
-from imapclient.response_parser import parse_fetch_response, parse_response
 
-from mailbox_appliance.records import AccountCapabilities, FetchedMessage, FolderState, ListedFolder
+from mailbox_appliance.records import AccountCapabilities, FolderState, ListedFolder
+from mailbox_appliance.remote.imap_lexer import Reader, Value, number, uid_number
+from mailbox_appliance.remote.imap_wire import Pieces
 
 MAX_FOLDERS = 10_000
 MAX_PATH = 1024
 SET_LENGTH = 4000  # characters of one set of UIDs: servers bound the length of a command line
 
-_FLAGS_ITEM = re.compile(rb"[( ]FLAGS \(([^)]*)\)")
-_UID_ITEM = re.compile(rb"[( ]UID (\d+)[ )]")
-_SIZE_ITEM = re.compile(rb"[( ]RFC822\.SIZE (\d+)[ )]")
-_APPENDUID = re.compile(rb"\[APPENDUID \d+ (\d+)\]")
-_SYSTEM_FLAGS = {flag.lower(): flag for flag in ("\\Seen", "\\Flagged", "\\Draft", "\\Answered", "\\Deleted")}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LIST = re.compile(rb"\* LIST ", re.I)
+_STATUS = re.compile(rb"\* STATUS ", re.I)
+_SET = re.compile(rb"\d{1,10}(?::\d{1,10})?(?:,\d{1,10}(?::\d{1,10})?)*")
+_APPENDUID = re.compile(rb"\[APPENDUID \d+ (\d+)\]", re.I)
+_COPYUID = re.compile(rb"\[COPYUID \d+ ([\d:,]+) ([\d:,]+)\]", re.I)
+_FLAG = re.compile(r"\\?[^\x00-\x20\x7f-\U0010ffff(){%*\"\\\]]+")  # RFC 9051 9: flag, an atom
 
 
-def capabilities(words: Iterable[bytes], permanent_flags: bytes) -> AccountCapabilities:
+def capabilities(words: Collection[str], permanent_flags: Collection[str]) -> AccountCapabilities:
     """What the server can do. Labels are keywords that a client may make up: `\\*` among the permanent flags."""
-    offered = {word.upper() for word in words}
     return AccountCapabilities(
-        labels=b"\\*" in permanent_flags,
-        move=b"MOVE" in offered,
-        idle=b"IDLE" in offered,
-        condstore=bool(offered & {b"CONDSTORE", b"QRESYNC"}),
-        qresync=b"QRESYNC" in offered,
-        uidplus=b"UIDPLUS" in offered,
+        labels="\\*" in permanent_flags,
+        move="MOVE" in words,
+        idle="IDLE" in words,
+        condstore="CONDSTORE" in words or "QRESYNC" in words,
+        qresync="QRESYNC" in words,
+        uidplus="UIDPLUS" in words,
     )
 
 
-def folders(data: Sequence[Any]) -> tuple[ListedFolder, ...]:
-    """The folders of a LIST answer, each once. A name that is empty, too long to be kept, or no text is left out."""
-    parsed = parse_response([item for item in data if item])
-    listed: dict[str, ListedFolder] = {}
-    for attributes, delimiter, name in zip(parsed[::3], parsed[1::3], parsed[2::3], strict=False):
-        path = _path(name)
-        if 0 < len(path) <= MAX_PATH and _is_text(path) and len(listed) < MAX_FOLDERS:
-            lower = frozenset(bytes(one).decode("ascii", "replace").lower() for one in attributes)
-            listed[path] = ListedFolder(path, None if delimiter is None else delimiter.decode("ascii"), lower)
-    return tuple(listed.values())
+def listed_folder(pieces: Pieces) -> ListedFolder | None:
+    """The folder of a LIST answer. None for another answer, and for a name that is empty, too long, or no text."""
+    begin = _LIST.match(pieces[0])
+    if not begin:
+        return None
+    attributes, delimiter, name = Reader(pieces, begin.end()).rest()[:3]
+    path = _path(name)
+    if not isinstance(attributes, list) or isinstance(delimiter, list):
+        raise ValueError("not a listed folder")
+    if not 0 < len(path) <= MAX_PATH or not _is_text(path):
+        return None
+    lower = frozenset(one.decode("ascii", "replace").lower() for one in attributes if isinstance(one, bytes))
+    return ListedFolder(path, delimiter.decode("ascii") if delimiter else None, lower)
 
 
-def _path(name: Any) -> str:
-    # Seen in practice: a folder named 2024, unquoted, which the parser takes for a number.
-    path = str(name) if isinstance(name, int) else str(imap_utf7.decode(name or b""))
+def status(pieces: Pieces) -> tuple[str, FolderState] | None:
+    """The path and the position of a STATUS answer; None for another answer."""
+    begin = _STATUS.match(pieces[0])
+    if not begin:
+        return None
+    name, items = Reader(pieces, begin.end()).rest()[:2]
+    if not isinstance(items, list):
+        raise ValueError("not a status")
+    pairs = zip(items[::2], items[1::2], strict=False)
+    told = {key.upper(): value for key, value in pairs if isinstance(key, bytes)}
+
+    def of(key: bytes) -> int:
+        return number(told.get(key) or b"0")
+
+    return _path(name), FolderState(
+        of(b"UIDVALIDITY"), of(b"UIDNEXT"), of(b"MESSAGES"), modseq(told.get(b"HIGHESTMODSEQ")) or None
+    )
+
+
+def modseq(value: Value) -> int:
+    """A number as EXAMINE and STATUS tell it; 0 where there is none, and for a mod-sequence of 64 bits.
+
+    RFC 4551 allowed those; RFC 7162 has 63. Who has none is simply asked for all flags.
+    """
+    if not isinstance(value, bytes) or not value.isdigit() or len(value) > 19:
+        return 0
+    return found if (found := int(value)) < 1 << 63 else 0
+
+
+def _path(name: Value) -> str:
+    if isinstance(name, list):
+        raise ValueError("a name is a list")
+    path = str(imap_utf7.decode(b"NIL" if name is None else name))
     return "INBOX" if path.upper() == "INBOX" else path
 
 
@@ -60,69 +91,57 @@ def _is_text(path: str) -> bool:
 
 def wire_path(path: str) -> str:
     """A folder's path as a quoted string in modified UTF-7 (RFC 3501 5.1.3), which leaves no control character."""
-    encoded = imap_utf7.encode(path).decode("ascii")
-    return '"' + encoded.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return quoted(imap_utf7.encode(path).decode("ascii"))
 
 
-def folder_state(untagged: dict[str, list[Any]]) -> FolderState:
-    """What EXAMINE told. A value that the server leaves out is 0; without a HIGHESTMODSEQ it keeps none (RFC 7162)."""
-
-    def number(name: str) -> int:
-        return int((untagged.get(name) or [0])[-1] or 0)
-
-    modseq = number("HIGHESTMODSEQ")
-    return FolderState(number("UIDVALIDITY"), number("UIDNEXT"), number("EXISTS"), modseq or None)
+def quoted(text: str) -> str:
+    """A quoted string. It must have no line end, nor NUL."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def flags(data: Sequence[Any]) -> dict[int, frozenset[str]]:
-    """UID to flags of a FETCH (UID FLAGS) answer; what carries no UID was not asked for."""
-    found: dict[int, frozenset[str]] = {}
-    known: dict[bytes, frozenset[str]] = {}  # a folder of 100,000 has a dozen different sets
-    for line in data:
-        if isinstance(line, bytes) and (uid := _UID_ITEM.search(line)) and (item := _FLAGS_ITEM.search(line)):
-            if (written := item[1]) not in known:
-                known[written] = flag_set(written.split())
-            found[int(uid[1])] = known[written]
-    return found
-
-
-def flag_set(written: Iterable[bytes]) -> frozenset[str]:
-    """Flags as we keep them: system flags in the standard's spelling, keywords as written, without \\Recent."""
-    names = (flag.decode("utf-8", "replace") for flag in written)
-    return frozenset(_SYSTEM_FLAGS.get(name.lower(), name) for name in names if name.lower() != "\\recent")
-
-
-def sizes(data: Sequence[Any]) -> dict[int, int]:
-    """UID to size of a FETCH (UID RFC822.SIZE) answer."""
-    found = ((_UID_ITEM.search(line), _SIZE_ITEM.search(line)) for line in data if isinstance(line, bytes))
-    return {int(uid[1]): int(size[1]) for uid, size in found if uid and size}
-
-
-def messages(data: Sequence[Any], wanted: Iterable[int]) -> Iterator[FetchedMessage]:
-    """The messages of a FETCH answer, in the order wanted; one that is gone by now is left out."""
-    answer = parse_fetch_response([item for item in data if item], normalise_times=False) if any(data) else {}
-    for uid in wanted:
-        item = answer.get(uid, {})
-        # BODY[]<0> names a part of the source (RFC 9051 7.5.2). NIL: the server cannot give it; it is listed anyway.
-        sources = [value for key, value in item.items() if key.startswith(b"BODY[]")]
-        if sources:
-            source = sources[0] if isinstance(sources[0], bytes) else b""
-            size = item.get(b"RFC822.SIZE", len(source))
-            at = _in_utc(item.get(b"INTERNALDATE") or _EPOCH)
-            yield FetchedMessage(uid, flag_set(item.get(b"FLAGS", ())), at, size, source)
-
-
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:  # in UTC it lies before the year 1 or after 9999
-        return _EPOCH
+def is_flag(name: str) -> bool:
+    """Whether a flag or keyword can be written so (RFC 9051 9); `\\Recent` cannot be set."""
+    return bool(_FLAG.fullmatch(name)) and name.lower() != "\\recent"
 
 
 def appended_uid(text: bytes) -> int | None:
     """The UID of an appended message, from servers that tell (APPENDUID, RFC 4315)."""
     found = _APPENDUID.search(text)
-    return int(found[1]) if found else None
+    uids = _uids(found[1], 1) if found else []
+    return uids[0] if uids else None
+
+
+def copied_uids(text: bytes, asked: Collection[int]) -> dict[int, int]:
+    """Old UID to new of those asked for, as far as a COPYUID (RFC 4315 3) tells; empty where it contradicts itself."""
+    found = _COPYUID.search(text)
+    if not found:
+        return {}
+    old, new = (_uids(one, len(asked)) for one in found.groups())
+    if len(old) != len(new):
+        return {}
+    return {before: after for before, after in zip(old, new, strict=True) if before in asked}
+
+
+def _uids(text: bytes, most: int) -> list[int]:
+    # What is done is done: an answer that tells it in an odd way is as good as one that does not tell it.
+    try:
+        return read_uid_set(text, most) or []
+    except ValueError:
+        return []
+
+
+def read_uid_set(text: bytes, most: int) -> list[int] | None:
+    """The UIDs of a set, in its order; None when they are more than `most`. Raises ValueError when it is no set."""
+    if not _SET.fullmatch(text):
+        raise ValueError("not a set of UIDs")
+    uids: list[int] = []
+    for part in text.split(b","):
+        first, _, last = part.partition(b":")
+        ends = sorted((uid_number(first), uid_number(last or first)))  # 4:2 is 2:4 (RFC 9051 9, seq-range)
+        if len(uids) + ends[1] - ends[0] + 1 > most:
+            return None
+        uids.extend(range(ends[0], ends[1] + 1))
+    return uids
 
 
 def uid_sets(uids: Iterable[int]) -> Iterator[str]:

@@ -51,6 +51,9 @@ class Peer:
         while command.startswith("CAPABILITY"):
             self.say(f"* CAPABILITY {capabilities}", f"{tag} OK done")
             tag, _, command = self.hear().partition(" ")
+        if command == "ENABLE QRESYNC":
+            self.say("* ENABLED QRESYNC", f"{tag} OK done")
+            tag, _, command = self.hear().partition(" ")
         self.say("* 0 EXISTS", "* OK [PERMANENTFLAGS (\\Seen)] no more", f"{tag} OK [READ-WRITE] done")
         return command
 

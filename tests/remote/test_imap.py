@@ -238,7 +238,7 @@ def test_reading_marks_nothing(mail_server: MailServer, user: str, mailbox: Imap
 def test_flags_raise_the_position(mail_server: MailServer, user: str, mailbox: ImapMailbox) -> None:
     mail_server.deliver(user, SOURCE, SOURCE, SOURCE)
     before = mailbox.select("INBOX")
-    mailbox.add_flags("INBOX", [1, 3], frozenset({"\\Answered", "$Forwarded"}))
+    mailbox.store_flags("INBOX", [1, 3], add=frozenset({"\\Answered", "$Forwarded"}), remove=frozenset())
     after = mailbox.select("INBOX")
     assert mailbox.flags() == {1: {"\\Answered", "$Forwarded"}, 2: set(), 3: {"\\Answered", "$Forwarded"}}
     assert mailbox.flags([2, 3, 99]) == {2: set(), 3: {"\\Answered", "$Forwarded"}}
@@ -376,10 +376,11 @@ def test_idle_ends_when_woken(mailbox: ImapMailbox) -> None:
 )
 def test_what_idle_makes_of_lines(says: list[str], changed: bool) -> None:
     def part(peer: Peer) -> None:
-        assert peer.hear() == "idle IDLE"
+        tag, _, command = peer.hear().partition(" ")
+        assert command == "IDLE"
         peer.say(*says)
         assert peer.hear() == "DONE"
-        peer.say("idle OK done")
+        peer.say(f"{tag} OK done")
 
     with talking(part) as mailbox:
         assert mailbox.idle(0.2, None) is changed
@@ -390,13 +391,13 @@ def test_what_idle_makes_of_lines(says: list[str], changed: bool) -> None:
     [
         (["+ idling", "* BYE shutting down"], "disconnected"),
         (["+ idling"], "disconnected"),  # and then the end: not to be taken for quiet
-        (["idle BAD no such command"], "refused"),
+        (["TAG BAD no such command"], "refused"),
     ],
 )
 def test_idle_notices_a_dead_connection(says: list[str], kind: str) -> None:
     def part(peer: Peer) -> None:
-        peer.hear()
-        peer.say(*says)
+        tag = peer.hear().split(" ")[0]
+        peer.say(*(line.replace("TAG", tag) for line in says))
         if kind == "disconnected":
             peer.connection.shutdown(socket.SHUT_RDWR)
 

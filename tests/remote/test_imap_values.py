@@ -1,11 +1,10 @@
 """What IMAP servers answer, as values."""
 
-from datetime import UTC, datetime
-
 import pytest
 
-from mailbox_appliance.records import AccountCapabilities, FetchedMessage, FolderState, ListedFolder
+from mailbox_appliance.records import AccountCapabilities, FolderState, ListedFolder
 from mailbox_appliance.remote import imap_values
+from mailbox_appliance.remote.imap_selection import Opened
 
 
 @pytest.mark.parametrize(
@@ -27,17 +26,42 @@ from mailbox_appliance.remote import imap_values
 )
 def test_folders(line: bytes, path: str | None, delimiter: str | None, attributes: set[str]) -> None:
     expected = () if path is None else (ListedFolder(path, delimiter, frozenset(attributes)),)
-    assert imap_values.folders([line]) == expected
+    found = imap_values.listed_folder([b"* LIST " + line])
+    assert (() if found is None else (found,)) == expected
 
 
-def test_a_folder_named_in_a_literal_and_one_listed_twice() -> None:
-    data = [(b'() "/" {5}', b'a"b\\c'), b"", b'() "/" a', b'(\\Sent) "/" a', None]
-    assert [folder.path for folder in imap_values.folders(data)] == ['a"b\\c', "a"]
+def test_a_folder_named_in_a_literal() -> None:
+    found = imap_values.listed_folder([b'* list (\\Sent) "/" ', b'a"b\\c', b""])
+    assert found == ListedFolder('a"b\\c', "/", frozenset({"\\sent"}))
 
 
-def test_folders_are_bounded() -> None:
-    lines = [b'() "/" f%d' % number for number in range(imap_values.MAX_FOLDERS + 5)]
-    assert len(imap_values.folders(lines)) == imap_values.MAX_FOLDERS
+@pytest.mark.parametrize("pieces", [[b"* LSUB () NIL a"], [b"* OK LIST"], [b"* 4 EXISTS"]])
+def test_no_folder(pieces: list[bytes]) -> None:
+    assert imap_values.listed_folder(pieces) is None
+    assert imap_values.status(pieces) is None
+
+
+@pytest.mark.parametrize(
+    "line", [b"* LIST (", b"* LIST () NIL", b'* LIST a "/" b', b'* LIST () ("/") b', b'* LIST () "/" (b)']
+)
+def test_bad_folders(line: bytes) -> None:
+    with pytest.raises(ValueError):
+        imap_values.listed_folder([line])
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "state"),
+    [
+        (b'"a b" (MESSAGES 2 UIDNEXT 5 UIDVALIDITY 9 HIGHESTMODSEQ 77)', "a b", FolderState(9, 5, 2, 77)),
+        (b"inbox (uidvalidity 9 messages 2)", "INBOX", FolderState(9, 0, 2, None)),
+        (b"&APw- (HIGHESTMODSEQ 0 UNSEEN 3)", "ü", FolderState(0, 0, 0, None)),
+        (b"a (HIGHESTMODSEQ 9223372036854775807)", "a", FolderState(0, 0, 0, (1 << 63) - 1)),
+        (b"a (HIGHESTMODSEQ 9223372036854775808)", "a", FolderState(0, 0, 0, None)),  # RFC 4551 had 64 bits
+        (b"a ()", "a", FolderState(0, 0, 0, None)),
+    ],
+)
+def test_status(line: bytes, path: str, state: FolderState) -> None:
+    assert imap_values.status([b"* STATUS " + line]) == (path, state)
 
 
 @pytest.mark.parametrize(
@@ -55,18 +79,12 @@ def test_paths_on_the_wire(path: str, wire: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "flags"),
-    [
-        ([b"1 (UID 5 FLAGS (\\Seen $Label))"], {5: {"\\Seen", "$Label"}}),
-        ([b"1 (FLAGS () UID 5)"], {5: set()}),
-        ([b"1 (UID 5 MODSEQ (12) FLAGS (\\SEEN \\Recent \\draft))"], {5: {"\\Seen", "\\Draft"}}),
-        ([b"1 (FLAGS (\\Seen))"], {}),  # unasked: no UID
-        ([b"1 (UID 5 FLAGS ())", b"1 (UID 5 FLAGS (\\Flagged))"], {5: {"\\Flagged"}}),  # the later one counts
-        ([None], {}),
-    ],
+    ("name", "expected"),
+    [("$Work", True), ("\\Seen", True), ("a-b_c.d:e", True), ("\\Recent", False), ("", False), ("a b", False)]
+    + [(name, False) for name in ("a)", "a\r\nb", 'a"', "ü", "a{3}", "a%", "a*", "\\", "a\\b", "a]")],
 )
-def test_flags(lines: list[bytes], flags: dict[int, set[str]]) -> None:
-    assert imap_values.flags(lines) == flags
+def test_flags_that_can_be_written(name: str, expected: bool) -> None:
+    assert imap_values.is_flag(name) is expected
 
 
 @pytest.mark.parametrize(
@@ -90,60 +108,64 @@ def test_uid_sets_are_short() -> None:
     assert [int(uid) for one in sets for uid in one.split(",")] == list(range(0, 10_000, 2))
 
 
-def test_messages_in_the_order_wanted() -> None:
-    data = [
-        (b'1 (UID 4 FLAGS (\\Seen) INTERNALDATE "21-Nov-2026 05:00:00 +0100" RFC822.SIZE 3 BODY[] {3}', b"one"),
-        b")",
-        (b'2 (UID 5 FLAGS () INTERNALDATE "rubbish" RFC822.SIZE 99 BODY[]<0> {3}', b"two"),
-        b")",
-        b"3 (UID 6 RFC822.SIZE 7 FLAGS () BODY[] NIL)",
-        b"4 (UID 7 FLAGS (\\Seen))",
-        b'5 (UID 8 BODY[] "quoted")',
-    ]
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    assert list(imap_values.messages(data, [5, 4, 6, 7, 8, 9])) == [
-        FetchedMessage(5, frozenset(), epoch, 99, b"two"),
-        FetchedMessage(4, frozenset({"\\Seen"}), datetime(2026, 11, 21, 4, tzinfo=UTC), 3, b"one"),
-        FetchedMessage(6, frozenset(), epoch, 7, b""),
-        FetchedMessage(8, frozenset(), epoch, 6, b"quoted"),
-    ]
-
-
 @pytest.mark.parametrize(
-    ("written", "moment"),
+    ("text", "most", "uids"),
     [
-        ("31-Dec-9999 23:59:59 -1200", datetime(1970, 1, 1, tzinfo=UTC)),  # in UTC there is no such moment
-        ("31-Dec-9999 23:59:59 +0000", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (b"5", 1, [5]),
+        (b"7:9,3", 4, [7, 8, 9, 3]),  # in their order: COPYUID depends on it
+        (b"9:7", 3, [7, 8, 9]),
+        (b"1:4294967295", 1000, None),
+        (b"1:3,5", 3, None),
     ],
 )
-def test_dates_at_the_end_of_time(written: str, moment: datetime) -> None:
-    data = [(f'1 (UID 4 FLAGS () INTERNALDATE "{written}" RFC822.SIZE 3 BODY[] {{3}}'.encode(), b"one"), b")"]
-    assert [message.internal_date for message in imap_values.messages(data, [4])] == [moment]
+def test_sets_that_are_read(text: bytes, most: int, uids: list[int] | None) -> None:
+    assert imap_values.read_uid_set(text, most) == uids
 
 
-@pytest.mark.parametrize("data", [[None], [], [b""]])
-def test_no_messages(data: list[bytes | None]) -> None:
-    assert list(imap_values.messages(data, [1])) == []
+@pytest.mark.parametrize("text", [b"", b"1,", b"a", b"1:*", b"0", b"4294967296", b"1:2:3", b"12345678901"])
+def test_sets_that_are_none(text: bytes) -> None:
+    with pytest.raises(ValueError):
+        imap_values.read_uid_set(text, 10)
 
 
 @pytest.mark.parametrize(
-    ("untagged", "state"),
+    ("text", "copied"),
+    [
+        (b"[COPYUID 38505 304,319:320 3956:3958] Done", {304: 3956, 319: 3957, 320: 3958}),
+        (b"* OK [copyuid 1 320,304 7:8] Done", {320: 7, 304: 8}),
+        (b"[COPYUID 1 304,400 7:8] Done", {304: 7}),  # 400 was not asked for
+        (b"[COPYUID 1 304:320 7:23] Done", {}),  # more than asked for
+        (b"[COPYUID 1 304,319 7] Done", {}),
+        (b"[COPYUID 1 304, 7] Done", {}),
+        (b"[COPYUID 1 304 0] Done", {}),
+        (b"Done", {}),
+    ],
+)
+def test_copied_uids(text: bytes, copied: dict[int, int]) -> None:
+    assert imap_values.copied_uids(text, frozenset({304, 319, 320})) == copied
+
+
+@pytest.mark.parametrize(
+    ("lines", "state"),
     [
         (
-            {"UIDVALIDITY": [b"9"], "UIDNEXT": [b"5"], "EXISTS": [b"2"], "HIGHESTMODSEQ": [b"77"]},
+            [b"* 2 EXISTS", b"* OK [UIDVALIDITY 9] x", b"* OK [UIDNEXT 5]", b"* OK [HIGHESTMODSEQ 77] x"],
             FolderState(9, 5, 2, 77),
         ),
-        ({"UIDVALIDITY": [b"9"], "EXISTS": [b"2", b"3"], "NOMODSEQ": [b""]}, FolderState(9, 0, 3, None)),
-        ({}, FolderState(0, 0, 0, None)),
+        ([b"* ok [uidvalidity 9]", b"* 2 EXISTS", b"* 3 EXISTS", b"* OK [NOMODSEQ] none"], FolderState(9, 0, 3, None)),
+        ([b"* OK [HIGHESTMODSEQ 18446744073709551615] x"], FolderState(0, 0, 0, None)),
+        ([], FolderState(0, 0, 0, None)),
     ],
 )
-def test_folder_state(untagged: dict[str, list[bytes]], state: FolderState) -> None:
-    assert imap_values.folder_state(untagged) == state
+def test_folder_state(lines: list[bytes], state: FolderState) -> None:
+    opened = Opened()
+    assert all(opened.hear([line]) for line in lines if b"NOMODSEQ" not in line)
+    assert opened.state == state
 
 
 @pytest.mark.parametrize(
     ("text", "uid"),
-    [(b"[APPENDUID 38505 3955] done", 3955), (b"done", None), (b"[APPENDUID 1 x]", None)],
+    [(b"[APPENDUID 38505 3955] done", 3955), (b"done", None), (b"[APPENDUID 1 x]", None), (b"[APPENDUID 1 0]", None)],
 )
 def test_appended_uid(text: bytes, uid: int | None) -> None:
     assert imap_values.appended_uid(text) == uid
@@ -152,15 +174,15 @@ def test_appended_uid(text: bytes, uid: int | None) -> None:
 @pytest.mark.parametrize(
     ("words", "permanent", "expected"),
     [
-        (b"IMAP4rev1", b"(\\Seen)", AccountCapabilities()),
+        ("IMAP4REV1", "\\Seen", AccountCapabilities()),
         (
-            b"IMAP4rev1 MOVE IDLE UIDPLUS",
-            b"(\\Seen \\*)",
+            "IMAP4REV1 MOVE IDLE UIDPLUS",
+            "\\Seen \\*",
             AccountCapabilities(labels=True, move=True, idle=True, uidplus=True),
         ),
-        (b"qresync", b"", AccountCapabilities(condstore=True, qresync=True)),
-        (b"CONDSTORE", b"", AccountCapabilities(condstore=True)),
+        ("QRESYNC", "", AccountCapabilities(condstore=True, qresync=True)),
+        ("CONDSTORE", "", AccountCapabilities(condstore=True)),
     ],
 )
-def test_capabilities(words: bytes, permanent: bytes, expected: AccountCapabilities) -> None:
-    assert imap_values.capabilities(words.split(), permanent) == expected
+def test_capabilities(words: str, permanent: str, expected: AccountCapabilities) -> None:
+    assert imap_values.capabilities(words.split(), permanent.split()) == expected

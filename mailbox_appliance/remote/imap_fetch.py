@@ -1,0 +1,167 @@
+"""FETCH answers (RFC 9051 7.5.2) to values: what is told of a message, in any order and any number of answers."""
+
+import functools
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from mailbox_appliance.records import FetchedMessage
+from mailbox_appliance.remote.imap_lexer import Reader, Value, number, uid_number
+from mailbox_appliance.remote.imap_wire import Pieces
+
+MAX_MESSAGES = 3_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CACHED = 256  # characters of flags, at most, whose set is kept
+
+_FETCH = re.compile(rb"\* \d{1,10} FETCH \(", re.I)
+_NAME = re.compile(rb" *([^ ()\[\]<>]+(?:\[[^\]]*\])?(?:<\d+>)?) ")
+_FLAT = re.compile(rb' *\(([^()"]*)\)')
+_END = re.compile(rb" *\) *$")
+#: What nearly all answers to FETCH (UID FLAGS) look like.
+_FLAGS_ONLY = re.compile(rb'\* \d{1,10} FETCH \(UID (\d{1,10}) FLAGS \(([^()"]*)\)(?: MODSEQ \(\d{1,19}\))?\)')
+_DATE = re.compile(rb" ?(\d{1,2})-([A-Za-z]{3})-(\d{4}) (\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
+_MONTHS = {name: number for number, name in enumerate(b"jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+_SYSTEM_FLAGS = {flag.lower(): flag for flag in ("\\Seen", "\\Flagged", "\\Draft", "\\Answered", "\\Deleted")}
+
+
+@dataclass(slots=True)
+class Told:
+    """What FETCH told of one message; None where it did not. A `section` that the server cannot give is empty."""
+
+    uid: int | None = None
+    flags: frozenset[str] | None = None
+    internal_date: datetime | None = None
+    size: int | None = None
+    section: bytes | None = None
+    is_partial: bool = False
+    structure: Value = None
+
+    def add(self, later: "Told") -> None:
+        """Put what a later answer told over it."""
+        if later.flags is not None:
+            self.flags = later.flags
+        if later.internal_date is not None:
+            self.internal_date = later.internal_date
+        if later.size is not None:
+            self.size = later.size
+        if later.section is not None:
+            self.section, self.is_partial = later.section, later.is_partial
+        if later.structure is not None:
+            self.structure = later.structure
+
+    def message(self) -> FetchedMessage | None:
+        """As a record; None where no section was told."""
+        if self.uid is None or self.section is None:
+            return None
+        size = len(self.section) if self.size is None else self.size
+        return FetchedMessage(self.uid, self.flags or frozenset(), self.internal_date or EPOCH, size, self.section)
+
+
+class Answers:
+    """Collects what FETCH tells of some messages."""
+
+    def __init__(self, uids: Iterable[int], *, with_flags: bool = True) -> None:
+        """`with_flags`: flags were asked for; else flags are news of a change."""
+        self._wanted = frozenset(uids)
+        self._with_flags = with_flags
+        self.found: dict[int, Told] = {}
+
+    def hear(self, pieces: Pieces) -> bool:
+        """Take an untagged answer in; says whether it was asked for."""
+        told = read(pieces)
+        if told is None or told.uid not in self._wanted:
+            return False
+        known = self.found.setdefault(told.uid, told)
+        if known is not told:
+            known.add(told)
+        return self._with_flags or told.flags is None
+
+
+class FlagAnswers:
+    """Collects the flags of messages: of those wanted, or of all."""
+
+    def __init__(self, wanted: Collection[int] | None = None) -> None:
+        self._wanted = wanted
+        self.found: dict[int, frozenset[str]] = {}
+
+    def hear(self, pieces: Pieces) -> bool:
+        """Take an untagged answer in; says whether it was asked for. Of two for one message the later one counts."""
+        if usual := _FLAGS_ONLY.fullmatch(pieces[0]):
+            uid, flags = int(usual[1]), flag_set(usual[2])
+        else:
+            told = read(pieces)
+            if told is None or told.uid is None or told.flags is None:
+                return False
+            uid, flags = told.uid, told.flags
+        if self._wanted is not None and uid not in self._wanted:
+            return False
+        self.found[uid] = flags
+        if len(self.found) > MAX_MESSAGES:
+            raise ValueError("more messages than we can deal with")
+        return True
+
+
+def read(pieces: Pieces) -> Told | None:
+    """What an untagged answer tells of a message; None when it is no FETCH. Raises ValueError where it is odd."""
+    begin = _FETCH.match(pieces[0])
+    if not begin:
+        return None
+    told, reader = Told(), Reader(pieces, begin.end())
+    while not reader.match(_END):
+        name = reader.match(_NAME)
+        if not name:
+            raise ValueError("no item where one is due")
+        _read_item(told, name[1].upper(), reader)
+    return told
+
+
+def _read_item(told: Told, name: bytes, reader: Reader) -> None:
+    if name == b"FLAGS":
+        if not (flags := reader.match(_FLAT)):
+            raise ValueError("flags are no list")
+        told.flags = flag_set(flags[1])
+        return
+    value = reader.value()
+    if name == b"UID":
+        told.uid = uid_number(value)
+    elif name == b"INTERNALDATE":
+        told.internal_date = moment(value)
+    elif name == b"RFC822.SIZE":
+        told.size = number(value)
+    elif name.startswith(b"BODY["):
+        if isinstance(value, list):
+            raise ValueError("a section is a list")
+        told.section, told.is_partial = value or b"", name.endswith(b">")
+    elif name == b"BODYSTRUCTURE":
+        told.structure = value
+
+
+def moment(value: Value) -> datetime | None:
+    """An INTERNALDATE, in UTC; the epoch where it names no moment between the years 1 and 9999."""
+    found = _DATE.fullmatch(value) if isinstance(value, bytes) else None
+    if not found:
+        return EPOCH
+    day, month, year, hour, minute, second, sign, zone_hours, zone_minutes = found.groups()
+    offset = timedelta(hours=int(zone_hours), minutes=int(zone_minutes))
+    try:
+        local = datetime(
+            int(year), _MONTHS.get(month.lower(), 0), int(day), int(hour), int(minute), min(int(second), 59), tzinfo=UTC
+        )
+        return local + offset if sign == b"-" else local - offset
+    except (ValueError, OverflowError):
+        return EPOCH
+
+
+def flag_set(written: bytes) -> frozenset[str]:
+    """Flags as we keep them: system flags in the standard's spelling, keywords as written, without \\Recent."""
+    # A folder of 100,000 messages has a dozen different sets.
+    return _cached_flags(written) if len(written) <= _CACHED else _flags(written)
+
+
+def _flags(written: bytes) -> frozenset[str]:
+    names = written.decode("utf-8", "replace").split(" ")
+    return frozenset(_SYSTEM_FLAGS.get(name.lower(), name) for name in names if name and name.lower() != "\\recent")
+
+
+_cached_flags = functools.lru_cache(maxsize=2048)(_flags)

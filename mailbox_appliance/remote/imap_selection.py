@@ -1,0 +1,139 @@
+"""The selected folder of a connection: SELECT and EXAMINE (RFC 9051 6.3.2), with CONDSTORE and QRESYNC (RFC 7162)."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from mailbox_appliance.records import AccountCapabilities, FolderState
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.imap_fetch import FlagAnswers
+from mailbox_appliance.remote.imap_values import capabilities, modseq, read_uid_set, wire_path
+from mailbox_appliance.remote.imap_wire import Pieces, Wire
+
+MOST_VANISHED = 1_000_000
+
+_EXISTS = re.compile(rb"\* (\d{1,10}) EXISTS", re.I)
+_CODE = re.compile(rb"\* OK \[(UIDVALIDITY|UIDNEXT|HIGHESTMODSEQ) (\d{1,20})\]", re.I)
+_FLAGS = re.compile(rb"\* (FLAGS|OK \[PERMANENTFLAGS) \(([^()]*)\)", re.I)
+_CLOSED = re.compile(rb"\* OK \[CLOSED\]", re.I)
+_EARLIER = re.compile(rb"\* VANISHED \(EARLIER\) ([\d:,]+) *", re.I)
+_ENABLED = re.compile(rb"\* ENABLED\b(.*)", re.I)
+
+
+@dataclass
+class Opened:
+    """What the server told while a folder was selected."""
+
+    numbers: dict[bytes, int] = field(default_factory=dict)
+    flags: dict[bytes, frozenset[str]] = field(default_factory=dict)
+    changed: FlagAnswers = field(default_factory=FlagAnswers)
+    #: None: more of them than we list. What is there tells as much.
+    vanished: set[int] | None = field(default_factory=set)
+
+    @property
+    def state(self) -> FolderState:
+        """A value that the server leaves out is 0; without a HIGHESTMODSEQ it keeps none (RFC 7162 3.1.2.2)."""
+        uidvalidity, uidnext, exists = (self.numbers.get(key, 0) for key in (b"UIDVALIDITY", b"UIDNEXT", b"EXISTS"))
+        return FolderState(uidvalidity, uidnext, exists, self.numbers.get(b"HIGHESTMODSEQ") or None)
+
+    @property
+    def permanent_flags(self) -> frozenset[str]:
+        """The flags that can be changed for good; where the server does not tell, all that there are (RFC 3501 7.1)."""
+        return self.flags.get(b"OK [PERMANENTFLAGS", self.flags.get(b"FLAGS", frozenset()))
+
+    def hear(self, pieces: Pieces) -> bool:
+        """Take an untagged answer in."""
+        text = pieces[0]
+        if exists := _EXISTS.fullmatch(text):
+            self.numbers[b"EXISTS"] = int(exists[1])
+        elif code := _CODE.match(text):
+            self.numbers[code[1].upper()] = modseq(code[2])
+        elif flags := _FLAGS.match(text):
+            self.flags[flags[1].upper()] = frozenset(flags[2].decode("utf-8", "replace").split())
+        elif earlier := _EARLIER.fullmatch(text):
+            self._vanish(earlier[1])
+        else:
+            return self.changed.hear(pieces)
+        return True
+
+    def _vanish(self, uids: bytes) -> None:
+        # Seen in practice: 1:4294967295, all that a server no longer remembers.
+        found = None if self.vanished is None else read_uid_set(uids, MOST_VANISHED - len(self.vanished))
+        if self.vanished is not None:
+            self.vanished = None if found is None else self.vanished.union(found)
+
+
+class Selection:
+    """Which folder is selected on a connection, and what the server told of it then."""
+
+    def __init__(self, wire: Wire, words: Collection[str]) -> None:
+        """`words`: the server's capabilities. QRESYNC is enabled, which must be done before any folder is selected."""
+        self.wire = wire
+        self.has_condstore = "CONDSTORE" in words or "QRESYNC" in words
+        self.has_qresync = "QRESYNC" in words and _enable_qresync(wire)
+        self.path: str | None = None
+        self.is_writable = False
+        self.opened = Opened()
+
+    def examine(self, path: str, since: FolderState | None = None) -> Opened:
+        """Select a folder, read-only; with `since` also hear what happened since then (needs QRESYNC)."""
+        parameter = " (CONDSTORE)" if self.has_condstore else ""
+        if since is not None:  # RFC 7162 3.2.5
+            parameter = f" (QRESYNC ({since.uidvalidity} {since.highestmodseq}))"
+        return self._open("EXAMINE", path, parameter)[0]
+
+    def select(self, path: str) -> Opened:
+        """Select a folder to change something in it. Raises RemoteFault (`refused`) when we may only read it."""
+        parameter = " (CONDSTORE)" if self.has_condstore else ""
+        opened, text = self._open("SELECT", path, parameter)
+        if b"[READ-ONLY]" in text.upper():
+            raise RemoteFault("imap", "refused", "The IMAP server lets this folder be read only.")
+        self.is_writable = True
+        return opened
+
+    def require(self, path: str) -> Opened:
+        """As `select`, where the folder is not selected so already."""
+        return self.opened if self.path == path and self.is_writable else self.select(path)
+
+    def _open(self, command: str, path: str, parameter: str) -> tuple[Opened, bytes]:
+        self.path, self.is_writable = None, False
+        opened = Opened()
+
+        def hear(pieces: Pieces) -> bool:
+            nonlocal opened
+            if _CLOSED.match(pieces[0]):  # RFC 7162 3.2.11: what came before was of the folder selected until now
+                opened = Opened()
+                return True
+            return opened.hear(pieces)
+
+        text = self.wire.ask(f"{command} {wire_path(path)}{parameter}", hear)
+        self.path, self.wire.is_touched = path, False
+        self.opened = Opened(opened.numbers, opened.flags)  # the changes of a large folder are not kept
+        return opened, text
+
+
+def first_look(selection: Selection, words: Collection[str]) -> AccountCapabilities:
+    """What the server can do. Whether there are labels only a writable selection tells: that of the inbox, for all."""
+    try:
+        permanent = selection.select("INBOX").permanent_flags
+    except RemoteFault as fault:
+        if fault.kind != "refused":
+            raise
+        permanent = frozenset()
+    return capabilities(words, permanent)
+
+
+def _enable_qresync(wire: Wire) -> bool:
+    enabled = bytearray()
+
+    def hear(pieces: Pieces) -> bool:
+        found = _ENABLED.match(pieces[0])
+        enabled.extend(found[1].upper() if found else b"")
+        return bool(found)
+
+    try:
+        wire.ask("ENABLE QRESYNC", hear)  # RFC 5161
+    except RemoteFault as fault:
+        if fault.kind != "refused":
+            raise
+    return b"QRESYNC" in enabled.split()

@@ -1,0 +1,192 @@
+"""Commands and answers of IMAP after the login (RFC 9051 2.2), by a reader of our own over the bounded channel.
+
+imaplib keeps an answer until its end and takes many steps for each line: that was the largest cost of a sync. Here each
+untagged answer is handed on as it comes, in pieces: text, literal, text, ... without the `{n}` between them.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from mailbox_appliance.remote.channel import Channel, TooLong
+from mailbox_appliance.remote.faults import RemoteFault, disconnected
+from mailbox_appliance.remote.imap_protocol import refusal, speaking
+
+MAX_LINE = 4 << 20  # the structure of a message with 10,000 parts is one line
+MAX_LITERAL = 80 << 20
+_PIECE = 64  # bytes that keeping a piece costs, however short it is
+
+Pieces = list[bytes]
+#: Is handed an untagged answer, and says whether that was asked for.
+Hear = Callable[[Pieces], bool]
+
+_LITERAL = re.compile(rb"~?\{(\d{1,19})\+?\}$")  # with ~ a literal8 (RFC 9051 4.3.1)
+_STATUS = re.compile(rb"\* (?:OK|NO|BAD|BYE|PREAUTH)(?: |$)", re.I)  # their text may look like anything
+_CHANGE = re.compile(rb"\* (?:\d+ (?:EXISTS|EXPUNGE|FETCH)|VANISHED)\b", re.I)
+_TAGGED = re.compile(rb" (OK|NO|BAD)(?: (.*))?", re.I | re.S)
+
+
+def unasked(_pieces: Pieces) -> bool:
+    """For a command whose untagged answers say nothing to us."""
+    return False
+
+
+class Wire:
+    """A logged-in connection. After a fault that is no refusal it is of no use, and says so without sending more."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        #: Without being asked the server told of a change in the selected folder, since this was last set to False.
+        #: Told once, in the answer to any command, it is not told again in IDLE.
+        self.is_touched = False
+        self._tags = itertools.count(1)
+        self._is_broken = False
+        self._idle_tag: bytes | None = None
+
+    def ask(self, command: str | bytes, hear: Hear = unasked, *, literal: bytes | None = None) -> bytes:
+        """Carry a command out, with a literal at its end if one is given; answers the text behind the tagged OK.
+
+        Raises RemoteFault, for NO and BAD too: `in_doubt` when the command was on its way and no tagged reply came.
+        """
+        sent = False
+        try:
+            with self._breaking():
+                self._hear_now()  # what was told before is no answer; a connection that has ended is noticed in time
+                sent = literal is None
+                tag = self._begin(command, literal)
+                reply = None if literal is None else self._read(tag, hear, until_go_on=True)
+                if reply is None:
+                    sent = True
+                    if literal is not None:
+                        self._send(literal + b"\r\n")
+                    reply = self._read(tag, hear)
+        except RemoteFault as fault:
+            fault.in_doubt = sent
+            raise
+        return _accepted(reply)
+
+    def begin_idle(self) -> bool:
+        """Send IDLE (RFC 2177) and read up to the `+`; True when a change was told meanwhile, or before."""
+        with self._breaking():
+            tag = self._begin("IDLE")
+            reply = self._read(tag, unasked, until_go_on=True)
+        if reply is not None:
+            _accepted(reply)
+        self._idle_tag = tag
+        return self.is_touched
+
+    def end_idle(self) -> bool:
+        """End IDLE; True when a change was told since it began, or before."""
+        with self._breaking():
+            tag, self._idle_tag = self._idle_tag or b"", None
+            self._send(b"DONE\r\n")
+            self._read(tag, unasked)
+        return self.is_touched
+
+    def hear_now(self) -> bool:
+        """Take in what has arrived, without waiting; True when a change was told. Raises RemoteFault at the end."""
+        with self._breaking():
+            self._hear_now()
+        return self.is_touched
+
+    def log_out(self) -> None:
+        """Say that we leave, and wait a moment for the server to do so first."""
+        if not self._is_broken and self._idle_tag is None:
+            with self._breaking():
+                self._begin("LOGOUT")
+                while self.channel.line(MAX_LINE):
+                    pass
+
+    @contextmanager
+    def _breaking(self) -> Iterator[None]:
+        if self._is_broken:
+            raise disconnected("imap")
+        try:
+            with speaking():
+                yield
+        except BaseException:
+            self._is_broken = True
+            raise
+
+    def _begin(self, command: str | bytes, literal: bytes | None = None) -> bytes:
+        """Send a command up to its literal, if it has one; answers its tag."""
+        tag = b"m%d" % next(self._tags)
+        text = command.encode("ascii") if isinstance(command, str) else command
+        self._send(b"%b %b%b\r\n" % (tag, text, b"" if literal is None else b"{%d}" % len(literal)))
+        return tag
+
+    def _send(self, data: bytes) -> None:
+        self.channel.send(data)
+        self.channel.begin()
+
+    def _read(self, tag: bytes, hear: Hear, *, until_go_on: bool = False) -> tuple[bytes, bytes] | None:
+        """Read up to the tagged reply: its status and text. None: up to a `+`, where that is waited for."""
+        while True:
+            pieces = self._answer()
+            text = pieces[0]
+            if text.startswith(b"* "):
+                if not hear(pieces):
+                    self._note(text)
+            elif text.startswith(tag) and (found := _TAGGED.fullmatch(text, len(tag))):
+                return found[1].upper(), found[2] or b""
+            elif not text.startswith(b"+"):
+                raise ValueError("neither an answer nor our tag")
+            elif until_go_on:
+                return None
+
+    def _answer(self) -> Pieces:
+        line = self._line()
+        if not line.endswith(b"}") or not line.startswith(b"* ") or _STATUS.match(line):
+            return [line]
+        pieces: Pieces = []
+        weight = 0
+        while found := _LITERAL.search(line):
+            weight += int(found[1]) + len(line) + _PIECE
+            if weight > MAX_LITERAL:
+                raise TooLong
+            pieces += [line[: found.start()], self._literal(int(found[1]))]
+            line = self._line()
+        return [*pieces, line]
+
+    def _line(self) -> bytes:
+        line = self.channel.line(MAX_LINE)
+        if line.endswith(b"\r\n"):
+            return line[:-2]
+        if not line.endswith(b"\n"):
+            raise ConnectionResetError
+        return line[:-1]
+
+    def _literal(self, size: int) -> bytes:
+        data = self.channel.exactly(size)
+        if len(data) < size:
+            raise ConnectionResetError
+        return data
+
+    def _hear_now(self) -> None:
+        is_open = self.channel.hear()
+        while (line := self.channel.heard_line(MAX_LINE)) is not None:
+            text = line.rstrip(b"\r\n")
+            if not text.startswith((b"* ", b"+")):
+                raise ValueError("not an answer")
+            self._note(text)
+            if _LITERAL.search(text) and not _STATUS.match(text):
+                break  # the rest of it may still be on its way; it is read with the next answer
+            self.channel.skip(len(line))
+        if not is_open:
+            raise ConnectionResetError
+
+    def _note(self, text: bytes) -> None:
+        """What an untagged answer that nobody asked for means."""
+        if _CHANGE.match(text):
+            self.is_touched = True
+        elif text[2:5].upper() == b"BYE":
+            raise ConnectionResetError
+
+
+def _accepted(reply: tuple[bytes, bytes] | None) -> bytes:
+    """The text of a tagged OK. Raises RemoteFault."""
+    status, text = reply or (b"BAD", b"")
+    if status != b"OK":
+        raise refusal(Exception(text.decode("latin-1")))
+    return text

@@ -1,0 +1,133 @@
+"""Changing what lies in a mailbox.
+
+A fault is `in_doubt` also when it came after one of several steps had been carried out.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+from mailbox_appliance.mail import threads
+from mailbox_appliance.mail.parse import header_message_id
+from mailbox_appliance.records import FolderState, Sighting
+from mailbox_appliance.remote import imap_reading
+from mailbox_appliance.remote.faults import RemoteFault, Unmovable
+from mailbox_appliance.remote.imap_fetch import EPOCH, Told
+from mailbox_appliance.remote.imap_selection import Selection
+from mailbox_appliance.remote.imap_values import appended_uid, copied_uids, is_flag, uid_sets, wire_path
+from mailbox_appliance.remote.imap_wire import Pieces, Wire
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_COPYUID = re.compile(rb"\* OK \[COPYUID ", re.I)
+_GONE = re.compile(rb"\* (?:\d+ EXPUNGE|VANISHED)\b", re.I)
+
+
+def append(wire: Wire, path: str, source: bytes, flags: Collection[str], at: datetime) -> int | None:
+    """Put a message into a folder (RFC 9051 6.3.12); its UID there, where the server tells it."""
+    zone = at.strftime("%z")[:5] or "+0000"
+    date = f"{at.day:2d}-{_MONTHS[at.month - 1]}-{at.year:04d} {at:%H:%M:%S} {zone}"
+    return appended_uid(wire.ask(f'APPEND {wire_path(path)} {_flag_list(flags)} "{date}" ', literal=source))
+
+
+def store_flags(
+    selection: Selection, path: str, uids: Collection[int], add: Collection[str], remove: Collection[str]
+) -> None:
+    """Add flags to messages of a folder, and take some away."""
+    changes = [f"{sign}FLAGS.SILENT {_flag_list(flags)}" for sign, flags in (("+", add), ("-", remove)) if flags]
+    selection.require(path)
+    _carry_out(selection.wire, [f"UID STORE {numbers} {change}" for change in changes for numbers in uid_sets(uids)])
+
+
+def expunge(selection: Selection, words: Collection[str], path: str, uids: Collection[int]) -> None:
+    """Remove messages for good, and no others (RFC 4315 2.1)."""
+    if "UIDPLUS" not in words:
+        # A plain EXPUNGE would remove what others have marked as deleted too.
+        reason = "The IMAP server cannot delete single messages for good (it lacks UIDPLUS). Move them to the trash."
+        raise RemoteFault("imap", "unsupported", reason)
+    selection.require(path)
+    _carry_out(selection.wire, [command for numbers in uid_sets(uids) for command in _removing(numbers)])
+
+
+def move(
+    selection: Selection, words: Collection[str], path: str, uids: Collection[int], target: str
+) -> Mapping[int, int]:
+    """Move messages to another folder; old UID to new, as far as the server tells."""
+    if not {"MOVE", "UIDPLUS"} & set(words):
+        raise Unmovable
+    selection.require(path)
+    one = _move if "MOVE" in words else _copy_and_remove
+    moved: dict[int, int] = {}
+    for done, numbers in enumerate(uid_sets(uids)):
+        try:
+            moved |= one(selection.wire, numbers, frozenset(uids), wire_path(target))
+        except RemoteFault as fault:
+            fault.in_doubt = fault.in_doubt or done > 0
+            raise
+    return moved
+
+
+def identify(selection: Selection, path: str, uids: Sequence[int]) -> tuple[FolderState, Mapping[int, Sighting]]:
+    """What lies in a folder under these UIDs now; without those that are gone. It becomes selected, writable."""
+    state = selection.select(path).state
+    items = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])"
+    told = imap_reading.told(selection.wire, uids, items)
+    return state, {uid: _sighting(uid, one) for uid, one in told.items()}
+
+
+def _sighting(uid: int, told: Told) -> Sighting:
+    message_id = header_message_id(told.section or b"")
+    canonical = threads.canonical_message_id(message_id) if message_id else None
+    return Sighting(uid, told.flags or frozenset(), canonical, told.size or 0, told.internal_date or EPOCH)
+
+
+def _move(wire: Wire, numbers: str, uids: Collection[int], target: str) -> dict[int, int]:
+    """UID MOVE (RFC 6851), which tells the new UIDs before its end."""
+    moved: dict[int, int] = {}
+    is_begun = False
+
+    def hear(pieces: Pieces) -> bool:
+        nonlocal is_begun
+        is_answer = bool(_COPYUID.match(pieces[0]))
+        moved.update(copied_uids(pieces[0], uids) if is_answer else {})
+        is_begun = is_begun or is_answer or bool(_GONE.match(pieces[0]))
+        return is_answer
+
+    try:
+        moved |= copied_uids(wire.ask(f"UID MOVE {numbers} {target}", hear), uids)
+    except RemoteFault as fault:
+        fault.in_doubt = fault.in_doubt or is_begun  # RFC 6851 3.3: a NO after some of them were moved
+        raise
+    return moved
+
+
+def _copy_and_remove(wire: Wire, numbers: str, uids: Collection[int], target: str) -> dict[int, int]:
+    moved = copied_uids(wire.ask(f"UID COPY {numbers} {target}"), uids)
+    # What was not copied is not removed; a server that does not tell (RFC 4315 3) copied all that there are.
+    removing = [command for copied in (uid_sets(moved) if moved else [numbers]) for command in _removing(copied)]
+    try:
+        _carry_out(wire, removing)
+    except RemoteFault as fault:
+        fault.in_doubt = True
+        raise
+    return moved
+
+
+def _removing(numbers: str) -> tuple[str, str]:
+    return f"UID STORE {numbers} +FLAGS.SILENT (\\Deleted)", f"UID EXPUNGE {numbers}"
+
+
+def _carry_out(wire: Wire, commands: Sequence[str]) -> None:
+    for done, command in enumerate(commands):
+        try:
+            wire.ask(command)
+        except RemoteFault as fault:
+            fault.in_doubt = fault.in_doubt or done > 0
+            raise
+
+
+def _flag_list(flags: Collection[str]) -> str:
+    """Flags as a list. Raises RemoteFault (`unsupported`) for one that IMAP has no way to write."""
+    if not all(map(is_flag, flags)):
+        reason = "A flag or label has characters that IMAP does not allow. Use letters, digits and - _ . only."
+        raise RemoteFault("imap", "unsupported", reason)
+    return f"({' '.join(sorted(flags))})"

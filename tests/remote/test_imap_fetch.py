@@ -1,0 +1,192 @@
+"""What FETCH answers say, well-formed or not."""
+
+import random
+from datetime import UTC, datetime
+
+import pytest
+
+from mailbox_appliance.records import FetchedMessage
+from mailbox_appliance.remote.imap_fetch import Answers, FlagAnswers, moment, read
+from mailbox_appliance.remote.imap_lexer import MAX_DEPTH, Reader, Value, number
+from mailbox_appliance.remote.imap_wire import Pieces
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "values"),
+    [
+        ([b"a 12 nil"], [b"a", b"12", None]),
+        ([b'"" "a b" "a\\"b\\\\c"'], [b"", b"a b", b'a"b\\c']),
+        ([b"((a) () b)  (c)"], [[[b"a"], [], b"b"], [b"c"]]),
+        ([b"(a ", b'") (', b" b)"], [[b"a", b'") (', b"b"]]),
+        ([b"", b"one", b"", b"two", b""], [b"one", b"two"]),
+        ([b'"NIL" BODY[1.2] \\Seen '], [b"NIL", b"BODY[1.2]", b"\\Seen"]),
+        ([b""], []),
+    ],
+)
+def test_values(pieces: Pieces, values: list[Value]) -> None:
+    assert Reader(pieces, 0).rest() == values
+
+
+@pytest.mark.parametrize("text", [b"(a", b'"a', b'"a\\"', b"(" * (MAX_DEPTH + 5) + b")" * (MAX_DEPTH + 5), b"(a "])
+def test_no_values(text: bytes) -> None:
+    with pytest.raises(ValueError):
+        Reader([text], 0).rest()
+
+
+@pytest.mark.parametrize("value", [None, [], b"", b"-1", b"1.5", b"9" * 19, b"1" * 5000, "²".encode()])
+def test_no_number(value: Value) -> None:
+    with pytest.raises(ValueError):
+        number(value)
+
+
+def message(uid: int, source: bytes, *flags: str, at: datetime = EPOCH, size: int | None = None) -> FetchedMessage:
+    return FetchedMessage(uid, frozenset(flags), at, len(source) if size is None else size, source)
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        (
+            [
+                [
+                    b'* 1 FETCH (UID 4 FLAGS (\\Seen) INTERNALDATE "21-Nov-2026 05:00:00 +0100" RFC822.SIZE 3 BODY[] ',
+                    b"one",
+                    b")",
+                ]
+            ],
+            message(4, b"one", "\\Seen", at=datetime(2026, 11, 21, 4, tzinfo=UTC)),
+        ),
+        (
+            [[b"* 1 FETCH (BODY[] ", b"one", b" MODSEQ (12) FLAGS (\\SEEN \\Recent $A) UID 4)"]],
+            message(4, b"one", "\\Seen", "$A"),
+        ),
+        ([[b"* 1 fetch (uid 4 flags () body[] ", b"one", b")"]], message(4, b"one")),
+        ([[b"* 2 FETCH (UID 4 RFC822.SIZE 99 BODY[]<0> ", b"two", b")"]], message(4, b"two", size=99)),
+        ([[b"* 2 FETCH (UID 4 RFC822.SIZE 7 BODY[] NIL)"]], message(4, b"", size=7)),
+        ([[b'* 2 FETCH (UID 4 BODY[] "quo\\"ted" )']], message(4, b'quo"ted')),
+        ([[b'* 2 FETCH (UID 4 BODY[HEADER.FIELDS (DATE "FROM")]<0> ', b"a: b", b")"]], message(4, b"a: b")),
+        # An answer may come in parts, and among others.
+        (
+            [
+                [b"* 2 FETCH (UID 4 FLAGS (a))"],
+                [b"* 2 FETCH (UID 4 BODY[] ", b"two", b")"],
+                [b"* 2 FETCH (UID 4 FLAGS (b))"],
+            ],
+            message(4, b"two", "b"),
+        ),
+        (
+            [[b"* 2 FETCH (UID 4 BODY[] ", b"a) UID 5 (", b' X-GM-LABELS ("a b" ', b"(c", b") ENVELOPE ((NIL)))"]],
+            message(4, b"a) UID 5 ("),
+        ),
+        ([[b"* 2 FETCH (UID 4 BODY[] ", b"two", b' INTERNALDATE "rubbish")']], message(4, b"two")),
+        ([[b"* 2 FETCH (UID 4 FLAGS (a))"]], None),
+        ([], None),
+    ],
+)
+def test_messages(answers: list[Pieces], expected: FetchedMessage | None) -> None:
+    collected = Answers([4])
+    assert all(collected.hear(pieces) for pieces in answers)
+    assert (collected.found[4].message() if answers else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "with_flags"),
+    [
+        (b"* 1 FETCH (UID 5 FLAGS (\\Seen))", True),  # of another message
+        (b"* 1 FETCH (FLAGS (\\Seen))", True),
+        (b"* 1 FETCH (FLAGS (\\Seen) MODSEQ (12))", False),
+        (b"* 1 FETCH (UID 4 FLAGS (\\Seen))", False),  # flags were not asked for: they changed
+        (b"* 1 EXPUNGE", True),
+        (b"* 3 EXISTS", True),
+        (b"* OK [HIGHESTMODSEQ 4] FETCH (", True),
+    ],
+)
+def test_news_among_the_answers(line: bytes, with_flags: bool) -> None:
+    assert not Answers([4], with_flags=with_flags).hear([line])
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"* 1 FETCH (UID 4"],
+        [b"* 1 FETCH (UID 4) x"],
+        [b"* 1 FETCH (UID 4 FLAGS)"],
+        [b"* 1 FETCH (UID 4 FLAGS NIL)"],
+        [b"* 1 FETCH (UID 0 FLAGS ())"],
+        [b"* 1 FETCH (UID 4294967296 FLAGS ())"],
+        [b"* 1 FETCH (UID NIL)"],
+        [b"* 1 FETCH (UID (4))"],
+        [b"* 1 FETCH (RFC822.SIZE 9999999999999999999)"],
+        [b"* 1 FETCH (BODY[] (a))"],
+        [b"* 1 FETCH (BODY[] ", b"a", b""],
+        [b"* 1 FETCH (BODY[ a)"],
+        [b"* 1 FETCH ( )("],
+        [b"* 1 FETCH ((UID 4))"],
+    ],
+)
+def test_bad_answers(pieces: Pieces) -> None:
+    with pytest.raises(ValueError):
+        read(pieces)
+
+
+def test_broken_answers_are_bad_or_fine() -> None:
+    chance = random.Random(7)
+    whole = (
+        b'* 12 FETCH (UID 4 FLAGS (\\Seen $A) INTERNALDATE " 4-Mar-2026 05:06:07 +0000" BODY[] "a\\"b" X (a (b "c")))'
+    )
+    for _ in range(20_000):
+        line = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            line[chance.randrange(len(line))] = chance.choice(b'()"\\ []<>0A\xff')
+        try:
+            read([bytes(line[: chance.randint(0, len(line))]), b"literal", bytes(line[chance.randint(0, len(line)) :])])
+        except ValueError:
+            pass
+
+
+@pytest.mark.parametrize(
+    ("lines", "flags"),
+    [
+        ([b"* 1 FETCH (UID 5 FLAGS (\\Seen $Label))"], {5: {"\\Seen", "$Label"}}),
+        ([b"* 1 FETCH (UID 5 FLAGS (\\Seen) MODSEQ (9))"], {5: {"\\Seen"}}),
+        ([b"* 1 FETCH (FLAGS () UID 5)"], {5: set()}),
+        ([b"* 1 FETCH (UID 5 MODSEQ (12) FLAGS (\\SEEN \\Recent \\draft))"], {5: {"\\Seen", "\\Draft"}}),
+        ([b"* 1 FETCH (UID 5 FLAGS (  a  b ))"], {5: {"a", "b"}}),
+        ([b"* 1 FETCH (UID 5 FLAGS ())", b"* 1 FETCH (UID 5 FLAGS (\\Flagged))"], {5: {"\\Flagged"}}),
+        ([b"* 1 FETCH (UID 5 FLAGS (" + b"x" * 300 + b"))"], {5: {"x" * 300}}),
+        ([b"* 1 FETCH (UID 5 FLAGS (\xff))"], {5: {"\ufffd"}}),
+    ],
+)
+def test_flags(lines: list[bytes], flags: dict[int, set[str]]) -> None:
+    answers = FlagAnswers()
+    assert all(answers.hear([line]) for line in lines)
+    assert answers.found == flags
+
+
+@pytest.mark.parametrize("line", [b"* 1 FETCH (FLAGS (\\Seen))", b"* 1 FETCH (UID 6 FLAGS ())", b"* 1 FETCH (UID 5)"])
+def test_flags_that_were_not_asked_for(line: bytes) -> None:
+    answers = FlagAnswers({5})
+    assert not answers.hear([line])
+    assert not answers.found
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (b" 4-Mar-2026 05:06:07 +0000", datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)),
+        (b"04-MAR-2026 05:06:07 -0130", datetime(2026, 3, 4, 6, 36, 7, tzinfo=UTC)),
+        (b"31-Dec-1998 23:59:60 +0000", datetime(1998, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (b"31-Dec-9999 23:59:59 +0000", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (b"31-Dec-9999 23:59:59 -1200", EPOCH),  # in UTC there is no such moment
+        (b"00-Mar-2026 05:06:07 +0000", EPOCH),
+        (b"04-Mrz-2026 05:06:07 +0000", EPOCH),
+        (b"04-Mar-2026 25:06:07 +0000", EPOCH),
+        (b"", EPOCH),
+        (None, EPOCH),
+        ([], EPOCH),
+    ],
+)
+def test_dates(written: Value, expected: datetime) -> None:
+    assert moment(written) == expected
