@@ -9,7 +9,8 @@ from mailbox_appliance.mail import charsets
 # Lenient: other programs leave spaces in the text, and put encoded words right beside other text.
 ENCODED_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
 _LONGEST = 62  # RFC 2047 2 allows 75; the shorter ones fit on the first line of a field as well.
-_OUTSIDE_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_OUTSIDE_BASE64 = bytes(set(range(256)) - set(_BASE64))
 _SAFE_IN_Q = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!*+-/")  # RFC 2047 5 (3)
 
 
@@ -61,6 +62,15 @@ def decode_base64(raw: bytes | memoryview) -> tuple[bytes, bool]:
         clean = bytes(raw).translate(None, _OUTSIDE_BASE64)
         whole = clean[: len(clean) - (len(clean) % 4 == 1)]
         return binascii.a2b_base64(whole + b"=" * (-len(whole) % 4)), False
+
+
+def size_of_base64(raw: bytes) -> int | None:
+    """How many bytes `decode_base64` gives, told without decoding; None where that takes decoding."""
+    others = raw.translate(None, _BASE64)
+    padding = others.translate(None, b"\r\n")
+    characters = len(raw) - len(others)
+    is_whole = padding in (b"", b"=", b"==") and (characters + len(padding)) % 4 == 0
+    return characters * 3 // 4 if is_whole and raw.rstrip(b"\r\n").endswith(padding) else None
 
 
 def hidden(text: str) -> Iterator[str]:

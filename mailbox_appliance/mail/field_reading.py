@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from urllib.parse import unquote_to_bytes
 
 from mailbox_appliance.mail import charsets, encoded_words
@@ -13,17 +14,16 @@ MAX_VALUE = 64 * 1024  # bytes of one field that are looked at
 _MAX_PARAMETERS = 200
 _LONGEST_NAME = 200
 
-_BLANK_LINE = re.compile(rb"(?:\A|\n)\r?\n")
 # Lines that are no field, such as a "From " line of an mbox, are passed over; seen in practice amid good fields.
-_FIELD = re.compile(rb"^([!-9;-~]{1,200})[ \t]*:((?:[^\n]*)(?:\n[ \t][^\n]*)*)", re.M)
-_FOLD = re.compile(r"\r?\n")
+_FIELD = re.compile(r"^([!-9;-~]{1,200})[ \t]*:([^\n]*)", re.M)
 # Controls, line separators, and the marks that turn the direction of text around.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 _PARAMETER = re.compile(r';\s*([^\s=;"]{1,80})\s*=\s*("(?:\\.|[^"\\])*(?:"|\Z)|[^;]*)', re.S)
 _SECTION = re.compile(r"([^*]+)(?:\*(\d{1,3}))?(\*)?")
 
-Fields = dict[str, list[bytes]]
+Fields = dict[str, list[str]]
+"""The values of each field under its name in lower case, as `split` gives them."""
 
 
 def body_start(source: bytes, start: int = 0, end: int | None = None) -> int:
@@ -31,48 +31,58 @@ def body_start(source: bytes, start: int = 0, end: int | None = None) -> int:
     stop = len(source) if end is None else end
     if source.startswith((b"\n", b"\r\n"), start):
         return min(stop, source.index(b"\n", start) + 1)
-    match = _BLANK_LINE.search(source, start, stop)
-    return match.end() if match else stop
+    first_line = source.find(b"\n", start, stop)
+    usual, other = (b"\n\r\n", b"\n\n") if source[first_line - 1 : first_line] == b"\r" else (b"\n\n", b"\n\r\n")
+    found = source.find(usual, start, stop)
+    earlier = source.find(other, start, stop if found < 0 else found + 1)
+    if earlier >= 0:
+        return earlier + len(other)
+    return stop if found < 0 else found + len(usual)
 
 
-def split(header: bytes) -> list[tuple[str, bytes]]:
-    """The fields as (name as written, raw value), in their order."""
-    found = _FIELD.finditer(header[:MAX_HEADER])
-    return [
-        (match[1].decode("ascii"), match[2][:MAX_VALUE]) for match, _ in zip(found, range(MAX_FIELDS), strict=False)
-    ]
+def split(header: bytes) -> list[tuple[str, str]]:
+    """The fields as (name as written, value on one line), in their order.
+
+    Octets that are not ASCII stand in the values as lone surrogates (PEP 383) until `readable` decodes them.
+    """
+    text = header[:MAX_HEADER].decode("ascii", "surrogateescape").replace("\r\n", "\n")
+    text = text.replace("\n ", " ").replace("\n\t", "\t")  # RFC 5322 2.2.3
+    return [(match[1], match[2][:MAX_VALUE]) for match in islice(_FIELD.finditer(text), MAX_FIELDS)]
 
 
-def by_name(fields: list[tuple[str, bytes]]) -> Fields:
-    """The raw values of each field under its name in lower case, in their order."""
+def by_name(fields: list[tuple[str, str]]) -> Fields:
+    """The values of each field under its name in lower case, in their order."""
     found: Fields = {}
     for name, value in fields:
         found.setdefault(name.lower(), []).append(value)
     return found
 
 
-def first(fields: Mapping[str, list[bytes]], name: str) -> bytes:
+def first(fields: Mapping[str, list[str]], name: str) -> str:
     """The first value of a field, or nothing."""
     values = fields.get(name)
-    return values[0] if values else b""
+    return values[0] if values else ""
 
 
-def unfold(raw: bytes, charset: str | None = None) -> str:
-    """The value on one line, with encoded words as they are; 8-bit octets are UTF-8 (RFC 6532), else in `charset`."""
-    text = raw.decode("ascii") if raw.isascii() else _eight_bit(raw, charset)
-    return (_FOLD.sub("", text) if "\n" in text else text).strip()
+def readable(value: str, charset: str | None = None) -> str:
+    """The value with encoded words as they are; 8-bit octets are UTF-8 (RFC 6532), else in `charset`."""
+    return (value if value.isascii() else _eight_bit(value, charset)).strip()
 
 
-def _eight_bit(raw: bytes, charset: str | None) -> str:
+def _eight_bit(value: str, charset: str | None) -> str:
+    raw = value.encode("ascii", "surrogateescape")
     try:
         return raw.decode()
     except UnicodeError:
         return charsets.decode(raw, charset or "windows-1252")[0]
 
 
-def text(raw: bytes, charset: str | None = None) -> str:
+def text(value: str, charset: str | None = None) -> str:
     """The value as a person reads it: on one line, decoded, without controls."""
-    value = encoded_words.decode(unfold(raw, charset))
+    value = encoded_words.decode(readable(value, charset))
+    if "\t" in value and "\t\t" not in value:  # fast, for fields that are folded with a tab
+        spaced = value.replace("\t", " ").strip()
+        value = spaced if spaced.isprintable() else value
     return value if value.isprintable() and "=?" not in value else without_controls(value)
 
 

@@ -77,9 +77,9 @@ class _Tree:
 
 
 def _leaf(listed: ListedPart, source: bytes) -> Part:
-    fields = {"content-transfer-encoding": [listed.encoding.encode("utf-8", "replace")]}
+    fields = {"content-transfer-encoding": [listed.encoding]}
     if listed.content_id:
-        fields["content-id"] = [listed.content_id.encode("utf-8", "replace")]
+        fields["content-id"] = [_as_split(listed.content_id)]
     return Part(
         number=listed.number,
         source=source,
@@ -92,6 +92,11 @@ def _leaf(listed: ListedPart, source: bytes) -> Part:
         disposition_parameters=_joined(listed.disposition_parameters),
         estimated=_decoded_size(listed),
     )
+
+
+def _as_split(value: str) -> str:
+    """A value as `field_reading.split` gives it."""
+    return value.encode("utf-8", "surrogateescape").decode("ascii", "surrogateescape")
 
 
 def _joined(parameters: Mapping[str, str]) -> dict[str, str]:

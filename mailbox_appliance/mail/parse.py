@@ -19,9 +19,9 @@ _MAX_SHOWN_WARNINGS = 20
 _SHOWN_OF_UNREADABLE = 100_000  # bytes
 
 _DATE = re.compile(
-    rb"\s*(?:[A-Za-z]{3},)?\s*(\d{1,2})\s+([A-Za-z]{3})\s+(\d{4})\s+(\d\d):(\d\d)(?::(\d\d))?\s+([+-])(\d\d)([0-5]\d)\s*(?:\([^)]*\))?\s*"
+    r"\s*(?:[A-Za-z]{3},)?\s*(\d{1,2})\s+([A-Za-z]{3})\s+(\d{4})\s+(\d\d):(\d\d)(?::(\d\d))?\s+([+-])(\d\d)([0-5]\d)\s*(?:\([^)]*\))?\s*"
 )
-_MONTHS = {name: number for number, name in enumerate(b"jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _EXTENSIONS = {
     "application/pdf": ".pdf",
     "image/gif": ".gif",
@@ -39,7 +39,7 @@ def parse(source: bytes) -> ParsedMessage:
     return assemble(*structure.read(source))
 
 
-def assemble(root: Part, fields: list[tuple[str, bytes]], found: Iterable[str]) -> ParsedMessage:
+def assemble(root: Part, fields: list[tuple[str, str]], found: Iterable[str]) -> ParsedMessage:
     """What a message says, from the tree of its parts, its header fields, and the warnings so far."""
     warnings = dict.fromkeys(found)
     chosen = bodies.choose(root)
@@ -96,16 +96,16 @@ def header_message_id(source: bytes) -> str | None:
     return ids[0] if ids else None
 
 
-def date_of(raw: bytes) -> datetime | None:
+def date_of(value: str) -> datetime | None:
     """The moment that a Date field names, in UTC; None where it names none within the years 1 to 9999."""
-    if match := _DATE.fullmatch(raw[:200]):
+    if match := _DATE.fullmatch(value[:200]):
         day, month, year, hour, minute, second, sign, zone_hours, zone_minutes = match.groups()
-        number = _MONTHS.get(month.lower(), 0)
-        offset = (int(zone_hours) * 60 + int(zone_minutes)) * (-60 if sign == b"-" else 60)
+        number = _MONTHS.index(month.lower()) + 1 if month.lower() in _MONTHS else 0
+        offset = (int(zone_hours) * 60 + int(zone_minutes)) * (-60 if sign == "-" else 60)
         return _moment((int(year), number, int(day), int(hour), int(minute), int(second or 0)), offset)
     try:
         # Obsolete zones, two-digit years, missing parts: RFC 5322 4.3 and what is seen in practice.
-        found = parsedate_tz(raw[:200].decode("ascii", "replace"))
+        found = parsedate_tz(value[:200])
     except (ValueError, IndexError, TypeError):
         return None
     return _moment(found[:6], found[9] or 0) if found else None
@@ -124,7 +124,7 @@ def _moment(parts: tuple[int, ...], offset: int) -> datetime | None:
 def _addresses(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
     """The addresses of all fields of this name. Seen in practice: one To field for each recipient."""
     return tuple(
-        each for raw in fields.get(name, [])[:50] for each in address_lists.read(field_reading.unfold(raw, charset))
+        each for raw in fields.get(name, [])[:50] for each in address_lists.read(field_reading.readable(raw, charset))
     )
 
 
@@ -132,7 +132,7 @@ def _message_ids(fields: Fields, name: str) -> tuple[str, ...]:
     return threads.message_ids(field_reading.text(field_reading.first(fields, name)))
 
 
-def _headers(fields: list[tuple[str, bytes]], charset: str | None) -> dict[str, str]:
+def _headers(fields: list[tuple[str, str]], charset: str | None) -> dict[str, str]:
     """The header fields, decoded, under their names as written. Of a repeated field the first counts.
 
     For `Received` and other trace fields that is the newest, and the one of the reader's own server.

@@ -16,6 +16,7 @@ MAX_DEPTH = 100
 TOO_MANY = "The message has too many parts; the rest is not shown."
 TOO_DEEP = "The message is nested too deeply; what lies deeper is not shown."
 _MAX_CANDIDATES = 100_000  # places in one message that look like a boundary
+_IDENTITY = frozenset({"", "7bit", "8bit", "binary"})
 _TYPE = re.compile(r"[^\s/;,]+/[^\s/;,()]+")
 _FIRST_BOUNDARY = re.compile(rb"(?:\A|\n)--([^\s][^\r\n]{0,150})\r?\n")
 _TRAILING_SPACE = re.compile(rb"(?<![ \t])[ \t]+(?=\r?\n)")
@@ -37,19 +38,35 @@ class Part:
     children: list["Part"] = field(default_factory=list)
     estimated: int | None = None  # bytes, decoded, of a body that is not at hand
 
+    def encoding(self) -> str:
+        """The Content-Transfer-Encoding (RFC 2045 6.1) without what may follow it."""
+        name = field_reading.first(self.fields, "content-transfer-encoding").strip().lower()
+        for known in ("base64", "quoted-printable"):
+            if name.startswith(known):
+                return known
+        return name.partition(";")[0].rstrip()
+
     def size(self) -> int:
         """How many bytes the body has, decoded."""
-        return len(self.content()[0]) if self.estimated is None else self.estimated
+        if self.estimated is not None:
+            return self.estimated
+        encoding = self.encoding()
+        if encoding == "quoted-printable":
+            return len(self.content()[0])
+        if encoding != "base64":
+            return self.end - self.start
+        size = encoded_words.size_of_base64(self.source[self.start : self.end])
+        return len(self.content()[0]) if size is None else size
 
     def content(self, limit: int | None = None) -> tuple[bytes, bool]:
         """The body, decoded, and whether its encoding was whole; at most `limit` bytes of the source are looked at."""
         raw = self.source[self.start : self.end if limit is None else min(self.end, self.start + limit)]
-        encoding = field_reading.first(self.fields, "content-transfer-encoding").strip().lower()
-        if encoding.startswith(b"base64"):
+        encoding = self.encoding()
+        if encoding == "base64":
             return encoded_words.decode_base64(raw)
-        if encoding.startswith(b"quoted-printable"):
+        if encoding == "quoted-printable":
             return from_quoted_printable(raw), True
-        return raw, encoding.split(b";")[0].strip() in (b"", b"7bit", b"8bit", b"binary")
+        return raw, encoding in _IDENTITY
 
     def content_id(self) -> str | None:
         """The Content-ID without its angle brackets."""
@@ -68,7 +85,7 @@ class _Budget:
     candidates: int = _MAX_CANDIDATES
 
 
-def read(source: bytes) -> tuple[Part, list[tuple[str, bytes]], tuple[str, ...]]:
+def read(source: bytes) -> tuple[Part, list[tuple[str, str]], tuple[str, ...]]:
     """The tree, the header fields of the message, and warnings about its structure."""
     warnings: list[str] = []
     fields, start = _header(source, 0, len(source), warnings)
@@ -79,7 +96,7 @@ def read(source: bytes) -> tuple[Part, list[tuple[str, bytes]], tuple[str, ...]]
     return root, fields, tuple(dict.fromkeys(warnings))
 
 
-def _header(source: bytes, start: int, end: int, warnings: list[str]) -> tuple[list[tuple[str, bytes]], int]:
+def _header(source: bytes, start: int, end: int, warnings: list[str]) -> tuple[list[tuple[str, str]], int]:
     """The header fields of what begins at `start`, and where its body begins; what has no header is all body."""
     body = field_reading.body_start(source, start, end)
     header = source[start : min(body, start + field_reading.MAX_HEADER)]
@@ -91,7 +108,7 @@ def _header(source: bytes, start: int, end: int, warnings: list[str]) -> tuple[l
 
 
 def _part(source: bytes, number: str, fields: Fields, span: tuple[int, int], default_type: str) -> Part:
-    content_type = field_reading.unfold(field_reading.first(fields, "content-type"))
+    content_type = field_reading.readable(field_reading.first(fields, "content-type"))
     mime_type, parameters = field_reading.parameters(content_type)
     if found := _TYPE.match(mime_type):
         mime_type = found[0][:255]
@@ -100,7 +117,7 @@ def _part(source: bytes, number: str, fields: Fields, span: tuple[int, int], def
     else:
         mime_type = default_type
     disposition, disposition_parameters = field_reading.parameters(
-        field_reading.unfold(field_reading.first(fields, "content-disposition"))
+        field_reading.readable(field_reading.first(fields, "content-disposition"))
     )
     return Part(number, source, *span, fields, mime_type, parameters, disposition, disposition_parameters)
 

@@ -17,7 +17,7 @@ PDF = ListedPart(
     {"NAME*": "utf-8''%C3%BC.pdf"},
     "BASE64",
     78 * 1000,
-    content_id="<c@d>",
+    content_id="<ç@d>",
     disposition="ATTACHMENT",
 )
 ALTERNATIVE = multipart("1", "alternative", leaf("1.1", "text/plain", 3), leaf("1.2", "TEXT/HTML", 8))
@@ -43,7 +43,7 @@ def test_a_large_message_reads_as_a_small_one() -> None:
     assert (read.text, read.html, read.snippet, read.warnings) == ("Hi", "<p>Hi</p", "Hi", ())
     whole = parse(HEADER)
     assert (read.subject, read.sender, read.date, read.headers) == ("ü", whole.sender, whole.date, whole.headers)
-    assert read.attachments == (ParsedAttachment("2", "ü.pdf", "application/pdf", 57_000, "c@d", "attachment"),)
+    assert read.attachments == (ParsedAttachment("2", "ü.pdf", "application/pdf", 57_000, "ç@d", "attachment"),)
 
 
 def test_encodings_and_character_sets_are_heeded() -> None:
