@@ -90,13 +90,7 @@ class _Errand:
         self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
     ) -> tuple[LocatedMessage, ...]:
         """Those that are still what they were, with the flags and the UIDs they have now."""
-        try:
-            found, problems = identified(self._store, mailbox, folder, messages)
-        except RemoteFault as fault:
-            if fault.kind == "refused" and not role_folders.is_there(mailbox, folder.path):
-                found, problems = (), {message.id: "not_found" for message in messages}
-            else:
-                raise
+        found, problems = identified(self._store, mailbox, folder, messages)
         for message_id, code in problems.items():
             self._outcomes.fail([message_id], code)
         if problems:

@@ -93,7 +93,7 @@ class Connections:
 
     def _opened(self, account_id: str, place: _Place) -> ImapMailbox:
         endpoint = self._store.accounts.connection(account_id).imap
-        if place.mailbox is not None and (place.endpoint != endpoint or _may_have_ended(place.mailbox)):
+        if place.mailbox is not None and (place.endpoint != endpoint or _has_ended(place.mailbox)):
             _close(place)
         if self._is_stopped:
             raise disconnected("imap")
@@ -135,9 +135,13 @@ class Connections:
                 place.turn.release()
 
 
-def _may_have_ended(mailbox: ImapMailbox) -> bool:
-    """Whether the server said something unasked, often that it hangs up: a new one costs less than finding out."""
-    return mailbox._protocol.channel.has_spoken()
+def _has_ended(mailbox: ImapMailbox) -> bool:
+    """Whether the server has hung up while nobody used the connection."""
+    try:
+        mailbox.idle_news()
+    except RemoteFault:
+        return True
+    return False
 
 
 def _end(place: _Place, within: float) -> None:

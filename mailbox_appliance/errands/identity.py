@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mailbox_appliance.errands import action_plan
+from mailbox_appliance.errands import action_plan, role_folders
 from mailbox_appliance.errands.action_plan import Code
 from mailbox_appliance.records import LocatedMessage, MirroredFolder
+from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.store.store import Store
 
@@ -17,11 +18,16 @@ def identified(
 
     One whose UID is not known yet, say after a move, is looked for by its Message-ID. Raises RemoteFault.
     """
-    candidates = {message.id: _candidates(mailbox, message) for message in messages if message.uid is None}
-    uids = {message.uid for message in messages if message.uid is not None}.union(*candidates.values())
-    if not uids:
+    try:
+        candidates = {message.id: _candidates(mailbox, message) for message in messages if message.uid is None}
+        uids = {message.uid for message in messages if message.uid is not None}.union(*candidates.values())
+        if not uids:
+            return (), {message.id: "not_found" for message in messages}
+        state, sightings = mailbox.identify(folder.path, sorted(uids))
+    except RemoteFault as fault:
+        if fault.kind != "refused" or role_folders.is_there(mailbox, folder.path):
+            raise
         return (), {message.id: "not_found" for message in messages}
-    state, sightings = mailbox.identify(folder.path, sorted(uids))
     found: list[LocatedMessage] = []
     problems: dict[str, Code] = {}
     for message in messages:

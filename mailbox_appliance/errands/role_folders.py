@@ -1,5 +1,7 @@
 """The folder of a mailbox that plays a role; made at the server where there is none."""
 
+from collections.abc import Sequence
+
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.records import FolderRole, ListedFolder, MirroredFolder
 from mailbox_appliance.remote.faults import RemoteFault
@@ -19,11 +21,21 @@ def of_role(store: Store, mailbox: ImapMailbox, account_id: str, role: FolderRol
     return store.folders.find_by_role(account_id, role) or _made(store, mailbox, account_id, role)
 
 
-def relist(store: Store, mailbox: ImapMailbox, account_id: str) -> tuple[ListedFolder, ...]:
-    """Bring the mirror's folders and their roles up to date with the server's list, and answer that."""
-    listed = mailbox.list_folders()
-    store.folders.replace(account_id, listed, folder_roles.assign(listed, store.folders.user_mapping(account_id)))
-    return listed
+def relist(store: Store, mailbox: ImapMailbox, account_id: str) -> None:
+    """Take the server's list of folders in."""
+    take_in(store, account_id, mailbox.list_folders())
+
+
+def take_in(store: Store, account_id: str, listed: Sequence[ListedFolder]) -> None:
+    """Bring new folders into the mirror, and give all folders the roles that they have now.
+
+    A folder that is gone stays: its messages may lie elsewhere by now, which is for sync to find out.
+    """
+    roles = folder_roles.assign(listed, store.folders.user_mapping(account_id))
+    paths = {folder.path for folder in listed}
+    gone = [folder for folder in store.folders.list(account_id) if folder.path not in paths]
+    kept = (ListedFolder(folder.path, folder.delimiter, frozenset()) for folder in gone)
+    store.folders.replace(account_id, (*listed, *kept), roles)
 
 
 def is_there(mailbox: ImapMailbox, path: str) -> bool:

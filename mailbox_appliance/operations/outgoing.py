@@ -70,8 +70,8 @@ class SavedDraft(Input, frozen=True, kw_only=True):
     send_at: Timestamp | None = None
 
 
-class InlineMessage(Input, frozen=True, kw_only=True):
-    """A message given in the request."""
+class DraftMessage(Input, frozen=True, kw_only=True):
+    """A message to be kept as a draft; it may lack recipients and text."""
 
     body: GivenBody
     from_: Email | UnsetType = field(name="from", default=UNSET)
@@ -82,6 +82,11 @@ class InlineMessage(Input, frozen=True, kw_only=True):
     reply_to_message_id: Text | UnsetType = UNSET
     reply_all: bool = False
     attachments: tuple[GivenAttachment, ...] = ()
+
+
+class InlineMessage(DraftMessage, frozen=True, kw_only=True):
+    """A message given in the request."""
+
     send_at: Timestamp | None = None
 
 
@@ -92,14 +97,19 @@ class _ReplyFields(TypedDict, total=False):
 
 def resolve(store: Store, account: Account, message: InlineMessage) -> Outgoing:
     """The message as it goes out. Raises Invalid with the place of what cannot go, NotFound for an unknown parent."""
+    outgoing = resolve_draft(store, account, message)
+    if not (outgoing.to or outgoing.cc or outgoing.bcc):
+        raise Invalid.at("/to", "A message needs at least one recipient in to, cc or bcc.")
+    return outgoing
+
+
+def resolve_draft(store: Store, account: Account, message: DraftMessage) -> Outgoing:
+    """As `resolve`, for a message that need not go to anybody yet."""
     _check_count(sum(len(people or ()) for people in (message.to, message.cc, message.bcc)))
     _check_texts(message)
     _check_attachments(message.attachments)
     outgoing = _addressed(store, account, message)
-    recipients = len(outgoing.to) + len(outgoing.cc) + len(outgoing.bcc)
-    if not recipients:
-        raise Invalid.at("/to", "A message needs at least one recipient in to, cc or bcc.")
-    _check_count(recipients)
+    _check_count(len(outgoing.to) + len(outgoing.cc) + len(outgoing.bcc))
     return outgoing
 
 
@@ -131,7 +141,7 @@ def check_send_at(text: str | None, now: datetime) -> None:
         raise Invalid.at("/sendAt", f"This must be in the future, at most {FARTHEST_AHEAD.days} days ahead.")
 
 
-def _addressed(store: Store, account: Account, message: InlineMessage) -> Outgoing:
+def _addressed(store: Store, account: Account, message: DraftMessage) -> Outgoing:
     if message.from_ is not UNSET and not same_mailbox(message.from_, account.email):
         raise Invalid.at("/from", "This address is not one of the mailbox's own.")
     sender = Address(email=account.email, name=account.display_name or UNSET)
@@ -240,7 +250,7 @@ def _attachment(given: GivenAttachment) -> OutgoingAttachment:
     return OutgoingAttachment(given.filename, given.mime_type, given.content, content_id, inline)
 
 
-def _check_texts(message: InlineMessage) -> None:
+def _check_texts(message: DraftMessage) -> None:
     refuse_controls("/subject", message.subject or None)
     for name in ("to", "cc", "bcc"):
         for index, address in enumerate(getattr(message, name) or ()):

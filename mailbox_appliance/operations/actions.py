@@ -1,0 +1,101 @@
+"""Bulk actions: one thing done to many messages, at their server first."""
+
+from typing import Annotated, get_args
+
+from msgspec import UNSET, Meta, UnsetType
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errands import actions
+from mailbox_appliance.errands.action_plan import Action, Wanted
+from mailbox_appliance.errands.faults import problem_of
+from mailbox_appliance.errors import Invalid, Unsupported
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.records import Account, ActionResult, Capability, Input, MirroredFolder
+from mailbox_appliance.remote.faults import RemoteFault
+
+MOST_MESSAGES, MOST_LABELS = 100, 100
+
+_NEEDS: dict[Action, Capability] = dict.fromkeys(get_args(Action), Capability.MAIL_ORGANIZE) | {
+    "trash": Capability.MAIL_TRASH,
+    "untrash": Capability.MAIL_TRASH,
+    "delete": Capability.MAIL_DELETE,
+}
+_LABELING: frozenset[Action] = frozenset({"addLabels", "removeLabels"})
+_OWN_ACTION = ("archive", "trash")
+_Id = Annotated[str, Meta(min_length=1)]
+
+
+class BulkAction(Input, frozen=True, kw_only=True):
+    """One action on messages of a mailbox. `folder` counts for `move` alone, `labels` for the two label actions."""
+
+    message_ids: Annotated[
+        tuple[_Id, ...],
+        Meta(min_length=1, description=f"At most {MOST_MESSAGES} distinct ids; one given twice counts once."),
+    ]
+    action: Action
+    folder: (
+        Annotated[
+            str,
+            Meta(min_length=1, description="Where `move` goes: a folder's id, role, path or name. Else ignored."),
+        ]
+        | UnsetType
+    ) = UNSET
+    labels: (
+        Annotated[
+            tuple[Annotated[str, Meta(min_length=1)], ...],
+            Meta(max_length=MOST_LABELS, description="For `addLabels` and `removeLabels`, at least one. Else ignored."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+def _needs_of(body: object) -> Capability | None:
+    action = body.get("action") if isinstance(body, dict) else None
+    return next((capability for known, capability in _NEEDS.items() if known == action), None)
+
+
+@operation(
+    needs=(Capability.MAIL_ORGANIZE, Capability.MAIL_TRASH, Capability.MAIL_DELETE),
+    needs_of=_needs_of,
+    asks_servers=True,
+)
+def perform(appliance: Appliance, caller: Caller, account: Account, request: BulkAction) -> ActionResult:  # noqa: ARG001
+    """Do one thing to many messages; the answer says of each what became of it.
+
+    `trash` and `untrash` need `mail.trash`, `delete` needs `mail.delete`, all others `mail.organize`. Every message is
+    compared with the server's before anything is done to it. `uncertainIds`: the server was told and the connection
+    ended before its answer; look at these before trying again. A message that is already as wanted has succeeded.
+    `archive` and `trash` make their folder where there is none; `untrash` takes a message from the trash to the inbox,
+    a draft to the drafts; `delete` is for good. Labels are IMAP keywords (RFC 9051 2.3.2).
+    """
+    distinct = tuple(dict.fromkeys(request.message_ids))
+    if len(distinct) > MOST_MESSAGES:
+        raise Invalid.at("/messageIds", f"One request is about at most {MOST_MESSAGES} messages.")
+    wanted = Wanted(request.action, distinct, _target(appliance, account, request), _labels(account, request))
+    try:
+        return actions.perform(appliance.connections, appliance.store, appliance.events, account.id, wanted)
+    except RemoteFault as fault:
+        raise problem_of(fault) from fault
+
+
+def _target(appliance: Appliance, account: Account, request: BulkAction) -> MirroredFolder | None:
+    if request.action != "move":
+        return None
+    if request.folder is UNSET:
+        raise Invalid.at("/folder", "A move needs the folder to move to.")
+    found = appliance.store.folders.find(account.id, request.folder)
+    role = request.folder.lower() if found is None else found.role
+    if role in _OWN_ACTION:
+        raise Invalid.at("/folder", f"Use the action `{role}` instead of moving to this folder.")
+    return found
+
+
+def _labels(account: Account, request: BulkAction) -> tuple[str, ...]:
+    if request.action not in _LABELING:
+        return ()
+    if not request.labels:
+        raise Invalid.at("/labels", "This action needs at least one label.")
+    if not account.capabilities.labels:
+        raise Unsupported(reason="its server keeps no keywords, so there are no labels.")
+    return tuple({label.lower(): label for label in request.labels}.values())

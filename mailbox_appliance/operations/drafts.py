@@ -1,0 +1,117 @@
+"""Drafts: kept in the mailbox's drafts folder at its server, so that every mail program shows them."""
+
+import msgspec
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errands.drafts import Drafts, Version
+from mailbox_appliance.errands.faults import problem_of
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.mail.compose import with_bcc
+from mailbox_appliance.mail.threads import canonical_message_id
+from mailbox_appliance.operations import messages
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import MAIL_LIMIT, Cursor, Limit, operation
+from mailbox_appliance.operations.outgoing import DraftMessage, composed, resolve_draft
+from mailbox_appliance.operations.sessions import Deleted
+from mailbox_appliance.records import Account, Answer, Capability, LocatedMessage, Message, Outgoing, Page
+from mailbox_appliance.remote.faults import RemoteFault
+
+
+@operation(needs=Capability.MAIL_READ)
+def list_drafts(
+    appliance: Appliance, caller: Caller, account: Account, limit: Limit = 50, cursor: Cursor | None = None
+) -> Answer[Page[Message]]:
+    """The drafts of a mailbox: what lies in its drafts folder, newest first."""
+    if appliance.store.folders.find_by_role(account.id, "drafts") is None:
+        return Answer(Page(items=(), next_cursor=None), messages.first_sync_warnings(appliance, account))
+    found = messages.list_messages(appliance, caller, account, folder="drafts", limit=limit, cursor=cursor)
+    items = tuple(map(_with_draft_id, found.data.items))
+    return Answer(Page(items=items, next_cursor=found.data.next_cursor), found.warnings)
+
+
+@operation(needs=Capability.MAIL_READ)
+def get_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Answer[Message]:
+    """A draft, whole. Any message that is marked as a draft, or lies in the drafts folder, is one."""
+    found = messages.get_message(appliance, caller, account, draft_id)
+    _require_draft(found.data)
+    return Answer(_with_draft_id(found.data), found.warnings)
+
+
+@operation(needs=Capability.MAIL_DRAFTS, body_limit=MAIL_LIMIT, asks_servers=True)
+def create_draft(appliance: Appliance, caller: Caller, account: Account, message: DraftMessage) -> Answer[Message]:
+    """Keep a message as a draft. It needs neither recipients nor a text; Bcc and attachments are kept with it.
+
+    The drafts folder is made where there is none. A request whose answer is lost may be repeated; look at the list
+    first, since the draft may be there.
+    """
+    outgoing = resolve_draft(appliance.store, account, message)
+    version = _version(outgoing, appliance.clock)
+    try:
+        draft_id = _drafts(appliance).create(account.id, version, _thread(appliance, account, outgoing))
+    except RemoteFault as fault:
+        raise problem_of(fault) from fault
+    return get_draft(appliance, caller, account, draft_id)
+
+
+@operation(needs=Capability.MAIL_DRAFTS, body_limit=MAIL_LIMIT, asks_servers=True)
+def update_draft(
+    appliance: Appliance, caller: Caller, account: Account, draft_id: str, message: DraftMessage
+) -> Answer[Message]:
+    """Replace a draft as a whole: what is not given is gone, attachments too. Its id stays.
+
+    `sync_required`: somebody else has changed or removed it; get it again first.
+    """
+    draft = _located(appliance, caller, account, draft_id)
+    version = _version(resolve_draft(appliance.store, account, message), appliance.clock)
+    try:
+        warnings = _drafts(appliance).replace(draft, version)
+    except RemoteFault as fault:
+        raise problem_of(fault) from fault
+    found = get_draft(appliance, caller, account, draft_id)
+    return Answer(found.data, (*found.warnings, *warnings))
+
+
+@operation(needs=Capability.MAIL_DRAFTS, asks_servers=True)
+def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Deleted:
+    """Remove a draft for good."""
+    draft = _located(appliance, caller, account, draft_id)
+    try:
+        _drafts(appliance).remove(draft)
+    except RemoteFault as fault:
+        raise problem_of(fault) from fault
+    return Deleted(id=draft_id)
+
+
+def _drafts(appliance: Appliance) -> Drafts:
+    return Drafts(appliance.connections, appliance.store, appliance.events)
+
+
+def _located(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> LocatedMessage:
+    get_draft(appliance, caller, account, draft_id)
+    located = appliance.store.mirror.locate(account.id, [draft_id]).get(draft_id)
+    if located is None:
+        raise NotFound(what="draft")
+    return located
+
+
+def _version(outgoing: Outgoing, clock: Clock) -> Version:
+    now = clock.now()
+    made = composed(outgoing, now)
+    return Version(with_bcc(made.wire, made.bcc_header), made.message_id, now)
+
+
+def _thread(appliance: Appliance, account: Account, outgoing: Outgoing) -> str | None:
+    """The conversation that a reply belongs to."""
+    parents = filter(None, map(canonical_message_id, outgoing.references))
+    return appliance.store.messages.find_thread(account.id, parents)
+
+
+def _require_draft(message: Message) -> None:
+    in_drafts = not isinstance(message.folder, msgspec.UnsetType) and message.folder.role == "drafts"
+    if not (message.flags.draft or in_drafts):
+        raise NotFound(what="draft")
+
+
+def _with_draft_id(message: Message) -> Message:
+    return msgspec.structs.replace(message, draft_id=message.id)

@@ -1,0 +1,96 @@
+"""Which folder of a mailbox plays which role, as its owner decides it."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errands import role_folders
+from mailbox_appliance.errands.faults import problem_of
+from mailbox_appliance.errors import Conflict, Detail, Invalid, NotFound, Unsupported
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import Access, operation
+from mailbox_appliance.records import Account, FolderRole, Input, MappedFolders, MirroredFolder
+from mailbox_appliance.remote.faults import RemoteFault
+
+_Path = Annotated[str, Meta(min_length=1, max_length=1024)] | UnsetType | None
+
+
+class FolderMapping(Input, frozen=True, kw_only=True):
+    """Folders by their path or id. One that is left out stays as it is; null leaves it to the server's word again."""
+
+    sent: _Path = UNSET
+    drafts: _Path = UNSET
+    trash: _Path = UNSET
+    archive: _Path = UNSET
+    spam: _Path = UNSET
+
+
+@operation(access=Access.SESSION, owner=True, asks_servers=True)
+def map_folders(appliance: Appliance, caller: Caller, account: Account, mapping: FolderMapping) -> MappedFolders:
+    """Say which folders are for sent mail, drafts, trash, archive and spam; answers all five as they are now.
+
+    It holds at once, before what the server says and before well-known names. The server is asked for its folders
+    first, so that one made a moment ago can be named. A folder has one role at most (409 where it has another by
+    mapping), and the inbox keeps its own.
+    """
+    if account.provider != "imap":
+        raise Unsupported(reason="its provider decides which folder is for what.")
+    store = appliance.store
+    try:
+        with appliance.connections.borrow(account.id) as mailbox:
+            listed = mailbox.list_folders()
+    except RemoteFault as fault:
+        raise problem_of(fault) from fault
+    role_folders.take_in(store, account.id, listed)
+    wanted = _paths(mapping, store.folders.list(account.id))
+    _refuse_doubles(wanted, store.folders.user_mapping(account.id))
+    with store.database.transaction(durable=True):
+        store.folders.set_user_mapping(account.id, wanted)
+        role_folders.take_in(store, account.id, listed)
+        store.audit.record(caller.actor, "account.folders", ("account", account.id))
+    appliance.sync.wake(account.id, None)
+    return store.accounts.get(account.id).folders
+
+
+def _paths(mapping: FolderMapping, folders: Sequence[MirroredFolder]) -> dict[FolderRole, str | None]:
+    """The roles that were given, with the paths they go to. Raises NotFound for an unknown folder."""
+    known = {_plain(folder.path): folder for folder in folders} | {folder.id: folder for folder in folders}
+    wanted: dict[FolderRole, str | None] = {}
+    for role, given in _given(mapping).items():
+        folder = None if given is None else known.get(_plain(given))
+        if given is not None and folder is None:
+            raise NotFound(what="folder", details=(Detail(f"/{role}", "There is no folder with this path or id."),))
+        if folder is not None and folder.path.upper() == "INBOX":
+            raise Invalid.at(f"/{role}", "The inbox keeps its own role; choose another folder.")
+        wanted[role] = None if folder is None else folder.path
+    return wanted
+
+
+def _given(mapping: FolderMapping) -> dict[FolderRole, str | None]:
+    everything: dict[FolderRole, str | UnsetType | None] = {
+        "sent": mapping.sent,
+        "drafts": mapping.drafts,
+        "trash": mapping.trash,
+        "archive": mapping.archive,
+        "spam": mapping.spam,
+    }
+    return {role: given for role, given in everything.items() if given is not UNSET}
+
+
+def _refuse_doubles(wanted: Mapping[FolderRole, str | None], mapped: Mapping[FolderRole, str]) -> None:
+    """Raises Invalid where one folder is given two roles, Conflict where it has another one by an earlier mapping."""
+    players: dict[str, FolderRole] = {}
+    for role, path in wanted.items():
+        if path is not None and players.setdefault(path, role) != role:
+            raise Invalid.at(f"/{role}", f"This folder is given the role {players[path]} too; a folder has one.")
+    for role, path in mapped.items():
+        other = players.get(path)
+        if role not in wanted and other is not None:
+            raise Conflict(reason=f"That folder is mapped to {role} already; set {role} to null or another folder.")
+
+
+def _plain(path: str) -> str:
+    return unicodedata.normalize("NFC", path)
