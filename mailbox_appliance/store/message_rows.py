@@ -9,7 +9,17 @@ from msgspec import UNSET
 
 from mailbox_appliance.clock import from_millis, to_timestamp
 from mailbox_appliance.ids import new_id
-from mailbox_appliance.records import Address, Attachment, Body, Flags, FolderRef, Message, ParsedMessage
+from mailbox_appliance.records import (
+    Address,
+    Attachment,
+    Body,
+    Flags,
+    FolderRef,
+    LocatedMessage,
+    Message,
+    MirroredFolder,
+    ParsedMessage,
+)
 from mailbox_appliance.store.database import Row
 
 _BITS = {"\\seen": 1, "\\flagged": 2, "\\draft": 4, "\\answered": 8, "$forwarded": 16, "\\deleted": 32}
@@ -25,6 +35,8 @@ SELECT_WHOLE = (
     f"SELECT {_COLUMNS}, b.text, b.html, b.headers, b.warnings {_FROM}"
     " JOIN accounts a ON a.number = m.account LEFT JOIN bodies b ON b.number = m.number"
 )
+
+LOCATED = "m.id, m.number, m.folder, m.uid, m.message_id, m.size, m.internal_date, m.flags, m.keywords, m.body"
 
 
 class _People(msgspec.Struct, frozen=True):
@@ -49,6 +61,11 @@ _people = msgspec.json.Decoder(_People)
 _attachments = msgspec.json.Decoder(tuple[_StoredAttachment, ...])
 
 
+def as_json(values: Iterable[object]) -> str:
+    """Values as a JSON array, for `json_each`."""
+    return msgspec.json.encode(list(values)).decode()
+
+
 def flag_bits(flags: Iterable[str]) -> int:
     """The flags that have a meaning of their own (RFC 9051 2.3.2) as bits."""
     bits = 0
@@ -59,7 +76,8 @@ def flag_bits(flags: Iterable[str]) -> int:
 
 def keywords(flags: Iterable[str]) -> str:
     """The other keywords, as JSON. \\Recent says nothing about the message and is left out (RFC 9051 7.1)."""
-    return json.dumps(sorted(flag for flag in flags if flag.lower() not in _BITS and flag.lower() != "\\recent"))
+    words = [flag for flag in flags if flag.lower() not in _BITS and flag.lower() != "\\recent"]
+    return json.dumps(sorted(words)) if words else "[]"
 
 
 def unpack_flags(bits: int, words: str) -> frozenset[str]:
@@ -75,11 +93,26 @@ def pack_people(parsed: ParsedMessage) -> str:
 
 def pack_attachments(parsed: ParsedMessage) -> str:
     """The attachments, each under a new id, as JSON."""
+    if not parsed.attachments:
+        return "[]"
     stored = [
         _StoredAttachment(new_id("att"), a.part, a.filename, a.mime_type, a.size_bytes, a.content_id, a.disposition)
         for a in parsed.attachments
     ]
     return msgspec.json.encode(stored).decode()
+
+
+def find_attachment(packed: str, attachment_id: str) -> tuple[Attachment, str] | None:
+    """Of what `pack_attachments` made: the one with this id, and the number of its part."""
+    found = next((stored for stored in _attachments.decode(packed) if stored.id == attachment_id), None)
+    return None if found is None else (_to_attachment(found), found.part)
+
+
+def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
+    """A row of `LOCATED`."""
+    identity, number, _, uid, message_id, size, millis, bits, words, body = row
+    flags = unpack_flags(bits, words)
+    return LocatedMessage(identity, number, folder, uid, message_id, size, from_millis(millis), flags, body)
 
 
 def to_message(row: Row) -> Message:

@@ -1,22 +1,38 @@
-"""The mirrored messages as sync writes them: in batches, each of which is one transaction."""
+"""The mirrored messages as sync and operations write them: in batches, each of which is one transaction.
 
-from collections.abc import Sequence
+Added at first by their header or whole (arrivals); flags change; they leave, are found again, or go (moving, removal).
+"""
+
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
-from mailbox_appliance.clock import to_millis
-from mailbox_appliance.ids import new_id
-from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.records import FetchedMessage, FlagChange, MirroredFolder, ParsedMessage
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.records import (
+    FetchedMessage,
+    FlagChange,
+    LocatedMessage,
+    MirroredFolder,
+    ParsedMessage,
+    Sighting,
+)
+from mailbox_appliance.store import arrivals, moving, removal
+from mailbox_appliance.store.arrivals import HEADER, LARGE, WHOLE, Arriving, Place
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.message_rows import flag_bits, keywords, pack_attachments, pack_people, unpack_flags
-from mailbox_appliance.store.threads import join_thread
+from mailbox_appliance.store.folders import Folders
+from mailbox_appliance.store.message_rows import LOCATED, as_json, flag_bits, keywords, to_located, unpack_flags
 
-_INSERT = """
-INSERT INTO messages (number, id, account, folder, uid, thread, message_id, flags, keywords, date, internal_date, size,
-  subject, snippet, people, attachments) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_INSERT_BODY = "INSERT INTO bodies (number, text, html, headers, warnings) VALUES (?, ?, ?, ?, ?)"
+_CHANGE_FLAGS = "UPDATE messages SET flags = (flags & 64) | ?, keywords = ? WHERE folder = ? AND uid = ?"
+_FLAGS = "SELECT uid, flags, keywords FROM messages WHERE folder = ?"
+_OF_UIDS = "SELECT number FROM messages WHERE folder = ? AND uid IN (SELECT value FROM json_each(?))"
+_LOCATED = f"""
+SELECT {LOCATED} FROM json_each(?) j CROSS JOIN messages m ON m.id = j.value JOIN accounts a ON a.number = m.account
+WHERE a.id = ?"""
+_FOR_REPLACING = """
+SELECT m.number, m.account, m.folder, m.thread, t.id FROM messages m JOIN threads t ON t.number = m.thread
+WHERE m.id = ?"""
+_DOUBLES = """
+SELECT other.number FROM messages m JOIN messages other ON other.folder = m.folder AND other.uid = ?
+  AND other.message_id = m.message_id WHERE m.id = ? AND m.uid IS NULL AND m.gone = 0"""
 
 
 @dataclass(frozen=True)
@@ -30,138 +46,164 @@ class PendingCopy:
 class Mirror:
     """Writes messages. Each method that writes is one transaction of its own, unless it says otherwise."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, folders: Folders) -> None:
+        self._database, self._folders = database, folders
 
-    def known(self, folder_number: int) -> dict[int, frozenset[str]]:
-        """UID -> flags of the messages that are mirrored in a folder."""
-        sql = "SELECT uid, flags, keywords FROM messages WHERE folder = ? AND uid IS NOT NULL"
-        return {uid: unpack_flags(bits, words) for uid, bits, words in self._database.rows(sql, (folder_number,))}
+    # --- what is there --------------------------------------------------------------------------------------------
 
-    def add(self, folder: MirroredFolder, batch: Sequence[tuple[FetchedMessage, ParsedMessage]]) -> tuple[str, ...]:
-        """Add messages of a folder and answer the ids of the new ones.
+    def known(self, folder_number: int, uids: Collection[int] | None = None) -> dict[int, frozenset[str]]:
+        """UID -> flags of the messages that are mirrored in a folder; of those with these UIDs where they are given."""
+        if uids is None:
+            sql, values = f"{_FLAGS} AND uid IS NOT NULL", (folder_number,)
+            rows = self._database.rows(sql, values)
+        else:
+            sql = f"{_FLAGS} AND uid IN (SELECT value FROM json_each(?))"
+            rows = self._database.rows(sql, (folder_number, as_json(uids)))
+        return {uid: unpack_flags(bits, words) for uid, bits, words in rows}
 
-        A UID that is there already is passed over; a pending copy of ours with the same Message-ID gets the UID instead
-        of a second row. A folder that is gone takes nothing.
+    def uids(self, folder_number: int) -> frozenset[int]:
+        """The UIDs that are mirrored in a folder."""
+        sql = "SELECT uid FROM messages WHERE folder = ? AND uid IS NOT NULL"
+        return frozenset(row[0] for row in self._database.rows(sql, (folder_number,)))
+
+    def count(self, folder_number: int) -> int:
+        """How many messages with a UID are mirrored in a folder."""
+        sql = "SELECT count(*) FROM messages WHERE folder = ? AND uid IS NOT NULL"
+        return int(self._database.value(sql, (folder_number,)))
+
+    def unfilled(self, folder_number: int, limit: int) -> tuple[tuple[int, int], ...]:
+        """UID and size of messages of which only the header is here, the newest first."""
+        sql = "SELECT uid, size FROM messages WHERE folder = ? AND body = 0 AND uid IS NOT NULL ORDER BY number DESC"
+        return tuple((uid, size) for uid, size in self._database.rows(f"{sql} LIMIT ?", (folder_number, limit)))
+
+    def backlog(self, account_id: str) -> int:
+        """Of how many messages of a mailbox only the header is here."""
+        sql = (
+            "SELECT count(*) FROM accounts a JOIN folders f ON f.account = a.number JOIN messages m"
+            " ON m.folder = f.number WHERE a.id = ? AND m.body = 0"
+        )
+        return int(self._database.value(sql, (account_id,)))
+
+    def locate(self, account_id: str, message_ids: Iterable[str]) -> dict[str, LocatedMessage]:
+        """Where messages lie, by id; those that are not there are left out."""
+        rows = self._database.rows(_LOCATED, (as_json(message_ids), account_id))
+        folders = {folder.number: folder for folder in self._folders.list(account_id)} if rows else {}
+        return {row[0]: to_located(row, folders[row[2]]) for row in rows if row[2] in folders}
+
+    # --- what comes -----------------------------------------------------------------------------------------------
+
+    def add_headers(self, folder: MirroredFolder, batch: Sequence[Arriving]) -> tuple[str, ...]:
+        """Add messages of a folder of which only the header is known; answers the ids of the new ones. As `add`."""
+        return self._add(folder, batch, HEADER)
+
+    def add(self, folder: MirroredFolder, batch: Sequence[Arriving], *, large: bool = False) -> tuple[str, ...]:
+        """Add whole messages of a folder, or large ones without their attachments; answers the ids of the new ones.
+
+        A UID that is there without its body gets it, one that is there whole is passed over. A copy of ours that waits
+        in this folder, with the same Message-ID, gets the UID instead of a second row. A folder that is gone takes
+        nothing.
         """
-        with self._database.transaction():
-            account = self._database.value("SELECT account FROM folders WHERE number = ?", (folder.number,))
-            if account is None:
-                return ()
-            added = [self._add_one(account, folder.number, *pair) for pair in batch]
-        return tuple(message_id for message_id in added if message_id is not None)
+        return self._add(folder, batch, LARGE if large else WHOLE)
 
     def add_pending(
         self, folder: MirroredFolder, message: FetchedMessage, parsed: ParsedMessage, copy: PendingCopy
     ) -> None:
-        """Add our copy of a sent message before the server has it, under promised ids. Inside a transaction."""
-        account = self._database.value("SELECT account FROM folders WHERE number = ?", (folder.number,))
-        self._insert(account, folder.number, message, parsed, pending=copy)
+        """Add our copy of a message before the server has it, under promised ids. Inside a transaction."""
+        account = self._account_of(folder.number)
+        if account is not None:
+            arrivals.insert(
+                self._database,
+                Place(account, folder.number, WHOLE),
+                [(message, parsed)],
+                (copy.message_id, copy.thread_id),
+            )
+
+    def replace_source(self, message_id: str, message: FetchedMessage, parsed: ParsedMessage) -> None:
+        """Give a message (a draft) another content under its id; it has no UID until `set_uid`. Raises NotFound."""
+        with self._database.transaction():
+            row = self._database.row(_FOR_REPLACING, (message_id,))
+            if row is None:
+                raise NotFound(what="message")
+            number, account, folder, thread, thread_id = row
+            self._database.change("DELETE FROM messages WHERE number = ?", (number,))
+            place = Place(account, folder, WHOLE)
+            arrivals.insert(self._database, place, [(message, parsed)], (message_id, thread_id))
+            removal.delete_empty_threads(self._database, [thread])
+
+    def set_uid(self, message_id: str, uid: int) -> None:
+        """Note where the server put a message of ours.
+
+        Where sync has seen it there meanwhile, that row goes, and the promised id stays. Another message keeps its UID.
+        """
+        with self._database.transaction():
+            removal.delete(self._database, [row[0] for row in self._database.rows(_DOUBLES, (uid, message_id))])
+            sql = "UPDATE OR IGNORE messages SET uid = ? WHERE id = ? AND uid IS NULL AND gone = 0"
+            self._database.change(sql, (uid, message_id))
 
     def change_flags(self, folder_number: int, changes: Sequence[FlagChange]) -> None:
         """Set the flags of messages of a folder."""
         rows = [(flag_bits(c.flags), keywords(c.flags), folder_number, c.uid) for c in changes]
         with self._database.transaction():
-            # The bit for attachments is no flag of the server's.
-            self._database.change_many(
-                "UPDATE messages SET flags = (flags & 64) | ?, keywords = ? WHERE folder = ? AND uid = ?", rows
-            )
+            self._database.change_many(_CHANGE_FLAGS, rows)
+
+    # --- what goes ------------------------------------------------------------------------------------------------
 
     def remove(self, folder_number: int, uids: Sequence[int]) -> None:
-        """Remove messages that the server no longer has in this folder."""
+        """Delete messages of a folder that the server no longer has, in batches."""
+        for start in range(0, len(uids), removal.BATCH):
+            with self._database.transaction():
+                rows = self._database.rows(_OF_UIDS, (folder_number, as_json(uids[start : start + removal.BATCH])))
+                removal.delete(self._database, [row[0] for row in rows])
+
+    def detach(self, folder_number: int, uids: Collection[int] | None) -> int:
+        """Let messages of a folder be gone, None: all of them; answers how many. In batches, each a transaction.
+
+        They stay readable until they are found in another place, or purged.
+        """
+        return moving.detach(self._database, folder_number, uids)
+
+    def reattach(self, folder: MirroredFolder, sightings: Sequence[Sighting]) -> frozenset[int]:
+        """Let messages that are gone be those that were seen in this folder; answers the UIDs that are settled so."""
         with self._database.transaction():
-            rows = [(folder_number, uid) for uid in uids]
-            self._database.change_many("DELETE FROM messages WHERE folder = ? AND uid = ?", rows)
+            account = self._account_of(folder.number)
+            if account is None:
+                return frozenset()
+            return moving.reattach(self._database, account, folder.number, sightings)
 
-    def set_uid(self, message_id: str, uid: int) -> None:
-        """Note where the server put a copy of ours. A UID that sync has seen meanwhile keeps the row it got."""
+    def elsewhere(self, folder: MirroredFolder, sightings: Sequence[Sighting]) -> frozenset[int]:
+        """The numbers of other folders of the mailbox in which one of these messages lies as far as we know."""
+        account = self._account_of(folder.number)
+        return (
+            moving.elsewhere(self._database, account, folder.number, sightings) if account is not None else frozenset()
+        )
+
+    def moved(self, account_id: str, moves: Sequence[tuple[str, int, int | None]]) -> None:
+        """Note what we moved: message id, number of the folder it is in now, its UID there (None: not known)."""
         with self._database.transaction():
-            self._database.change(
-                "UPDATE OR IGNORE messages SET uid = ? WHERE id = ? AND uid IS NULL", (uid, message_id)
-            )
+            moving.move(self._database, self._number_of(account_id), moves)
 
-    def _add_one(self, account: int, folder: int, message: FetchedMessage, parsed: ParsedMessage) -> str | None:
-        sql = "SELECT 1 FROM messages WHERE folder = ? AND uid = ?"
-        if self._database.value(sql, (folder, message.uid)) is not None:
-            return None
-        if self._adopt(folder, message, parsed):
-            return None
-        return self._insert(account, folder, message, parsed)
+    def has_gone(self, account_id: str) -> bool:
+        """Whether any message of a mailbox is gone."""
+        sql = "SELECT 1 FROM messages WHERE account = ? AND gone = 1 LIMIT 1"
+        return self._database.value(sql, (self._number_of(account_id),)) is not None
 
-    def _adopt(self, folder: int, message: FetchedMessage, parsed: ParsedMessage) -> bool:
-        own = canonical_message_id(parsed.message_id or "")
-        return own is not None and bool(
-            self._database.change(
-                "UPDATE messages SET uid = ? WHERE number = (SELECT number FROM messages"
-                " WHERE folder = ? AND message_id = ? AND uid IS NULL LIMIT 1)",
-                (message.uid, folder, own),
-            )
-        )
+    def gone(self, account_id: str) -> frozenset[int]:
+        """The numbers of the messages of a mailbox that are gone."""
+        return moving.list_gone(self._database, self._number_of(account_id))
 
-    def _insert(
-        self,
-        account: int,
-        folder: int,
-        message: FetchedMessage,
-        parsed: ParsedMessage,
-        pending: PendingCopy | None = None,
-    ) -> str:
-        own = canonical_message_id(parsed.message_id or "")
-        named = (own, *map(canonical_message_id, (*parsed.references, *parsed.in_reply_to)))
-        thread = join_thread(
-            self._database, account, filter(None, named), proposed=pending.thread_id if pending else None
-        )
-        number = self._next_number(message)
-        identity = pending.message_id if pending else new_id("msg")
-        millis = to_millis(message.internal_date)
-        self._database.change(
-            _INSERT,
-            (
-                number,
-                identity,
-                account,
-                folder,
-                None if pending else message.uid,
-                thread,
-                own,
-                flag_bits(message.flags) | (64 if any(a.disposition != "inline" for a in parsed.attachments) else 0),
-                keywords(message.flags),
-                to_millis(parsed.date) if parsed.date else millis,
-                millis,
-                message.size,
-                parsed.subject,
-                parsed.snippet,
-                pack_people(parsed),
-                pack_attachments(parsed),
-            ),
-        )
-        headers = msgspec.json.encode(parsed.headers).decode()
-        warnings = msgspec.json.encode(parsed.warnings).decode()
-        self._database.change(_INSERT_BODY, (number, parsed.text, parsed.html, headers, warnings))
-        return identity
+    def purge(self, account_id: str, before: frozenset[int] | None = None) -> int:
+        """Delete the messages that are gone, or those of `before` that still are; answers how many. In batches."""
+        return moving.purge(self._database, self._number_of(account_id), before)
 
-    def _next_number(self, message: FetchedMessage) -> int:
-        """The first free number from this message's second on: order by date, whatever order they arrive in."""
-        first = (to_millis(message.internal_date) // 1000) << 4
-        # One index look-up in nearly every case; where many share a second, their numbers run on into the next ones.
-        taken = self._database.rows("SELECT number FROM messages WHERE number >= ? ORDER BY number LIMIT 64", (first,))
-        number = first
-        for (other,) in taken:
-            if other != number:
-                return number
-            number += 1
-        return number if len(taken) < 64 else self._after_run(number - 1)
+    def _add(self, folder: MirroredFolder, batch: Sequence[Arriving], body: int) -> tuple[str, ...]:
+        with self._database.transaction():
+            account = self._account_of(folder.number)
+            return () if account is None else arrivals.add(self._database, Place(account, folder.number, body), batch)
 
-    def _after_run(self, number: int) -> int:
-        """A free number after one that is taken, soon found however many messages share a second (an import does)."""
-        step = 1
-        while self._is_taken(number + step):
-            step *= 2
-        taken, free = number + step // 2, number + step
-        while free - taken > 1:
-            middle = (taken + free) // 2
-            taken, free = (middle, free) if self._is_taken(middle) else (taken, middle)
-        return free
+    def _account_of(self, folder_number: int) -> int | None:
+        number: int | None = self._database.value("SELECT account FROM folders WHERE number = ?", (folder_number,))
+        return number
 
-    def _is_taken(self, number: int) -> bool:
-        return self._database.value("SELECT 1 FROM messages WHERE number = ?", (number,)) is not None
+    def _number_of(self, account_id: str) -> int:
+        """The number of a mailbox; 0, which none has, where it is gone."""
+        return int(self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,)) or 0)

@@ -45,7 +45,7 @@ class Store:
         self.accounts = Accounts(database, clock)
         self.folders = Folders(database)
         self.messages = Messages(database)
-        self.mirror = Mirror(database)
+        self.mirror = Mirror(database, self.folders)
         self.parts = PartCache(database, clock)
         self.deliveries = Deliveries(database, self.messages, self.mirror, clock)
 

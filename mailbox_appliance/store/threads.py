@@ -1,46 +1,199 @@
-"""Which messages belong together: by the Message-IDs they have and name (RFC 5256, the REFERENCES part)."""
+"""Which messages belong together (RFC 5256): by the Message-IDs they have and name, else by base subject.
 
-from collections.abc import Iterable
+    links lead to threads ........ the message joins them; several become one, and the oldest keeps its id
+    none, a reply or forward ..... joins the newest thread of its subject; when it names messages that are not here,
+                                   only one whose beginning is here, for its own may still come
+    none, an original ............ joins the threads of its subject that began as a reply, those of a reply before it
+    none of these ................ begins a thread
+
+Subjects join within 30 days only: this month's invoice is no reply to the last one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from mailbox_appliance.ids import new_id
+from mailbox_appliance.mail.threads import subject_key
 from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.message_rows import as_json
 
 # A message may name any number of others; more than this tells no more about where it belongs.
 _MOST_LINKS = 100
+_WINDOW = 30 * 86_400_000  # milliseconds
+_MOST_CANDIDATES = 20
+
+_COLUMNS = "t.number, t.base_subject, t.newest, t.began_as_reply"
+_LINKED = f"""
+SELECT l.message_id, {_COLUMNS} FROM json_each(?) j CROSS JOIN thread_links l
+  ON l.account = ? AND l.message_id = j.value JOIN threads t ON t.number = l.thread"""
+_WAITING = f"""
+SELECT {_COLUMNS} FROM json_each(?) j CROSS JOIN threads t
+  ON t.account = ? AND t.base_subject = j.value AND t.newest >= ? AND t.began_as_reply = 1"""
+_OF_SUBJECT = f"""
+SELECT {_COLUMNS} FROM threads t WHERE t.account = ? AND t.base_subject = ? AND t.newest >= ?
+  ORDER BY t.newest DESC LIMIT ?"""
+_INSERT = """
+INSERT INTO threads (number, id, account, base_subject, newest, began_as_reply) VALUES (?, ?, ?, ?, ?, ?)"""
 
 
-def join_thread(database: Database, account: int, message_ids: Iterable[str], *, proposed: str | None = None) -> int:
-    """The number of the thread that these canonical Message-IDs belong to: an old one, several joined, or a new one.
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """What tells where a message belongs. `named`: the canonical Message-IDs that it has and names.
 
-    `proposed` is the id of the thread where none is found, whether it is there already or not. Inside a transaction.
+    `proposed` is the id of the thread it begins where it belongs to none, whether that is there already or not.
     """
-    named = list(dict.fromkeys(message_ids))[:_MOST_LINKS]
-    marks = ", ".join("?" * len(named))
-    found = [
-        row[0]
-        for row in database.rows(
-            f"SELECT DISTINCT thread FROM thread_links WHERE account = ? AND message_id IN ({marks}) ORDER BY thread",
-            (account, *named),
-        )
-    ]
-    thread = found[0] if found else _new_thread(database, account, proposed)
-    for other in found[1:]:  # the oldest keeps its id, so that it stays what clients know
-        for table in ("messages", "thread_links"):
-            database.change(f"UPDATE {table} SET thread = ? WHERE thread = ?", (thread, other))
-        database.change("DELETE FROM threads WHERE number = ?", (other,))
-    database.change_many(
-        "INSERT INTO thread_links VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-        [(account, message_id, thread) for message_id in named],
-    )
-    return thread
+
+    own: str | None
+    named: tuple[str, ...]
+    subject: str
+    millis: int
+    proposed: str | None = None
 
 
-def _new_thread(database: Database, account: int, proposed: str | None) -> int:
-    identity = proposed or new_id("thr")
-    return int(
-        database.value(
-            # Not DO NOTHING: that would return no row.
-            "INSERT INTO threads (id, account) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET id = id RETURNING number",
-            (identity, account),
+@dataclass(slots=True, eq=False)
+class _Thread:
+    """A thread while a batch joins. It `waits` for its beginning where the first message that came was a reply."""
+
+    number: int
+    base: str | None
+    newest: int
+    waits: bool
+    first: int | None  # the first moment of what joined in this batch
+    identity: str = ""  # of a new one
+    part_of: "_Thread | None" = None
+
+    @property
+    def kept(self) -> "_Thread":
+        """The thread that this one has become part of, or itself."""
+        thread = self
+        while thread.part_of is not None:
+            thread = thread.part_of
+        return thread
+
+
+class Threads:
+    """Finds the threads of a batch of messages. Made inside a transaction, asked once."""
+
+    def __init__(self, database: Database, account: int, batch: Sequence[Joining]) -> None:
+        self._database, self._account, self._batch = database, account, batch
+        self._keys = [subject_key(one.subject) for one in batch]
+        self._last_number = int(database.value("SELECT coalesce(max(number), 0) FROM threads"))
+        self._threads: dict[int, _Thread] = {}
+        self._links: dict[str, _Thread] = {}
+        self._new_links: list[tuple[str, _Thread]] = []
+        self._waiting: dict[str, list[_Thread]] = {}  # by base subject
+        self._new: list[_Thread] = []  # not written yet
+        self._changed: dict[_Thread, None] = {}
+
+    def join(self) -> list[int]:
+        """The number of the thread of each message, which is there when this returns."""
+        self._look_up()
+        joined = [self._join(one, *key) for one, key in zip(self._batch, self._keys, strict=True)]
+        self._write()
+        rows = [(self._account, message_id, thread.kept.number) for message_id, thread in self._new_links]
+        self._database.change_many("INSERT INTO thread_links VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
+        return [thread.kept.number for thread in joined]
+
+    def _look_up(self) -> None:
+        named = {message_id for one in self._batch for message_id in one.named}
+        for message_id, *row in self._database.rows(_LINKED, (as_json(named), self._account)):
+            self._links[message_id] = self._take_in(row)
+        originals = {base for base, is_reply in self._keys if base and not is_reply}
+        if originals:
+            asked = (as_json(originals), self._account, min(one.millis for one in self._batch))
+            for thread in map(self._take_in, self._database.rows(_WAITING, asked)):
+                self._waiting.setdefault(thread.base or "", []).append(thread)
+
+    def _take_in(self, row: Sequence[Any]) -> _Thread:
+        number, base, newest, began_as_reply = row
+        if number not in self._threads:
+            self._threads[number] = _Thread(number, base, newest, bool(began_as_reply), None)
+        return self._threads[number]
+
+    def _join(self, one: Joining, base: str, is_reply: bool) -> _Thread:
+        named = one.named[:_MOST_LINKS]
+        found = {self._links[each].kept for each in named if each in self._links}
+        if not found and one.proposed:
+            found = self._proposed(one.proposed)
+        if not found and base:
+            found = self._of_subject(one, base) if is_reply else self._begun_by(one, base)
+        thread = self._merge(found) if found else self._begin(one, base, is_reply)
+        self._note(thread, one.millis, is_reply)
+        for message_id in named:
+            if message_id not in self._links:
+                self._links[message_id] = thread
+                self._new_links.append((message_id, thread))
+        return thread
+
+    def _note(self, thread: _Thread, millis: int, is_reply: bool) -> None:
+        thread.first = millis if thread.first is None else min(thread.first, millis)
+        if millis > thread.newest or (thread.waits and not is_reply):
+            thread.newest, thread.waits = max(millis, thread.newest), thread.waits and is_reply
+            self._changed[thread] = None
+
+    def _proposed(self, identity: str) -> set[_Thread]:
+        sql = f"SELECT {_COLUMNS} FROM threads t WHERE t.id = ? AND t.account = ?"
+        return {self._take_in(row).kept for row in self._database.rows(sql, (identity, self._account))}
+
+    def _of_subject(self, one: Joining, base: str) -> set[_Thread]:
+        """The newest thread of this subject that a reply may join which nothing else leads anywhere."""
+        self._write()
+        names_others = any(each != one.own for each in one.named)
+        rows = self._database.rows(_OF_SUBJECT, (self._account, base, one.millis - _WINDOW, _MOST_CANDIDATES))
+        for thread in map(self._take_in, rows):
+            if not (thread.waits and names_others) and self._first(thread) - one.millis <= _WINDOW:
+                return {thread}
+        return set()
+
+    def _begun_by(self, one: Joining, base: str) -> set[_Thread]:
+        """The threads that this original may be the beginning of."""
+        waiting = {thread.kept for thread in self._waiting.get(base, ())}
+        return {
+            thread
+            for thread in waiting
+            if thread.waits and thread.newest >= one.millis >= self._first(thread) - _WINDOW
+        }
+
+    def _first(self, thread: _Thread) -> int:
+        """When its first message came."""
+        number = self._database.value("SELECT min(number) FROM messages WHERE thread = ?", (thread.number,))
+        moments = ([] if number is None else [(number >> 4) * 1000]) + ([] if thread.first is None else [thread.first])
+        return min(moments, default=thread.newest)
+
+    def _begin(self, one: Joining, base: str, is_reply: bool) -> _Thread:
+        self._last_number += 1
+        identity = one.proposed or new_id("thr")
+        thread = _Thread(self._last_number, base or None, one.millis, is_reply, None, identity)
+        self._threads[thread.number] = thread
+        if is_reply and base:
+            self._waiting.setdefault(base, []).append(thread)
+        self._new.append(thread)
+        return thread
+
+    def _merge(self, threads: set[_Thread]) -> _Thread:
+        """Make several threads one. The oldest keeps its id, so that it stays what clients know."""
+        kept, *others = sorted(threads, key=lambda thread: thread.number)
+        if others:
+            self._write()
+        for other in others:
+            for table in ("messages", "thread_links"):
+                self._database.change(f"UPDATE {table} SET thread = ? WHERE thread = ?", (kept.number, other.number))
+            self._database.change("DELETE FROM threads WHERE number = ?", (other.number,))
+            other.part_of = kept
+            self._changed[kept] = None
+            kept.newest, kept.waits = max(kept.newest, other.newest), kept.waits and other.waits
+            kept.first = min((each.first for each in (kept, other) if each.first is not None), default=None)
+        return kept
+
+    def _write(self) -> None:
+        """Write the threads that are new or have changed, so that the database can be asked about all of them."""
+        new, self._new = self._new, []
+        changed, self._changed = self._changed, {}
+        self._database.change_many(
+            _INSERT, [(t.number, t.identity, self._account, t.base, t.newest, t.waits) for t in new]
         )
-    )
+        self._database.change_many(
+            "UPDATE threads SET newest = ?, began_as_reply = ? WHERE number = ?",
+            [(t.newest, t.waits, t.number) for t in changed],
+        )

@@ -67,6 +67,7 @@ CREATE TABLE threads (
   newest INTEGER NOT NULL DEFAULT 0,  -- internal date of its newest message, milliseconds
   began_as_reply INTEGER NOT NULL DEFAULT 0) STRICT;  -- its first message is missing as far as we know
 CREATE INDEX threads_account ON threads (account, base_subject, newest);
+CREATE INDEX threads_waiting ON threads (account, base_subject, newest) WHERE began_as_reply = 1;
 CREATE TABLE thread_links (  -- every Message-ID that a thread's messages have or name
   account INTEGER NOT NULL, message_id TEXT NOT NULL,
   thread INTEGER NOT NULL REFERENCES threads (number) ON DELETE CASCADE,

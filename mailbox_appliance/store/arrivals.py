@@ -1,0 +1,166 @@
+"""How messages come into the mirror: a batch at a time, told apart into what is new, ours, and to be filled.
+
+no row with its UID ........................... a new row, in its thread, indexed
+none, but a copy of ours or a draft waits ..... that one gets the UID (same folder and Message-ID)
+a row of which only the header has come ....... its body, and the index again with its words
+a whole row ................................... passed over
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from mailbox_appliance.clock import to_millis
+from mailbox_appliance.ids import new_id
+from mailbox_appliance.mail.threads import canonical_message_id
+from mailbox_appliance.records import FetchedMessage, ParsedMessage
+from mailbox_appliance.store import index
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.message_rows import (
+    HAS_ATTACHMENT,
+    as_json,
+    flag_bits,
+    keywords,
+    pack_attachments,
+    pack_people,
+)
+from mailbox_appliance.store.numbers import free_numbers
+from mailbox_appliance.store.threads import Joining, Threads
+
+HEADER, WHOLE, LARGE = 0, 1, 2  # how much of a message is here: messages.body
+
+Arriving = tuple[FetchedMessage, ParsedMessage]
+
+_KNOWN = """
+SELECT m.uid, m.number, m.body FROM json_each(?) j CROSS JOIN messages m ON m.folder = ? AND m.uid = j.value"""
+_WAITING = """
+SELECT m.message_id, m.number FROM json_each(?) j CROSS JOIN messages m
+  ON m.account = ? AND m.message_id = j.value AND m.folder = ? AND m.uid IS NULL AND m.gone = 0 ORDER BY m.number"""
+_INSERT = """
+INSERT INTO messages (number, id, account, folder, uid, thread, message_id, flags, keywords, date, internal_date, size,
+  subject, snippet, people, attachments, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_INSERT_BODY = "INSERT OR REPLACE INTO bodies (number, text, html, headers, warnings) VALUES (?, ?, ?, ?, ?)"
+_FILL = "UPDATE messages SET snippet = ?, attachments = ?, body = ? WHERE number = ?"
+_ADOPT = "UPDATE messages SET uid = ?, size = ?, internal_date = ? WHERE number = ?"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where messages come in, by number, and how much of them."""
+
+    account: int
+    folder: int
+    body: int
+
+
+def add(database: Database, place: Place, batch: Sequence[Arriving]) -> tuple[str, ...]:
+    """Take in a batch; answers the ids of the messages that are new. Inside a transaction."""
+    by_uid = {message.uid: (message, parsed) for message, parsed in batch}
+    known = {uid: (number, body) for uid, number, body in database.rows(_KNOWN, (as_json(by_uid), place.folder))}
+    new = [pair for uid, pair in by_uid.items() if uid not in known]
+    if place.body != HEADER:
+        fill(database, place, [(known[uid][0], by_uid[uid][1]) for uid in known if known[uid][1] == HEADER])
+    return insert(database, place, _without_adopted(database, place, new))
+
+
+def fill(database: Database, place: Place, messages: Iterable[tuple[int, ParsedMessage]]) -> None:
+    """Give messages of which only the header was there their body, by number. Inside a transaction."""
+    filled = sorted(messages, key=lambda pair: pair[0])
+    rows = [(parsed.snippet, pack_attachments(parsed), place.body, number) for number, parsed in filled]
+    database.change_many(_FILL, rows)
+    attached = [(HAS_ATTACHMENT, number) for number, parsed in filled if _has_attachment(parsed)]
+    database.change_many("UPDATE messages SET flags = flags | ? WHERE number = ?", attached)
+    database.change_many(_INSERT_BODY, [_body_row(number, parsed) for number, parsed in filled])
+    database.change_many(index.UPDATE, [index.index_row(number, place.account, parsed) for number, parsed in filled])
+
+
+def insert(
+    database: Database, place: Place, batch: Sequence[Arriving], promised: tuple[str, str] | None = None
+) -> tuple[str, ...]:
+    """Add new messages; answers their ids. Inside a transaction.
+
+    `promised`: the ids of message and thread for a single one that the server does not have yet.
+    """
+    owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
+    moments = [to_millis(message.internal_date) for message, _ in batch]
+    joining = [
+        Joining(own, _named(own, parsed), parsed.subject, millis, promised[1] if promised else None)
+        for own, millis, (_, parsed) in zip(owns, moments, batch, strict=True)
+    ]
+    threads = Threads(database, place.account, joining).join()
+    numbers = free_numbers(database, moments)
+    ids = [promised[0] if promised else new_id("msg") for _ in batch]
+    rows = sorted(zip(numbers, ids, threads, owns, moments, batch, strict=True), key=lambda row: row[0])
+    database.change_many(_INSERT, [_row(place, *row, is_pending=promised is not None) for row in rows])
+    database.change_many(_INSERT_BODY, [_body_row(number, parsed) for number, *_, (_, parsed) in rows])
+    database.change_many(
+        index.INSERT, [index.index_row(number, place.account, parsed) for number, *_, (_, parsed) in rows]
+    )
+    return tuple(ids)
+
+
+def _row(
+    place: Place,
+    number: int,
+    identity: str,
+    thread: int,
+    own: str | None,
+    millis: int,
+    arriving: Arriving,
+    *,
+    is_pending: bool,
+) -> tuple[object, ...]:
+    message, parsed = arriving
+    return (
+        number,
+        identity,
+        place.account,
+        place.folder,
+        None if is_pending else message.uid,
+        thread,
+        own,
+        flag_bits(message.flags) | (HAS_ATTACHMENT if _has_attachment(parsed) else 0),
+        keywords(message.flags),
+        to_millis(parsed.date) if parsed.date else millis,
+        millis,
+        message.size,
+        parsed.subject,
+        parsed.snippet,
+        pack_people(parsed),
+        pack_attachments(parsed),
+        place.body,
+    )
+
+
+def _body_row(number: int, parsed: ParsedMessage) -> tuple[object, ...]:
+    headers = msgspec.json.encode(parsed.headers).decode()
+    warnings = msgspec.json.encode(parsed.warnings).decode()
+    return (number, parsed.text, parsed.html, headers, warnings)
+
+
+def _without_adopted(database: Database, place: Place, batch: Sequence[Arriving]) -> list[Arriving]:
+    """What is left of a batch when copies of ours that wait for their UID have taken theirs."""
+    owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
+    named = (as_json({own for own in owns if own}), place.account, place.folder)
+    waiting: dict[str, list[int]] = {}
+    for message_id, number in database.rows(_WAITING, named):
+        waiting.setdefault(message_id, []).append(number)
+    left: list[Arriving] = []
+    for own, (message, parsed) in zip(owns, batch, strict=True):
+        if own is not None and waiting.get(own):
+            moment = to_millis(message.internal_date)
+            database.change(_ADOPT, (message.uid, message.size, moment, waiting[own].pop(0)))
+        else:
+            left.append((message, parsed))
+    return left
+
+
+def _named(own: str | None, parsed: ParsedMessage) -> tuple[str, ...]:
+    """The canonical Message-IDs that a message has and names, each once."""
+    named = (own, *map(canonical_message_id, (*parsed.references, *parsed.in_reply_to)))
+    return tuple(dict.fromkeys(filter(None, named)))
+
+
+def _has_attachment(parsed: ParsedMessage) -> bool:
+    return any(each.disposition != "inline" for each in parsed.attachments)

@@ -1,0 +1,46 @@
+"""How messages are deleted: a batch at a time, each a transaction, so that nobody waits long for the right to write.
+
+With a message go its body, its place in the full-text index, what was cached of it, and its thread when that is empty.
+"""
+
+from collections.abc import Collection
+
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.message_rows import as_json
+
+BATCH = 500  # messages that are deleted at once: some 50 ms
+
+_DELETE = "DELETE FROM messages WHERE number = ?"
+_EMPTY = """
+SELECT j.value FROM json_each(?) j WHERE NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread = j.value)"""
+
+
+def delete(database: Database, numbers: Collection[int]) -> None:
+    """Delete these messages, and threads that are empty then. Inside a transaction."""
+    of = "SELECT DISTINCT m.thread FROM json_each(?) j CROSS JOIN messages m ON m.number = j.value"
+    threads = [row[0] for row in database.rows(of, (as_json(numbers),))]
+    database.change_many(_DELETE, [(number,) for number in sorted(numbers)])
+    delete_empty_threads(database, threads)
+
+
+def delete_empty_threads(database: Database, threads: Collection[int]) -> None:
+    """Delete those of these threads that have no message. Inside a transaction.
+
+    Their links go with them: what was part of such a thread begins a new one if it ever comes back.
+    """
+    empty = database.rows(_EMPTY, (as_json(threads),))
+    database.change_many("DELETE FROM threads WHERE number = ?", empty)
+
+
+def delete_account(database: Database, account: int) -> None:
+    """Delete a mailbox whose messages nobody can ask for any more, in batches, its row last."""
+    while True:
+        rows = database.rows("SELECT number FROM messages WHERE account = ? LIMIT ?", (account, BATCH))
+        if not rows:
+            break
+        with database.transaction():
+            delete(database, [row[0] for row in rows])
+    with database.transaction():
+        # A thread that lost its messages one by one is not left by the batches above.
+        for table, column in (("thread_links", "account"), ("threads", "account"), ("accounts", "number")):
+            database.change(f"DELETE FROM {table} WHERE {column} = ?", (account,))
