@@ -1,0 +1,64 @@
+"""The body of a message of which only the header is here yet, fetched because somebody wants to read it now."""
+
+from mailbox_appliance.errands.connections import Connections
+from mailbox_appliance.errands.faults import problem_of
+from mailbox_appliance.errands.parts import Parts
+from mailbox_appliance.mail.field_reading import MAX_HEADER
+from mailbox_appliance.mail.large import LARGE, LONGEST_SECTION, parse_large, text_sections
+from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.records import FetchedMessage, LocatedMessage, ParsedMessage
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.store.store import Store
+
+_HEADER_ONLY = 0
+
+
+class Bodies:
+    """Fetches bodies. May be used from any thread."""
+
+    def __init__(self, store: Store, connections: Connections, parts: Parts) -> None:
+        self._store, self._connections, self._parts = store, connections, parts
+
+    def fill(self, account_id: str, message_id: str) -> None:
+        """Have the body here, unless it is already. Waits for the server.
+
+        Raises SyncRequired where the message is not there any more, and what stands for a RemoteFault.
+        """
+        message = self._locate(account_id, message_id)
+        if message is None:
+            return
+        with self._parts.turn(message.number, "body"):
+            message = self._locate(account_id, message_id)
+            if message is not None:
+                self._fill(account_id, message)
+
+    def _locate(self, account_id: str, message_id: str) -> LocatedMessage | None:
+        """The message, as long as its body is not here."""
+        found = self._store.mirror.locate(account_id, [message_id]).get(message_id)
+        return found if found is not None and found.body == _HEADER_ONLY else None
+
+    def _fill(self, account_id: str, message: LocatedMessage) -> None:
+        is_large = message.size > LARGE
+        try:
+            with self._connections.borrow(account_id) as mailbox:
+                uid = self._parts.identify(mailbox, message)
+                fetched = None if uid is None else _large(mailbox, uid, message) if is_large else _whole(mailbox, uid)
+        except RemoteFault as fault:
+            raise problem_of(fault) from fault
+        if fetched is None:
+            raise self._parts.missing(message)
+        self._store.mirror.add(message.folder, [fetched], large=is_large)
+
+
+def _whole(mailbox: ImapMailbox, uid: int) -> tuple[FetchedMessage, ParsedMessage] | None:
+    found = next(iter(mailbox.fetch([uid])), None)
+    return None if found is None else (found, parse(found.source))
+
+
+def _large(mailbox: ImapMailbox, uid: int, message: LocatedMessage) -> tuple[FetchedMessage, ParsedMessage]:
+    structure = mailbox.structure(uid)
+    header = mailbox.read(uid, "HEADER", 0, MAX_HEADER)
+    texts = {number: mailbox.read(uid, number, 0, LONGEST_SECTION) for number in text_sections(structure)}
+    fetched = FetchedMessage(uid, message.flags, message.internal_date, message.size, header)
+    return fetched, parse_large(header, structure, texts)

@@ -1,0 +1,200 @@
+"""Attachments and sources of messages: from the cache, else fetched once from the server and kept.
+
+our own copy, not filed yet ... from the message as it was sent
+read whole .................... the source is fetched, and our parser takes the part out
+large ......................... the part alone is fetched, in pieces, and decoded as it comes in
+
+Everything is in the cache before anybody is given a byte: who reads slowly holds no connection to a server.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from mailbox_appliance.errands.connections import Connections
+from mailbox_appliance.errands.faults import problem_of
+from mailbox_appliance.errands.identity import identified
+from mailbox_appliance.errors import NotFound, SyncRequired
+from mailbox_appliance.events import Events, FolderTouched
+from mailbox_appliance.mail.large import LARGE
+from mailbox_appliance.mail.parse import attachment_bytes
+from mailbox_appliance.mail.transfer_decoding import decoded
+from mailbox_appliance.records import Download, ListedPart, LocatedMessage
+from mailbox_appliance.remote.faults import RemoteFault, malformed
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.part_cache import Reading
+from mailbox_appliance.store.store import Store
+
+PIECE = 1 << 20
+_PIECES_A_TURN = 8  # then others of the same mailbox may have the connection
+_SOURCE = ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A part of a message, or its whole source (part ''), as it is to be answered. `size`: as it was listed."""
+
+    account_id: str
+    message: LocatedMessage
+    part: str
+    media_type: str
+    filename: str
+    size: int = 0
+
+
+@dataclass
+class _Turn:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    waiting: int = 0
+
+
+class Parts:
+    """Finds and fetches parts. May be used from any thread; the same part is fetched once, whoever asks."""
+
+    def __init__(self, store: Store, connections: Connections, settings: Settings, events: Events) -> None:
+        self._store, self._connections, self._events = store, connections, events
+        self._limit = settings.number("sync.cache_mib") << 20
+        self._lock = threading.Lock()
+        self._turns: dict[tuple[int, str], _Turn] = {}
+
+    def attachment(self, account_id: str, message_id: str, attachment_id: str) -> Wanted:
+        """An attachment as it is listed. Raises NotFound."""
+        listed, part = self._store.messages.attachment(account_id, message_id, attachment_id)
+        message = self._locate(account_id, message_id)
+        return Wanted(account_id, message, part, listed.mime_type, listed.filename, listed.size_bytes)
+
+    def source(self, account_id: str, message_id: str) -> Wanted:
+        """The source of a message. Raises NotFound."""
+        message = self._locate(account_id, message_id)
+        return Wanted(account_id, message, _SOURCE, "message/rfc822", f"{message_id}.eml", message.size)
+
+    def find(self, wanted: Wanted) -> Download | None:
+        """The part, where it is here."""
+        reading = self._store.parts.open(wanted.message.number, wanted.part)
+        return None if reading is None else _download(wanted, reading)
+
+    def fetch(self, wanted: Wanted) -> Download:
+        """The part, fetched where it is not here. Waits for the server.
+
+        Raises SyncRequired where the message is not there any more, and what stands for a RemoteFault.
+        """
+        try:
+            return _download(wanted, self._fetch(wanted))
+        except RemoteFault as fault:
+            raise problem_of(fault) from fault
+
+    def identify(self, mailbox: ImapMailbox, wanted: LocatedMessage) -> int | None:
+        """The UID of a message, in its folder, which becomes the selected one; None where it is not there."""
+        found, _ = identified(self._store, mailbox, wanted.folder, [wanted])
+        return found[0].uid if found else None
+
+    def missing(self, message: LocatedMessage) -> SyncRequired:
+        """The problem that a message is not where it was; its folder is looked at again."""
+        self._events.publish(FolderTouched(message.folder.account_id, message.folder.path))
+        return SyncRequired()
+
+    @contextmanager
+    def turn(self, number: int, part: str) -> Iterator[None]:
+        """Have nobody else fetch this meanwhile."""
+        key = (number, part)
+        with self._lock:
+            turn = self._turns.setdefault(key, _Turn())
+            turn.waiting += 1
+        try:
+            with turn.lock:
+                yield
+        finally:
+            with self._lock:
+                turn.waiting -= 1
+                if not turn.waiting:
+                    del self._turns[key]
+
+    def _locate(self, account_id: str, message_id: str) -> LocatedMessage:
+        message = self._store.mirror.locate(account_id, [message_id]).get(message_id)
+        if message is None:
+            raise NotFound(what="message")
+        return message
+
+    def _fetch(self, wanted: Wanted) -> Reading:
+        number = wanted.message.number
+        with self.turn(number, wanted.part):
+            return self._store.parts.open(number, wanted.part) or self._fetch_now(wanted)
+
+    def _fetch_now(self, wanted: Wanted) -> Reading:
+        own = self._own_source(wanted)
+        if own is not None:
+            return self._keep(wanted, iter([_part_of(own, wanted.part)]))
+        if wanted.part == _SOURCE:
+            return self._keep(wanted, self._pieces(wanted))
+        if wanted.message.size > LARGE:
+            reading = self._fetch_alone(wanted)
+            # Where we read the message whole, what the server calls by this number must be what we listed.
+            if reading is not None and (wanted.message.body == 2 or reading.size == wanted.size):
+                return reading
+        return self._take_out(wanted)
+
+    def _own_source(self, wanted: Wanted) -> bytes | None:
+        """The message as it was sent, where it is our own copy that is not on the server yet."""
+        message = wanted.message
+        return None if message.uid is not None else self._store.deliveries.find_source(wanted.account_id, message.id)
+
+    def _fetch_alone(self, wanted: Wanted) -> Reading | None:
+        """The part by the server's number for it; None where the server has no such part."""
+        with self._connections.borrow(wanted.account_id) as mailbox:
+            uid = self.identify(mailbox, wanted.message)
+            part = _find(mailbox.structure(uid), wanted.part) if uid is not None else None
+        if uid is None:
+            raise self.missing(wanted.message)
+        if part is None:
+            return None
+        return self._keep(wanted, decoded(self._pieces(wanted), part.encoding))
+
+    def _take_out(self, wanted: Wanted) -> Reading:
+        source = Wanted(wanted.account_id, wanted.message, _SOURCE, "", "", wanted.message.size)
+        return self._keep(wanted, iter([_part_of(b"".join(self._fetch(source)), wanted.part)]))
+
+    def _pieces(self, wanted: Wanted) -> Iterator[bytes]:
+        """The part as it travels; the connection is lent anew every few pieces."""
+        offset, is_through = 0, False
+        while not is_through:
+            with self._connections.borrow(wanted.account_id) as mailbox:
+                uid = self.identify(mailbox, wanted.message)
+                for _ in range(_PIECES_A_TURN if uid is not None else 0):
+                    piece = mailbox.read(uid or 0, wanted.part, offset, PIECE)
+                    offset += len(piece)
+                    is_through = len(piece) < PIECE
+                    yield piece
+                    if is_through:
+                        break
+            if uid is None:
+                raise self.missing(wanted.message)
+            # Sizes are wrong at times (RFC822.SIZE may be an estimate), but not without end.
+            if offset > 2 * wanted.message.size + PIECE:
+                raise malformed("imap")
+
+    def _keep(self, wanted: Wanted, chunks: Iterator[bytes]) -> Reading:
+        return self._store.parts.keep(wanted.message.number, wanted.part, chunks, limit=self._limit)
+
+
+def _download(wanted: Wanted, reading: Reading) -> Download:
+    return Download(wanted.media_type, wanted.filename, reading.size, reading)
+
+
+def _part_of(source: bytes, part: str) -> bytes:
+    content = source if part == _SOURCE else attachment_bytes(source, part)
+    if content is None:
+        raise NotFound(what="attachment")
+    return content
+
+
+def _find(part: ListedPart, number: str) -> ListedPart | None:
+    """The part of this number; those inside an attached message are not ours to list."""
+    left = [part]
+    while left:
+        each = left.pop()
+        if each.number == number and not each.mime_type.startswith("multipart/"):
+            return each
+        left += each.children
+    return None

@@ -1,0 +1,108 @@
+"""What is in a message: its body page by page, its attachments, its source. From the store; fetched where missing."""
+
+from html import escape
+from typing import Annotated
+
+from msgspec import Meta
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errands.parts import Wanted
+from mailbox_appliance.errors import SyncRequired, Throttled, Unavailable, Unsupported
+from mailbox_appliance.mail.html import to_text
+from mailbox_appliance.mail.markdown import to_markdown
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.records import Account, Answer, BodyFormat, BodyPart, Capability, Download, StoredBody
+
+BodyOffset = Annotated[int, Meta(ge=0, le=1 << 31, description="Where to begin: `nextOffset` of the page before.")]
+BodyLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="How many characters a page holds at most.")]
+Form = Annotated[BodyFormat, Meta(description="The form that the body is wanted in.")]
+_NOT_YET = "The body of this message is not here yet, and the mail server cannot be asked now. Try again later."
+
+
+@operation(needs=Capability.MAIL_READ)
+def get_source(appliance: Appliance, caller: Caller, account: Account, message_id: str) -> Download:  # noqa: ARG001
+    """The message as it came, byte for byte (RFC 5322)."""
+    return _file(appliance, appliance.parts.source(account.id, message_id))
+
+
+@operation(needs=Capability.MAIL_READ)
+def get_attachment(
+    appliance: Appliance,
+    caller: Caller,  # noqa: ARG001
+    account: Account,
+    message_id: str,
+    attachment_id: str,
+) -> Download:
+    """An attachment, decoded.
+
+    Its type and name are the sender's word. It comes as a file to be saved, whatever it is, and a browser runs nothing
+    that is in it.
+    """
+    return _file(appliance, appliance.parts.attachment(account.id, message_id, attachment_id))
+
+
+@operation(needs=Capability.MAIL_READ)
+def get_body(
+    appliance: Appliance,
+    caller: Caller,  # noqa: ARG001
+    account: Account,
+    message_id: str,
+    format_: Form = "text",
+    offset: BodyOffset = 0,
+    limit: BodyLimit = 20_000,
+) -> Answer[BodyPart]:
+    """The body of a message, page by page; offsets are characters.
+
+    Without a text, `text` is made from the HTML, and without HTML, `html` from the text; `markdown` is made from the
+    HTML where there is any, else it is the text. Text and Markdown have no hidden text, no scripts, and nothing that is
+    loaded from elsewhere. `html` is what the sender wrote, as it is: never show it outside a sandbox.
+    """
+    stored = appliance.store.messages.body(account.id, message_id)
+    warnings: tuple[str, ...] = ()
+    if not stored.is_there:
+        warnings = fill(appliance, account, message_id)
+        stored = appliance.store.messages.body(account.id, message_id)
+    return Answer(page_of(in_form(stored, format_), format_, offset, limit), warnings)
+
+
+def fill(appliance: Appliance, account: Account, message_id: str) -> tuple[str, ...]:
+    """Have the body of a message fetched, of which only the header is here; warnings where that cannot be done now."""
+    with appliance.waiting_place() as has_place:
+        if has_place:
+            try:
+                appliance.bodies.fill(account.id, message_id)
+                return ()
+            except (SyncRequired, Throttled, Unavailable, Unsupported):
+                pass  # what is here is better than nothing
+    return (_NOT_YET,)
+
+
+def in_form(stored: StoredBody, form: BodyFormat) -> str:
+    """A body in the form that is wanted, made from another one where the message has no such form."""
+    text, html = stored.text or "", stored.html
+    if form == "html":
+        return html if html is not None else f"<pre>{escape(text, quote=False)}</pre>" if text else ""
+    if form == "markdown" and html is not None:
+        return to_markdown(html)
+    return text if text.strip() or html is None else to_text(html)
+
+
+def page_of(content: str, form: BodyFormat, offset: int, limit: int) -> BodyPart:
+    """Part of a body; empty beyond its end."""
+    end = offset + limit
+    return BodyPart(
+        format=form,
+        content=content[offset:end],
+        offset=offset,
+        next_offset=end if end < len(content) else None,
+        total_chars=len(content),
+    )
+
+
+def _file(appliance: Appliance, wanted: Wanted) -> Download:
+    found = appliance.parts.find(wanted)
+    if found is not None:
+        return found
+    with appliance.asking_servers():
+        return appliance.parts.fetch(wanted)
