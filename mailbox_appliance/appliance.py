@@ -7,7 +7,9 @@ from pathlib import Path
 
 from mailbox_appliance import settings as settings_table
 from mailbox_appliance.clock import Clock, SystemClock
+from mailbox_appliance.errands.bodies import Bodies
 from mailbox_appliance.errands.connections import Connections
+from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errors import ServersBusy
 from mailbox_appliance.events import AccountRemoved, Events
 from mailbox_appliance.sending.worker import Sender
@@ -38,6 +40,8 @@ class Appliance:
         self.sender = Sender(self.store, self.settings, self.events, self.clock)
         self.connections = Connections(self.store, self.settings)
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
+        self.parts = Parts(self.store, self.connections, self.settings, self.events)
+        self.bodies = Bodies(self.store, self.connections, self.parts)
         self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))

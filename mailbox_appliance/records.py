@@ -298,6 +298,15 @@ class BodyPart(Wire, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
+class StoredBody:
+    """The readable parts of a message as they are stored; `is_there`: they have been fetched, if there are any."""
+
+    text: str | None
+    html: str | None
+    is_there: bool
+
+
+@dataclass(frozen=True)
 class Download:
     """A file as an answer, to be read piece by piece and then closed. `size`: None where it is not known beforehand.
 

@@ -155,6 +155,9 @@ def check(answer: Answer, method: str, path: str) -> None:
     path = path.rstrip("/")
     if answer.status < 400 and (not path.startswith("/api/v1") or path.endswith("/openapi.json")):
         return
+    if answer.status < 400 and "application/json" not in _content(method, path, answer.status):
+        _check_file(answer, method)
+        return
     assert answer.headers["content-type"] == JSON
     if method == "HEAD":
         assert answer.content == b""
@@ -189,6 +192,12 @@ def _check_envelope(answer: Answer) -> None:
         assert int(answer.headers["retry-after"]) > 0
 
 
+def _check_file(answer: Answer, method: str) -> None:
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert answer.headers["content-security-policy"] == "sandbox"
+    assert answer.content == b"" if method == "HEAD" else int(answer.headers["content-length"]) == len(answer.content)
+
+
 def _check_times(value: object, name: str = "") -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -202,12 +211,18 @@ def _check_times(value: object, name: str = "") -> None:
 
 def _schema(method: str, path: str, status: int) -> Any:
     """The schema that the description has for this answer; None where there is no such endpoint."""
+    return _content(method, path, status).get("application/json", {}).get("schema")
+
+
+def _content(method: str, path: str, status: int) -> Any:
+    """What the description says that this answer holds, by media type; nothing where there is no such endpoint."""
+    method = "get" if method == "HEAD" else method
     for pattern, methods in _paths().items():
         if re.fullmatch(pattern, path) and method.lower() in methods:
             responses = methods[method.lower()]["responses"]
             assert str(status) in responses, f"{method} {path} does not list {status}"
-            return responses[str(status)]["content"]["application/json"]["schema"]
-    return None
+            return responses[str(status)]["content"]
+    return {}
 
 
 @cache

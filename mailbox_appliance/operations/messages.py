@@ -2,14 +2,15 @@
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import NotFound
+from mailbox_appliance.operations import contents
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
-from mailbox_appliance.records import Account, Answer, Capability, Folder, Message, Page, Thread
+from mailbox_appliance.records import Account, Answer, Body, Capability, Folder, Message, Page, Thread
 
 FolderName = Annotated[str, Meta(min_length=1, max_length=1024, description="A folder's id, role, path or name.")]
 
@@ -48,8 +49,13 @@ def list_messages(
 
 @operation(needs=Capability.MAIL_READ)
 def get_message(appliance: Appliance, caller: Caller, account: Account, message_id: str) -> Answer[Message]:  # noqa: ARG001
-    """A whole message, with its body and header fields."""
-    return Answer(*appliance.store.messages.get(account.id, message_id))
+    """A whole message, with its body and header fields; a body that is not here yet is fetched now."""
+    message, warnings = appliance.store.messages.get(account.id, message_id)
+    if message.body in (UNSET, Body()) and not appliance.store.messages.body(account.id, message_id).is_there:
+        missing = contents.fill(appliance, account, message_id)
+        message, warnings = appliance.store.messages.get(account.id, message_id)
+        warnings += missing
+    return Answer(message, warnings)
 
 
 @operation(needs=Capability.MAIL_READ)

@@ -4,9 +4,15 @@ import json
 from collections.abc import Iterable, Mapping
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.records import Message
+from mailbox_appliance.records import Attachment, Message, StoredBody
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.message_rows import SELECT, SELECT_WHOLE, to_message, to_whole_message
+from mailbox_appliance.store.message_rows import (
+    SELECT,
+    SELECT_WHOLE,
+    find_attachment,
+    to_message,
+    to_whole_message,
+)
 
 
 class Messages:
@@ -46,6 +52,30 @@ class Messages:
         if row is None:
             raise NotFound(what="message")
         return to_whole_message(row), tuple(json.loads(row[-1] or "[]"))
+
+    def body(self, account_id: str, message_id: str) -> StoredBody:
+        """The body of a message. Raises NotFound."""
+        row = self._database.row(
+            "SELECT b.text, b.html, m.body FROM messages m JOIN accounts a ON a.number = m.account"
+            " LEFT JOIN bodies b ON b.number = m.number WHERE m.id = ? AND a.id = ?",
+            (message_id, account_id),
+        )
+        if row is None:
+            raise NotFound(what="message")
+        return StoredBody(text=row[0], html=row[1], is_there=bool(row[2]))
+
+    def attachment(self, account_id: str, message_id: str, attachment_id: str) -> tuple[Attachment, str]:
+        """An attachment as it is listed, and the number of its part. Raises NotFound."""
+        packed = self._database.value(
+            "SELECT m.attachments FROM messages m JOIN accounts a ON a.number = m.account WHERE m.id = ? AND a.id = ?",
+            (message_id, account_id),
+        )
+        if packed is None:
+            raise NotFound(what="message")
+        found = find_attachment(packed, attachment_id)
+        if found is None:
+            raise NotFound(what="attachment")
+        return found
 
     def thread_subject(self, account_id: str, thread_id: str) -> str:
         """The subject that a thread began with. Raises NotFound."""

@@ -9,6 +9,7 @@ import msgspec
 from mailbox_appliance.operations.decoding import body_types
 from mailbox_appliance.operations.operation import Access, Operation
 from mailbox_appliance.operations.parameter import HEADERS
+from mailbox_appliance.records import Download
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.responses import ErrorEnvelope
 from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
@@ -71,7 +72,8 @@ def _types() -> tuple[Any, ...]:
     found: dict[Any, None] = {ErrorEnvelope: None}
     for route in ROUTES:
         operation = route.operation
-        found[operation.result] = None
+        if operation.result is not Download:
+            found[operation.result] = None
         if operation.body is not None:
             found.update(dict.fromkeys(body_types(operation.body.type)))
         found.update(dict.fromkeys(parameter.type for parameter in operation.parameters.values()))
@@ -122,19 +124,32 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
-    data = schema_of[route.operation.result]
-    envelope = {
+    result = route.operation.result
+    success = _file(route) if result is Download else _response(route.success, _envelope(schema_of[result]))
+    described = {
+        str(status): success | {"description": _MEANING[status]}
+        for status in (route.success, route.also)
+        if status is not None
+    }
+    problem = schema_of[ErrorEnvelope]
+    described.update((str(status), _response(status, problem)) for status in sorted(route.errors | _ALWAYS))
+    return described
+
+
+def _envelope(data: dict[str, Any]) -> dict[str, Any]:
+    return {
         "type": "object",
         "properties": {"data": data, "warnings": {"type": "array", "items": {"type": "string"}}},
         "required": ["data"],
         "additionalProperties": False,
     }
-    described = {
-        str(status): _response(status, envelope) for status in (route.success, route.also) if status is not None
-    }
-    problem = schema_of[ErrorEnvelope]
-    described.update((str(status), _response(status, problem)) for status in sorted(route.errors | _ALWAYS))
-    return described
+
+
+def _file(route: Route) -> dict[str, Any]:
+    """A file: any bytes (OpenAPI 3.1 has no schema for them), with its name."""
+    names = ("X-Request-Id", "Content-Disposition")
+    headers = {name: {"schema": {"type": "string"}, "required": True} for name in names}
+    return {"headers": headers, "content": {route.media: {}}}
 
 
 def _response(status: int, schema: dict[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mailbox_appliance.operations import accounts, messages, sending, sessions, status
+from mailbox_appliance.operations import (
+    accounts,
+    actions,
+    contents,
+    drafts,
+    folders,
+    messages,
+    sending,
+    sessions,
+    status,
+)
 from mailbox_appliance.operations.operation import Operation
 from mailbox_appliance.records import Delivery
 
 PREFIX = "/api/v1"
+_MESSAGE = "/accounts/{accountId}/messages/{messageId}"
 
 # The sets of the specification; what an endpoint has beyond them stands in its row.
 MAIL = frozenset({400, 401, 403, 404, 409, 422, 429, 500, 503})
@@ -26,6 +37,8 @@ class Route:
     operation: Operation[Any, Any]
     errors: frozenset[int]
     success: int = 200
+    #: What a file is said to be that is streamed; JSON else.
+    media: str = "application/json"
     also: int | None = None
     chooses_also: Callable[[Any], bool] | None = None
 
@@ -52,9 +65,19 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/accounts/{accountId}", accounts.get_account, MAIL),
     Route("DELETE", "/accounts/{accountId}", accounts.remove_account, MAIL),
     Route("GET", "/accounts/{accountId}/folders", messages.list_folders, MAIL),
+    Route("PATCH", "/accounts/{accountId}/imap/folders", folders.map_folders, MAIL - {500} | {413}),
     Route("GET", "/accounts/{accountId}/messages", messages.list_messages, MAIL),
     Route("GET", "/accounts/{accountId}/messages/{messageId}", messages.get_message, MAIL),
+    Route("GET", f"{_MESSAGE}/body", contents.get_body, MAIL),
+    Route("GET", f"{_MESSAGE}/raw", contents.get_source, MAIL, media="message/rfc822"),
+    Route("GET", f"{_MESSAGE}/attachments/{{attachmentId}}", contents.get_attachment, MAIL, media="*/*"),
     Route("GET", "/accounts/{accountId}/threads/{threadId}", messages.get_thread, MAIL),
+    Route("POST", "/accounts/{accountId}/messages/actions", actions.perform, MAIL),
+    Route("GET", "/accounts/{accountId}/drafts", drafts.list_drafts, MAIL),
+    Route("POST", "/accounts/{accountId}/drafts", drafts.create_draft, MAIL | {413}, success=201),
+    Route("GET", "/accounts/{accountId}/drafts/{draftId}", drafts.get_draft, MAIL),
+    Route("PUT", "/accounts/{accountId}/drafts/{draftId}", drafts.update_draft, MAIL | {413}),
+    Route("DELETE", "/accounts/{accountId}/drafts/{draftId}", drafts.delete_draft, MAIL),
     Route("POST", "/accounts/{accountId}/send", sending.send, MAIL, also=202, chooses_also=_is_scheduled),
     Route("GET", "/accounts/{accountId}/delivery-operations/{operationId}", sending.get_delivery, MAIL),
 )
