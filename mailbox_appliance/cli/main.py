@@ -21,8 +21,15 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "logout": ("login", "End the log-in."),
     "whoami": ("me", "Show who is logged in, and what they may do."),
     "status": ("me", "Show how the appliance and its mailboxes are."),
-    "accounts": ("accounts", "Mailboxes: list, show, add, remove, folders."),
-    "emails": ("emails", "Messages: list, get, send, delivery-status."),
+    "accounts": ("accounts", "Mailboxes: list, show, add, remove, folders, map-folders."),
+    "emails": (
+        "emails",
+        (
+            "Messages: list, get, send, delivery-status, "
+            "read, unread, star, unstar, archive, trash, untrash, delete, move, label."
+        ),
+    ),
+    "drafts": ("drafts", "Drafts: list, get, create, update, delete."),
     "threads": ("threads", "Conversations: get."),
     "sessions": ("me", "Log-ins of yours: list, revoke."),
     "instances": ("instances", "Appliances that you logged in to: list, use, remove."),

@@ -1,9 +1,11 @@
-"""A message to send, from options: the body of POST /accounts/{accountId}/send."""
+"""A message from options: the body of POST /accounts/{accountId}/send and of drafts."""
 
 import base64
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from mailbox_appliance.cli.failures import Failure, wrong_usage
 from mailbox_appliance.cli.inputs import LARGEST_ATTACHMENTS, given_options, read_file, read_input, read_text, too_large
@@ -16,7 +18,24 @@ Given = dict[str, Any]
 #: `Name <a@b>` or `<a@b>` (RFC 5322 3.4); what the address itself may look like is the server's to say.
 _NAMED = re.compile(r"\s*(?P<name>.*?)\s*<(?P<email>[^<>]*)>\s*", re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-_BESIDE_THE_BODY = ("account", "idempotency_key")
+_BESIDE_THE_BODY = ("account", "idempotency_key", "draft_id")
+
+#: What a message is made of, for a send and for a draft.
+OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(["--to"], multiple=True, metavar="ADDRESS", help="A recipient, a@b or 'Name <a@b>' (repeatable)."),
+    click.Option(["--cc"], multiple=True, metavar="ADDRESS", help="A recipient of a copy (repeatable)."),
+    click.Option(
+        ["--bcc"], multiple=True, metavar="ADDRESS", help="A recipient whom the others do not see (repeatable)."
+    ),
+    click.Option(["--from", "from_"], metavar="ADDRESS", help="The sender (default: the mailbox)."),
+    click.Option(["--subject"], metavar="TEXT", help="The subject."),
+    click.Option(["--text"], metavar="TEXT", help="The text."),
+    click.Option(["--text-file"], metavar="FILE|-", help="The text, from a file or stdin."),
+    click.Option(["--html-file"], metavar="FILE|-", help="The text as HTML, from a file or stdin."),
+    click.Option(["--attach"], multiple=True, metavar="FILE", help="A file to attach (repeatable)."),
+    click.Option(["--reply-to"], metavar="MESSAGE-ID", help="The message to answer."),
+    click.Option(["--reply-all"], is_flag=True, help="Answer everybody who got it."),
+)
 
 
 def address(text: str) -> dict[str, str]:
@@ -35,7 +54,7 @@ def body(terminal: "Terminal", given: Given) -> Any:
     if given["input_"] is not None:
         _goes_alone(given, "input_")
         return read_input(terminal, given["input_"])
-    if given["draft"] is not None:
+    if given.get("draft") is not None:
         _goes_alone(given, "draft", "send_at")
         return _without_none({"draftId": given["draft"], "sendAt": given["send_at"]})
     return _inline(terminal, given)
@@ -58,7 +77,7 @@ def _inline(terminal: "Terminal", given: Given) -> dict[str, Any]:
         "replyToMessageId": given["reply_to"],
         "replyAll": given["reply_all"] or None,
         "attachments": attachments(given["attach"]) or None,
-        "sendAt": given["send_at"],
+        "sendAt": given.get("send_at"),
     }
     return _without_none(message)
 

@@ -193,7 +193,8 @@ def identity(message: LocatedMessage, state: FolderState, sighting: Sighting | N
 def is_same(message: LocatedMessage, sighting: Sighting, *, certain: bool) -> bool:
     """Whether this is the message. `certain`: UID and UIDVALIDITY agree, so that its date need not."""
     agrees = (message.message_id, message.size) == (sighting.message_id, sighting.size)
-    return agrees and (certain or message.internal_date == sighting.internal_date)
+    # RFC 9051 2.3.3: the server keeps seconds, while what we put there has been noted here more exactly.
+    return agrees and (certain or int(message.internal_date.timestamp()) == int(sighting.internal_date.timestamp()))
 
 
 def pick(message: LocatedMessage, sightings: Mapping[int, Sighting], taken: Collection[int | None]) -> int | None:

@@ -17,7 +17,7 @@ from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.records import FetchedMessage, LocatedMessage, MirroredFolder
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
-from mailbox_appliance.store.arrivals import PendingCopy
+from mailbox_appliance.store.mirror import PendingCopy
 from mailbox_appliance.store.store import Store
 
 _FLAGS = frozenset({"\\Draft", "\\Seen"})

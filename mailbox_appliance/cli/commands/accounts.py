@@ -73,6 +73,27 @@ def _server(given: Given, kind: str, username: str, password: str) -> dict[str, 
     }
 
 
+ROLES = ("sent", "drafts", "trash", "archive", "spam")
+MAP_OPTIONS: tuple[click.Parameter, ...] = (
+    ACCOUNT,
+    MAILBOX,
+    *(click.Option([f"--{role}"], metavar="PATH|ID", help=f"The folder for {role}.") for role in ROLES),
+    click.Option(
+        ["--clear"], multiple=True, type=click.Choice(ROLES), help="Leave this one to the server again (repeatable)."
+    ),
+)
+
+
+def folder_mapping(_invocation: Invocation, given: Given) -> Any:
+    """The body of PATCH /accounts/{accountId}/imap/folders: what was given, and null for what is cleared."""
+    named = {role: given[role] for role in ROLES if given[role] is not None}
+    if twice := named.keys() & set(given["clear"]):
+        raise wrong_usage(f"{min(twice)} is both given and cleared.", "option:--clear")
+    if not named and not given["clear"]:
+        raise wrong_usage("Name a folder, such as --sent PATH, or --clear a role.")
+    return {**named, **dict.fromkeys(given["clear"])}
+
+
 _COLUMNS = ("id", "email", "displayName", "provider", "status", "lastSyncAt")
 ROWS = (
     Row("list", Call("GET", "/accounts"), "List the mailboxes that you reach.", columns=_COLUMNS),
@@ -100,6 +121,14 @@ ROWS = (
         "List the folders of a mailbox.",
         (ACCOUNT, MAILBOX),
         columns=("id", "path", "role", "roleSource", "unreadCount", "totalCount"),
+    ),
+    Row(
+        "map-folders",
+        Call("PATCH", "/accounts/{accountId}/imap/folders"),
+        "Say which folders are for sent mail, drafts, trash, archive and spam.\n\nThose that are not named stay.",
+        MAP_OPTIONS,
+        body=folder_mapping,
+        waiting_for="Asking the mail server…",
     ),
 )
 accounts = group("accounts", "Mailboxes.", [row.command() for row in ROWS])

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import outgoing, render
+from mailbox_appliance.cli.commands import actions
 from mailbox_appliance.cli.failures import NETWORK, UNCERTAIN, wrong_usage
 from mailbox_appliance.cli.inputs import INPUT_OPTION
 from mailbox_appliance.cli.invocation import Invocation
@@ -44,19 +45,7 @@ IDEMPOTENCY_KEY = click.Option(
 SEND_OPTIONS: tuple[click.Parameter, ...] = (
     ACCOUNT,
     IDEMPOTENCY_KEY,
-    click.Option(["--to"], multiple=True, metavar="ADDRESS", help="A recipient, a@b or 'Name <a@b>' (repeatable)."),
-    click.Option(["--cc"], multiple=True, metavar="ADDRESS", help="A recipient of a copy (repeatable)."),
-    click.Option(
-        ["--bcc"], multiple=True, metavar="ADDRESS", help="A recipient whom the others do not see (repeatable)."
-    ),
-    click.Option(["--from", "from_"], metavar="ADDRESS", help="The sender (default: the mailbox)."),
-    click.Option(["--subject"], metavar="TEXT", help="The subject."),
-    click.Option(["--text"], metavar="TEXT", help="The text."),
-    click.Option(["--text-file"], metavar="FILE|-", help="The text, from a file or stdin."),
-    click.Option(["--html-file"], metavar="FILE|-", help="The text as HTML, from a file or stdin."),
-    click.Option(["--attach"], multiple=True, metavar="FILE", help="A file to attach (repeatable)."),
-    click.Option(["--reply-to"], metavar="MESSAGE-ID", help="The message to answer."),
-    click.Option(["--reply-all"], is_flag=True, help="Answer everybody who got it."),
+    *outgoing.OPTIONS,
     # Hidden as long as the appliance answers both with `unsupported_capability`.
     click.Option(["--send-at"], metavar="TIME", help="Send later, e.g. 2030-01-31T09:00:00Z.", hidden=True),
     click.Option(["--draft"], metavar="ID", help="Send this saved draft.", hidden=True),
@@ -104,4 +93,4 @@ ROWS = (
         exit_code=delivery_exit,
     ),
 )
-emails = group("emails", "Messages.", [row.command() for row in ROWS])
+emails = group("emails", "Messages.", [row.command() for row in (*ROWS, *actions.ROWS)])
