@@ -67,12 +67,16 @@ class Channel:
             self._buffer += data
         return True
 
-    def heard_line(self, longest: int) -> bytes | None:
+    def heard_line(self) -> bytes | None:
         """The next line, if all of it has been taken in; it stays there until it is read, or skipped."""
         end = self._buffer.find(b"\n")
-        if max(end, len(self._buffer) if end < 0 else 0) > longest:
+        if end < 0 and len(self._buffer) >= MOST_HEARD:
             raise TooLong
         return None if end < 0 else bytes(memoryview(self._buffer)[: end + 1])
+
+    def has_line(self) -> bool:
+        """Whether a line has arrived that the socket no longer shows, or a part of TLS that may hold one."""
+        return b"\n" in self._buffer or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0)
 
     def skip(self, size: int) -> None:
         """Drop bytes that were taken in."""

@@ -4,14 +4,23 @@ Everything that goes wrong is a RemoteFault; after one that is no refusal (`refu
 connection is of no use. Reading never changes a message: folders are examined, bodies are peeked at.
 """
 
-import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from socket import socket as Socket  # noqa: N812 - a property has its name
 from types import TracebackType
 
-from mailbox_appliance.records import AccountCapabilities, Endpoint, FetchedMessage, FolderState, ListedFolder, Sighting
-from mailbox_appliance.remote import addresses, imap_folders, imap_idle, imap_reading, imap_writing
+from mailbox_appliance.records import (
+    AccountCapabilities,
+    Endpoint,
+    FetchedMessage,
+    FolderNews,
+    FolderState,
+    ListedFolder,
+    Sighting,
+)
+from mailbox_appliance.remote import addresses, imap_idle, imap_news, imap_reading, imap_writing
 from mailbox_appliance.remote.channel import Channel
+from mailbox_appliance.remote.imap_folders import Folders
 from mailbox_appliance.remote.imap_selection import Selection, first_look
 from mailbox_appliance.remote.imap_session import log_in
 from mailbox_appliance.remote.imap_wire import Wire
@@ -25,6 +34,7 @@ class ImapMailbox:
         self.features = words
         self._wire = Wire(channel)
         self._selection = Selection(self._wire, words)
+        self._folders = Folders(self._wire, words)
         self.capabilities: AccountCapabilities = first_look(self._selection, words)
 
     @classmethod
@@ -63,15 +73,31 @@ class ImapMailbox:
 
     def list_folders(self) -> tuple[ListedFolder, ...]:
         """The folders that mail can lie in, with their attributes, special uses among them (RFC 6154)."""
-        return imap_folders.list_folders(self._wire, self.features)
+        return self._folders.list()
+
+    def look(self) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
+        """The folders, and the position of each by its path; one whose position the server refuses has none."""
+        return self._folders.look()
+
+    def status(self, path: str) -> FolderState:
+        """The position of a folder, which need not be selected."""
+        return self._folders.status(path)
 
     def select(self, path: str) -> FolderState:
         """Examine a folder: it becomes the selected one, read-only."""
         return self._selection.examine(path).state
 
+    def news(self, path: str, since: FolderState | None, known: int) -> FolderNews:
+        """Examine a folder; what happened in it since a position. `known`: how many messages of it we have.
+
+        By QRESYNC or CONDSTORE where they are offered. Else, and without a position or after UIDVALIDITY changed, all
+        flags are told, and `present` has all UIDs.
+        """
+        return imap_news.news(self._selection, path, since, known, self.uids)
+
     def create(self, path: str) -> None:
         """Make a folder, and subscribe to it so that other clients show it. One that is there already is fine."""
-        imap_folders.create(self._wire, path)
+        self._folders.create(path)
 
     # --- reading; all of the selected folder ---
 
@@ -129,7 +155,28 @@ class ImapMailbox:
 
     # --- waiting ---
 
-    def idle(self, timeout: float, wake: socket.socket | None = None) -> bool:
+    @property
+    def socket(self) -> Socket:
+        """For a selector to watch; it does not show what is buffered (`has_pending`)."""
+        return self._wire.channel.sock
+
+    def has_pending(self) -> bool:
+        """Whether lines have arrived that the socket no longer shows: taken in by us, or by TLS."""
+        return self._wire.has_pending()
+
+    def begin_idle(self) -> bool:
+        """Begin IDLE (RFC 2177) on the selected folder; True when something changed in it since it was examined."""
+        return self._wire.begin_idle()
+
+    def idle_news(self) -> bool:
+        """Take in what has arrived in IDLE, without waiting; True when something changed. RemoteFault at an end."""
+        return self._wire.hear_now()
+
+    def end_idle(self) -> bool:
+        """End IDLE; True when something changed since the folder was examined."""
+        return self._wire.end_idle()
+
+    def idle(self, timeout: float, wake: Socket | None = None) -> bool:
         """Wait in IDLE (RFC 2177) on the selected folder; True when something changed in it.
 
         Ends after `timeout` seconds, or early when `wake` becomes readable. A connection that ended is a RemoteFault.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from mailbox_appliance.records import FetchedMessage
-from mailbox_appliance.remote.imap_lexer import Reader, Value, number, uid_number
+from mailbox_appliance.remote.imap_lexer import MAX_UID, Reader, Value, number, uid_number
 from mailbox_appliance.remote.imap_wire import Pieces
 
 MAX_MESSAGES = 3_000_000
@@ -94,6 +94,8 @@ class FlagAnswers:
             if told is None or told.uid is None or told.flags is None:
                 return False
             uid, flags = told.uid, told.flags
+        if not 0 < uid <= MAX_UID:
+            raise ValueError("not a UID")
         if self._wanted is not None and uid not in self._wanted:
             return False
         self.found[uid] = flags

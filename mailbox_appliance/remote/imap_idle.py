@@ -18,7 +18,7 @@ def wait(wire: Wire, timeout: float, wake: socket.socket | None) -> bool:
 
 def _readable(wire: Wire, wake: socket.socket | None, deadline: float) -> bool:
     """Whether the server spoke before the deadline; False also when `wake` is readable."""
-    if wire.channel.is_pending():
+    if wire.has_pending():
         return True
     left = deadline - time.monotonic()
     if left <= 0:

@@ -8,6 +8,7 @@ import re
 from mailbox_appliance.remote.imap_wire import Pieces
 
 MAX_DEPTH = 1000
+MAX_UID = (1 << 32) - 1
 
 #: None is NIL; an atom, a string and a literal are alike.
 Value = bytes | list["Value"] | None
@@ -100,6 +101,6 @@ def number(value: Value) -> int:
 def uid_number(value: Value) -> int:
     """A UID: 32 bits, never 0. Raises ValueError."""
     found = number(value)
-    if not 0 < found < 1 << 32:
+    if not 0 < found <= MAX_UID:
         raise ValueError("not a UID")
     return found

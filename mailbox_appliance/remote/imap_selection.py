@@ -74,6 +74,8 @@ class Selection:
         self.path: str | None = None
         self.is_writable = False
         self.opened = Opened()
+        #: UIDs of messages that the server has shown on this connection since the folder was selected.
+        self.shown: frozenset[int] = frozenset()
 
     def examine(self, path: str, since: FolderState | None = None) -> Opened:
         """Select a folder, read-only; with `since` also hear what happened since then (needs QRESYNC)."""
@@ -91,12 +93,17 @@ class Selection:
         self.is_writable = True
         return opened
 
-    def require(self, path: str) -> Opened:
-        """As `select`, where the folder is not selected so already."""
-        return self.opened if self.path == path and self.is_writable else self.select(path)
+    def require(self, path: str, uids: Collection[int] = ()) -> Opened:
+        """As `select`, where the folder is not selected so already. Messages with these UIDs can be changed then."""
+        if self.path != path or not self.is_writable:
+            return self.select(path)
+        if not self.shown.issuperset(uids):
+            # Seen in practice: STORE is silent about messages that came since, until the server may tell of them.
+            self.wire.ask("NOOP")
+        return self.opened
 
     def _open(self, command: str, path: str, parameter: str) -> tuple[Opened, bytes]:
-        self.path, self.is_writable = None, False
+        self.path, self.is_writable, self.shown = None, False, frozenset()
         opened = Opened()
 
         def hear(pieces: Pieces) -> bool:

@@ -39,7 +39,7 @@ def listed_folder(pieces: Pieces) -> ListedFolder | None:
     if not begin:
         return None
     attributes, delimiter, name = Reader(pieces, begin.end()).rest()[:3]
-    path = _path(name)
+    path = folder_path(name)
     if not isinstance(attributes, list) or isinstance(delimiter, list):
         raise ValueError("not a listed folder")
     if not 0 < len(path) <= MAX_PATH or not _is_text(path):
@@ -62,7 +62,7 @@ def status(pieces: Pieces) -> tuple[str, FolderState] | None:
     def of(key: bytes) -> int:
         return number(told.get(key) or b"0")
 
-    return _path(name), FolderState(
+    return folder_path(name), FolderState(
         of(b"UIDVALIDITY"), of(b"UIDNEXT"), of(b"MESSAGES"), modseq(told.get(b"HIGHESTMODSEQ")) or None
     )
 
@@ -77,7 +77,8 @@ def modseq(value: Value) -> int:
     return found if (found := int(value)) < 1 << 63 else 0
 
 
-def _path(name: Value) -> str:
+def folder_path(name: Value) -> str:
+    """A folder's path, from modified UTF-7 (RFC 3501 5.1.3). Raises ValueError."""
     if isinstance(name, list):
         raise ValueError("a name is a list")
     path = str(imap_utf7.decode(b"NIL" if name is None else name))

@@ -84,6 +84,10 @@ class Wire:
             self._read(tag, unasked)
         return self.is_touched
 
+    def has_pending(self) -> bool:
+        """Whether something has arrived that the socket no longer shows."""
+        return self.channel.has_line()
+
     def hear_now(self) -> bool:
         """Take in what has arrived, without waiting; True when a change was told. Raises RemoteFault at the end."""
         with self._breaking():
@@ -165,12 +169,13 @@ class Wire:
 
     def _hear_now(self) -> None:
         is_open = self.channel.hear()
-        while (line := self.channel.heard_line(MAX_LINE)) is not None:
+        while (line := self.channel.heard_line()) is not None:
             text = line.rstrip(b"\r\n")
             if not text.startswith((b"* ", b"+")):
                 raise ValueError("not an answer")
             self._note(text)
             if _LITERAL.search(text) and not _STATUS.match(text):
+                self.is_touched = True
                 break  # the rest of it may still be on its way; it is read with the next answer
             self.channel.skip(len(line))
         if not is_open:

@@ -34,7 +34,7 @@ def store_flags(
 ) -> None:
     """Add flags to messages of a folder, and take some away."""
     changes = [f"{sign}FLAGS.SILENT {_flag_list(flags)}" for sign, flags in (("+", add), ("-", remove)) if flags]
-    selection.require(path)
+    selection.require(path, uids)
     _carry_out(selection.wire, [f"UID STORE {numbers} {change}" for change in changes for numbers in uid_sets(uids)])
 
 
@@ -44,7 +44,7 @@ def expunge(selection: Selection, words: Collection[str], path: str, uids: Colle
         # A plain EXPUNGE would remove what others have marked as deleted too.
         reason = "The IMAP server cannot delete single messages for good (it lacks UIDPLUS). Move them to the trash."
         raise RemoteFault("imap", "unsupported", reason)
-    selection.require(path)
+    selection.require(path, uids)
     _carry_out(selection.wire, [command for numbers in uid_sets(uids) for command in _removing(numbers)])
 
 
@@ -54,7 +54,7 @@ def move(
     """Move messages to another folder; old UID to new, as far as the server tells."""
     if not {"MOVE", "UIDPLUS"} & set(words):
         raise Unmovable
-    selection.require(path)
+    selection.require(path, uids)
     one = _move if "MOVE" in words else _copy_and_remove
     moved: dict[int, int] = {}
     for done, numbers in enumerate(uid_sets(uids)):
@@ -71,6 +71,7 @@ def identify(selection: Selection, path: str, uids: Sequence[int]) -> tuple[Fold
     state = selection.select(path).state
     items = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])"
     told = imap_reading.told(selection.wire, uids, items)
+    selection.shown = frozenset(told)
     return state, {uid: _sighting(uid, one) for uid, one in told.items()}
 
 
