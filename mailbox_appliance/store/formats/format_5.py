@@ -90,7 +90,7 @@ CREATE INDEX messages_folder ON messages (folder, number);
 CREATE INDEX messages_unread ON messages (folder, number) WHERE flags & 1 = 0;
 CREATE INDEX messages_starred ON messages (account, number, folder) WHERE flags & 2 <> 0;
 CREATE INDEX messages_with_attachment ON messages (account, number, folder) WHERE flags & 64 <> 0;
-CREATE INDEX messages_labeled ON messages (account, number, folder) WHERE keywords <> '[]';
+CREATE INDEX messages_labeled ON messages (account, keywords, number, folder) WHERE keywords <> '[]';
 CREATE INDEX messages_unfilled ON messages (folder, number) WHERE body = 0;
 CREATE INDEX messages_gone ON messages (account, message_id) WHERE gone = 1;
 CREATE INDEX messages_account ON messages (account, number, folder, date);
