@@ -464,8 +464,7 @@ class Composed:
 # --- incoming ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ParsedAttachment:
+class ParsedAttachment(msgspec.Struct, frozen=True, array_like=True):
     """A part that is no body text. `part` is its number as in IMAP (RFC 9051 6.4.5): `2`, `1.3`."""
 
     part: str
@@ -476,8 +475,7 @@ class ParsedAttachment:
     disposition: Literal["inline", "attachment"] | None
 
 
-@dataclass(frozen=True)
-class ParsedMessage:
+class ParsedMessage(msgspec.Struct, frozen=True, array_like=True):
     """A message read from its bytes. Parsing never fails: what could not be read is told in `warnings`."""
 
     message_id: str | None

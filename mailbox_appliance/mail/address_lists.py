@@ -1,6 +1,7 @@
 """Lists of addresses out of header fields, read leniently (RFC 5322 3.4, its obsolete forms, what people write)."""
 
 import re
+from functools import lru_cache
 
 from mailbox_appliance.mail import encoded_words
 from mailbox_appliance.mail.field_reading import without_controls
@@ -8,7 +9,13 @@ from mailbox_appliance.records import Address
 
 _MAX_ADDRESSES = 1_000
 _LONGEST = 320
-_ONE = re.compile(r'([^"(),.:;<>@\[\\\]=?]*)<([^<>@\s"(),:;]+@[^<>@\s"(),:;]+)>')
+_LONGEST_REMEMBERED = 200
+# An address as nearly all are written, which needs no closer look: `Name <a@b>` or `a@b`, up to the next comma.
+_PLAIN = re.compile(
+    r"""\s*(?:(?P<name>[^"(),:;<>=?]*)<(?P<angle>[^<>@\s"(),:;]+@[^<>@\s"(),:;]+)>
+    | (?P<bare>[^\s"(),:;<>@=?]+@[^\s"(),:;<>@=?]+))\s*(?:,|\Z)""",
+    re.X,
+)
 # Encoded words come first: seen in practice, they hold the commas and brackets that they are there to hide.
 _TOKEN = re.compile(
     r"""(?P<encoded>=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=)
@@ -22,13 +29,38 @@ _TOKEN = re.compile(
     | (?P<word>[^\s",;:<>()=]+|.)""",
     re.X | re.S,
 )
-_SPACES = re.compile(r"\s+")
+_SEPARATORS = re.compile("[<>,]")
 
 
 def read(value: str) -> tuple[Address, ...]:
     """The addresses of an unfolded field, with those of groups, at most 1,000. What has no address is left out."""
-    if one := _ONE.fullmatch(value):
-        return _made(one[2], one[1], "")
+    return _remembered(value) if len(value) <= _LONGEST_REMEMBERED else _read(value)
+
+
+def _read(value: str) -> tuple[Address, ...]:
+    found = _read_plain(value)
+    return _read_any(value) if found is None else found
+
+
+# In one mailbox the same few people write, and mostly to its owner.
+_remembered = lru_cache(maxsize=1_000)(_read)
+
+
+def _read_plain(value: str) -> tuple[Address, ...] | None:
+    """The addresses of a field that holds only plain ones; None for another."""
+    found: list[Address] = []
+    position = 0
+    while position < len(value):
+        match = _PLAIN.match(value, position)
+        if match is None or len(found) >= _MAX_ADDRESSES:
+            return None
+        name, angle, bare = match.groups()
+        found += _made(angle or bare, name or "", "")
+        position = match.end()
+    return tuple(found)
+
+
+def _read_any(value: str) -> tuple[Address, ...]:
     found: list[Address] = []
     entry = _Entry()
     for token in _TOKEN.finditer(value):
@@ -85,13 +117,17 @@ class _Entry:
 
 
 def _made(email: str, name: str, comment: str) -> tuple[Address, ...]:
-    email = without_controls(email) if '"' in email else _SPACES.sub("", email).strip("'")
+    email = without_controls(email) if '"' in email else "".join(email.split()).strip("'")
     email = encoded_words.decode(email)
     local, _, domain = email.rpartition("@")
-    if not local or not domain or len(email) > _LONGEST or not email.isprintable() or any(c in email for c in "<>,"):
+    if not local or not domain or len(email) > _LONGEST or not email.isprintable() or _SEPARATORS.search(email):
         return ()
-    shown = without_controls(_SPACES.sub(" ", encoded_words.decode(name)).strip())
-    shown = shown or without_controls(_SPACES.sub(" ", encoded_words.decode(comment)))
+    shown = _shown(name) or _shown(comment)
     if len(shown) > 1 and shown[0] == shown[-1] == "'":  # Seen in practice: 'Name' in quotes of the wrong kind.
         shown = shown[1:-1]
     return (Address(email=email, name=shown[:1000]) if shown and shown != email else Address(email=email),)
+
+
+def _shown(text: str) -> str:
+    text = " ".join(encoded_words.decode(text).split()) if text else ""
+    return text if text.isprintable() and "=?" not in text else without_controls(text)

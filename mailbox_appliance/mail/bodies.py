@@ -12,7 +12,12 @@ MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
 MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable needs up to three for one
 TOO_LONG = "The text is very long; its end is left out."
 
-_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I)
+_META_CHARSET = re.compile(
+    rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I
+)  # Senders of bulk mail fill the preview with these.
+_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_LONGEST_SNIPPET = 200
+_ENOUGH_FOR_SNIPPET, _LOOKED_AT_FOR_SNIPPET = 400, 4000
 _QUOTE = re.compile(r">*")
 
 
@@ -101,14 +106,20 @@ def _decoded(part: Part, warn: Callable[[str], None]) -> str:
     if not whole:
         warn("The encoding of a text is broken; what could be read is shown.")
     charset = part.parameters.get("charset")
-    if charset is None and part.mime_type == "text/html" and (meta := _META_CHARSET.search(raw, 0, 2048)):
-        charset = meta[1].decode("ascii")
+    if charset is None and part.mime_type == "text/html":
+        charset = _meta_charset(raw[:2048])
     text, sure = charsets.decode(raw, charset)
     if not sure:
         warn("The character set of a text is missing or wrong; some characters may be wrong.")
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text.replace("\0", "")
+
+
+def _meta_charset(start: bytes) -> str | None:
+    """The character set that HTML names itself (HTML 13.2.3.2, leniently)."""
+    meta = _META_CHARSET.search(start) if b"charset" in start.lower() else None
+    return meta[1].decode("ascii") if meta else None
 
 
 def unflow(text: str, *, delete_space: bool) -> str:
@@ -130,15 +141,24 @@ def unflow(text: str, *, delete_space: bool) -> str:
 
 def snippet(text: str) -> str:
     """The beginning of a text on one line, about 200 characters, without quoted lines where there are others."""
-    start = text[:4000]
+    return _start_of_line(text[:_ENOUGH_FOR_SNIPPET]) or _line(text[:_LOOKED_AT_FOR_SNIPPET])
+
+
+def _start_of_line(text: str) -> str:
+    """The snippet, where a short look is enough: most texts are long, and begin with what their senders wrote."""
+    line = " ".join(text.split())
+    is_plain = line.isascii() and line.isprintable() and "=?" not in line
+    return _cut(line) if is_plain and ">" not in line and len(line) > _LONGEST_SNIPPET else ""
+
+
+def _line(start: str) -> str:
     own = "\n".join(line for line in start.split("\n") if not line.startswith(">"))
     words = _INVISIBLE.sub("", field_reading.without_controls(own if own.strip() else start)).split()
-    line = " ".join(words)
-    if len(line) <= 200:
+    return _cut(" ".join(words))
+
+
+def _cut(line: str) -> str:
+    if len(line) <= _LONGEST_SNIPPET:
         return line
-    cut = line[:200]
+    cut = line[:_LONGEST_SNIPPET]
     return (cut.rpartition(" ")[0] if " " in cut[150:] else cut) + "…"
-
-
-# Senders of bulk mail fill the preview with these.
-_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")

@@ -72,7 +72,7 @@ def decode(raw: bytes, charset: str | None) -> tuple[str, bool]:
     for candidate in (codec, "utf_8"):
         if candidate and not (candidate == "cp1252" and _is_utf_8(raw)):
             try:
-                return _without_surrogates(raw.decode(candidate)), candidate == codec or charset is None
+                return without_surrogates(raw.decode(candidate)), candidate == codec or charset is None
             except UnicodeError:
                 continue
     return _replaced(raw, codec), False
@@ -93,8 +93,13 @@ def _replaced(raw: bytes, codec: str | None) -> str:
     broken = text.count("\ufffd")
     if codec in (None, "utf_8", "cp1252") and sum(c > "\x7f" for c in text) >= 2 * broken:
         return text  # Mostly UTF-8, with a few broken bytes: windows-1252 would spoil all the rest.
-    return _without_surrogates(raw.decode("cp1252" if codec in (None, "utf_8") else codec, "replace"))
+    return without_surrogates(raw.decode("cp1252" if codec in (None, "utf_8") else codec, "replace"))
 
 
-def _without_surrogates(text: str) -> str:
-    return _SURROGATES.sub("\ufffd", text)
+def without_surrogates(text: str) -> str:
+    """The text with U+FFFD for lone surrogates, so that it can be written as UTF-8."""
+    try:
+        text.encode()  # much faster than looking for them
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text)
+    return text

@@ -79,7 +79,11 @@ def _eight_bit(value: str, charset: str | None) -> str:
 
 def text(value: str, charset: str | None = None) -> str:
     """The value as a person reads it: on one line, decoded, without controls."""
-    value = encoded_words.decode(readable(value, charset))
+    value = value.strip() if value.isascii() else readable(value, charset)
+    if "=?" in value:
+        value = encoded_words.decode(value)
+    elif value.isprintable():
+        return value
     if "\t" in value and "\t\t" not in value:  # fast, for fields that are folded with a tab
         spaced = value.replace("\t", " ").strip()
         value = spaced if spaced.isprintable() else value

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_tz
+from itertools import chain
+
+from msgspec.structs import replace
 
 from mailbox_appliance.mail import address_lists, bodies, field_reading, html, structure, threads
 from mailbox_appliance.mail.field_reading import Fields
@@ -123,13 +125,18 @@ def _moment(parts: tuple[int, ...], offset: int) -> datetime | None:
 
 def _addresses(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
     """The addresses of all fields of this name. Seen in practice: one To field for each recipient."""
-    return tuple(
-        each for raw in fields.get(name, [])[:50] for each in address_lists.read(field_reading.readable(raw, charset))
-    )
+    values = fields.get(name)
+    if not values:
+        return ()
+    if len(values) == 1:
+        return address_lists.read(field_reading.readable(values[0], charset))
+    found = [address_lists.read(field_reading.readable(value, charset)) for value in values[:50]]
+    return tuple(chain.from_iterable(found))
 
 
 def _message_ids(fields: Fields, name: str) -> tuple[str, ...]:
-    return threads.message_ids(field_reading.text(field_reading.first(fields, name)))
+    value = field_reading.first(fields, name)
+    return threads.message_ids(field_reading.text(value)) if value else ()
 
 
 def _headers(fields: list[tuple[str, str]], charset: str | None) -> dict[str, str]:
@@ -141,13 +148,16 @@ def _headers(fields: list[tuple[str, str]], charset: str | None) -> dict[str, st
     seen: set[str] = set()
     room = _MAX_HEADER_TEXT
     for name, raw in fields:
-        if name.lower() in seen or len(found) >= _MAX_HEADERS:
+        lower = name.lower()
+        if lower in seen:
             continue
-        value = field_reading.text(raw, charset)[: min(_LONGEST_HEADER, room)]
-        seen.add(name.lower())
+        seen.add(lower)
+        value = field_reading.text(raw, charset)
+        if len(value) > _LONGEST_HEADER or len(value) > room:
+            value = value[: min(_LONGEST_HEADER, room)]
         found[name] = value
         room -= len(value) + len(name)
-        if room <= 0:
+        if room <= 0 or len(found) >= _MAX_HEADERS:
             break
     return found
 

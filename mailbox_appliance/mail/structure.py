@@ -108,18 +108,19 @@ def _header(source: bytes, start: int, end: int, warnings: list[str]) -> tuple[l
 
 
 def _part(source: bytes, number: str, fields: Fields, span: tuple[int, int], default_type: str) -> Part:
-    content_type = field_reading.readable(field_reading.first(fields, "content-type"))
-    mime_type, parameters = field_reading.parameters(content_type)
-    if found := _TYPE.match(mime_type):
-        mime_type = found[0][:255]
-    elif content_type:
-        mime_type = "text/plain"  # RFC 2045 5.2: what cannot be read is plain text; seen in practice: `text`.
-    else:
-        mime_type = default_type
+    content_type = field_reading.first(fields, "content-type").strip()
+    mime_type, parameters = _type(content_type) if content_type else (default_type, {})
     disposition, disposition_parameters = field_reading.parameters(
         field_reading.readable(field_reading.first(fields, "content-disposition"))
     )
     return Part(number, source, *span, fields, mime_type, parameters, disposition, disposition_parameters)
+
+
+def _type(content_type: str) -> tuple[str, dict[str, str]]:
+    mime_type, parameters = field_reading.parameters(field_reading.readable(content_type))
+    found = _TYPE.match(mime_type)
+    # RFC 2045 5.2: what cannot be read is plain text; seen in practice: `text`.
+    return (found[0][:255] if found else "text/plain"), parameters
 
 
 def _descend(part: Part, budget: _Budget, depth: int, warnings: list[str]) -> None:

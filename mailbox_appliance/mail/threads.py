@@ -34,10 +34,10 @@ def canonical_message_id(text: str) -> str | None:
 
 def message_ids(text: str) -> tuple[str, ...]:
     """All Message-IDs of a References or In-Reply-To value, with angle brackets, in order, each once."""
-    found = (_SPACES.sub("", match[1]) for match in _ID.finditer(text))
+    found = ("".join(each.split()) for each in _ID.findall(text))
     # Seen in practice: ids without brackets, and a sentence with the sender's address in In-Reply-To.
     ids = found if "<" in text else (word.strip(",;") for word in text.split() if "@" in word and len(word) <= 998)
-    return tuple(dict.fromkeys(f"<{each}>" for each in ids if each.strip("<>")))[:_MAX_IDS]
+    return tuple(dict.fromkeys([f"<{each}>" for each in ids if each.strip("<>")]))[:_MAX_IDS]
 
 
 def base_subject(subject: str) -> str:
