@@ -124,14 +124,15 @@ class Client:
 
     def call(self, request: Request) -> Any:
         """The answer to a request, decoded. An error answer, and no answer, raise a Failure."""
-        target, body, headers = self._prepared(request)
+        target, body, headers = self.prepared(request)
         status, payload = self._exchange(request, target, body, headers)
-        answer = _decoded(status, payload)
+        answer = decoded(status, payload)
         if not 200 <= status < 300:
             raise of_answer(status, answer)
         return answer
 
-    def _prepared(self, request: Request) -> tuple[str, bytes | None, dict[str, str]]:
+    def prepared(self, request: Request) -> tuple[str, bytes | None, dict[str, str]]:
+        """What goes over the wire: the target, the body, the header fields."""
         headers = {"Accept": "application/json", "User-Agent": f"mailbox-appliance/{__version__}", **request.headers}
         body = request.body
         try:
@@ -153,19 +154,20 @@ class Client:
     ) -> tuple[int, bytes]:
         repeats = 1 if request.method == "GET" else 0
         while True:
-            connection = self._connected(request.timeout)
+            connection = self.connected(request.timeout)
             try:
                 return _talk(connection, request.method, target, body, headers)
             except TimeoutError as error:
-                raise unreachable(_silence(request)) from error
+                raise unreachable(silence(request)) from error
             except (http.client.HTTPException, OSError) as error:
                 if repeats == 0:
-                    raise unreachable(_lost(request)) from error
+                    raise unreachable(lost(request)) from error
                 repeats -= 1
             finally:
                 connection.close()
 
-    def _connected(self, timeout: float) -> http.client.HTTPConnection:
+    def connected(self, timeout: float) -> http.client.HTTPConnection:
+        """A connection to the appliance. Raises a Failure where there is none."""
         try:
             return self._connect(timeout)
         except ssl.SSLCertVerificationError as error:
@@ -225,7 +227,8 @@ def _talk(
     return answer.status, payload
 
 
-def _decoded(status: int, payload: bytes) -> Any:
+def decoded(status: int, payload: bytes) -> Any:
+    """The JSON of an answer; None for an error that has none."""
     try:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:
@@ -234,11 +237,13 @@ def _decoded(status: int, payload: bytes) -> Any:
         raise Failure("unexpected_answer", "The server answered something that is not JSON.", INTERNAL) from error
 
 
-def _silence(request: Request) -> str:
+def silence(request: Request) -> str:
+    """That the server is silent, and what to do about it."""
     return f"The appliance did not answer within {request.timeout:.0f} seconds.{_advice(request)}"
 
 
-def _lost(request: Request) -> str:
+def lost(request: Request) -> str:
+    """That the connection was lost, and what to do about it."""
     return f"The connection to the appliance was lost before it answered.{_advice(request)}"
 
 

@@ -29,6 +29,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
             "read, unread, star, unstar, archive, trash, untrash, delete, move, label."
         ),
     ),
+    "attachments": ("attachments", "Attachments: download."),
     "drafts": ("drafts", "Drafts: list, get, create, update, delete."),
     "threads": ("threads", "Conversations: get."),
     "sessions": ("me", "Log-ins of yours: list, revoke."),

@@ -81,12 +81,13 @@ class Row:
         """The command of this row."""
 
         def act(invocation: Invocation, **given: Any) -> int:
-            return _execute(self, invocation, given)
+            return execute(self, invocation, given)
 
         return command(self.name, act, self.help, self.parameters)
 
 
-def _execute(row: Row, invocation: Invocation, given: Given) -> int:
+def execute(row: Row, invocation: Invocation, given: Given) -> int:
+    """Make the call of a row and show its answer; the exit code."""
     # What the command line holds is checked before anybody is asked.
     body = row.body(invocation, given) if row.body else None
     headers = row.headers(given) if row.headers else {}

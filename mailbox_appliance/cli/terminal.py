@@ -32,6 +32,14 @@ class Terminal:
         self.stdout.write(text)
         self.stdout.flush()
 
+    def write_bytes(self, data: bytes) -> None:
+        """Put bytes on the output as they are."""
+        output = getattr(self.stdout, "buffer", None)
+        if output is None:
+            raise wrong_usage("The output takes text only; name a file with --output.", "option:--output")
+        output.write(data)
+        output.flush()
+
     def complain(self, text: str) -> None:
         """Put one line on the error output."""
         self.stderr.write(text + "\n")

@@ -36,6 +36,8 @@ class Canned:
     early: bool = False
     #: Waits until the server stops.
     silent: bool = False
+    #: Header fields besides the length.
+    fields: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
@@ -101,6 +103,8 @@ def _handler(server: RecordingServer) -> type[BaseHTTPRequestHandler]:
         def _write(self, canned: Canned) -> None:
             payload = canned.raw if canned.raw is not None else json.dumps(canned.value).encode()
             self.send_response(canned.status)
+            for name, value in canned.fields or (("Content-Type", "application/octet-stream"),):
+                self.send_header(name, value)
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()
             self.wfile.write(payload)

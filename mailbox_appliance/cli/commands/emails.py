@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import outgoing, render
-from mailbox_appliance.cli.commands import actions
+from mailbox_appliance.cli.commands import actions, reading
 from mailbox_appliance.cli.failures import NETWORK, UNCERTAIN, wrong_usage
 from mailbox_appliance.cli.inputs import INPUT_OPTION
 from mailbox_appliance.cli.invocation import Invocation
@@ -57,7 +57,7 @@ LIST_OPTIONS: tuple[click.Parameter, ...] = (
     *ALL_PAGES,
 )
 
-ROWS = (
+LISTS = (
     Row(
         "list",
         Call("GET", "/accounts/{accountId}/messages"),
@@ -65,13 +65,8 @@ ROWS = (
         LIST_OPTIONS,
         columns=("id", "date", "from", "subject", "folder.name", "flags.read"),
     ),
-    Row(
-        "get",
-        Call("GET", "/accounts/{accountId}/messages/{messageId}"),
-        "Show a message.",
-        (click.Argument(["message_id"]), ACCOUNT),
-        view=render.message,
-    ),
+)
+ROWS = (
     Row(
         "send",
         Call("POST", "/accounts/{accountId}/send"),
@@ -93,4 +88,5 @@ ROWS = (
         exit_code=delivery_exit,
     ),
 )
-emails = group("emails", "Messages.", [row.command() for row in (*ROWS, *actions.ROWS)])
+_REST = (row.command() for row in (*ROWS, *actions.ROWS))
+emails = group("emails", "Messages.", [*(row.command() for row in LISTS), reading.GET, *_REST])

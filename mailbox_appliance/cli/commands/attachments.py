@@ -1,0 +1,40 @@
+"""Attachments of messages."""
+
+import click
+
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.rows import ACCOUNT, Call, filled, resolve_account
+from mailbox_appliance.cli.tree import command, group
+
+DOWNLOAD = Call("GET", "/accounts/{accountId}/messages/{messageId}/attachments/{attachmentId}")
+SAVE_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(["--output"], metavar="FILE|-", help="Where to save it; - is stdout (default: its own name, here)."),
+    click.Option(["--force"], is_flag=True, help="Replace a file that is there already."),
+)
+_HELP = """Save an attachment.
+
+The ids are those that `emails get` shows. Nothing that is there already is replaced, unless you say so.
+"""
+
+
+def save(
+    invocation: Invocation, call: Call, account: str | None, ids: dict[str, str], output: str | None, force: bool
+) -> int:
+    """Fetch what a call answers with, and save it; the exit code."""
+    from mailbox_appliance.cli import downloads
+
+    client = invocation.client()
+    path = filled(call.path, {"accountId": resolve_account(client, account), **ids})
+    return downloads.save(invocation, client, path, output, force=force, otherwise=[*ids.values()][-1])
+
+
+def _download(
+    invocation: Invocation, message_id: str, attachment_id: str, account: str | None, output: str | None, force: bool
+) -> int:
+    return save(invocation, DOWNLOAD, account, {"messageId": message_id, "attachmentId": attachment_id}, output, force)
+
+
+_ARGUMENTS = (click.Argument(["message_id"]), click.Argument(["attachment_id"]))
+attachments = group(
+    "attachments", "Attachments.", [command("download", _download, _HELP, (*_ARGUMENTS, ACCOUNT, *SAVE_OPTIONS))]
+)

@@ -1,0 +1,116 @@
+"""Files that are fetched: where they go, under which name, and how far they are.
+
+What is saved is readable by its owner alone, and stands under its name when it is complete. Names come from mail that
+strangers wrote: a name is only ever a name in the folder where the command runs, and never hides there.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from mailbox_appliance.cli import show
+from mailbox_appliance.cli.client import Client, Request
+from mailbox_appliance.cli.failures import INPUT, Failure
+from mailbox_appliance.cli.incoming import Incoming, receive
+from mailbox_appliance.cli.invocation import Invocation
+
+_EXTENDED = re.compile(r"filename\*=UTF-8''([^;\s]+)", re.I)
+_PLAIN = re.compile(r'filename="([^"]*)"', re.I)
+# What no file system should get: separators, wildcards, controls, marks that turn the direction of reading.
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]')
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)  # devices on Windows
+_LONGEST = 200  # bytes
+
+
+def save(invocation: Invocation, client: Client, path: str, output: str | None, *, force: bool, otherwise: str) -> int:
+    """Fetch a file and put it where it belongs; `otherwise` is its name where it has none. The exit code."""
+    if output not in (None, "-") and not force and os.path.lexists(str(output)):
+        raise _is_there(Path(str(output)))
+    incoming = receive(client, Request("GET", path, timeout=120.0))
+    chunks = _told(invocation, incoming)
+    if output == "-":
+        for chunk in chunks:
+            invocation.terminal.write_bytes(chunk)
+        return 0
+    target = Path(output) if output else Path(safe_name(_name_of(incoming), otherwise))
+    if target.is_dir():
+        target /= safe_name(_name_of(incoming), otherwise)
+    size = _write(target, chunks, force=force)
+    saved: dict[str, Any] = {"file": str(target), "sizeBytes": size, "mimeType": incoming.headers.get("Content-Type", "")}
+    show.show(invocation, {"data": saved})
+    return 0
+
+
+def safe_name(name: str, otherwise: str) -> str:
+    """A file name that is no path, no device, not hidden, and short enough."""
+    clean = _UNSAFE.sub("_", name).strip(" .")
+    if _RESERVED.fullmatch(clean):
+        clean = f"_{clean}"
+    stem, dot, extension = clean.rpartition(".")
+    if not dot or len(extension.encode()) > 20:
+        stem, extension = clean, ""
+    room = _LONGEST - len(extension.encode()) - 1
+    stem = stem.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+    return f"{stem}{dot if extension else ''}{extension}" or _UNSAFE.sub("_", otherwise)
+
+
+def _name_of(incoming: Incoming) -> str:
+    disposition = incoming.headers.get("Content-Disposition", "")
+    if found := _EXTENDED.search(disposition):
+        return unquote(found[1], errors="replace")
+    return found[1] if (found := _PLAIN.search(disposition)) else ""
+
+
+def _told(invocation: Invocation, incoming: Incoming) -> Iterator[bytes]:
+    """The chunks, while a terminal is told how far they are."""
+    done, of = 0, f" of {incoming.size / 1e6:.1f}" if incoming.size else ""
+    try:
+        for chunk in incoming.chunks:
+            done += len(chunk)
+            invocation.terminal.progress(f"{done / 1e6:.1f}{of} MB")
+            yield chunk
+    finally:
+        invocation.terminal.progress("")
+
+
+def _write(target: Path, chunks: Iterator[bytes], *, force: bool) -> int:
+    """Write the file beside its place, then put it there: nobody sees half of it. Its size."""
+    if not force and os.path.lexists(target):
+        raise _is_there(target)
+    handle, name = tempfile.mkstemp(prefix=".download-", dir=target.parent)
+    written = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            for chunk in chunks:
+                stream.write(chunk)
+            size = stream.tell()
+        if force:
+            written.replace(target)
+        else:
+            _put(written, target)
+    finally:
+        with suppress(FileNotFoundError):
+            written.unlink()
+    return size
+
+
+def _put(written: Path, target: Path) -> None:
+    """Give a file its name, unless somebody has it by now."""
+    try:
+        target.hardlink_to(written)
+    except FileExistsError as error:
+        raise _is_there(target) from error
+    except OSError:  # a file system without links
+        if os.path.lexists(target):
+            raise _is_there(target) from None
+        written.rename(target)
+
+
+def _is_there(file: Path) -> Failure:
+    message = f"{file} is there already. Choose another name with --output, or replace it with --force."
+    return Failure("file_exists", message, INPUT, details=(("option:--output", "There is such a file."),))

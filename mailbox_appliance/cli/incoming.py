@@ -1,0 +1,66 @@
+"""A file that comes in over HTTP, read piece by piece and never held as a whole."""
+
+import http.client
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mailbox_appliance.cli.client import LARGEST_ANSWER, Client, Request, decoded, lost, silence
+from mailbox_appliance.cli.failures import of_answer, unreachable
+
+_CHUNK = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """What the header fields of a file say, how long it is where that is told, and its bytes."""
+
+    headers: Mapping[str, str]
+    size: int | None
+    chunks: Iterator[bytes]
+
+
+def receive(client: Client, request: Request) -> Incoming:
+    """The answer to a GET as it comes in, whatever it is.
+
+    An error answer is a Failure, and so is an end that comes too early, when the next chunk is asked for.
+    """
+    target, body, headers = client.prepared(request)
+    connection = client.connected(request.timeout)
+    try:
+        with _failures(request):
+            connection.request(request.method, target, body, headers | {"Accept": "*/*"})
+            answer = connection.getresponse()
+            if not 200 <= answer.status < 300:
+                raise of_answer(answer.status, decoded(answer.status, answer.read(LARGEST_ANSWER)))
+    except BaseException:
+        connection.close()
+        raise
+    return Incoming(dict(answer.headers.items()), answer.length, _chunks(request, connection, answer))
+
+
+def _chunks(
+    request: Request, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse
+) -> Iterator[bytes]:
+    try:
+        while True:
+            with _failures(request):
+                chunk = answer.read(_CHUNK)
+            if not chunk:
+                break
+            yield chunk
+        if answer.length:  # what is still missing
+            raise unreachable(lost(request))
+    finally:
+        answer.close()
+        connection.close()
+
+
+@contextmanager
+def _failures(request: Request) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise unreachable(silence(request)) from error
+    except (http.client.HTTPException, OSError) as error:
+        raise unreachable(lost(request)) from error
