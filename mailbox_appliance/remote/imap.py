@@ -16,6 +16,7 @@ from mailbox_appliance.records import (
     FolderNews,
     FolderState,
     ListedFolder,
+    ListedPart,
     Sighting,
 )
 from mailbox_appliance.remote import addresses, imap_idle, imap_news, imap_reading, imap_writing
@@ -121,6 +122,14 @@ class ImapMailbox:
         is more than `source` has. One that the server cannot give is left out.
         """
         return imap_reading.whole(self._wire, uids)
+
+    def structure(self, uid: int) -> ListedPart:
+        """The parts of a message, numbered for `read`. Raises RemoteFault (`refused`) when it is gone."""
+        return imap_reading.structure(self._wire, uid)
+
+    def read(self, uid: int, section: str, offset: int, count: int) -> bytes:
+        """Bytes of a section: all (``), `HEADER`, `1.2`, `1.2.MIME`; fewer than `count` at its end, none behind it."""
+        return imap_reading.read(self._wire, uid, section, offset, count)
 
     # --- writing; what names a path selects it writable. A fault is `in_doubt` when something may have been done ---
 

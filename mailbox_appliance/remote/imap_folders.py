@@ -53,7 +53,7 @@ class Folders:
     def create(self, path: str) -> None:
         """Make a folder and subscribe to it; one that is there already is fine."""
         try:
-            self._wire.ask(f"CREATE {wire_path(path)}")
+            self._wire.ask(f"CREATE {wire_path(path)}", changes=True)
         except RemoteFault as fault:
             if fault.code != "ALREADYEXISTS":  # RFC 5530
                 raise

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from mailbox_appliance.records import FetchedMessage
+from mailbox_appliance.records import FetchedMessage, ListedPart
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap_fetch import MAX_MESSAGES, Answers, FlagAnswers, Told
-from mailbox_appliance.remote.imap_lexer import Value, uid_number
+from mailbox_appliance.remote.imap_lexer import uid_number
+from mailbox_appliance.remote.imap_structure import listed_part
 from mailbox_appliance.remote.imap_values import read_uid_set, uid_sets
 from mailbox_appliance.remote.imap_wire import Pieces, Wire
 
@@ -112,9 +113,12 @@ def read(wire: Wire, uid: int, section: str, offset: int, count: int) -> bytes:
     return data[:count] if one.is_partial else data[offset : offset + count]
 
 
-def structure(wire: Wire, uid: int) -> Value:
-    """The structure of a message, as told. Raises RemoteFault when it is gone."""
-    return _one(wire, uid, "(UID BODYSTRUCTURE)").structure
+def structure(wire: Wire, uid: int) -> ListedPart:
+    """The parts of a message. Raises RemoteFault when it is gone."""
+    told = _one(wire, uid, "(UID BODYSTRUCTURE)").structure
+    if not isinstance(told, list):
+        raise RemoteFault("imap", "refused", "The IMAP server does not tell what this message consists of.")
+    return listed_part(told)
 
 
 def _one(wire: Wire, uid: int, items: str) -> Told:

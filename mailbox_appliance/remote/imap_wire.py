@@ -44,10 +44,13 @@ class Wire:
         self._is_broken = False
         self._idle_tag: bytes | None = None
 
-    def ask(self, command: str | bytes, hear: Hear = unasked, *, literal: bytes | None = None) -> bytes:
+    def ask(
+        self, command: str | bytes, hear: Hear = unasked, *, literal: bytes | None = None, changes: bool = False
+    ) -> bytes:
         """Carry a command out, with a literal at its end if one is given; answers the text behind the tagged OK.
 
-        Raises RemoteFault, for NO and BAD too: `in_doubt` when the command was on its way and no tagged reply came.
+        Raises RemoteFault, for NO and BAD too. Of a command that `changes` something the fault is `in_doubt` when the
+        command was on its way and no tagged reply came.
         """
         sent = False
         try:
@@ -62,7 +65,7 @@ class Wire:
                         self._send(literal + b"\r\n")
                     reply = self._read(tag, hear)
         except RemoteFault as fault:
-            fault.in_doubt = sent
+            fault.in_doubt = sent and changes
             raise
         return _accepted(reply)
 

@@ -26,7 +26,9 @@ def append(wire: Wire, path: str, source: bytes, flags: Collection[str], at: dat
     """Put a message into a folder (RFC 9051 6.3.12); its UID there, where the server tells it."""
     zone = at.strftime("%z")[:5] or "+0000"
     date = f"{at.day:2d}-{_MONTHS[at.month - 1]}-{at.year:04d} {at:%H:%M:%S} {zone}"
-    return appended_uid(wire.ask(f'APPEND {wire_path(path)} {_flag_list(flags)} "{date}" ', literal=source))
+    return appended_uid(
+        wire.ask(f'APPEND {wire_path(path)} {_flag_list(flags)} "{date}" ', literal=source, changes=True)
+    )
 
 
 def store_flags(
@@ -94,7 +96,7 @@ def _move(wire: Wire, numbers: str, uids: Collection[int], target: str) -> dict[
         return is_answer
 
     try:
-        moved |= copied_uids(wire.ask(f"UID MOVE {numbers} {target}", hear), uids)
+        moved |= copied_uids(wire.ask(f"UID MOVE {numbers} {target}", hear, changes=True), uids)
     except RemoteFault as fault:
         fault.in_doubt = fault.in_doubt or is_begun  # RFC 6851 3.3: a NO after some of them were moved
         raise
@@ -102,7 +104,7 @@ def _move(wire: Wire, numbers: str, uids: Collection[int], target: str) -> dict[
 
 
 def _copy_and_remove(wire: Wire, numbers: str, uids: Collection[int], target: str) -> dict[int, int]:
-    moved = copied_uids(wire.ask(f"UID COPY {numbers} {target}"), uids)
+    moved = copied_uids(wire.ask(f"UID COPY {numbers} {target}", changes=True), uids)
     # What was not copied is not removed; a server that does not tell (RFC 4315 3) copied all that there are.
     removing = [command for copied in (uid_sets(moved) if moved else [numbers]) for command in _removing(copied)]
     try:
@@ -120,7 +122,7 @@ def _removing(numbers: str) -> tuple[str, str]:
 def _carry_out(wire: Wire, commands: Sequence[str]) -> None:
     for done, command in enumerate(commands):
         try:
-            wire.ask(command)
+            wire.ask(command, changes=True)
         except RemoteFault as fault:
             fault.in_doubt = fault.in_doubt or done > 0
             raise

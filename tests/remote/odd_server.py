@@ -10,14 +10,15 @@ class Peer:
     """The server's end of a connection."""
 
     def __init__(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each answer waits 40 ms for an ACK
         self.connection = connection
         self._file = connection.makefile("rb")
         self.heard: list[bytes] = []
 
     def say(self, *lines: str | bytes) -> None:
         """Send these lines, with CRLF behind a text; bytes go as they are."""
-        for line in lines:
-            self.connection.sendall(line if isinstance(line, bytes) else line.encode() + b"\r\n")
+        encoded = (line if isinstance(line, bytes) else line.encode() + b"\r\n" for line in lines)
+        self.connection.sendall(b"".join(encoded))
 
     def hear(self) -> str:
         """The next line of the client; an empty text at its end."""
