@@ -17,6 +17,7 @@ from pathlib import Path
 from imapclient import imap_utf7
 
 from tests.servers.certificates import make_certificates
+from tests.servers.fault_proxy import FaultProxy
 
 PASSWORD = "secret"
 CONFIG = Path(__file__).parent / "config"
@@ -52,6 +53,7 @@ class MailServer:
         self._pool = iter(POOL)
         self._running: list[subprocess.Popen[bytes]] = []
         self._watcher: subprocess.Popen[bytes] | None = None
+        self._proxies: list[FaultProxy] = []
 
     def start(self, folder: Path) -> "MailServer":
         """Start both below the folder, whose path must be short and open to other users (sockets, mail users).
@@ -79,6 +81,8 @@ class MailServer:
 
     def stop(self) -> None:
         """End both. Mail and logs stay in the folder."""
+        while self._proxies:
+            self._proxies.pop().stop()
         if self._watcher is not None:
             self._watcher.communicate()
             self._watcher = None
@@ -91,6 +95,20 @@ class MailServer:
                 process.kill()
                 process.wait()
         self._running.clear()
+
+    def proxy(self) -> FaultProxy:
+        """A new proxy before the plain IMAP port, which ends with the server at the latest."""
+        self._proxies.append(FaultProxy(self.imap_port).start())
+        return self._proxies[-1]
+
+    def poor(self) -> FaultProxy:
+        """The IMAP server as one that has IMAP4rev1 and nothing else: connect to `host` and `port` of what is answered.
+
+        It refuses the commands of extensions, too. Each call makes a new endpoint, with commands counted apart.
+        """
+        proxy = self.proxy()
+        proxy.make_poor()
+        return proxy
 
     # --- mailboxes ---
 
