@@ -10,7 +10,8 @@ so that any part of a run is found by the pairs in it, and a single character by
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from mailbox_appliance.records import SearchedField, Term
 
@@ -32,6 +33,18 @@ _COLUMNS: Mapping[SearchedField, str] = {
 }
 
 
+@dataclass(frozen=True)
+class Beginning:
+    """A word as the index has it, or the beginning of words."""
+
+    text: str
+    is_whole: bool
+
+
+#: Gives what stands for the beginning of a word, or None where the index finds it by itself.
+Expansion = Callable[[str], Sequence[Beginning] | None]
+
+
 def for_index(text: str) -> str:
     """A text as it is given to the index."""
     if text.isascii():
@@ -49,12 +62,12 @@ def is_run(word: str) -> bool:
     return _RUN.match(word) is not None
 
 
-def match(terms: Collection[Term], scopes: Collection[str] = ()) -> str | None:
+def match(terms: Collection[Term], scopes: Collection[str] = (), expand: Expansion = lambda _: None) -> str | None:
     """The search for all these terms, in any of these scopes (none: everywhere), in the language of FTS5.
 
     Terms without a word in them are left out; None where nothing is left. Whatever was typed is quoted.
     """
-    said = [f"{_COLUMNS[term.field]} : {phrase}" for term in terms if (phrase := _phrase(term))]
+    said = [f"{_COLUMNS[term.field]} : {found}" for term in terms if (found := _found_by(term, expand))]
     if not said:
         return None
     if scopes:
@@ -62,17 +75,26 @@ def match(terms: Collection[Term], scopes: Collection[str] = ()) -> str | None:
     return " AND ".join(said)
 
 
-def _phrase(term: Term) -> str | None:
+def _found_by(term: Term, expand: Expansion) -> str | None:
     found = words(term.words)
     if not found:
         return None
-    last = found[-1]
-    # Where another word follows, the run ends here as it does in the index.
-    said = [_closed(word) if is_run(word) else word for word in found[:-1]]
-    said.append(_pairs(last) if is_run(last) else last)
-    # A single character may be the first of a pair; what lies inside a longer run is found by its pairs.
-    is_open = len(last) == 1 if is_run(last) else term.is_prefix
-    return _quoted(" ".join(said)) + (" *" if is_open else "")
+    # Where another word follows, a run ends here as it does in the index.
+    before = [_closed(word) if is_run(word) else word for word in found[:-1]]
+    said = [
+        _quoted(" ".join([*before, last.text])) + ("" if last.is_whole else " *")
+        for last in _last(found[-1], term, expand)
+    ]
+    return said[0] if len(said) == 1 else f"({' OR '.join(said)})"
+
+
+def _last(word: str, term: Term, expand: Expansion) -> Sequence[Beginning]:
+    if is_run(word):
+        # A single character may be the first of a pair; what lies inside a longer run is found by its pairs.
+        return [Beginning(_pairs(word), is_whole=len(word) > 1)]
+    if not term.is_prefix:
+        return [Beginning(word, is_whole=True)]
+    return expand(word) or [Beginning(word, is_whole=False)]
 
 
 def _pairs(run: str) -> str:

@@ -1,18 +1,27 @@
 """Reading mail: always from the store, never from the network."""
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
 
-from msgspec import UNSET, Meta
+from msgspec import UNSET
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.operations import contents
+from mailbox_appliance.operations import contents, filters, permissions
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
-from mailbox_appliance.records import Account, Answer, Body, Capability, Folder, Message, Page, Thread
-
-FolderName = Annotated[str, Meta(min_length=1, max_length=1024, description="A folder's id, role, path or name.")]
+from mailbox_appliance.records import (
+    Account,
+    Answer,
+    Body,
+    Capability,
+    Folder,
+    Label,
+    Message,
+    MessageFilter,
+    Page,
+    Thread,
+)
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -22,29 +31,90 @@ def list_folders(appliance: Appliance, caller: Caller, account: Account) -> tupl
 
 
 @operation(needs=Capability.MAIL_READ)
+def list_labels(appliance: Appliance, caller: Caller, account: Account) -> tuple[Label, ...]:  # noqa: ARG001
+    """The labels that messages of a mailbox have; on an IMAP server its keywords (RFC 9051 2.3.2)."""
+    return tuple(Label(id=name, name=name) for name in appliance.store.messages.labels(account.id))
+
+
+@operation(needs=Capability.MAIL_READ)
 def list_messages(
     appliance: Appliance,
     caller: Caller,  # noqa: ARG001
     account: Account,
-    folder: FolderName | None = None,
+    folder: filters.FolderName | None = None,
+    q: filters.Query | None = None,
+    text: filters.Text | None = None,
+    unread: filters.Unread | None = None,
+    starred: filters.Starred | None = None,
+    has_attachment: filters.HasAttachment | None = None,
+    from_: filters.Wanted | None = None,
+    to: filters.Wanted | None = None,
+    subject: filters.Wanted | None = None,
+    after: filters.Moment | None = None,
+    before: filters.Moment | None = None,
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> Answer[Page[Message]]:
     """Messages of a mailbox, newest first; of every folder but spam and trash, unless a folder is named.
 
-    Newest is what the server received last (INTERNALDATE, RFC 9051 2.3.3). `date` shows the Date field, which the
-    sender writes and which may be wrong: it does not decide the order.
+    All that is asked for must hold. Newest is what the server received last (INTERNALDATE, RFC 9051 2.3.3). `date`
+    shows the Date field, which the sender writes and which may be wrong: `after` and `before` go by it, the order
+    does not.
     """
-    number = None
-    if folder is not None:
-        found = appliance.store.folders.find(account.id, folder)
-        if found is None:
-            raise NotFound(what="folder")
-        number = found.number
-    items, more = appliance.store.messages.list(
-        account.id, folder_number=number, before=decode_cursor(cursor), limit=limit
+    wanted = filters.read(
+        q=q,
+        text=text,
+        unread=unread,
+        starred=starred,
+        has_attachment=has_attachment,
+        from_=from_,
+        to=to,
+        subject=subject,
+        after=after,
+        before=before,
     )
-    return Answer(Page(items=items, next_cursor=encode_cursor(more)), first_sync_warnings(appliance, account))
+    warnings = first_sync_warnings(appliance, account)
+    return _page(appliance, (account,), wanted, folder, cursor, limit, warnings)
+
+
+@operation(needs=Capability.MAIL_READ)
+def list_all_messages(
+    appliance: Appliance,
+    caller: Caller,
+    folder: filters.FolderName | None = None,
+    q: filters.Query | None = None,
+    text: filters.Text | None = None,
+    unread: filters.Unread | None = None,
+    starred: filters.Starred | None = None,
+    has_attachment: filters.HasAttachment | None = None,
+    from_: filters.Wanted | None = None,
+    to: filters.Wanted | None = None,
+    subject: filters.Wanted | None = None,
+    after: filters.Moment | None = None,
+    before: filters.Moment | None = None,
+    limit: Limit = 50,
+    cursor: Cursor | None = None,
+) -> Answer[Page[Message]]:
+    """Messages of every mailbox that you reach, newest first, as in the list of one mailbox.
+
+    A folder is looked for in each mailbox, by its role, path or name.
+    """
+    wanted = filters.read(
+        q=q,
+        text=text,
+        unread=unread,
+        starred=starred,
+        has_attachment=has_attachment,
+        from_=from_,
+        to=to,
+        subject=subject,
+        after=after,
+        before=before,
+    )
+    accounts = permissions.reachable(appliance.store, caller.found)
+    incomplete = sum(account.last_sync_at is None for account in accounts)
+    warnings = (f"The first sync of {incomplete} of these mailboxes is not through yet.",) if incomplete else ()
+    return _page(appliance, accounts, wanted, folder, cursor, limit, warnings)
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -75,6 +145,35 @@ def get_thread(
     subject = appliance.store.messages.thread_subject(account.id, thread_id)
     items, more = appliance.store.messages.list_thread(account.id, thread_id, after=position, limit=limit)
     return Thread(id=thread_id, subject=subject, messages=Page(items=items, next_cursor=encode_cursor(more)))
+
+
+def _page(
+    appliance: Appliance,
+    accounts: Sequence[Account],
+    wanted: MessageFilter,
+    folder: str | None,
+    cursor: str | None,
+    limit: int,
+    warnings: tuple[str, ...],
+) -> Answer[Page[Message]]:
+    ids = [account.id for account in accounts]
+    folders = None
+    if folder is not None:
+        found = [appliance.store.folders.find(account_id, folder) for account_id in ids]
+        folders = [one.number for one in found if one is not None]
+        if not folders:
+            raise NotFound(what="folder")
+    items, more = appliance.store.messages.list(ids, wanted, folders=folders, before=decode_cursor(cursor), limit=limit)
+    warnings = (*warnings, *filters.warnings(wanted), *_backlog_warnings(appliance, ids, wanted))
+    return Answer(Page(items=items, next_cursor=encode_cursor(more)), warnings)
+
+
+def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: MessageFilter) -> Iterator[str]:
+    if not wanted.terms and wanted.text is None:
+        return
+    backlog = sum(map(appliance.store.mirror.backlog, account_ids))
+    if backlog:
+        yield f"Of {backlog} messages the body is still coming; until then they are found by subject and people only."
 
 
 def first_sync_warnings(appliance: Appliance, account: Account) -> tuple[str, ...]:

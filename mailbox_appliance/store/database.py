@@ -103,6 +103,14 @@ class Database:
         found = self.row(sql, parameters)
         return None if found is None else found[0]
 
+    def words_of(self, text: str) -> list[str]:
+        """The words of a text as the full-text index has them: without case and diacritics."""
+        tokenizer = self._connection().fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
+        found: list[str] = tokenizer(
+            text.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False
+        )
+        return found
+
     def run(self, query: Any) -> Any:
         """Carry out a peewee query: rows as dicts for a select, the number of rows for an update or a delete."""
         self._connection()

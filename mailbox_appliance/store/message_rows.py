@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from mailbox_appliance.clock import from_millis, to_timestamp
 from mailbox_appliance.ids import new_id
@@ -19,6 +19,7 @@ from mailbox_appliance.records import (
     Message,
     MirroredFolder,
     ParsedMessage,
+    SearchContext,
 )
 from mailbox_appliance.store.database import Row
 
@@ -115,9 +116,9 @@ def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
     return LocatedMessage(identity, number, folder, uid, message_id, size, from_millis(millis), flags, body)
 
 
-def to_message(row: Row) -> Message:
-    """A row of `SELECT` as it stands in a list."""
-    return Message(**_fields(row))
+def to_message(row: Row, context: SearchContext | UnsetType = UNSET) -> Message:
+    """A row of `SELECT` as it stands in a list, with what a search for a text has to say."""
+    return Message(**_fields(row), search_context=context)
 
 
 def to_whole_message(row: Row) -> Message:

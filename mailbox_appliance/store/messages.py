@@ -1,10 +1,13 @@
 """The mirrored messages as they are read: in pages, newest first, or one by one."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from msgspec import UNSET
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.records import Attachment, Message, StoredBody
+from mailbox_appliance.mail.excerpt import Excerpts
+from mailbox_appliance.records import Attachment, Message, MessageFilter, SearchContext, StoredBody
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import (
     SELECT,
@@ -13,6 +16,8 @@ from mailbox_appliance.store.message_rows import (
     to_message,
     to_whole_message,
 )
+from mailbox_appliance.store.search import Search
+from mailbox_appliance.store.sources import among
 
 
 class Messages:
@@ -20,31 +25,35 @@ class Messages:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._search = Search(database)
 
     def list(
-        self, account_id: str, *, folder_number: int | None, before: int | None, limit: int
+        self,
+        account_ids: Sequence[str],
+        wanted: MessageFilter,
+        *,
+        folders: Collection[int] | None,
+        before: int | None,
+        limit: int,
     ) -> tuple[tuple[Message, ...], int | None]:
-        """A page of messages, newest first, and the position to go on from (None at the end).
+        """A page of the messages that a filter means, newest first, and the position to go on from (None at the end).
 
-        Without a folder: of every folder but spam and trash.
+        Without folders: of every folder of these mailboxes but spam and trash. Where the filter has a text, each
+        message says where it stands in its body.
         """
-        if folder_number is not None:
-            # `+`: the page comes from the index of the folder, not from that of the whole mailbox.
-            where, account = "m.folder = :folder", "+m.account"
-        else:
-            where, account = "(f.role IS NULL OR f.role NOT IN ('spam', 'trash'))", "m.account"
-        rows = self._database.rows(
-            f"{SELECT} WHERE {where} AND {account} = (SELECT number FROM accounts WHERE id = :account)"
-            " AND m.number < :before ORDER BY m.number DESC LIMIT :limit",
-            {
-                "account": account_id,
-                "folder": folder_number,
-                "before": before if before is not None else 1 << 62,
-                "limit": limit + 1,
-            },
+        numbers = self._search.numbers(account_ids, wanted, folders=folders, before=before, limit=limit + 1)
+        page = numbers[:limit]
+        contexts = self._contexts(page, wanted.text) if wanted.text is not None else {}
+        rows = sorted(self._database.rows(f"{SELECT} WHERE {among('m.number', page)}", page), reverse=True)
+        messages = tuple(to_message(row, contexts.get(row[0], UNSET)) for row in rows)
+        return messages, page[-1] if len(numbers) > limit else None
+
+    def labels(self, account_id: str) -> tuple[str, ...]:
+        """Every label that a message of a mailbox has, in order."""
+        sets = self._search.keyword_sets(account_id)
+        return tuple(
+            sorted({label for words in sets for label in json.loads(words)}, key=lambda label: (label.lower(), label))
         )
-        page = rows[:limit]
-        return tuple(map(to_message, page)), page[-1][0] if len(rows) > limit else None
 
     def get(self, account_id: str, message_id: str) -> tuple[Message, tuple[str, ...]]:
         """A whole message, and what a reader should know about how it was read. Raises NotFound."""
@@ -122,3 +131,13 @@ class Messages:
         if text is None:
             raise NotFound(what="message")
         return {name.lower(): value for name, value in json.loads(text).items()}
+
+    def _contexts(self, numbers: Sequence[int], text: str) -> dict[int, SearchContext]:
+        sql = (
+            "SELECT m.number, b.text, b.html, m.body <> 0 FROM messages m LEFT JOIN bodies b USING (number)"
+            f" WHERE {among('m.number', numbers)}"
+        )
+        excerpts = Excerpts(text)
+        # In the order of the page: what may be read of HTML is bounded, and the newest come first.
+        rows = sorted(self._database.rows(sql, numbers), key=lambda row: row[0], reverse=True)
+        return {number: excerpts.context(body, html, is_there=bool(there)) for number, body, html, there in rows}

@@ -66,6 +66,8 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", "/accounts/{accountId}", accounts.remove_account, MAIL),
     Route("GET", "/accounts/{accountId}/folders", messages.list_folders, MAIL),
     Route("PATCH", "/accounts/{accountId}/imap/folders", folders.map_folders, MAIL - {500} | {413}),
+    Route("GET", "/accounts/{accountId}/labels", messages.list_labels, MAIL),
+    Route("GET", "/messages", messages.list_all_messages, MAIL),
     Route("GET", "/accounts/{accountId}/messages", messages.list_messages, MAIL),
     Route("GET", "/accounts/{accountId}/messages/{messageId}", messages.get_message, MAIL),
     Route("GET", f"{_MESSAGE}/body", contents.get_body, MAIL),

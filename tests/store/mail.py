@@ -11,6 +11,7 @@ from mailbox_appliance.records import (
     FetchedMessage,
     FolderRole,
     ListedFolder,
+    MessageFilter,
     MirroredFolder,
     ParsedAttachment,
     ParsedMessage,
@@ -100,11 +101,13 @@ class Mailbox:
 
     def subjects(self, path: str | None = "INBOX", limit: int = 1000) -> list[str]:
         """The subjects of a folder, or of the whole mailbox, as they are listed: page by page, newest first."""
-        number = None if path is None else self.folder(path).number
+        folders = None if path is None else [self.folder(path).number]
         found: list[str] = []
         before: int | None = None
         while True:
-            page, before = self.store.messages.list(self.id, folder_number=number, before=before, limit=limit)
+            page, before = self.store.messages.list(
+                [self.id], MessageFilter(), folders=folders, before=before, limit=limit
+            )
             found += [message.subject for message in page]
             if before is None:
                 return found

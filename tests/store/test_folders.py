@@ -3,7 +3,7 @@
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.records import FolderState, ListedFolder, MirroredFolder
+from mailbox_appliance.records import FolderState, ListedFolder, MessageFilter, MirroredFolder
 from mailbox_appliance.store.mirror import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.mail import ROLES, Mailbox, fetched, parsed
@@ -41,7 +41,7 @@ def test_the_position_is_kept_and_forgotten_with_the_messages(store: Store, mail
     assert mailbox.folder("Sent").state == state
     store.folders.reset(folder.number, FolderState(2, 1, 0))
     assert mailbox.folder("Sent").state == FolderState(2, 1, 0, None)
-    left = store.messages.list(mailbox.id, folder_number=folder.number, before=None, limit=9)[0]
+    left = store.messages.list([mailbox.id], MessageFilter(), folders=[folder.number], before=None, limit=9)[0]
     assert [message.id for message in left] == ["msg_ours"]
 
 

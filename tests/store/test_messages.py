@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.records import Attachment, FlagChange, Flags, Message, ParsedAttachment
+from mailbox_appliance.records import Attachment, FlagChange, Flags, Message, MessageFilter, ParsedAttachment
 from mailbox_appliance.store.mirror import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.mail import MORNING, Mailbox, fetched, parsed
@@ -34,7 +34,9 @@ def test_a_message_is_read_as_it_was_added(store: Store, mailbox: Mailbox) -> No
     ]
     assert all(isinstance(each, Attachment) and each.id.startswith("att_") for each in found.attachments)
     assert (getattr(found.body, "text", None), found.headers) == ("Hallo", {"Message-ID": "<A@x>"})
-    listed, _ = store.messages.list(mailbox.id, folder_number=mailbox.folder().number, before=None, limit=1)
+    listed, _ = store.messages.list(
+        [mailbox.id], MessageFilter(), folders=[mailbox.folder().number], before=None, limit=1
+    )
     assert [message.id for message in listed] == [added]
     assert store.messages.reply_headers(mailbox.id, added) == {"message-id": "<A@x>"}
 
@@ -49,7 +51,9 @@ def test_a_message_of_another_mailbox_is_not_there(store: Store, mailbox: Mailbo
         with pytest.raises(NotFound):
             store.messages.reply_headers(mailbox.id, message_id)
     assert store.messages.list_thread(mailbox.id, thread, after=None, limit=9) == ((), None)
-    assert store.messages.list(mailbox.id, folder_number=other.folder().number, before=None, limit=9) == ((), None)
+    assert store.messages.list(
+        [mailbox.id], MessageFilter(), folders=[other.folder().number], before=None, limit=9
+    ) == ((), None)
 
 
 def test_adding_twice_changes_nothing(store: Store, mailbox: Mailbox) -> None:

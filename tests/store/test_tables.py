@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.records import MessageFilter
 from mailbox_appliance.store import tables
 from mailbox_appliance.store.database import Database, Parameters, Row
 from mailbox_appliance.store.lock import DirectoryLock
@@ -78,12 +79,12 @@ HOT: list[tuple[str, Ask, str]] = [
     ("a session by its token", lambda s, b, m: s.credentials.find(HASH), "sessions_2 (token_hash=?)"),
     (
         "the messages of a folder",
-        lambda s, b, m: s.messages.list(b.id, folder_number=b.folder().number, before=None, limit=50),
+        lambda s, b, m: s.messages.list([b.id], MessageFilter(), folders=[b.folder().number], before=None, limit=50),
         "messages_folder (folder=? AND number<?)",
     ),
     (
         "the messages of a mailbox",
-        lambda s, b, m: s.messages.list(b.id, folder_number=None, before=7 << 40, limit=50),
+        lambda s, b, m: s.messages.list([b.id], MessageFilter(), folders=None, before=7 << 40, limit=50),
         "messages_account (account=? AND number<?)",
     ),
     ("a message", lambda s, b, m: s.messages.get(b.id, m), "messages_1 (id=?)"),

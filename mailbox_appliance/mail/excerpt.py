@@ -1,0 +1,74 @@
+"""Where a text stands in a body, with some of what is around it."""
+
+from dataclasses import dataclass
+from unicodedata import normalize
+
+from mailbox_appliance.mail.html import to_text
+from mailbox_appliance.records import (
+    SearchContext,
+    SearchMatched,
+    SearchNoMatch,
+    SearchScanLimit,
+    SearchUnavailable,
+)
+
+#: Characters of a body that are looked through, and of all the HTML of one page of messages: reading it takes time.
+LONGEST, MOST_HTML = 200_000, 500_000
+#: Characters before the text, and of the whole excerpt.
+BEFORE, LENGTH = 50, 160
+_ELLIPSIS = "…"
+
+
+@dataclass
+class Excerpts:
+    """Looks for one text in the bodies of one page of messages. Case and the kind of white space do not count."""
+
+    literal: str
+    _html_left: int = MOST_HTML
+
+    def __post_init__(self) -> None:
+        self._wanted = _plain(self.literal)
+
+    def context(self, text: str | None, html: str | None, *, is_there: bool = True) -> SearchContext:
+        """What is to be said of one message: its text, or where it has none the text of its HTML."""
+        if not is_there:
+            return SearchUnavailable()
+        if text is None and html is not None:
+            kept = html[: min(LONGEST, self._html_left)]
+            self._html_left -= len(kept)
+            return self._look(to_text(kept), is_whole=len(kept) == len(html))
+        text = text or ""
+        return self._look(text[:LONGEST], is_whole=len(text) <= LONGEST)
+
+    def _look(self, text: str, *, is_whole: bool) -> SearchContext:
+        plain = _plain(text)
+        at = _find(plain, self._wanted)
+        if at is not None:
+            return SearchMatched(excerpt=_around(plain, at, len(self._wanted)))
+        return SearchNoMatch() if is_whole else SearchScanLimit()
+
+
+def _plain(text: str) -> str:
+    """With single spaces, and composed (so that an accent is no character of its own)."""
+    return " ".join((text if text.isascii() else normalize("NFC", text)).split())
+
+
+def _find(text: str, wanted: str) -> int | None:
+    """Where a text begins, whatever the case."""
+    lower = text.lower()
+    if len(lower) != len(text):
+        # A few capitals are longer when small (`İ`): then places would be others.
+        lower = "".join(small if len(small := one.lower()) == 1 else one for one in text)
+    at = lower.find(wanted.lower())
+    return None if at < 0 else at
+
+
+def _around(text: str, at: int, length: int) -> str:
+    start = max(0, at - BEFORE)
+    end = min(len(text), max(at + length, start + LENGTH))
+    # Words are not cut, unless they are very long.
+    if start:
+        start = space + 1 if (space := text.find(" ", start - 1, at)) >= 0 else start
+    if end < len(text):
+        end = space if (space := text.rfind(" ", at + length, end + 1)) >= 0 else end
+    return f"{_ELLIPSIS if start else ''}{text[start:end].rstrip()}{_ELLIPSIS if end < len(text) else ''}"

@@ -1,0 +1,93 @@
+"""Which messages a list is to show: the single values that every list of messages takes, as one filter."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, TypeVar
+
+from msgspec import Meta
+
+from mailbox_appliance.errors import Invalid
+from mailbox_appliance.mail import query, words
+from mailbox_appliance.records import MessageFilter, SearchedField, Term
+
+T = TypeVar("T")
+
+FolderName = Annotated[str, Meta(min_length=1, max_length=1024, description="A folder's id, role, path or name.")]
+Query = Annotated[
+    str,
+    Meta(
+        max_length=1000,
+        description=(
+            'Words, "phrases" and beg* that are all to be found, and from: to: subject: before: after: is:unread'
+            " is:read is:starred has:attachment label:. Anything else with a colon is looked for as it stands."
+        ),
+    ),
+]
+Text = Annotated[
+    str,
+    Meta(
+        max_length=1000,
+        description="Keeps the messages that have all these words, and says in `searchContext` where the text stands.",
+    ),
+]
+Unread = Annotated[bool, Meta(description="Only what has not been read; false: only what has.")]
+Starred = Annotated[bool, Meta(description="Only what is starred; false: only what is not.")]
+HasAttachment = Annotated[
+    bool, Meta(description="Only what has an attachment, not counting inline images; or has none.")
+]
+Wanted = Annotated[str, Meta(min_length=1, max_length=1000, description="Words that stand there one after the other.")]
+Moment = Annotated[str, Meta(max_length=40, description="A date or a date-time, UTC; compared with `date`.")]
+
+
+def read(
+    *,
+    q: str | None,
+    text: str | None,
+    unread: bool | None,
+    starred: bool | None,
+    has_attachment: bool | None,
+    from_: str | None,
+    to: str | None,
+    subject: str | None,
+    after: str | None,
+    before: str | None,
+) -> MessageFilter:
+    """The filter: all of it must hold. `after` includes its moment, `before` does not. Raises Invalid.
+
+    A blank `q` or `text` asks for nothing in particular, as an empty box does.
+    """
+    named: tuple[tuple[SearchedField, str | None], ...] = (("from", from_), ("to", to), ("subject", subject))
+    marked = MessageFilter(
+        terms=tuple(Term(given, field) for field, given in named if given is not None),
+        unread=unread,
+        starred=starred,
+        has_attachment=has_attachment,
+        after=_read("after", after, query.read_moment),
+        before=_read("before", before, query.read_moment),
+    )
+    typed = _read("q", q, query.read) or MessageFilter()
+    sought = _read("text", text, _text) or MessageFilter()
+    return query.combine((query.without_signs(marked), typed, sought))
+
+
+def warnings(wanted: MessageFilter) -> Iterator[str]:
+    """What the one who asks should know of the filter."""
+    if wanted.is_impossible:
+        yield "No message can match: what is asked for excludes itself, or has no letter or digit to look for."
+
+
+def _text(text: str) -> MessageFilter:
+    if not text.strip():
+        return MessageFilter()
+    count = len(words.words(text))
+    if count > query.MOST_TERMS:
+        raise ValueError(f"A text holds at most {query.MOST_TERMS} words.")
+    return MessageFilter(text=text, is_impossible=count == 0)
+
+
+def _read(name: str, given: str | None, reader: Callable[[str], T]) -> T | None:
+    if given is None:
+        return None
+    try:
+        return reader(given)
+    except ValueError as error:
+        raise Invalid.at(name, str(error)) from error

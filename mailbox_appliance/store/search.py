@@ -1,0 +1,171 @@
+"""Which messages a filter means: their numbers, newest first, a page at a time.
+
+Without words the numbers come from one index (see `sources`). With words the full-text index gives what it finds in the
+order of the numbers and stops when a page is full; of that is kept what the other conditions allow:
+
+    few can be meant (a small folder, a label)   their numbers are gathered first, each find is looked up among them
+    else                                         each find is looked up in the index of the mailbox, which is dense
+
+Asking the full-text index about single numbers (`rowid IN`) is not among the ways: it searches anew for each of them.
+A small mailbox in a large store is part of the search (`scope`); of a large one the finds are looked up, which is
+quicker than walking along all its messages.
+"""
+
+from collections.abc import Collection, Sequence
+
+from mailbox_appliance.mail import words
+from mailbox_appliance.records import MessageFilter, Term
+from mailbox_appliance.store.beginnings import Beginnings
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.sources import Place, Source, Sources, among, dates, marks
+
+#: Gathered first are the numbers of no more messages than this, from no more sources.
+_FEW, _FEW_SOURCES = 10_000, 100
+#: A mailbox with no more messages than this is part of the search.
+_SMALL = 10_000
+_END = 1 << 62
+
+
+class Search:
+    """Finds numbers of messages."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sources = Sources(database)
+        self._beginnings = Beginnings(database)
+
+    def numbers(
+        self,
+        account_ids: Sequence[str],
+        wanted: MessageFilter,
+        *,
+        folders: Collection[int] | None,
+        before: int | None,
+        limit: int,
+    ) -> list[int]:
+        """The newest `limit` numbers below `before` that a filter means; without folders: all but spam and trash."""
+        terms = wanted.terms + tuple(Term(word) for word in words.words(wanted.text or ""))
+        if wanted.is_impossible or (wanted.text is not None and not terms):
+            return []
+        places = self._places(account_ids, folders)
+        below = _END if before is None else before
+        if not places:
+            return []
+        if terms:
+            return self._found(places, terms, wanted, below, limit)
+        sources = [source for place in places for source in self._sources.of(place, wanted)]
+        numbers = [number for source in sources for number in self._newest(source, below, limit)]
+        return sorted(numbers, reverse=True)[:limit]
+
+    def keyword_sets(self, account_id: str) -> tuple[str, ...]:
+        """The different sets of keywords in a mailbox, as they are stored."""
+        return self._sources.keyword_sets(
+            self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
+        )
+
+    def _places(self, account_ids: Sequence[str], folders: Collection[int] | None) -> list[Place]:
+        sql = (
+            "SELECT f.account, f.number, f.role IN ('spam', 'trash') FROM accounts a"
+            " JOIN folders f ON f.account = a.number WHERE a.id = ?"
+        )
+        places = []
+        for account_id in account_ids:
+            rows = self._database.rows(sql, (account_id,))
+            excluded = tuple(number for _, number, is_hidden in rows if is_hidden) if folders is None else ()
+            meant = tuple(n for _, n, _ in rows if (n not in excluded if folders is None else n in folders))
+            if meant:
+                places.append(Place(rows[0][0], meant, excluded, is_named=folders is not None))
+        return places
+
+    def _newest(self, source: Source, below: int, limit: int) -> list[int]:
+        sql = f"{source.sql} AND number < ? ORDER BY number DESC LIMIT ?"
+        return [number for (number,) in self._database.rows(sql, (*source.parameters, below, limit))]
+
+    # --- with words ---
+
+    def _found(
+        self, places: Sequence[Place], terms: Collection[Term], wanted: MessageFilter, below: int, limit: int
+    ) -> list[int]:
+        scopes = self._scopes([place.account for place in places])
+        match = words.match(terms, scopes, self._beginnings.list)
+        if match is None:
+            return []
+        sources = self._narrow(places, wanted)
+        if sources is None:
+            return self._looked_up(places, match, wanted, below, limit)
+        return self._among_few(sources, match, below, limit) if sources else []
+
+    def _scopes(self, accounts: Sequence[int]) -> list[str]:
+        """The scopes to be searched; none where that would take longer than to look up each find."""
+        sql = "SELECT count(*) FROM (SELECT 1 FROM messages INDEXED BY messages_account WHERE account = ? LIMIT ?)"
+        total = 0
+        for account in accounts:
+            found = self._database.kept_row(sql, (account, _SMALL + 1))
+            total += found[0] if found else 0
+            if total > _SMALL:
+                return []
+        return [f"a{account}" for account in accounts]
+
+    def _narrow(self, places: Sequence[Place], wanted: MessageFilter) -> list[Source] | None:
+        """The sources of all that can be meant, where that is little; None where it is much."""
+        if not (places[0].is_named or wanted.labels or wanted.starred or wanted.unread or dates(wanted)[0]):
+            return None
+        sources = [source for place in places for source in self._sources.of(place, wanted)]
+        if len(sources) > _FEW_SOURCES:
+            return None
+        total = 0
+        for source in sources:
+            total += self._database.value(
+                f"SELECT count(*) FROM ({source.sql} LIMIT ?)", (*source.parameters, _FEW + 1)
+            )
+            if total > _FEW:
+                return None
+        return sources
+
+    def _among_few(self, sources: Sequence[Source], match: str, below: int, limit: int) -> list[int]:
+        few = " UNION ALL ".join(source.sql for source in sources)
+        values = [value for source in sources for value in source.parameters]
+        lowest, highest = self._database.row(f"SELECT min(number), max(number) FROM ({few})", values) or (None, None)
+        if lowest is None:
+            return []
+        sql = (
+            f"SELECT rowid FROM message_index WHERE message_index MATCH ? AND +rowid IN ({few})"
+            " AND rowid >= ? AND rowid < ? ORDER BY rowid DESC LIMIT ?"
+        )
+        rows = self._database.rows(sql, (match, *values, lowest, min(below, highest + 1), limit))
+        return [number for (number,) in rows]
+
+    def _looked_up(
+        self, places: Sequence[Place], match: str, wanted: MessageFilter, below: int, limit: int
+    ) -> list[int]:
+        accounts = [place.account for place in places]
+        conditions, values = self._conditions(places, wanted)
+        if len(accounts) == 1:
+            join, joined = (
+                "CROSS JOIN messages m INDEXED BY messages_account ON m.account = ? AND m.number = x.rowid",
+                accounts,
+            )
+        else:
+            join, joined = "CROSS JOIN messages m ON m.number = x.rowid AND " + among("m.account", accounts), accounts
+        sql = (
+            f"SELECT x.rowid FROM message_index x {join} WHERE x.message_index MATCH ? AND x.rowid < ?"
+            f"{''.join(f' AND {one}' for one in conditions)} ORDER BY x.rowid DESC LIMIT ?"
+        )
+        return [number for (number,) in self._database.rows(sql, (*joined, match, below, *values, limit))]
+
+    def _conditions(self, places: Sequence[Place], wanted: MessageFilter) -> tuple[list[str], list[object]]:
+        conditions, values = marks(wanted, "m."), list[object]()
+        moments = dates(wanted, "m.")
+        if moments[0]:
+            conditions.append(moments[0])
+            values += moments[1]
+        is_named = places[0].is_named
+        folders = [number for place in places for number in (place.folders if is_named else place.excluded)]
+        if folders:
+            conditions.append(among("m.folder", folders, not_in=not is_named))
+            values += folders
+        if wanted.labels:
+            sets = [words for place in places for words in self._sources.sets_with(place.account, wanted.labels)]
+            conditions.append(f"m.keywords IN ({', '.join('?' * len(sets))})")
+            values += sets
+        return conditions, values

@@ -1,0 +1,140 @@
+"""From which index the messages of a filter come, in their order. There is one for every question of one filter.
+
+A source is a SELECT of numbers without ORDER BY and LIMIT. Where several are needed (folders, sets of keywords), a
+page is put together from a page of each. What an index does not hold is looked up in the row (RFC 9051 2.3.2: flags).
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mailbox_appliance.records import MessageFilter
+from mailbox_appliance.store.database import Database
+
+_MARKS: Mapping[str, Mapping[bool, str]] = {
+    # Written exactly as in the partial indexes of formats/format_5.py, or these are not used.
+    "unread": {True: "flags & 1 = 0", False: "flags & 1 <> 0"},
+    "starred": {True: "flags & 2 <> 0", False: "flags & 2 = 0"},
+    "has_attachment": {True: "flags & 64 <> 0", False: "flags & 64 = 0"},
+}
+#: A range of dates with no more messages than this is sorted; of a larger one each message is looked at in its order.
+_MOST_SORTED = 5000
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where messages are looked for: a mailbox, and of that these folders, or all but the excluded ones."""
+
+    account: int
+    folders: tuple[int, ...]
+    excluded: tuple[int, ...]
+    is_named: bool
+
+
+@dataclass(frozen=True)
+class Source:
+    """A SELECT of the numbers of messages, with its parameters."""
+
+    sql: str
+    parameters: tuple[object, ...]
+
+
+class Sources:
+    """Chooses among the indexes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, place: Place, wanted: MessageFilter) -> list[Source]:
+        """The sources of what a filter means in one place; its words are not among it."""
+        if wanted.labels:
+            return self._labeled(place, wanted)
+        if self._is_short(place.account, wanted):
+            return [_source("messages_date", ("account = ?", place.account), place, wanted)]
+        if wanted.starred:
+            return [_source("messages_starred", ("account = ?", place.account), place, wanted)]
+        if wanted.unread:
+            return [_source("messages_unread", ("folder = ?", folder), None, wanted) for folder in place.folders]
+        if wanted.has_attachment:
+            return [_source("messages_with_attachment", ("account = ?", place.account), place, wanted)]
+        if place.is_named and not _has_dates(wanted):
+            return [_source("messages_folder", ("folder = ?", folder), None, wanted) for folder in place.folders]
+        return [_source("messages_account", ("account = ?", place.account), place, wanted)]
+
+    def keyword_sets(self, account: int) -> tuple[str, ...]:
+        """The different sets of keywords in a mailbox, as they are stored: one step in the index for each."""
+        sql = (
+            "SELECT min(keywords) FROM messages INDEXED BY messages_labeled"
+            " WHERE account = ? AND keywords <> '[]' AND keywords > ?"
+        )
+        found: list[str] = []
+        after = ""
+        while (words := self._database.value(sql, (account, after))) is not None:
+            found.append(words)
+            after = words
+        return tuple(found)
+
+    def sets_with(self, account: int, labels: Iterable[str]) -> tuple[str, ...]:
+        """Those of the sets that hold all these labels. Case does not count (RFC 9051 2.3.2)."""
+        wanted = {label.casefold() for label in labels}
+        return tuple(
+            words for words in self.keyword_sets(account) if wanted <= {w.casefold() for w in json.loads(words)}
+        )
+
+    def _labeled(self, place: Place, wanted: MessageFilter) -> list[Source]:
+        return [
+            _source(
+                "messages_labeled",
+                ("keywords <> '[]' AND keywords = ? AND account = ?", words, place.account),
+                place,
+                wanted,
+            )
+            for words in self.sets_with(place.account, wanted.labels)
+        ]
+
+    def _is_short(self, account: int, wanted: MessageFilter) -> bool:
+        if not _has_dates(wanted):
+            return False
+        sql, parameters = dates(wanted)
+        within = f"SELECT 1 FROM messages INDEXED BY messages_date WHERE account = ? AND {sql} LIMIT ?"
+        return bool(
+            self._database.value(f"SELECT count(*) FROM ({within})", (account, *parameters, _MOST_SORTED + 1))
+            <= _MOST_SORTED
+        )
+
+
+def marks(wanted: MessageFilter, table: str = "") -> list[str]:
+    """The conditions on flags."""
+    given = {"unread": wanted.unread, "starred": wanted.starred, "has_attachment": wanted.has_attachment}
+    return [table + _MARKS[name][value] for name, value in given.items() if value is not None]
+
+
+def dates(wanted: MessageFilter, table: str = "") -> tuple[str, tuple[int, ...]]:
+    """The condition on the date that a message shows, and its parameters; empty without dates."""
+    given = [(f"{table}date >= ?", wanted.after), (f"{table}date < ?", wanted.before)]
+    return " AND ".join(sql for sql, at in given if at is not None), tuple(at for _, at in given if at is not None)
+
+
+def among(column: str, numbers: Sequence[int], *, not_in: bool = False) -> str:
+    """The condition that a column is one of these numbers, or none of them."""
+    return f"{column} {'NOT IN' if not_in else 'IN'} ({', '.join('?' * len(numbers))})"
+
+
+def _has_dates(wanted: MessageFilter) -> bool:
+    return wanted.after is not None or wanted.before is not None
+
+
+def _source(index: str, key: tuple[object, ...], place: Place | None, wanted: MessageFilter) -> Source:
+    """Messages by an index and its key; of the place's folders, unless the key is one of them (place: None)."""
+    condition, *values = key
+    conditions, parameters = [str(condition)], list(values)
+    if place is not None:
+        numbers = place.folders if place.is_named else place.excluded
+        if numbers:
+            conditions.append(among("folder", numbers, not_in=not place.is_named))
+            parameters += numbers
+    sql, moments = dates(wanted)
+    conditions += [*marks(wanted), *filter(None, [sql])]
+    return Source(
+        f"SELECT number FROM messages INDEXED BY {index} WHERE {' AND '.join(conditions)}", (*parameters, *moments)
+    )
