@@ -52,6 +52,7 @@ OPTIONS: tuple[Option, ...] = (
         "sync.poll_interval", 60, "Seconds between looks at folders that are not watched.", minimum=1, maximum=86_400
     ),
     Option("sync.cache_mib", 256, "MiB kept of attachments and sources that were fetched on request."),
+    Option("sync.workers", 6, "Threads that bring mail in, for all mailboxes together.", minimum=1, maximum=64),
     Option("sending.answer_within", 25, "Seconds that a send waits for its outcome before it answers.", maximum=300),
     Option("sending.dot_timeout", 600, "Seconds to wait for the reply to a message (RFC 5321 4.5.3.2.6).", minimum=1),
 )

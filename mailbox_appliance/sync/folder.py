@@ -1,100 +1,221 @@
-"""Brings the mirror of one folder up to date, in batches: talk, then write, never both at once.
+"""The mirror of one folder: learns what happened, carries the plan out, takes new messages in, a batch at a time.
 
-Each batch is one transaction. The position is noted only when all of it is done, so that a run that was broken off is
-taken up again; whatever was already brought in is not fetched twice.
+    look ...... news -> plan -> gone, flags: written; new UIDs: put on top of what is to be taken in
+    take_in ... headers of the newest of them -> moved ones recognised -> the others added; at the end: position
+
+Each batch is one transaction, none is open while the server is asked. Whatever is broken off is taken up again: the
+position is noted last, and what was brought in by then is not asked for twice.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import FetchedMessage, FlagChange, MirroredFolder, ParsedMessage
-from mailbox_appliance.remote.imap import ImapMailbox
-from mailbox_appliance.store.store import Store
+from mailbox_appliance.mail.threads import canonical_message_id
+from mailbox_appliance.records import (
+    FetchedMessage,
+    FolderNews,
+    FolderState,
+    MirroredFolder,
+    ParsedMessage,
+    Sighting,
+)
+from mailbox_appliance.sync import bodies
+from mailbox_appliance.sync.means import Means
 from mailbox_appliance.sync.plan import (
     ChangeFlags,
-    Fetch,
+    Detach,
     FolderMirror,
-    Remove,
-    Reset,
-    ServerFolder,
-    is_unchanged,
+    Resettle,
+    Step,
+    TakeIn,
+    is_settled,
+    may_be_news,
     plan,
 )
 
-BATCH_COUNT = 50
-BATCH_BYTES = 8 << 20
-WRITE_COUNT = 1000
+T = TypeVar("T")
 
-#: Told after each batch: the ids of the messages that are new, and how many are still to come.
-Arrived = Callable[[tuple[str, ...], int], None]
-
-
-class Stopped(Exception):
-    """Sync was told to stop; what is written stays, the rest is for the next time."""
+HEADERS = 500  # a batch
+#: New messages that are taken in whole at once; of more, first the headers.
+FEW = 50
+_WRITTEN = 1000  # flags, or messages that are gone, in one transaction
+#: After a look at all flags (no CONDSTORE), so many times as long until the next for flags alone.
+_REST = 20
 
 
 class FolderSync:
-    """Keeps the folders of one mailbox over one connection."""
+    """A folder, for as long as a connection lasts."""
 
-    def __init__(self, store: Store, mailbox: ImapMailbox, arrived: Arrived, is_stopping: Callable[[], bool]) -> None:
-        self._store, self._mailbox = store, mailbox
-        self._arrived, self._is_stopping = arrived, is_stopping
+    def __init__(self, folder: MirroredFolder, means: Means) -> None:
+        self.folder = folder
+        self.is_due = False
+        self.is_urgent = False
+        self.pending: list[int] = []  # UIDs to take in, the newest last
+        self.refusals = 0
+        self._means = means
+        self._seen = self._noted = folder.state
+        self._told: FolderState | None = None  # by STATUS, before the last look
+        self._rests_until = 0.0
 
-    def run(self, folder: MirroredFolder) -> MirroredFolder:
-        """Bring a folder up to date, and answer it with the position reached. It stays selected.
+    @property
+    def has_work(self) -> bool:
+        """Whether it is to be looked at, or has messages to be taken in."""
+        return self.is_due or bool(self.pending)
 
-        Raises RemoteFault, and Stopped between two batches.
+    def hear(self, state: FolderState, *, thorough: bool) -> None:
+        """Compare with what STATUS tells; it becomes due where there may be news."""
+        # Some servers' SELECT and STATUS never agree, so what STATUS said before the last look counts as well.
+        if all(may_be_news(one, state, thorough=thorough) for one in (self._seen, self._told)):
+            is_cheap = state.highestmodseq is not None or state not in (self._seen, self._told)
+            self.is_due = self.is_due or is_cheap or time.monotonic() >= self._rests_until
+        self._told = state
+
+    def refuse(self) -> None:
+        """Leave it alone until the next time everything is looked at: the server does not let us in."""
+        self.refusals += 1
+        self.is_due, self._told = False, None
+        self.pending.clear()
+        self._seen = self._noted
+
+    def count(self) -> tuple[int, int]:
+        """How many messages are there, as far as was told, and how many of them are not taken in."""
+        state = self._told or self._seen
+        there = state.exists if state else 0
+        return there, len(self.pending) if is_settled(self._seen) else there
+
+    # --- looking ---
+
+    def look(self) -> bool:
+        """Learn what happened and write it; new messages are taken in later. Whether any are gone from here.
+
+        Raises RemoteFault.
         """
-        state = self._mailbox.select(folder.path)
-        if is_unchanged(folder.state, state):
-            return folder
-        server = ServerFolder(state, self._mailbox.flags() if state.exists else {})
-        mirror = FolderMirror(folder.state, self._store.mirror.known(folder.number))
-        for step in plan(mirror, server):
-            match step:
-                case Reset():
-                    self._store.folders.reset(folder.number, step.state)
-                case Remove():
-                    self._remove(folder, step.uids)
-                case ChangeFlags():
-                    self._change_flags(folder, step.changes)
-                case Fetch():
-                    self._fetch(folder, step.uids)
-        self._store.folders.set_state(folder.number, state)
-        return replace(folder, state=state)
+        began = time.monotonic()
+        means, number = self._means, self.folder.number
+        known = means.store.mirror.count(number) + len(self.pending)
+        means.selected = None
+        news = means.mailbox.news(self.folder.path, self._seen, known)
+        means.selected = self.folder.path
+        self.is_due = self.is_urgent = False
+        is_detached = False
+        for step in plan(FolderMirror(self._seen, self._flags(news)), news):
+            is_detached |= self._carry_out(step)
+        self._forget_vanished(news)
+        self._seen, self.refusals = news.state, 0
+        self._note_position()
+        self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
+        return is_detached
 
-    def _remove(self, folder: MirroredFolder, uids: Sequence[int]) -> None:
-        for start in range(0, len(uids), WRITE_COUNT):
-            self._go_on()
-            self._store.mirror.remove(folder.number, uids[start : start + WRITE_COUNT])
+    def _flags(self, news: FolderNews) -> dict[int, frozenset[str]]:
+        uids = None if news.present is not None else news.changed.keys() | news.vanished
+        return self._means.store.mirror.known(self.folder.number, uids) if uids is None or uids else {}
 
-    def _change_flags(self, folder: MirroredFolder, changes: Sequence[FlagChange]) -> None:
-        for start in range(0, len(changes), WRITE_COUNT):
-            self._go_on()
-            self._store.mirror.change_flags(folder.number, changes[start : start + WRITE_COUNT])
+    def _carry_out(self, step: Step) -> bool:
+        """Do it; whether messages may be gone from here now."""
+        mirror, number = self._means.store.mirror, self.folder.number
+        match step:
+            case Resettle():
+                detached = mirror.detach(number, None) if self._noted is not None else 0
+                self._means.store.folders.set_state(number, step.state)
+                self._noted = step.state
+                self.pending.clear()
+                return detached > 0
+            case Detach():
+                for uids in _parts(step.uids, _WRITTEN):
+                    self._means.go_on()
+                    mirror.detach(number, uids)
+                return True
+            case ChangeFlags():
+                for changes in _parts(step.changes, _WRITTEN):
+                    self._means.go_on()
+                    mirror.change_flags(number, changes)
+            case TakeIn():
+                self.pending = sorted({*self.pending, *step.uids})
+        return False
 
-    def _fetch(self, folder: MirroredFolder, uids: Sequence[int]) -> None:
-        left = len(uids)
-        for batch in _batches(self._mailbox.fetch(uids)):
-            self._go_on()
-            left -= len(batch)
-            self._arrived(self._store.mirror.add(folder, batch), left)
+    def _forget_vanished(self, news: FolderNews) -> None:
+        if self.pending and (news.vanished or news.present is not None):
+            gone, present = news.vanished, news.present
+            self.pending = [uid for uid in self.pending if uid not in gone and (present is None or uid in present)]
 
-    def _go_on(self) -> None:
-        if self._is_stopping():
-            raise Stopped
+    def _note_position(self) -> None:
+        if not self.pending and self._seen is not None and self._seen != self._noted:
+            self._means.store.folders.set_state(self.folder.number, self._seen)
+            self._noted = self._seen
+
+    # --- taking in ---
+
+    def enter(self) -> bool:
+        """Select it, if it is not. False: its UIDs mean other messages now, so it is due."""
+        if self._means.selected == self.folder.path:
+            return True
+        state = self._means.select(self.folder.path)
+        self.is_due = self.is_due or state != self._seen
+        return self._seen is not None and state.uidvalidity == self._seen.uidvalidity
+
+    def take_in(self) -> bool:
+        """Take the newest of the new messages in; whether bodies are left for later. Raises RemoteFault."""
+        is_whole = len(self.pending) <= FEW
+        uids = self.pending[-self._means.caution.most(HEADERS) :][::-1]
+        if not self.enter():
+            return False
+        messages = self._without_moved(self._headers(uids), is_few=is_whole)
+        if is_whole and messages:
+            if not self.enter():  # we may have looked at other folders
+                return False
+            for is_large, pairs in bodies.read(self._means, self.folder.number, [message for message, _ in messages]):
+                self._add(pairs, is_large=is_large)
+        elif messages:
+            self._means.arrived(self._means.store.mirror.add_headers(self.folder, messages))
+        done = set(uids)
+        self.pending = [uid for uid in self.pending if uid not in done]
+        self._note_position()
+        return not is_whole
+
+    def _headers(self, uids: Sequence[int]) -> bodies.Read:
+        caution, number = self._means.caution, self.folder.number
+        asked = [uid for uid in uids if not caution.is_hopeless(number, uid)]
+        with caution.trying(number, asked):
+            messages = [(message, parse(message.source)) for message in self._means.mailbox.fetch_headers(asked)]
+        if len(messages) < len(uids):
+            self._list_unreadable(set(uids) - {message.uid for message, _ in messages})
+        return messages
+
+    def _list_unreadable(self, uids: set[int]) -> None:
+        """List messages that the server has and cannot give; those it no longer has are not missed."""
+        now = self._means.clock.now()
+        there = self._means.mailbox.flags(sorted(uids))
+        found = [FetchedMessage(uid, flags, now, 0, b"") for uid, flags in there.items() if uid in uids]
+        self._add([(message, bodies.without_body(message)) for message in found], is_large=False)
+
+    def _without_moved(self, messages: bodies.Read, *, is_few: bool) -> bodies.Read:
+        """Those that are new to us: others came from elsewhere, and keep their ids."""
+        means = self._means
+        messages = self._reattached(messages) if means.has_gone else messages
+        # In the first sync of a large folder, every copy of a message would be asked after.
+        if messages and (is_few or is_settled(self._noted)):
+            others = means.store.mirror.elsewhere(self.folder, list(map(_sighting, messages)))
+            if others and means.look_at(others):
+                messages = self._reattached(messages)
+        return messages
+
+    def _reattached(self, messages: bodies.Read) -> bodies.Read:
+        found = self._means.store.mirror.reattach(self.folder, list(map(_sighting, messages)))
+        return [pair for pair in messages if pair[0].uid not in found]
+
+    def _add(self, pairs: bodies.Read, *, is_large: bool) -> None:
+        if pairs:
+            self._means.arrived(self._means.store.mirror.add(self.folder, pairs, large=is_large))
 
 
-def _batches(messages: Iterator[FetchedMessage]) -> Iterator[list[tuple[FetchedMessage, ParsedMessage]]]:
-    """The messages, parsed, in groups for one transaction each."""
-    batch: list[tuple[FetchedMessage, ParsedMessage]] = []
-    weight = 0
-    for message in messages:
-        batch.append((message, parse(message.source)))
-        weight += len(message.source)
-        if len(batch) == BATCH_COUNT or weight >= BATCH_BYTES:
-            yield batch
-            batch, weight = [], 0
-    if batch:
-        yield batch
+def _sighting(pair: tuple[FetchedMessage, ParsedMessage]) -> Sighting:
+    message, parsed = pair
+    message_id = canonical_message_id(parsed.message_id or "")
+    return Sighting(message.uid, message.flags, message_id, message.size, message.internal_date)
+
+
+def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -1,115 +1,227 @@
-"""Follows one mailbox over one connection: all folders once, then what changes, until a fault or the word to stop."""
+"""Follows one mailbox over one connection: what is the most urgent piece of work, one batch at a time.
+
+    1. folders with news, and messages to take in: what we were woken for, INBOX, the others
+    2. the end of a round: everything was looked at; what is still gone now is gone for good
+    3. a new round, where one is due: LIST with STATUS, compared with what is known
+    4. bodies that are still to come
+
+A message that is gone from a folder may have moved to another: a round is due at once, and looks for it. Only a round
+that began after it was found gone, and in which every folder could be looked at, says that it is nowhere.
+"""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from mailbox_appliance.clock import Clock
-from mailbox_appliance.events import Events, MessageArrived
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.records import MirroredFolder
+from mailbox_appliance.records import FolderState, ListedFolder, MirroredFolder
 from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.imap import ImapMailbox
-from mailbox_appliance.store.store import Store
-from mailbox_appliance.sync.folder import FolderSync, Stopped
-from mailbox_appliance.sync.waker import Waker
+from mailbox_appliance.sync.backlog import Backlog
+from mailbox_appliance.sync.folder import FolderSync
+from mailbox_appliance.sync.means import Means
 
 log = logging.getLogger(__name__)
 
 INBOX = "INBOX"
-LONGEST_IDLE = 540.0  # RFC 2177: again before 29 minutes; many networks forget a quiet connection after 10
+#: A folder that refuses so often in a row keeps nothing waiting any more.
+_MOST_REFUSALS = 3
+
+#: What a round looks for: whatever changed, or messages that have come, to recognise those that moved.
+Round = Literal["everything", "arrivals"]
 
 
 @dataclass
-class Following:
-    """What a worker shares with its follower: how to wake and stop it, and how far it has come."""
+class _Round:
+    """A look at everything: what was gone before it, and whether each folder could be looked at."""
 
-    waker: Waker
-    is_stopping: Callable[[], bool]
-    progress: str | None = None
+    gone: frozenset[int]
+    is_complete: bool = True
 
 
 class Follower:
-    """Follows a mailbox. Use it once."""
+    """Follows a mailbox. For one thread at a time."""
 
-    def __init__(
-        self,
-        account_id: str,
-        store: Store,
-        mailbox: ImapMailbox,
-        events: Events,
-        clock: Clock,
-        poll_interval: float,
-        following: Following,
-    ) -> None:
-        self._account_id, self._store, self._mailbox = account_id, store, mailbox
-        self._events, self._clock, self._poll_interval = events, clock, poll_interval
-        self._following = following
-        self._sync = FolderSync(store, mailbox, self._arrived, following.is_stopping)
-        self._folders: dict[str, MirroredFolder] = {}
+    def __init__(self, means: Means, is_synced: Callable[[], None]) -> None:
+        """`is_synced` is told of every round that ends, after the commit."""
+        self.folders: dict[str, FolderSync] = {}
+        self._means, self._is_synced = means, is_synced
+        means.look_at = self._look_at
+        means.has_gone = means.store.mirror.has_gone(means.account_id)
+        self._backlog = Backlog(means)
+        self._round: _Round | None = None
+        self._round_due: Round | None = "everything"
+        self._listed: tuple[ListedFolder, ...] = ()
+        self._must_list = True
+        self._wanted: set[str] = set()
 
-    def run(self, is_ready: Callable[[], None]) -> None:
-        """Follow for ever; `is_ready` is called when everything has been looked at once.
-
-        Ends with Stopped or RemoteFault, or NotFound when the mailbox is removed meanwhile.
-        """
-        looked = self._look_at_everything()
-        is_ready()
-        while True:
-            self._look_at([INBOX])  # last of all: now it is the selected folder, and nothing in it is unknown
-            self._wait(looked + self._poll_interval - self._clock.monotonic())
-            if self._following.is_stopping():
-                raise Stopped
-            woken = self._following.waker.take()
-            if None in woken or self._clock.monotonic() - looked >= self._poll_interval:
-                looked = self._look_at_everything()
-            else:
-                self._look_at_named([path for path in woken if path is not None])
-
-    def _look_at_everything(self) -> float:
-        """List the folders and bring each up to date, the inbox first; answers when that began."""
-        began = self._clock.monotonic()
-        self._list_folders()
-        self._look_at([INBOX, *(path for path in self._folders if path != INBOX)])
-        self._following.progress = None
-        self._store.accounts.mark_synced(self._account_id)
-        return began
-
-    def _look_at_named(self, paths: list[str]) -> None:
-        if not self._folders.keys() >= set(paths):  # one that we have just made
-            self._list_folders()
-        self._look_at(paths)
-
-    def _list_folders(self) -> None:
-        listed = self._mailbox.list_folders()
-        roles = folder_roles.assign(listed, self._store.folders.user_mapping(self._account_id))
-        mirrored = self._store.folders.replace(self._account_id, listed, roles)
-        self._folders = {folder.path: folder for folder in mirrored}
-
-    def _look_at(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            if path not in self._folders:
-                continue
-            if self._following.is_stopping():
-                raise Stopped
-            try:
-                self._folders[path] = self._sync.run(self._folders[path])
-            except RemoteFault as fault:
-                # Without the inbox there is nothing to follow; another folder may be closed to us, or just deleted.
-                if fault.kind != "refused" or path == INBOX:
-                    raise
-                folder_id = self._folders[path].id
-                log.info("a folder was refused", extra={"accountId": self._account_id, "folderId": folder_id})
-
-    def _wait(self, seconds: float) -> None:
-        """Return when the inbox changed, when woken, or after so many seconds."""
-        seconds = max(0.0, min(seconds, LONGEST_IDLE))
-        if self._mailbox.capabilities.idle and INBOX in self._folders:
-            self._mailbox.idle(seconds, self._following.waker.socket)
+    def want(self, path: str | None) -> None:
+        """Look at this folder as soon as can be; None: at everything."""
+        means = self._means
+        means.has_gone = means.has_gone or means.store.mirror.has_gone(means.account_id)
+        if path is None:
+            self._must_list, self._round_due = True, "everything"
+        elif path in self.folders:
+            self.folders[path].is_due = self.folders[path].is_urgent = True
         else:
-            self._following.waker.wait(seconds)
+            self._wanted.add(path)
 
-    def _arrived(self, message_ids: tuple[str, ...], left: int) -> None:
-        self._following.progress = f"{left} messages of a folder left to fetch" if left else None
-        for message_id in message_ids:
-            self._events.publish(MessageArrived(self._account_id, message_id))
+    def want_round(self) -> None:
+        """It is time to look at everything again."""
+        self._round_due = "everything"
+
+    def step(self) -> bool:
+        """Do the most urgent piece of work, one batch of it; False when there is none. Raises RemoteFault."""
+        if self._wanted:  # a folder that we have just made
+            self._list("arrivals")
+        elif (folder := self._next()) is not None:
+            self._backlog.finish()
+            self._attend(folder)
+        elif self._round is not None:
+            self._end_round(self._round)
+        elif self._round_due is not None:
+            self._backlog.finish()
+            self._begin_round(self._round_due)
+        else:
+            return self._backlog.step()
+        return True
+
+    def pause(self) -> None:
+        """Leave nothing half done in memory: others have their turn."""
+        self._backlog.finish()
+
+    def glance(self) -> None:
+        """See whether there is news in the inbox, while there is other work."""
+        inbox = self.folders.get(INBOX)
+        if inbox is None or inbox.is_due:
+            return
+        if self._means.selected == INBOX:
+            inbox.is_due = self._means.mailbox.idle_news()
+        else:
+            inbox.hear(self._means.mailbox.status(INBOX), thorough=False)
+
+    def is_at_inbox(self) -> bool:
+        """Whether the inbox is selected, and nothing in it unknown; where it is not, that is the next step."""
+        inbox = self.folders.get(INBOX)
+        if inbox is not None and self._means.selected != INBOX:
+            inbox.is_due = True
+        return inbox is None or not inbox.is_due
+
+    @property
+    def progress(self) -> str | None:
+        """How far a large piece of work has come, for a person."""
+        counts = [folder.count() for folder in self.folders.values()]
+        total, left = sum(there for there, _ in counts), sum(left for _, left in counts)
+        if left > 0:
+            return f"{max(0, total - left):,} of {total:,} messages"
+        return bodies_left(self._backlog.left) if self._backlog.left else None
+
+    # --- folders ---
+
+    def _next(self) -> FolderSync | None:
+        busy = [folder for folder in self.folders.values() if folder.has_work]
+        return next((folder for folder in busy if folder.is_urgent), busy[0] if busy else None)
+
+    def _attend(self, folder: FolderSync) -> None:
+        try:
+            if folder.is_due:
+                self._look(folder)
+            elif folder.take_in():
+                self._backlog.note([folder])
+        except RemoteFault as fault:
+            self._refuse(folder, fault)
+
+    def _look(self, folder: FolderSync) -> bool:
+        is_detached = folder.look()
+        if is_detached:
+            self._means.has_gone = True
+            self._round_due = self._round_due or "arrivals"
+        return is_detached
+
+    def _look_at(self, numbers: frozenset[int]) -> bool:
+        found = False
+        for folder in [folder for folder in self.folders.values() if folder.folder.number in numbers]:
+            try:
+                found |= self._look(folder)
+            except RemoteFault as fault:
+                self._refuse(folder, fault)
+        return found
+
+    def _refuse(self, folder: FolderSync, fault: RemoteFault) -> None:
+        """A folder is closed to us, or was just deleted. Raises the fault where it is about more than the folder."""
+        # Without the inbox there is nothing to follow.
+        if fault.kind != "refused" or folder.folder.path == INBOX:
+            raise fault
+        log.info("a folder was refused", extra={"accountId": self._means.account_id, "folderId": folder.folder.id})
+        folder.refuse()
+        self._backlog.forget(folder)
+        if self._round is not None and folder.refusals < _MOST_REFUSALS:
+            self._round.is_complete = False
+
+    # --- rounds ---
+
+    def _begin_round(self, kind: Round) -> None:
+        means = self._means
+        gone = means.store.mirror.gone(means.account_id) if means.has_gone else frozenset()
+        self._round_due = None
+        self._list(kind)
+        self._round = _Round(gone)
+
+    def _end_round(self, ended: _Round) -> None:
+        means, self._round = self._means, None
+        if ended.is_complete and ended.gone:
+            means.store.mirror.purge(means.account_id, ended.gone)
+        if means.has_gone and self._round_due is None:
+            means.has_gone = means.store.mirror.has_gone(means.account_id)
+        means.store.accounts.mark_synced(means.account_id)
+        self._is_synced()
+
+    def _list(self, kind: Round) -> None:
+        """List the folders, and see which of them have news."""
+        listed, states = self._means.mailbox.look()
+        if not any(folder.path == INBOX for folder in listed):
+            # It is always there (RFC 9051 5.1): a list without it is no reason to believe that all else is gone.
+            raise RemoteFault("imap", "malformed", "The IMAP server lists no INBOX. Try again later.")
+        if listed != self._listed or self._must_list:
+            self._note_listed(listed)
+        for path, folder in self.folders.items():
+            self._hear(folder, path, states, kind)
+        for path in self._wanted & self.folders.keys():
+            self.folders[path].is_due = self.folders[path].is_urgent = True
+        self._wanted.clear()
+
+    def _hear(self, folder: FolderSync, path: str, states: Mapping[str, FolderState], kind: Round) -> None:
+        if path in states:
+            folder.hear(states[path], thorough=kind == "everything")
+        else:
+            folder.is_due = True
+        if path == INBOX and self._means.selected == INBOX:
+            # STATUS of the selected folder may tell what it was when it was selected.
+            is_told = self._means.mailbox.capabilities.idle or kind != "everything"
+            folder.is_due = folder.is_due or not is_told or self._means.mailbox.idle_news()
+
+    def _note_listed(self, listed: tuple[ListedFolder, ...]) -> None:
+        means, is_first = self._means, not self._listed
+        roles = folder_roles.assign(listed, means.store.folders.user_mapping(means.account_id))
+        before = {folder.number for folder in means.store.folders.list(means.account_id)}
+        mirrored = sorted(means.store.folders.replace(means.account_id, listed, roles), key=_rank)
+        self._listed, self._must_list = listed, False
+        for folder in self.folders.keys() - {folder.path for folder in mirrored}:
+            self._backlog.forget(self.folders[folder])
+        self.folders = {folder.path: self.folders.get(folder.path) or FolderSync(folder, means) for folder in mirrored}
+        if before - {folder.number for folder in mirrored}:
+            # Deleted, or renamed: what was in them is gone, and may be found elsewhere.
+            means.has_gone, self._round_due = True, self._round_due or "arrivals"
+        if is_first:
+            self._backlog.note(self.folders.values())
+
+
+def bodies_left(count: int) -> str:
+    """As `Follower.progress`, when only bodies are to come."""
+    return f"bodies of {count:,} messages left"
+
+
+def _rank(folder: MirroredFolder) -> tuple[int, str]:
+    """In which order folders are looked at."""
+    last = folder.role in ("spam", "trash")
+    return (0 if folder.path == INBOX else 2 if last else 1, folder.path)

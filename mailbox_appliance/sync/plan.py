@@ -1,46 +1,41 @@
-"""What to do so that the mirror of a folder becomes what the server has. Values in, steps out; nothing is done here.
+"""What is to be done so that the mirror of a folder equals the folder on the server. Pure.
 
-    no position, or another UIDVALIDITY ... Reset, then as for an empty mirror (RFC 9051 2.3.1.1: old UIDs mean nothing)
-    UID here, not there ................... Remove
-    UID on both sides, flags differ ....... ChangeFlags
-    UID there, not here ................... Fetch, the newest first
+    first time, or other UIDVALIDITY .. Resettle: all we had is gone from here; it may be recognised
+    UID known, no longer there ........ Detach: gone from here; it may have moved
+    UID known, other flags ............ ChangeFlags
+    UID there, unknown ................ TakeIn, the newest first
 
-Carrying out the steps makes both sides equal, and planning again then gives no step. They may be broken off anywhere
-and carried out twice: what counts is what is there, so planning anew goes on from where it stopped.
+Carrying out the steps makes both sides equal, and planning again then gives no step. They may be broken off anywhere:
+the position is noted after the last of them, so the news since the old one come again, and what is done is not planned.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mailbox_appliance.records import FlagChange, FolderState
+from mailbox_appliance.records import FlagChange, FolderNews, FolderState
 
 
 @dataclass(frozen=True)
 class FolderMirror:
-    """What we have of a folder: the position reached (None: never looked at), and the flags of each UID."""
+    """What we have of a folder: the position reached (None: never looked at), and UID -> flags.
+
+    `flags` may be confined to the UIDs that the news speak of, where the news do not say what all is there.
+    """
 
     state: FolderState | None
     flags: Mapping[int, frozenset[str]]
 
 
 @dataclass(frozen=True)
-class ServerFolder:
-    """What the server has."""
-
-    state: FolderState
-    flags: Mapping[int, frozenset[str]]
-
-
-@dataclass(frozen=True)
-class Reset:
-    """Forget every UID; from now on they belong to this UIDVALIDITY. The position is one where nothing is known."""
+class Resettle:
+    """All of the folder is gone; from here on UIDs belong to this UIDVALIDITY, and nothing is known under it."""
 
     state: FolderState
 
 
 @dataclass(frozen=True)
-class Remove:
-    """Remove these messages."""
+class Detach:
+    """These messages are gone from the folder."""
 
     uids: tuple[int, ...]
 
@@ -53,31 +48,34 @@ class ChangeFlags:
 
 
 @dataclass(frozen=True)
-class Fetch:
+class TakeIn:
     """Bring in these messages, in this order."""
 
     uids: tuple[int, ...]
 
 
-Step = Reset | Remove | ChangeFlags | Fetch
+Step = Resettle | Detach | ChangeFlags | TakeIn
 Steps = tuple[Step, ...]
 
 
-def plan(have: FolderMirror, server: ServerFolder) -> Steps:
+def plan(have: FolderMirror, news: FolderNews) -> Steps:
     """The steps from what we have to what the server has, in the order in which they are to be done."""
     steps: list[Step] = []
     known = have.flags
-    if have.state is None or have.state.uidvalidity != server.state.uidvalidity:
-        steps.append(Reset(nothing_known(server.state)))
+    if have.state is None or have.state.uidvalidity != news.state.uidvalidity:
+        steps.append(Resettle(nothing_known(news.state)))
         known = {}
-    gone = tuple(sorted(known.keys() - server.flags.keys()))
-    changed = tuple(
-        FlagChange(uid, flags) for uid, flags in sorted(server.flags.items()) if known.get(uid, flags) != flags
+    there = news.changed.keys() - news.vanished if news.present is None else news.present
+    gone = known.keys() & news.vanished if news.present is None else known.keys() - news.present
+    changes = tuple(
+        FlagChange(uid, flags)
+        for uid, flags in sorted(news.changed.items())
+        if uid in there and known.get(uid, flags) != flags
     )
-    new = tuple(sorted(server.flags.keys() - known.keys(), reverse=True))
-    steps += [Remove(gone)] if gone else []
-    steps += [ChangeFlags(changed)] if changed else []
-    steps += [Fetch(new)] if new else []
+    steps += [Detach(tuple(sorted(gone)))] if gone else []
+    steps += [ChangeFlags(changes)] if changes else []
+    new = tuple(sorted(there - known.keys(), reverse=True))
+    steps += [TakeIn(new)] if new else []
     return tuple(steps)
 
 
@@ -86,10 +84,17 @@ def nothing_known(state: FolderState) -> FolderState:
     return FolderState(state.uidvalidity, uidnext=1, exists=0, highestmodseq=None)
 
 
-def is_unchanged(reached: FolderState | None, state: FolderState) -> bool:
-    """Whether nothing can have happened since that position was reached.
+def is_settled(state: FolderState | None) -> bool:
+    """Whether a folder has been brought in once since its UIDVALIDITY is what it is."""
+    return state is not None and state != nothing_known(state)
+
+
+def may_be_news(reached: FolderState | None, state: FolderState, *, thorough: bool = True) -> bool:
+    """Whether anything can have happened since that position was reached.
 
     A flag that changes raises HIGHESTMODSEQ (RFC 7162), a message that comes raises UIDNEXT, and one that goes lowers
-    EXISTS unless another came. A server without CONDSTORE tells too little to be sure.
+    EXISTS unless another came. A server without CONDSTORE tells too little to be sure; unless `thorough`, changed flags
+    are left for another time there.
     """
-    return state.highestmodseq is not None and state.uidvalidity != 0 and reached == state
+    is_told = state.highestmodseq is not None and state.uidvalidity != 0
+    return reached != state or (thorough and not is_told)

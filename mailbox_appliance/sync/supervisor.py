@@ -1,4 +1,4 @@
-"""Owns the sync threads: one worker for each mailbox, from when it is added until it is removed or all is stopped."""
+"""Owns sync: the mailboxes that are mirrored, the threads that do it, from start to stop."""
 
 import logging
 import threading
@@ -8,77 +8,92 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.sync.worker import Worker
+from mailbox_appliance.sync.mailbox import House, MailboxSync
+from mailbox_appliance.sync.parser import Parsers
+from mailbox_appliance.sync.pool import Pool
+from mailbox_appliance.sync.turns import Task
+from mailbox_appliance.sync.watcher import Watcher
 
 log = logging.getLogger(__name__)
 
-# Seconds for all workers together: to come to an end by themselves, and then with their connections cut.
+# Seconds for all mailboxes together: to come to an end by themselves, and then with their connections cut.
 STOP_TIMEOUT, CUT_TIMEOUT = 1.0, 8.0
 
 
 class Supervisor:
-    """Starts and stops workers, and passes on what they should look at. May be called from any thread."""
+    """Adds and removes mailboxes, and passes on what they should look at. May be called from any thread."""
 
     def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock) -> None:
-        self._store, self._settings, self._events, self._clock = store, settings, events, clock
+        self._parsers = Parsers()
+        self._house = House(store, settings, events, clock, self._parsers)
+        self._watcher = Watcher(self._has_work)
+        self._pool = Pool(settings.number("sync.workers"), self._watcher)
         self._lock = threading.Lock()
-        self._workers: dict[str, Worker] = {}
-        self._stopped = False
+        self._mailboxes: dict[str, MailboxSync] = {}
+        self._is_started = self._is_stopped = False
         events.subscribe(FolderTouched, lambda event: self.wake(event.account_id, event.path))
 
     def start(self) -> None:
         """Begin to mirror every mailbox in the store."""
-        for account_id in self._store.accounts.list_ids():
+        for account_id in self._house.store.accounts.list_ids():
             self.add(account_id)
 
     def add(self, account_id: str) -> None:
         """Begin to mirror a mailbox; one that is mirrored already goes on as it is."""
         with self._lock:
-            if self._stopped or account_id in self._workers:
+            if self._is_stopped or account_id in self._mailboxes:
                 return
-            worker = Worker(account_id, self._store, self._settings, self._events, self._clock)
-            self._workers[account_id] = worker
-            worker.start()
+            if not self._is_started:
+                self._is_started = True
+                self._watcher.start()
+            mailbox = self._mailboxes[account_id] = MailboxSync(account_id, self._house)
+        self._pool.submit(mailbox)
 
     def remove(self, account_id: str) -> None:
-        """Stop mirroring a mailbox, and wait for its thread, though not for ever."""
+        """Stop mirroring a mailbox, and wait until that is over, though not for ever."""
         with self._lock:
-            worker = self._workers.pop(account_id, None)
-        if worker is not None:
-            _stop([worker])
+            mailbox = self._mailboxes.pop(account_id, None)
+        if mailbox is not None:
+            self._end([mailbox])
 
     def wake(self, account_id: str, path: str | None) -> None:
         """Have a folder looked at now; None: the whole mailbox, also when it is waiting after a fault."""
         with self._lock:
-            worker = self._workers.get(account_id)
-        if worker is not None:
-            worker.wake(path)
+            mailbox = self._mailboxes.get(account_id)
+        if mailbox is not None and mailbox.wake(path):
+            self._pool.submit(mailbox)
 
     def progress(self, account_id: str) -> str | None:
-        """What the sync of a mailbox is busy with, for a person; None when there is nothing to tell."""
+        """How far the sync of a mailbox has come, for a person; None when there is nothing to tell."""
         with self._lock:
-            worker = self._workers.get(account_id)
-        return None if worker is None else worker.progress
+            mailbox = self._mailboxes.get(account_id)
+        return None if mailbox is None else mailbox.progress
 
     def stop(self) -> None:
-        """Stop all workers; none can be added afterwards."""
+        """Stop everything; nothing can be added afterwards."""
         with self._lock:
-            self._stopped = True
-            workers = list(self._workers.values())
-            self._workers.clear()
-        _stop(workers)
+            self._is_stopped = True
+            mailboxes = list(self._mailboxes.values())
+            self._mailboxes.clear()
+        self._parsers.close()
+        self._end(mailboxes)
+        self._pool.stop(STOP_TIMEOUT)
+        self._watcher.stop(STOP_TIMEOUT)
+
+    def _has_work(self, task: Task) -> None:
+        self._pool.submit(task)
+
+    def _end(self, mailboxes: list[MailboxSync]) -> None:
+        for mailbox in mailboxes:
+            mailbox.stop()
+            self._pool.submit(mailbox)
+        left = _still_running(mailboxes, STOP_TIMEOUT)
+        for mailbox in left:
+            mailbox.interrupt()
+        for mailbox in _still_running(left, CUT_TIMEOUT):
+            log.warning("the sync of a mailbox did not end in time", extra={"accountId": mailbox.account_id})
 
 
-def _stop(workers: list[Worker]) -> None:
-    for worker in workers:
-        worker.stop()
-    left = _still_running(workers, STOP_TIMEOUT)
-    for worker in left:
-        worker.interrupt()
-    for worker in _still_running(left, CUT_TIMEOUT):
-        log.warning("a sync thread did not end in time", extra={"accountId": worker.account_id})
-
-
-def _still_running(workers: list[Worker], within: float) -> list[Worker]:
+def _still_running(mailboxes: list[MailboxSync], within: float) -> list[MailboxSync]:
     deadline = time.monotonic() + within
-    return [worker for worker in workers if not worker.has_ended(max(0.0, deadline - time.monotonic()))]
+    return [mailbox for mailbox in mailboxes if not mailbox.ended.wait(max(0.0, deadline - time.monotonic()))]

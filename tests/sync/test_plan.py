@@ -1,103 +1,210 @@
-"""Carrying out a plan makes both sides equal, and then there is nothing left to plan."""
+"""Carrying out a plan makes both sides equal, and then there is nothing left to plan, whatever happened in between."""
+
+from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mailbox_appliance.records import FlagChange, FolderState
+from mailbox_appliance.records import FlagChange, FolderNews, FolderState
 from mailbox_appliance.sync.plan import (
     ChangeFlags,
-    Fetch,
+    Detach,
     FolderMirror,
-    Remove,
-    Reset,
-    ServerFolder,
+    Resettle,
     Step,
-    is_unchanged,
+    TakeIn,
+    is_settled,
+    may_be_news,
+    nothing_known,
     plan,
 )
 
-uids = st.integers(1, 12)
-flag_sets = st.frozensets(st.sampled_from(["\\Seen", "\\Flagged", "$Work"]))
-contents = st.dictionaries(uids, flag_sets)
-states = st.builds(
-    FolderState, st.integers(1, 3), st.integers(1, 20), st.integers(0, 12), st.none() | st.integers(1, 9)
-)
-mirrors = st.builds(FolderMirror, st.none() | states, contents)
-servers = st.builds(ServerFolder, states, contents)
+FLAGS = st.frozensets(st.sampled_from(["\\Seen", "\\Flagged", "$Work"]))
+NOTHING: frozenset[str] = frozenset()
 
 
-def carry_out(have: FolderMirror, server: ServerFolder, steps: tuple[Step, ...]) -> FolderMirror:
-    state, flags = have.state, dict(have.flags)
-    for step in steps:
+@dataclass
+class Server:
+    """A folder as a server keeps it, and what it tells, by each of the three ways to ask."""
+
+    offers: str  # "qresync", "condstore" or "nothing"
+    uidvalidity: int = 1
+    uidnext: int = 1
+    modseq: int = 1
+    flags: dict[int, frozenset[str]] = field(default_factory=dict)
+    changed_at: dict[int, int] = field(default_factory=dict)
+    vanished_at: dict[int, int] = field(default_factory=dict)
+
+    def touch(self, uid: int, flags: frozenset[str] | None) -> None:
+        self.modseq += 1
+        if flags is None:
+            del self.flags[uid]
+            self.vanished_at[uid] = self.modseq
+        else:
+            self.flags[uid] = flags
+            self.changed_at[uid] = self.modseq
+
+    def resettle(self) -> None:
+        self.uidvalidity += 1
+        self.flags = dict(enumerate(self.flags.values(), start=1))
+        self.uidnext = len(self.flags) + 1
+        self.changed_at, self.vanished_at = dict.fromkeys(self.flags, self.modseq), {}
+
+    @property
+    def state(self) -> FolderState:
+        modseq = None if self.offers == "nothing" else self.modseq
+        return FolderState(self.uidvalidity, self.uidnext, len(self.flags), modseq)
+
+    def news(self, since: FolderState | None, known: int) -> FolderNews:
+        is_same = since is not None and since.uidvalidity == self.uidvalidity
+        position = since.highestmodseq if since is not None and is_same else None
+        if position is None or self.offers == "nothing":
+            return FolderNews(self.state, dict(self.flags), present=frozenset(self.flags))
+        changed = {uid: flags for uid, flags in self.flags.items() if self.changed_at[uid] > position}
+        if self.offers == "qresync":
+            # RFC 7162 3.2.10: more may be named than what vanished since.
+            return FolderNews(self.state, changed, frozenset(self.vanished_at))
+        new = sum(since is not None and uid >= since.uidnext for uid in self.flags)
+        present = None if known + new == len(self.flags) else frozenset(self.flags)
+        return FolderNews(self.state, changed, present=present)
+
+
+@dataclass
+class Mirror:
+    """What we have, and the steps as `folder` carries them out: the position is noted after the last."""
+
+    state: FolderState | None = None
+    flags: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    def catch_up(self, server: Server, most: int | None = None) -> tuple[Step, ...]:
+        news = server.news(self.state, len(self.flags))
+        spoken_of = news.changed.keys() | news.vanished
+        some = {uid: flags for uid, flags in self.flags.items() if news.present is not None or uid in spoken_of}
+        steps = plan(FolderMirror(self.state, some), news)
+        for step in steps[:most]:
+            self.carry_out(step, server)
+        if most is None or most >= len(steps):
+            self.state = news.state
+        return steps
+
+    def carry_out(self, step: Step, server: Server) -> None:
         match step:
-            case Reset():
-                state, flags = step.state, {}
-            case Remove():
+            case Resettle():
+                self.state, self.flags = step.state, {}
+            case Detach():
                 for uid in step.uids:
-                    del flags[uid]
+                    del self.flags[uid]
             case ChangeFlags():
                 for change in step.changes:
-                    assert change.uid in flags
-                    flags[change.uid] = change.flags
-            case Fetch():
+                    assert self.flags[change.uid] != change.flags
+                    self.flags[change.uid] = change.flags
+            case TakeIn():
+                assert list(step.uids) == sorted(step.uids, reverse=True)
                 for uid in step.uids:
-                    assert uid not in flags
-                    flags[uid] = server.flags[uid]
-    return FolderMirror(state, flags)
+                    assert uid not in self.flags
+                    self.flags[uid] = server.flags[uid]
+
+
+class History(RuleBasedStateMachine):
+    """A folder in which things happen, while a mirror catches up, now and then only half."""
+
+    @initialize(offers=st.sampled_from(["qresync", "condstore", "nothing"]), count=st.integers(0, 4))
+    def begin(self, offers: str, count: int) -> None:
+        self.server, self.mirror = Server(offers), Mirror()
+        for _ in range(count):
+            self.arrive(NOTHING)
+
+    @rule(flags=FLAGS)
+    def arrive(self, flags: frozenset[str]) -> None:
+        self.server.uidnext += 1
+        self.server.touch(self.server.uidnext - 1, flags)
+
+    @precondition(lambda self: self.server.flags)
+    @rule(data=st.data(), flags=FLAGS | st.none())
+    def change_or_go(self, data: st.DataObject, flags: frozenset[str] | None) -> None:
+        self.server.touch(data.draw(st.sampled_from(sorted(self.server.flags))), flags)
+
+    @rule()
+    def resettle(self) -> None:
+        self.server.resettle()
+
+    @rule(after=st.integers(0, 3))
+    def break_off(self, after: int) -> None:
+        self.mirror.catch_up(self.server, after)
+
+    @rule()
+    def catch_up(self) -> None:
+        self.mirror.catch_up(self.server)
+        assert self.mirror.flags == self.server.flags
+        assert self.mirror.catch_up(self.server) == ()
+
+    @invariant()
+    def what_is_taken_for_unchanged_is(self) -> None:
+        if not may_be_news(self.mirror.state, self.server.state):
+            assert self.mirror.flags == self.server.flags
+
+
+TestHistory = History.TestCase
+TestHistory.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+
+uids = st.integers(1, 12)
+states = st.builds(
+    FolderState, st.integers(1, 2), st.integers(1, 20), st.integers(0, 12), st.none() | st.integers(1, 9)
+)
 
 
 @settings(max_examples=60)
-@given(mirrors, servers)
-def test_the_steps_make_equal_and_then_nothing_is_left(have: FolderMirror, server: ServerFolder) -> None:
-    done = carry_out(have, server, plan(have, server))
-    assert done.flags == server.flags
-    assert done.state is not None
-    assert done.state.uidvalidity == server.state.uidvalidity
-    assert plan(done, server) == ()
-
-
-@settings(max_examples=60)
-@given(mirrors, servers, st.integers(0, 4))
-def test_a_plan_that_was_broken_off_is_taken_up(have: FolderMirror, server: ServerFolder, after: int) -> None:
-    partly = carry_out(have, server, plan(have, server)[:after])
-    assert carry_out(partly, server, plan(partly, server)).flags == server.flags
-    assert not is_unchanged(partly.state, server.state) or partly.state == have.state
-
-
-@settings(max_examples=60)
-@given(mirrors, servers)
-def test_the_newest_come_first(have: FolderMirror, server: ServerFolder) -> None:
-    fetched = [uid for step in plan(have, server) if isinstance(step, Fetch) for uid in step.uids]
-    assert fetched == sorted(fetched, reverse=True)
+@given(
+    st.builds(FolderMirror, st.none() | states, st.dictionaries(uids, FLAGS)),
+    st.builds(FolderNews, states, st.dictionaries(uids, FLAGS), st.frozensets(uids), st.none() | st.frozensets(uids)),
+)
+def test_news_that_contradict_themselves_are_planned_once(have: FolderMirror, news: FolderNews) -> None:
+    done = Mirror(have.state, dict(have.flags))
+    there = dict.fromkeys(news.present or (), NOTHING) | dict(news.changed)
+    server = Server("nothing", flags=there)
+    for step in plan(have, news):
+        done.carry_out(step, server)
+    assert plan(FolderMirror(news.state, done.flags), news) == ()
 
 
 def test_one_of_each() -> None:
-    state = FolderState(7, 10, 3)
-    have = FolderMirror(state, {1: frozenset(), 2: frozenset(), 3: frozenset({"\\Seen"})})
-    server = ServerFolder(state, {2: frozenset({"\\Seen"}), 3: frozenset({"\\Seen"}), 8: frozenset(), 9: frozenset()})
-    assert plan(have, server) == (
-        Remove((1,)),
-        ChangeFlags((FlagChange(2, frozenset({"\\Seen"})),)),
-        Fetch((9, 8)),
-    )
+    state, seen = FolderState(7, 10, 3), frozenset({"\\Seen"})
+    have = FolderMirror(state, {1: NOTHING, 2: NOTHING, 3: seen})
+    there = {2: seen, 3: seen, 8: NOTHING, 9: NOTHING}
+    steps = (Detach((1,)), ChangeFlags((FlagChange(2, seen),)), TakeIn((9, 8)))
+    assert plan(have, FolderNews(state, there, present=frozenset(there))) == steps
+    assert plan(have, FolderNews(state, {2: seen, 8: NOTHING, 9: NOTHING}, vanished=frozenset({1, 4}))) == steps
 
 
-def test_another_uidvalidity_forgets_everything() -> None:
-    have = FolderMirror(FolderState(7, 10, 1), {1: frozenset()})
-    server = ServerFolder(FolderState(8, 2, 1, 44), {1: frozenset()})
-    assert plan(have, server) == (Reset(FolderState(8, 1, 0, None)), Fetch((1,)))
+def test_what_is_there_and_was_lost_here_is_taken_in_again() -> None:
+    state = FolderState(7, 10, 3, 5)
+    assert plan(FolderMirror(state, {1: NOTHING}), FolderNews(state, {}, present=frozenset({1, 2}))) == (TakeIn((2,)),)
 
 
-def test_what_counts_as_unchanged() -> None:
-    reached = FolderState(7, 10, 3, 55)
+def test_another_uidvalidity_knows_nothing() -> None:
+    have = FolderMirror(FolderState(7, 10, 1), {1: NOTHING})
+    news = FolderNews(FolderState(8, 2, 1, 44), {1: NOTHING}, present=frozenset({1}))
+    assert plan(have, news) == (Resettle(FolderState(8, 1, 0, None)), TakeIn((1,)))
+
+
+def test_what_counts_as_news() -> None:
+    reached, plain = FolderState(7, 10, 3, 55), FolderState(7, 10, 3)
     table = [
-        (reached, True),
-        (FolderState(8, 10, 3, 55), False),
-        (FolderState(7, 11, 3, 55), False),
-        (FolderState(7, 10, 2, 55), False),
-        (FolderState(7, 10, 3, 56), False),
-        (FolderState(7, 10, 3, None), False),
+        (reached, reached, False, False),
+        (reached, FolderState(8, 10, 3, 55), True, True),
+        (reached, FolderState(7, 11, 3, 55), True, True),
+        (reached, FolderState(7, 10, 2, 55), True, True),
+        (reached, FolderState(7, 10, 3, 56), True, True),
+        (reached, plain, True, True),
+        (plain, plain, True, False),  # a server that tells no positions
+        (FolderState(0, 10, 3, 55), FolderState(0, 10, 3, 55), True, False),
+        (None, reached, True, True),
     ]
-    assert [is_unchanged(reached, state) for state, _ in table] == [expected for _, expected in table]
-    assert not is_unchanged(None, reached)
-    assert not is_unchanged(FolderState(7, 10, 3), FolderState(7, 10, 3))  # a server that tells no positions
+    for before, state, thorough, quick in table:
+        assert (may_be_news(before, state), may_be_news(before, state, thorough=False)) == (thorough, quick), state
+
+
+def test_what_is_settled() -> None:
+    reached = FolderState(7, 10, 3, 55)
+    assert [is_settled(state) for state in (None, nothing_known(reached), reached)] == [False, False, True]

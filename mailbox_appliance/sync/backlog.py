@@ -1,0 +1,131 @@
+"""The bodies of messages that are listed by their headers: newest first, folder by folder.
+
+While the child process parses one batch, the next is fetched and the one before is stored.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mailbox_appliance.mail.large import LARGE
+from mailbox_appliance.records import FetchedMessage
+from mailbox_appliance.sync import bodies
+from mailbox_appliance.sync.folder import FolderSync
+from mailbox_appliance.sync.means import Means
+from mailbox_appliance.sync.parser import Pending
+
+BATCH_COUNT = 200
+BATCH_BYTES = 3 << 20
+_LISTED = 2000  # so many are looked up at once
+
+
+@dataclass
+class _Begun:
+    """A batch that is fetched, and being parsed."""
+
+    folder: FolderSync
+    messages: list[FetchedMessage]
+    pending: Pending
+
+
+class Backlog:
+    """The bodies that are still to come, for as long as a connection lasts. Empty until `note` is told of folders."""
+
+    def __init__(self, means: Means) -> None:
+        self.left = 0
+        self._means = means
+        self._folders: deque[FolderSync] = deque()
+        self._listed: deque[tuple[int, int]] = deque()
+        self._begun: _Begun | None = None
+        #: By folder number: what the server neither gave nor has; sync will hear that it is gone.
+        self._skipped: dict[int, set[int]] = {}
+
+    def note(self, folders: Iterable[FolderSync]) -> None:
+        """Bodies of these folders may be missing."""
+        self._folders.extend(folder for folder in folders if folder not in self._folders)
+        self.left = self._means.store.mirror.backlog(self._means.account_id)
+
+    def forget(self, folder: FolderSync) -> None:
+        """The server does not let us into this folder now, or it is gone."""
+        if folder in self._folders:
+            self._folders.remove(folder)
+            self._listed.clear()
+
+    def step(self) -> bool:
+        """Do one batch; False when there is nothing left to do. Raises RemoteFault."""
+        folder = self._current()
+        if folder is None:
+            self.left = 0
+            return self.finish()
+        if not folder.enter():
+            self._listed.clear()
+            return True
+        if self._listed[0][1] > LARGE:
+            self._store_large(folder, self._listed.popleft()[0])
+        else:
+            self._fetch(folder, self._take())
+        return True
+
+    def finish(self) -> bool:
+        """Store what is begun; whether anything was."""
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return False
+        self._store(begun.folder, list(zip(begun.messages, begun.pending.result(), strict=True)))
+        return True
+
+    def _current(self) -> FolderSync | None:
+        """The folder whose turn it is, with messages listed; None when all are done."""
+        while self._folders and not self._listed:
+            self.finish()  # so that what is listed now is still to come
+            folder = self._folders[0]
+            skipped = self._skipped.get(folder.folder.number, set())
+            unfilled = self._means.store.mirror.unfilled(folder.folder.number, _LISTED + len(skipped))
+            self._listed.extend((uid, size) for uid, size in unfilled if uid not in skipped)
+            if not self._listed:
+                self._folders.popleft()
+        return self._folders[0] if self._listed else None
+
+    def _take(self) -> list[int]:
+        """The UIDs of a batch."""
+        most = self._means.caution.most(BATCH_COUNT)
+        uids: list[int] = []
+        weight = 0
+        while self._listed and len(uids) < most:
+            uid, size = self._listed[0]
+            if size > LARGE or (uids and weight + size > BATCH_BYTES):
+                break
+            uids.append(uid)
+            weight += size
+            self._listed.popleft()
+        return uids
+
+    def _fetch(self, folder: FolderSync, uids: list[int]) -> None:
+        means, number = self._means, folder.folder.number
+        messages = bodies.whole(means, number, [uid for uid in uids if not means.caution.is_hopeless(number, uid)])
+        begun = _Begun(folder, messages, means.parsers.begin([message.source for message in messages]))
+        self.finish()
+        self._begun = begun
+        if missing := set(uids) - {message.uid for message in messages}:
+            self._give_up(folder, missing)
+
+    def _give_up(self, folder: FolderSync, uids: set[int]) -> None:
+        pairs = bodies.not_given(self._means, uids)
+        self._store(folder, pairs)
+        if gone := uids - {message.uid for message, _ in pairs}:
+            self._skipped.setdefault(folder.folder.number, set()).update(gone)
+            folder.is_due = True
+
+    def _store_large(self, folder: FolderSync, uid: int) -> None:
+        means = self._means
+        found = list(means.mailbox.fetch_headers([uid]))
+        if not found or means.caution.is_hopeless(folder.folder.number, uid):
+            self._give_up(folder, {uid})
+            return
+        is_large, pairs = bodies.read_large(means, folder.folder.number, found[0])
+        self._store(folder, pairs, is_large=is_large)
+
+    def _store(self, folder: FolderSync, pairs: bodies.Read, *, is_large: bool = False) -> None:
+        if pairs:
+            self._means.arrived(self._means.store.mirror.add(folder.folder, pairs, large=is_large))
+            self.left = max(0, self.left - len(pairs))

@@ -1,0 +1,160 @@
+"""The mirror equals the server, whatever another program does to the mailbox, and whatever the server can."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from mailbox_appliance.store.store import Store
+from mailbox_appliance.sync import backlog, folder
+from tests.servers.dovecot import MailServer
+from tests.servers.fault_proxy import FaultProxy
+from tests.sync.mirrored import Mirror, connection_to, source
+
+#: What to take away from a server that has everything.
+KINDS: dict[str, Callable[[FaultProxy], None]] = {
+    "qresync": lambda proxy: None,
+    "condstore": lambda proxy: proxy.hide("QRESYNC", "LIST-STATUS"),
+    "poor": lambda proxy: proxy.make_poor(),
+}
+
+
+@pytest.fixture(params=KINDS)
+def mirror(
+    request: pytest.FixtureRequest, mail_server: MailServer, store: Store, user: str, proxy: FaultProxy
+) -> Mirror:
+    KINDS[request.param](proxy)
+    return Mirror(store, connection_to(mail_server, user, proxy.port), sync__poll_interval=1)
+
+
+def test_flags_moves_and_deletions_follow_and_ids_stay(mail_server: MailServer, user: str, mirror: Mirror) -> None:
+    subjects = [f"m{number}" for number in range(8)]
+    mail_server.deliver(user, *map(source, subjects))
+    with mirror.running():
+        before = mirror.ids()
+        mail_server.doveadm("flags", "add", "-u", user, "\\Seen $Work", "mailbox", "INBOX", "subject", "m0")
+        mail_server.doveadm("flags", "add", "-u", user, "\\Flagged", "mailbox", "INBOX", "subject", "m3")
+        mail_server.doveadm("expunge", "-u", user, "mailbox", "INBOX", "subject", "m1")
+        mail_server.doveadm("move", "-u", user, "Archive", "mailbox", "INBOX", "subject", "m2")
+        mail_server.doveadm("move", "-u", user, "Trash", "mailbox", "INBOX", "subject", "m3")
+        mail_server.doveadm("copy", "-u", user, "Sent", "mailbox", "INBOX", "subject", "m4")
+        mirror.wait_until_equal(mail_server, user)
+        assert mirror.ids("Archive") == {"m2": before["m2"]}
+        assert mirror.ids("Trash") == {"m3": before["m3"]}
+        assert mirror.ids("INBOX") == {one: before[one] for one in subjects if one not in ("m1", "m2", "m3")}
+        assert mirror.ids("Sent").keys() == {"m4"}
+        # Back again: it comes into the folder that is looked at first.
+        mail_server.doveadm("move", "-u", user, "INBOX", "mailbox", "Archive", "subject", "m2")
+        mirror.wait_until_equal(mail_server, user)
+        assert mirror.ids("INBOX")["m2"] == before["m2"]
+
+
+def test_a_folder_that_is_made_renamed_and_deleted(mail_server: MailServer, user: str, mirror: Mirror) -> None:
+    mail_server.make_folder(user, "Alt")
+    mail_server.deliver(user, *(source(f"m{number}") for number in range(60)), folder="Alt")
+    with mirror.running():
+        before = mirror.ids()
+        mail_server.doveadm("mailbox", "rename", "-u", user, "Alt", "Neu")
+        mirror.wait_until_equal(mail_server, user)
+        assert mirror.ids("Neu") == before
+        mail_server.doveadm("move", "-u", user, "Archive", "mailbox", "Neu", "subject", "m7")
+        mail_server.doveadm("mailbox", "delete", "-u", user, "Neu")
+        mirror.wait_until_equal(mail_server, user)
+        assert mirror.ids() == {"m7": before["m7"]}
+
+
+def test_another_uidvalidity_keeps_ids_and_bodies(
+    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy
+) -> None:
+    mail_server.deliver(user, *(source(f"m{number}") for number in range(60)))
+    with mirror.running():
+        before = mirror.messages()
+        assert all(message.text == "body" for message in before.values())
+        proxy.commands.clear()
+        mail_server.doveadm("mailbox", "update", "-u", user, "--uid-validity", "4711", "INBOX")
+        mirror.wake()
+        mirror.wait_for(lambda: _uidvalidity(mirror) == 4711, "the new UIDVALIDITY")
+        mirror.wait_until_equal(mail_server, user)
+        assert mirror.messages() == before
+        assert proxy.count(r"FETCH .*BODY\.PEEK\[\]") == 0
+
+
+def _uidvalidity(mirror: Mirror) -> int:
+    folders = {one.path: one for one in mirror.store.folders.list(mirror.account_id)}
+    state = folders["INBOX"].state
+    return state.uidvalidity if state else 0
+
+
+def test_what_changed_while_nothing_ran_is_caught_up(mail_server: MailServer, user: str, mirror: Mirror) -> None:
+    mail_server.deliver(user, *(source(f"m{number}") for number in range(5)))
+
+    def change() -> None:
+        mail_server.doveadm("expunge", "-u", user, "mailbox", "INBOX", "subject", "m1")
+        mail_server.doveadm("move", "-u", user, "Archive", "mailbox", "INBOX", "subject", "m2")
+        mail_server.doveadm("flags", "add", "-u", user, "\\Seen", "mailbox", "INBOX", "subject", "m3")
+        mail_server.deliver(user, source("new"))
+
+    with mirror.running():
+        before = mirror.ids()
+        mirror.restart(within=change)
+        mirror.wait_until_equal(mail_server, user)
+        after = mirror.ids()
+        assert after.keys() == {"m0", "m2", "m3", "m4", "new"}
+        assert {one: after[one] for one in ("m0", "m2", "m3", "m4")}.items() <= before.items()
+
+
+def test_a_large_folder_comes_by_headers_first(
+    mail_server: MailServer, user: str, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "HEADERS", 40)
+    monkeypatch.setattr(backlog, "BATCH_COUNT", 30)
+    mail_server.deliver(user, *(source(f"m{number}", f"body {number}") for number in range(130)))
+    mail_server.deliver(user, source("big", "the text", size=300_000))
+    with mirror.running():
+        mirror.wait_until_equal(mail_server, user)
+        found = mirror.messages()
+        assert {one: message.text for one, message in found.items()} == {
+            "big": "the text",
+            **{f"m{number}": f"body {number}" for number in range(130)},
+        }
+        assert [found[one].body for one in ("m0", "m129", "big")] == [1, 1, 2]
+
+
+def test_an_interrupted_first_sync_is_taken_up(
+    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "HEADERS", 20)
+    monkeypatch.setattr(backlog, "BATCH_COUNT", 10)
+    mail_server.deliver(user, *(source(f"m{number}") for number in range(120)))
+    proxy.cut_at(r"FETCH .*HEADER", moment="after")
+    mirror.supervisor.start()
+    mirror.wait_for_status("error")
+    ids = mirror.ids()
+    proxy.cut_at(r"FETCH .*BODY\.PEEK\[\]")
+    mirror.wake()
+    mirror.wait_for(lambda: proxy.cuts == 2, "the second cut")
+    mirror.wait_for_status("error")
+    ids |= mirror.ids()
+    assert len(ids) >= 60
+    mirror.restart()
+    mirror.wait_until_equal(mail_server, user)
+    assert mirror.ids().items() >= ids.items()
+    assert len(mirror.ids()) == 120
+    mirror.supervisor.stop()
+
+
+def test_cuts_at_any_byte_lose_nothing(
+    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailbox_appliance.sync.mailbox.FIRST_RETRY", 0.001)
+    monkeypatch.setattr("mailbox_appliance.sync.mailbox.LONGEST_RETRY", 0.01)
+    mail_server.deliver(user, *(source(f"m{number}", "text " * 400) for number in range(80)))
+    mail_server.deliver(user, source("big", "the text", size=300_000), folder="Archive")
+    for _ in range(12):
+        proxy.cut_after(random.randrange(500, 60_000))
+        mirror.supervisor.start()
+        mirror.wait_for_status("ready")
+    mirror.supervisor.start()
+    mirror.wait_until_equal(mail_server, user)
+    assert len(mirror.messages()) == 81
+    mirror.supervisor.stop()
