@@ -5,34 +5,29 @@ Debian packages are installed by `scripts/setup`.
 """
 
 import grp
-import imaplib
 import os
 import pwd
 import socket
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-
-from imapclient import imap_utf7
 
 from tests.servers.certificates import make_certificates
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.mailboxes import PASSWORD as PASSWORD
+from tests.servers.mailboxes import USERS, Mailboxes, environment
+from tests.servers.mailboxes import wait_until as wait_until
 
-PASSWORD = "secret"
 CONFIG = Path(__file__).parent / "config"
 MASTER = "/usr/lib/postfix/sbin/master"
 NEEDED = ("/usr/sbin/dovecot", "/usr/lib/dovecot/imap", "/usr/lib/dovecot/lmtp", MASTER, "/usr/bin/openssl")
-#: Dovecot re-reads its users only every second or so, so all of them are made at the start.
-POOL = tuple(f"user{number:03d}@example.test" for number in range(200))
-USERS = ("alice@example.test", "bob@example.test", *POOL)
 
 
 class CannotStart(Exception):
     """The mail servers cannot be started here; the text says what to do about it."""
 
 
-class MailServer:
+class MailServer(Mailboxes):
     """Dovecot and Postfix, and a look into the mailboxes that goes past both (the Maildir files).
 
     Every user has the password `secret`. Folders Drafts, Sent, Trash, Junk and Archive are there, marked as RFC 6154
@@ -40,7 +35,6 @@ class MailServer:
     example.test that does not exist gets 550 at RCPT; mail to other domains is accepted and bounces.
     """
 
-    host = "127.0.0.1"
     imap_port: int  # plain and STARTTLS
     imaps_port: int  # implicit TLS
     submission_port: int  # login needed; plain and STARTTLS
@@ -49,8 +43,8 @@ class MailServer:
 
     def __init__(self, extra: str = "") -> None:
         """`extra`: lines added to Dovecot's configuration, e.g. `imap_capability = IMAP4rev1`."""
+        super().__init__()
         self._extra = extra
-        self._pool = iter(POOL)
         self._running: list[subprocess.Popen[bytes]] = []
         self._watcher: subprocess.Popen[bytes] | None = None
         self._proxies: list[FaultProxy] = []
@@ -110,58 +104,7 @@ class MailServer:
         proxy.make_poor()
         return proxy
 
-    # --- mailboxes ---
-
-    def fresh_user(self) -> str:
-        """The address of a mailbox that nobody has used before."""
-        try:
-            return next(self._pool)
-        except StopIteration:
-            raise AssertionError("all mailboxes are used up: make POOL in tests/servers/dovecot.py larger") from None
-
-    def messages(self, user: str, folder: str = "INBOX") -> list[bytes]:
-        """The sources of what really lies in a folder, in the order of arrival, with CRLF at the line ends."""
-        maildir = self._maildir(user, folder)
-        files = [file for part in ("new", "cur") for file in _listed(maildir / part)]
-        # A Maildir name begins with the seconds, then M and the microseconds, of the arrival.
-        files.sort(key=lambda file: (int(file.name.split(".")[0]), int(file.name.split("M")[1].split("P")[0])))
-        return [_with_crlf(file.read_bytes()) for file in files]
-
-    def wait_for_messages(self, user: str, count: int, folder: str = "INBOX", timeout: float = 10) -> list[bytes]:
-        """The messages of a folder as soon as there are so many; AssertionError when that takes too long."""
-        wait_until(
-            lambda: len(self.messages(user, folder)) >= count,
-            lambda: f"{len(self.messages(user, folder))} messages in {folder}, not {count}",
-            timeout,
-        )
-        return self.messages(user, folder)
-
-    def deliver(self, user: str, *sources: bytes, folder: str = "INBOX", flags: str = "") -> None:
-        """Put messages into a folder, byte for byte, as another mail program would (APPEND); flags as in `\\Seen`."""
-        with imaplib.IMAP4(self.host, self.imap_port, timeout=10) as client:
-            client.login(user, PASSWORD)
-            for source in sources:
-                status, answer = client.append(_quoted(folder), f"({flags})", "", _with_crlf(source))
-                assert status == "OK", answer
-
-    def make_folder(self, user: str, folder: str) -> None:
-        """Make a folder and subscribe to it."""
-        self.doveadm("mailbox", "create", "-s", "-u", user, folder)
-
-    def doveadm(self, *arguments: str) -> str:
-        """The output of Dovecot's administration command, e.g. `doveadm("flags", "add", "-u", user, ...)`."""
-        command = ("doveadm", "-c", str(self.folder / "dovecot.conf"), *arguments)
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=_environment())
-        assert done.returncode == 0, f"doveadm {arguments}: {done.stderr}"
-        return done.stdout
-
     # --- inside ---
-
-    def _maildir(self, user: str, folder: str) -> Path:
-        home = self.folder / "mail" / user / "Maildir"
-        if folder == "INBOX":
-            return home
-        return home / ("." + imap_utf7.encode(folder).decode().replace("/", "."))
 
     def _make_folders(self) -> None:
         mail, postfix = pwd.getpwnam("mail").pw_uid, pwd.getpwnam("postfix").pw_uid
@@ -199,7 +142,7 @@ class MailServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=_environment() | {"MAIL_CONFIG": str(self.folder / "postfix"), "MAIL_LOGTAG": "postfix"},
+                env=environment() | {"MAIL_CONFIG": str(self.folder / "postfix"), "MAIL_LOGTAG": "postfix"},
                 start_new_session=True,
             )
         self._running.append(process)
@@ -233,14 +176,6 @@ class MailServer:
         return "\n".join(lines)
 
 
-def wait_until(condition: Callable[[], bool], complaint: Callable[[], str], timeout: float) -> None:
-    """Return as soon as the condition holds; AssertionError with the complaint when that takes too long."""
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, f"after {timeout} s: {complaint()}"
-        time.sleep(0.01)
-
-
 def _check_possible(folder: Path) -> None:
     if missing := [file for file in NEEDED if not os.access(file, os.X_OK)]:
         raise CannotStart(f"The mail servers of the tests are not installed ({', '.join(missing)}): run scripts/setup.")
@@ -263,10 +198,6 @@ def _free_ports(count: int) -> list[int]:
             each.close()
 
 
-def _environment() -> dict[str, str]:
-    return {"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin"}
-
-
 def _make_folder(folder: Path, owner: int, group: int, mode: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     os.chown(folder, owner, group)
@@ -285,15 +216,3 @@ def _filled(name: str, values: dict[str, object]) -> str:
     for key, value in values.items():
         text = text.replace(f"@{key}@", str(value))
     return text
-
-
-def _listed(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.exists() else []
-
-
-def _with_crlf(source: bytes) -> bytes:
-    return source.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
-
-
-def _quoted(folder: str) -> str:
-    return '"' + imap_utf7.encode(folder).decode().replace("\\", "\\\\").replace('"', '\\"') + '"'
