@@ -17,7 +17,7 @@ _META_CHARSET = re.compile(
 )  # Senders of bulk mail fill the preview with these.
 _INVISIBLE = re.compile("[\u00ad\u034f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _LONGEST_SNIPPET = 200
-_ENOUGH_FOR_SNIPPET, _LOOKED_AT_FOR_SNIPPET = 400, 4000
+_GLANCE, _LOOK = 400, 4000  # characters that a snippet is made from
 _QUOTE = re.compile(r">*")
 
 
@@ -102,7 +102,7 @@ def _plain(part: Part, warn: Callable[[str], None]) -> str:
 
 def _decoded(part: Part, warn: Callable[[str], None]) -> str:
     """The text of a part with line feeds, and without NUL."""
-    raw, whole = part.content(limit=MAX_RAW)
+    raw, whole = part.content(limit=MAX_RAW, is_text=True)
     if not whole:
         warn("The encoding of a text is broken; what could be read is shown.")
     charset = part.parameters.get("charset")
@@ -141,20 +141,24 @@ def unflow(text: str, *, delete_space: bool) -> str:
 
 def snippet(text: str) -> str:
     """The beginning of a text on one line, about 200 characters, without quoted lines where there are others."""
-    return _start_of_line(text[:_ENOUGH_FOR_SNIPPET]) or _line(text[:_LOOKED_AT_FOR_SNIPPET])
+    line = _own_words(text[:_GLANCE])
+    if len(line) <= _LONGEST_SNIPPET or "=?" in line:
+        start = text[:_LOOK]
+        line = _own_words(start) or _words(start)
+    return _cut(line)
 
 
-def _start_of_line(text: str) -> str:
-    """The snippet, where a short look is enough: most texts are long, and begin with what their senders wrote."""
+def _own_words(text: str) -> str:
+    if ">" in text:
+        text = "\n".join(line for line in text.split("\n") if not line.startswith(">"))
+    return _words(text)
+
+
+def _words(text: str) -> str:
     line = " ".join(text.split())
-    is_plain = line.isascii() and line.isprintable() and "=?" not in line
-    return _cut(line) if is_plain and ">" not in line and len(line) > _LONGEST_SNIPPET else ""
-
-
-def _line(start: str) -> str:
-    own = "\n".join(line for line in start.split("\n") if not line.startswith(">"))
-    words = _INVISIBLE.sub("", field_reading.without_controls(own if own.strip() else start)).split()
-    return _cut(" ".join(words))
+    if line.isprintable() and "=?" not in line and "\u034f" not in line:  # all others of _INVISIBLE are not printable
+        return line
+    return " ".join(_INVISIBLE.sub("", field_reading.without_controls(text)).split())
 
 
 def _cut(line: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import islice
 from urllib.parse import unquote_to_bytes
 
@@ -13,6 +14,7 @@ MAX_FIELDS = 5_000
 MAX_VALUE = 64 * 1024  # bytes of one field that are looked at
 _MAX_PARAMETERS = 200
 _LONGEST_NAME = 200
+_LONGEST_REMEMBERED = 100
 
 # Lines that are no field, such as a "From " line of an mbox, are passed over; seen in practice amid good fields.
 _FIELD = re.compile(r"^([!-9;-~]{1,200})[ \t]*:([^\n]*)", re.M)
@@ -47,6 +49,8 @@ def split(header: bytes) -> list[tuple[str, str]]:
     """
     text = header[:MAX_HEADER].decode("ascii", "surrogateescape").replace("\r\n", "\n")
     text = text.replace("\n ", " ").replace("\n\t", "\t")  # RFC 5322 2.2.3
+    if len(text) <= MAX_VALUE:
+        return _FIELD.findall(text)[:MAX_FIELDS]
     return [(match[1], match[2][:MAX_VALUE]) for match in islice(_FIELD.finditer(text), MAX_FIELDS)]
 
 
@@ -79,11 +83,10 @@ def _eight_bit(value: str, charset: str | None) -> str:
 
 def text(value: str, charset: str | None = None) -> str:
     """The value as a person reads it: on one line, decoded, without controls."""
-    value = value.strip() if value.isascii() else readable(value, charset)
-    if "=?" in value:
-        value = encoded_words.decode(value)
-    elif value.isprintable():
+    value = value.strip()
+    if value.isprintable() and "=?" not in value:  # all ASCII, then: the octets that are not stand as surrogates
         return value
+    value = encoded_words.decode(readable(value, charset))
     if "\t" in value and "\t\t" not in value:  # fast, for fields that are folded with a tab
         spaced = value.replace("\t", " ").strip()
         value = spaced if spaced.isprintable() else value
@@ -99,14 +102,23 @@ def without_controls(value: str) -> str:
     return value.replace("=?", "= ?") if has_forbidden(value) else value
 
 
-def parameters(value: str) -> tuple[str, dict[str, str]]:
+def parameters(value: str) -> tuple[str, Mapping[str, str]]:
     """The value before the first `;` in lower case, and its parameters by lower-case names (RFC 2045 5.1, RFC 2231)."""
+    if not value:
+        return "", {}
+    return _remembered(value) if len(value) <= _LONGEST_REMEMBERED else _parameters(value)
+
+
+def _parameters(value: str) -> tuple[str, Mapping[str, str]]:
     head, semicolon, _ = value.partition(";")
     token = head.strip().lower()
     if not semicolon:
         return token, {}
     found = zip(_PARAMETER.finditer(value, len(head)), range(_MAX_PARAMETERS), strict=False)
     return token, joined((match[1].lower(), _unquote(match[2])) for match, _ in found)
+
+
+_remembered = lru_cache(maxsize=500)(_parameters)  # most parts say one of a few things
 
 
 def joined(parameters: Iterable[tuple[str, str]]) -> dict[str, str]:

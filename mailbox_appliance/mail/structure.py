@@ -6,6 +6,7 @@ needs most of the time that a message may cost.
 
 import binascii
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mailbox_appliance.mail import encoded_words, field_reading
@@ -19,6 +20,7 @@ _MAX_CANDIDATES = 100_000  # places in one message that look like a boundary
 _IDENTITY = frozenset({"", "7bit", "8bit", "binary"})
 _TYPE = re.compile(r"[^\s/;,]+/[^\s/;,()]+")
 _FIRST_BOUNDARY = re.compile(rb"(?:\A|\n)--([^\s][^\r\n]{0,150})\r?\n")
+_SPACES_AT_END = (b" \r\n", b" \n", b"\t\r\n", b"\t\n")
 _TRAILING_SPACE = re.compile(rb"(?<![ \t])[ \t]+(?=\r?\n)")
 
 
@@ -32,9 +34,9 @@ class Part:
     end: int
     fields: Fields = field(repr=False)
     mime_type: str
-    parameters: dict[str, str]
+    parameters: Mapping[str, str]
     disposition: str
-    disposition_parameters: dict[str, str]
+    disposition_parameters: Mapping[str, str]
     children: list["Part"] = field(default_factory=list)
     estimated: int | None = None  # bytes, decoded, of a body that is not at hand
 
@@ -58,14 +60,17 @@ class Part:
         size = encoded_words.size_of_base64(self.source[self.start : self.end])
         return len(self.content()[0]) if size is None else size
 
-    def content(self, limit: int | None = None) -> tuple[bytes, bool]:
-        """The body, decoded, and whether its encoding was whole; at most `limit` bytes of the source are looked at."""
+    def content(self, limit: int | None = None, *, is_text: bool = False) -> tuple[bytes, bool]:
+        """The body, decoded, and whether its encoding was whole; at most `limit` bytes of the source are looked at.
+
+        Of text, line breaks need not stay as they are.
+        """
         raw = self.source[self.start : self.end if limit is None else min(self.end, self.start + limit)]
         encoding = self.encoding()
         if encoding == "base64":
             return encoded_words.decode_base64(raw)
         if encoding == "quoted-printable":
-            return from_quoted_printable(raw), True
+            return from_quoted_printable(raw.replace(b"\r\n", b"\n") if is_text else raw), True
         return raw, encoding in _IDENTITY
 
     def content_id(self) -> str | None:
@@ -116,7 +121,7 @@ def _part(source: bytes, number: str, fields: Fields, span: tuple[int, int], def
     return Part(number, source, *span, fields, mime_type, parameters, disposition, disposition_parameters)
 
 
-def _type(content_type: str) -> tuple[str, dict[str, str]]:
+def _type(content_type: str) -> tuple[str, Mapping[str, str]]:
     mime_type, parameters = field_reading.parameters(field_reading.readable(content_type))
     found = _TYPE.match(mime_type)
     # RFC 2045 5.2: what cannot be read is plain text; seen in practice: `text`.
@@ -195,6 +200,6 @@ def _delimiters(part: Part, delimiter: bytes, budget: _Budget) -> list[tuple[int
 def from_quoted_printable(raw: bytes) -> bytes:
     """The decoded bytes of whole lines; what is no quoted-printable stays as it is."""
     # RFC 2045 6.7 (3): white space at the end of a line was added on the way.
-    if any(space in raw for space in (b" \r\n", b" \n", b"\t\r\n", b"\t\n")):
+    if any(space in raw for space in (_SPACES_AT_END if b"\r" in raw or b"\t" in raw else (b" \n",))):
         raw = _TRAILING_SPACE.sub(b"", raw)
     return binascii.a2b_qp(raw)
