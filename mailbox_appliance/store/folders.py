@@ -1,5 +1,6 @@
 """The folders of a mailbox as they are mirrored: paths, roles, and the position reached in each."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 from msgspec import UNSET
@@ -94,6 +95,13 @@ class Folders:
         """The folder paths that a person gave a role."""
         sql = "SELECT j.key, j.value FROM accounts a, json_each(a.mapped_folders) j WHERE a.id = ?"
         return dict(self._database.rows(sql, (account_id,)))
+
+    def set_user_mapping(self, account_id: str, mapping: Mapping[FolderRole, str | None]) -> None:
+        """Note the paths that a person gives these roles; None forgets one, and roles that are not named stay."""
+        with self._database.transaction():
+            # RFC 7396, which json_patch follows: null removes a member.
+            sql = "UPDATE accounts SET mapped_folders = json_patch(mapped_folders, ?) WHERE id = ?"
+            self._database.change(sql, (json.dumps(mapping), account_id))
 
     def _write_state(self, number: int, state: FolderState) -> None:
         self._database.change(

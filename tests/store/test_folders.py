@@ -92,3 +92,11 @@ def test_the_folders_that_a_person_gave_a_role(store: Store, mailbox: Mailbox) -
     with store.database.transaction():
         store.database.change('UPDATE accounts SET mapped_folders = \'{"archive": "Old \\"mail\\""}\'')
     assert store.folders.user_mapping(mailbox.id) == {"archive": 'Old "mail"'}
+
+
+def test_a_mapping_is_merged_and_cleared(store: Store, mailbox: Mailbox) -> None:
+    store.folders.set_user_mapping(mailbox.id, {"archive": 'Old "mail"', "sent": "Été"})
+    store.folders.set_user_mapping(mailbox.id, {"sent": None, "trash": "Bin", "spam": None})
+    assert store.folders.user_mapping(mailbox.id) == {"archive": 'Old "mail"', "trash": "Bin"}
+    store.folders.set_user_mapping(Mailbox(store).id, {"sent": "Other"})
+    assert store.folders.user_mapping(mailbox.id) == {"archive": 'Old "mail"', "trash": "Bin"}
