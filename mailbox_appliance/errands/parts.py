@@ -27,8 +27,8 @@ from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.part_cache import Reading
 from mailbox_appliance.store.store import Store
 
-PIECE = 1 << 20
-_PIECES_A_TURN = 8  # then others of the same mailbox may have the connection
+PIECE = 512 << 10
+_PIECES_A_TURN = 16  # then others of the same mailbox may have the connection
 _SOURCE = ""
 
 

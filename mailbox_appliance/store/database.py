@@ -126,6 +126,10 @@ class Database:
         """Carry out one statement for each row of parameters, inside a transaction."""
         self._connection().executemany(sql, rows)
 
+    def shrink(self) -> None:
+        """Give back what this thread's connection keeps of pages: something large went through it."""
+        self._connection().execute("PRAGMA shrink_memory")
+
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
         """All or nothing. A `durable` one is on the disk when this returns, also if the power fails right after.

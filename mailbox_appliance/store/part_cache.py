@@ -13,7 +13,7 @@ from mailbox_appliance.clock import Clock, to_millis
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.store.database import Database
 
-CHUNK = 1 << 20
+CHUNK = 128 << 10
 _UNFINISHED = -1
 _USE_NOTED_AFTER = 60_000  # milliseconds: not every reading needs to write
 
@@ -59,6 +59,7 @@ class PartCache:
                     if not self._is_there(number):
                         raise NotFound(what="message")
                     self._database.change("INSERT INTO cached_chunks VALUES (?, ?, ?)", (number, position, chunk))
+                self._database.shrink()
                 size += len(chunk)
             with self._database.transaction():
                 if not self._database.change("UPDATE cached_parts SET size = ? WHERE number = ?", (size, number)):
@@ -84,6 +85,7 @@ class PartCache:
         """One chunk of a part that is being read."""
         sql = "SELECT content FROM cached_chunks WHERE part = ? AND position = ?"
         found: bytes | None = self._database.value(sql, (number, position))
+        self._database.shrink()  # else every worker's connection fills its cache with pages that nobody reads again
         return found
 
     def done(self, number: int) -> None:
