@@ -26,10 +26,10 @@ _FOLDED = re.compile("[\uff01-\uffee]+")  # full-width letters, half-width kana
 _IGNORED = re.compile("[\u00ad\u0300-\u036f]")  # soft hyphens; marks that no letter is composed with
 
 _COLUMNS: Mapping[SearchedField, str] = {
-    "any": "{subject sender recipients body}",
-    "from": "sender",
-    "to": "recipients",
-    "subject": "subject",
+    "any": "{subject sender recipients body} : ",
+    "from": "sender : ",
+    "to": "recipients : ",
+    "subject": "subject : ",
 }
 
 
@@ -67,12 +67,19 @@ def match(terms: Collection[Term], scopes: Collection[str] = (), expand: Expansi
 
     Terms without a word in them are left out; None where nothing is left. Whatever was typed is quoted.
     """
-    said = [f"{_COLUMNS[term.field]} : {found}" for term in terms if (found := _found_by(term, expand))]
+    said = [_columns(term) + found for term in terms if (found := _found_by(term, expand))]
     if not said:
         return None
     if scopes:
         said.append(f"scope : ({' OR '.join(map(_quoted, sorted(scopes)))})")
     return " AND ".join(said)
+
+
+def _columns(term: Term) -> str:
+    """The columns to look in. Naming them takes time, so they are not where the column of scopes cannot be meant."""
+    found = words(term.words)
+    is_like_scope = len(found) == 1 and (term.is_prefix or found[0][-1].isnumeric())
+    return _COLUMNS[term.field] if term.field != "any" or is_like_scope else ""
 
 
 def _found_by(term: Term, expand: Expansion) -> str | None:

@@ -20,7 +20,7 @@ from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.sources import Place, Source, Sources, among, dates, marks
 
 #: Gathered first are the numbers of no more messages than this, from no more sources.
-_FEW, _FEW_SOURCES = 10_000, 100
+_FEW, _FEW_SOURCES = 20_000, 100
 #: A mailbox with no more messages than this is part of the search.
 _SMALL = 10_000
 _END = 1 << 62
@@ -90,10 +90,14 @@ class Search:
         match = words.match(terms, scopes, self._beginnings.list)
         if match is None:
             return []
-        sources = self._narrow(places, wanted)
-        if sources is None:
-            return self._looked_up(places, match, wanted, below, limit)
-        return self._among_few(sources, match, below, limit) if sources else []
+        if all(self._is_narrow(place, wanted) for place in places):
+            sources = [source for place in places for source in self._sources.of(place, wanted)]
+            if self._are_few(sources):
+                return self._among_few(sources, match, below, limit) if sources else []
+        if wanted.before is not None:
+            newest = [self._sources.newest_by_date(place.account, wanted) for place in places]
+            below = min(below, max((number for number in newest if number is not None), default=-1) + 1)
+        return self._looked_up(places, match, wanted, below, limit)
 
     def _scopes(self, accounts: Sequence[int]) -> list[str]:
         """The scopes to be searched; none where that would take longer than to look up each find."""
@@ -106,21 +110,25 @@ class Search:
                 return []
         return [f"a{account}" for account in accounts]
 
-    def _narrow(self, places: Sequence[Place], wanted: MessageFilter) -> list[Source] | None:
-        """The sources of all that can be meant, where that is little; None where it is much."""
-        if not (places[0].is_named or wanted.labels or wanted.starred or wanted.unread or dates(wanted)[0]):
-            return None
-        sources = [source for place in places for source in self._sources.of(place, wanted)]
+    def _is_narrow(self, place: Place, wanted: MessageFilter) -> bool:
+        """Whether one of the conditions may leave little, and an index tells quickly how much."""
+        return bool(
+            wanted.labels
+            or wanted.starred
+            or wanted.unread
+            or self._sources.is_short(place.account, wanted)
+            or (place.is_named and self._sources.is_small(place))
+        )
+
+    def _are_few(self, sources: Sequence[Source]) -> bool:
         if len(sources) > _FEW_SOURCES:
-            return None
-        total = 0
+            return False
+        left = _FEW
         for source in sources:
-            total += self._database.value(
-                f"SELECT count(*) FROM ({source.sql} LIMIT ?)", (*source.parameters, _FEW + 1)
-            )
-            if total > _FEW:
-                return None
-        return sources
+            left -= self._database.value(f"SELECT count(*) FROM ({source.sql} LIMIT ?)", (*source.parameters, left + 1))
+            if left < 0:
+                return False
+        return True
 
     def _among_few(self, sources: Sequence[Source], match: str, below: int, limit: int) -> list[int]:
         few = " UNION ALL ".join(source.sql for source in sources)

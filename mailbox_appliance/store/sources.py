@@ -18,7 +18,9 @@ _MARKS: Mapping[str, Mapping[bool, str]] = {
     "has_attachment": {True: "flags & 64 <> 0", False: "flags & 64 = 0"},
 }
 #: A range of dates with no more messages than this is sorted; of a larger one each message is looked at in its order.
-_MOST_SORTED = 5000
+MOST_SORTED = 50_000
+#: Of folders with no more messages than this each row may be looked at.
+SMALL_FOLDERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,10 @@ class Sources:
         """The sources of what a filter means in one place; its words are not among it."""
         if wanted.labels:
             return self._labeled(place, wanted)
-        if self._is_short(place.account, wanted):
+        is_plain = not (marks(wanted) or dates(wanted)[0])
+        if place.is_named and (is_plain or self.is_small(place)):
+            return [_source("messages_folder", ("folder = ?", folder), None, wanted) for folder in place.folders]
+        if self.is_short(place.account, wanted):
             return [_source("messages_date", ("account = ?", place.account), place, wanted)]
         if wanted.starred:
             return [_source("messages_starred", ("account = ?", place.account), place, wanted)]
@@ -57,9 +62,31 @@ class Sources:
             return [_source("messages_unread", ("folder = ?", folder), None, wanted) for folder in place.folders]
         if wanted.has_attachment:
             return [_source("messages_with_attachment", ("account = ?", place.account), place, wanted)]
-        if place.is_named and not _has_dates(wanted):
+        if place.is_named and not dates(wanted)[0]:
             return [_source("messages_folder", ("folder = ?", folder), None, wanted) for folder in place.folders]
         return [_source("messages_account", ("account = ?", place.account), place, wanted)]
+
+    def is_small(self, place: Place) -> bool:
+        """Whether there is little in the folders of a place."""
+        within = f"SELECT 1 FROM messages INDEXED BY messages_folder WHERE {among('folder', place.folders)} LIMIT ?"
+        count = self._database.value(f"SELECT count(*) FROM ({within})", (*place.folders, SMALL_FOLDERS + 1))
+        return bool(count <= SMALL_FOLDERS)
+
+    def is_short(self, account: int, wanted: MessageFilter) -> bool:
+        """Whether there are dates, and little between them in a mailbox."""
+        sql, parameters = dates(wanted)
+        if not sql:
+            return False
+        within = f"SELECT 1 FROM messages INDEXED BY messages_date WHERE account = ? AND {sql} LIMIT ?"
+        count = self._database.value(f"SELECT count(*) FROM ({within})", (account, *parameters, MOST_SORTED + 1))
+        return bool(count <= MOST_SORTED)
+
+    def newest_by_date(self, account: int, wanted: MessageFilter) -> int | None:
+        """The highest number of a mailbox's messages within the dates."""
+        sql, parameters = dates(wanted)
+        within = f"SELECT max(number) FROM messages INDEXED BY messages_date WHERE account = ? AND {sql}"
+        found: int | None = self._database.value(within, (account, *parameters))
+        return found
 
     def keyword_sets(self, account: int) -> tuple[str, ...]:
         """The different sets of keywords in a mailbox, as they are stored: one step in the index for each."""
@@ -92,16 +119,6 @@ class Sources:
             for words in self.sets_with(place.account, wanted.labels)
         ]
 
-    def _is_short(self, account: int, wanted: MessageFilter) -> bool:
-        if not _has_dates(wanted):
-            return False
-        sql, parameters = dates(wanted)
-        within = f"SELECT 1 FROM messages INDEXED BY messages_date WHERE account = ? AND {sql} LIMIT ?"
-        return bool(
-            self._database.value(f"SELECT count(*) FROM ({within})", (account, *parameters, _MOST_SORTED + 1))
-            <= _MOST_SORTED
-        )
-
 
 def marks(wanted: MessageFilter, table: str = "") -> list[str]:
     """The conditions on flags."""
@@ -118,10 +135,6 @@ def dates(wanted: MessageFilter, table: str = "") -> tuple[str, tuple[int, ...]]
 def among(column: str, numbers: Sequence[int], *, not_in: bool = False) -> str:
     """The condition that a column is one of these numbers, or none of them."""
     return f"{column} {'NOT IN' if not_in else 'IN'} ({', '.join('?' * len(numbers))})"
-
-
-def _has_dates(wanted: MessageFilter) -> bool:
-    return wanted.after is not None or wanted.before is not None
 
 
 def _source(index: str, key: tuple[object, ...], place: Place | None, wanted: MessageFilter) -> Source:
