@@ -14,6 +14,7 @@ Read = list[tuple[FetchedMessage, ParsedMessage]]
 NOT_GIVEN = "The server does not give this message; only what is known of its header is shown."
 _PIECE = 1 << 20
 _LONGEST_HEADER = 1 << 20
+_LONGEST_BROKEN = 4 << 20
 
 
 def read(means: Means, folder_number: int, messages: Sequence[FetchedMessage]) -> Iterator[tuple[bool, Read]]:
@@ -67,7 +68,11 @@ def _large(means: Means, uid: int) -> ParsedMessage:
     structure = means.mailbox.structure(uid)
     header = _section(means, uid, "HEADER", _LONGEST_HEADER)
     texts = {number: _section(means, uid, number, LONGEST_SECTION) for number in text_sections(structure)}
-    return parse_large(header, structure, texts)
+    parsed = parse_large(header, structure, texts)
+    if parsed.text or parsed.html or parsed.attachments:
+        return parsed
+    # Seen in practice: a boundary that is never there. The server sees no parts; our reader shows what there is.
+    return parse(_section(means, uid, "", _LONGEST_BROKEN))
 
 
 def _section(means: Means, uid: int, section: str, longest: int) -> bytes:

@@ -211,6 +211,8 @@ class MailboxSync:
             self._store.accounts.set_status(self.account_id, "ready")
 
     def _arrived(self, message_ids: tuple[str, ...]) -> None:
+        # Something was brought in: a connection that breaks again and again still gets us there, so try again soon.
+        self._waits = backoff(FIRST_RETRY, LONGEST_RETRY)
         for message_id in message_ids:
             self._house.events.publish(MessageArrived(self.account_id, message_id))
 
