@@ -19,9 +19,10 @@ from mailbox_appliance.records import (
     ListedPart,
     Sighting,
 )
-from mailbox_appliance.remote import addresses, imap_idle, imap_news, imap_reading, imap_writing
+from mailbox_appliance.remote import addresses, imap_idle, imap_reading, imap_writing
 from mailbox_appliance.remote.channel import Channel
 from mailbox_appliance.remote.imap_folders import Folders
+from mailbox_appliance.remote.imap_news import News
 from mailbox_appliance.remote.imap_selection import Selection, first_look
 from mailbox_appliance.remote.imap_session import log_in
 from mailbox_appliance.remote.imap_wire import Wire
@@ -36,6 +37,7 @@ class ImapMailbox:
         self._wire = Wire(channel)
         self._selection = Selection(self._wire, words)
         self._folders = Folders(self._wire, words)
+        self._news = News(self._selection, self._folders, self.uids)
         self.capabilities: AccountCapabilities = first_look(self._selection, words)
 
     @classmethod
@@ -89,12 +91,12 @@ class ImapMailbox:
         return self._selection.examine(path).state
 
     def news(self, path: str, since: FolderState | None, known: int) -> FolderNews:
-        """Examine a folder; what happened in it since a position. `known`: how many messages of it we have.
+        """What happened in a folder since a position; afterwards it is selected. `known`: how many of it we have.
 
         By QRESYNC or CONDSTORE where they are offered. Else, and without a position or after UIDVALIDITY changed, all
         flags are told, and `present` has all UIDs.
         """
-        return imap_news.news(self._selection, path, since, known, self.uids)
+        return self._news.of(path, since, known)
 
     def create(self, path: str) -> None:
         """Make a folder, and subscribe to it so that other clients show it. One that is there already is fine."""

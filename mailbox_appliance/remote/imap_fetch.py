@@ -20,6 +20,11 @@ _FLAT = re.compile(rb' *\(([^()"]*)\)')
 _END = re.compile(rb" *\) *$")
 #: What nearly all answers to FETCH (UID FLAGS) look like.
 _FLAGS_ONLY = re.compile(rb'\* \d{1,10} FETCH \(UID (\d{1,10}) FLAGS \(([^()"]*)\)(?: MODSEQ \(\d{1,19}\))?\)')
+#: What nearly all others look like, up to the source: in the order in which we ask.
+_USUAL = re.compile(
+    rb"\* \d{1,10} FETCH \(UID (\d{1,10})(?: FLAGS \(([^()\"]*)\))?(?: INTERNALDATE \"([^\"\\]*)\")?"
+    rb"(?: RFC822\.SIZE (\d{1,18}))?(?:\)| BODY\[[^\]]*\](<\d+>)? )"
+)
 _DATE = re.compile(rb" ?(\d{1,2})-([A-Za-z]{3})-(\d{4}) (\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
 _MONTHS = {name: number for number, name in enumerate(b"jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
 _SYSTEM_FLAGS = {flag.lower(): flag for flag in ("\\Seen", "\\Flagged", "\\Draft", "\\Answered", "\\Deleted")}
@@ -106,6 +111,9 @@ class FlagAnswers:
 
 def read(pieces: Pieces) -> Told | None:
     """What an untagged answer tells of a message; None when it is no FETCH. Raises ValueError where it is odd."""
+    usual = _USUAL.fullmatch(pieces[0])
+    if usual and (len(pieces) == 1 if pieces[0].endswith(b")") else len(pieces) == 3 and pieces[2] == b")"):
+        return _read_usual(usual, pieces)
     begin = _FETCH.match(pieces[0])
     if not begin:
         return None
@@ -116,6 +124,18 @@ def read(pieces: Pieces) -> Told | None:
             raise ValueError("no item where one is due")
         _read_item(told, name[1].upper(), reader)
     return told
+
+
+def _read_usual(found: re.Match[bytes], pieces: Pieces) -> Told | None:
+    uid, flags, date, size, partial = found.groups()
+    return Told(
+        uid_number(uid),
+        None if flags is None else flag_set(flags),
+        None if date is None else moment(date),
+        None if size is None else int(size),
+        pieces[1] if len(pieces) == 3 else None,
+        partial is not None,
+    )
 
 
 def _read_item(told: Told, name: bytes, reader: Reader) -> None:

@@ -5,48 +5,72 @@ from collections.abc import Callable
 
 from mailbox_appliance.records import FolderNews, FolderState
 from mailbox_appliance.remote import imap_reading
-from mailbox_appliance.remote.imap_selection import Selection
-
-Uids = Callable[[], frozenset[int]]
-
-
-def news(selection: Selection, path: str, since: FolderState | None, known: int, uids: Uids) -> FolderNews:
-    """Examine the folder; what changed and vanished since then. `known`: how many messages of it we have.
-
-    Without a position, or with one that the server cannot go on from, everything is told: then `present` is not None.
-    `uids` asks for all UIDs of the selected folder.
-    """
-    if since is None or since.highestmodseq is None or not selection.has_condstore:
-        return _everything(selection, selection.examine(path).state)
-    if selection.has_qresync:
-        return _resync(selection, path, since, known, uids)
-    state = selection.examine(path).state
-    if state.uidvalidity != since.uidvalidity or state.highestmodseq is None:
-        return _everything(selection, state)
-    return _changes(selection, state, since, known, uids)
+from mailbox_appliance.remote.imap_folders import Folders
+from mailbox_appliance.remote.imap_selection import Changes, Selection
 
 
-def _resync(selection: Selection, path: str, since: FolderState, known: int, uids: Uids) -> FolderNews:
-    opened = selection.examine(path, since)
-    state, changed, vanished = opened.state, opened.changed.found, opened.vanished
-    if state.uidvalidity != since.uidvalidity or state.highestmodseq is None:
-        return _everything(selection, state)
-    arrived = sum(uid >= since.uidnext for uid in changed)
-    # We may have been told of some vanished ones that we never knew, but never of too few.
-    if vanished is None or not known + arrived - len(vanished) <= state.exists <= known + arrived:
-        return FolderNews(state, changed, present=uids())
-    return FolderNews(state, changed, frozenset(vanished))
+class News:
+    """Asks for news over one connection."""
+
+    def __init__(self, selection: Selection, folders: Folders, uids: Callable[[], frozenset[int]]) -> None:
+        """`uids` asks for all UIDs of the selected folder."""
+        self._selection, self._folders, self._uids = selection, folders, uids
+
+    def of(self, path: str, since: FolderState | None, known: int) -> FolderNews:
+        """What changed and vanished in a folder since then; it is selected afterwards. `known`: how many we have of it.
+
+        Without a position, or with one that the server cannot go on from, everything is told: `present` is not None.
+        """
+        if since is None or since.highestmodseq is None or not self._selection.has_condstore:
+            return self._everything(self._selection.examine(path).state)
+        if not self._selection.has_qresync:
+            news = self._compared(self._selection.examine(path).state, since, known)
+        elif (news := self._go_on(path, since, known)) is None:
+            opened = self._selection.examine(path, since)
+            news = self._told(opened.state, opened.changes, since, known)
+        return news or self._everything(self._selection.opened.state)
+
+    def _go_on(self, path: str, since: FolderState, known: int) -> FolderNews | None:
+        """In a folder that is still selected. Seen in practice: to open a large one again costs the server a second."""
+        if not self._selection.is_examined(path):
+            return None
+        wire = self._selection.wire
+        wire.ask("NOOP")
+        wire.is_touched = False  # what is told from here on may be missing in the state
+        state = self._folders.status(path)
+        if not _goes_on(state, since):
+            return None
+        self._selection.opened.note(state)
+        changes = Changes()
+        if state.exists and (state != since or state.exists != known):
+            modifiers = f"(CHANGEDSINCE {since.highestmodseq} VANISHED)"  # RFC 7162 3.2.6
+            wire.ask(f"UID FETCH 1:* (UID FLAGS) {modifiers}", changes.hear)
+        return self._told(state, changes, since, known)
+
+    def _told(self, state: FolderState, changes: Changes, since: FolderState, known: int) -> FolderNews | None:
+        if not _goes_on(state, since):
+            return None
+        changed, vanished = changes.changed.found, changes.vanished
+        arrived = sum(uid >= since.uidnext for uid in changed)
+        # We may have been told of some vanished ones that we never knew, but never of too few.
+        if vanished is None or not known + arrived - len(vanished) <= state.exists <= known + arrived:
+            return FolderNews(state, changed, present=self._uids())
+        return FolderNews(state, changed, frozenset(vanished))
+
+    def _compared(self, state: FolderState, since: FolderState, known: int) -> FolderNews | None:
+        if not _goes_on(state, since):
+            return None
+        changed = {}
+        if state.exists and state.highestmodseq != since.highestmodseq:
+            changed = imap_reading.flags(self._selection.wire, None, since.highestmodseq)
+        arrived = sum(uid >= since.uidnext for uid in changed)
+        # All that is missing has vanished: CONDSTORE alone does not tell which.
+        return FolderNews(state, changed, present=None if known + arrived == state.exists else self._uids())
+
+    def _everything(self, state: FolderState) -> FolderNews:
+        changed = imap_reading.flags(self._selection.wire, None) if state.exists else {}
+        return FolderNews(state, changed, present=frozenset(changed))
 
 
-def _changes(selection: Selection, state: FolderState, since: FolderState, known: int, uids: Uids) -> FolderNews:
-    changed = {}
-    if state.exists and state.highestmodseq != since.highestmodseq:
-        changed = imap_reading.flags(selection.wire, None, since.highestmodseq)
-    arrived = sum(uid >= since.uidnext for uid in changed)
-    # All that is missing has vanished: CONDSTORE alone does not tell which.
-    return FolderNews(state, changed, present=None if known + arrived == state.exists else uids())
-
-
-def _everything(selection: Selection, state: FolderState) -> FolderNews:
-    changed = imap_reading.flags(selection.wire, None) if state.exists else {}
-    return FolderNews(state, changed, present=frozenset(changed))
+def _goes_on(state: FolderState, since: FolderState) -> bool:
+    return state.uidvalidity == since.uidvalidity and state.highestmodseq is not None

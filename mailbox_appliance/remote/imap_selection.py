@@ -21,20 +21,41 @@ _ENABLED = re.compile(rb"\* ENABLED\b(.*)", re.I)
 
 
 @dataclass
+class Changes:
+    """What the server tells of messages that changed or vanished."""
+
+    changed: FlagAnswers = field(default_factory=FlagAnswers)
+    #: None: more of them than we list. What is there tells as much.
+    vanished: set[int] | None = field(default_factory=set)
+
+    def hear(self, pieces: Pieces) -> bool:
+        """Take an untagged answer in; says whether it was asked for."""
+        earlier = _EARLIER.fullmatch(pieces[0])
+        if earlier and self.vanished is not None:
+            # Seen in practice: 1:4294967295, all that a server no longer remembers.
+            found = read_uid_set(earlier[1], MOST_VANISHED - len(self.vanished))
+            self.vanished = None if found is None else self.vanished.union(found)
+        return bool(earlier) or self.changed.hear(pieces)
+
+
+@dataclass
 class Opened:
     """What the server told while a folder was selected."""
 
     numbers: dict[bytes, int] = field(default_factory=dict)
     flags: dict[bytes, frozenset[str]] = field(default_factory=dict)
-    changed: FlagAnswers = field(default_factory=FlagAnswers)
-    #: None: more of them than we list. What is there tells as much.
-    vanished: set[int] | None = field(default_factory=set)
+    changes: Changes = field(default_factory=Changes)
 
     @property
     def state(self) -> FolderState:
         """A value that the server leaves out is 0; without a HIGHESTMODSEQ it keeps none (RFC 7162 3.1.2.2)."""
         uidvalidity, uidnext, exists = (self.numbers.get(key, 0) for key in (b"UIDVALIDITY", b"UIDNEXT", b"EXISTS"))
         return FolderState(uidvalidity, uidnext, exists, self.numbers.get(b"HIGHESTMODSEQ") or None)
+
+    def note(self, state: FolderState) -> None:
+        """Take over what was told of the folder later."""
+        self.numbers |= {b"UIDVALIDITY": state.uidvalidity, b"UIDNEXT": state.uidnext, b"EXISTS": state.exists}
+        self.numbers[b"HIGHESTMODSEQ"] = state.highestmodseq or 0
 
     @property
     def permanent_flags(self) -> frozenset[str]:
@@ -50,17 +71,9 @@ class Opened:
             self.numbers[code[1].upper()] = modseq(code[2])
         elif flags := _FLAGS.match(text):
             self.flags[flags[1].upper()] = frozenset(flags[2].decode("utf-8", "replace").split())
-        elif earlier := _EARLIER.fullmatch(text):
-            self._vanish(earlier[1])
         else:
-            return self.changed.hear(pieces)
+            return self.changes.hear(pieces)
         return True
-
-    def _vanish(self, uids: bytes) -> None:
-        # Seen in practice: 1:4294967295, all that a server no longer remembers.
-        found = None if self.vanished is None else read_uid_set(uids, MOST_VANISHED - len(self.vanished))
-        if self.vanished is not None:
-            self.vanished = None if found is None else self.vanished.union(found)
 
 
 class Selection:
@@ -83,6 +96,10 @@ class Selection:
         if since is not None:  # RFC 7162 3.2.5
             parameter = f" (QRESYNC ({since.uidvalidity} {since.highestmodseq}))"
         return self._open("EXAMINE", path, parameter)[0]
+
+    def is_examined(self, path: str) -> bool:
+        """Whether this folder is the selected one, read-only."""
+        return self.path == path and not self.is_writable
 
     def select(self, path: str) -> Opened:
         """Select a folder to change something in it. Raises RemoteFault (`refused`) when we may only read it."""

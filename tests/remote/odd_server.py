@@ -5,6 +5,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from mailbox_appliance.records import Endpoint
+from mailbox_appliance.remote.imap import ImapMailbox
+
 
 class Peer:
     """The server's end of a connection."""
@@ -83,3 +86,22 @@ def odd_server(part: Callable[[Peer], None]) -> Iterator[int]:
     assert not thread.is_alive(), "the server is still waiting"
     if failures:
         raise failures[0]
+
+
+@contextmanager
+def talking(capabilities: str, part: Callable[[Peer], None], timeout: float = 5) -> Iterator[ImapMailbox]:
+    """A mailbox at a server with these capabilities that plays this part after the login."""
+
+    def whole(peer: Peer) -> None:
+        peer.log_in(f"IMAP4rev1 AUTH=PLAIN {capabilities}")
+        part(peer)
+        peer.until_gone()
+
+    with odd_server(whole) as port:
+        cuts: list[Callable[[], None]] = []
+        endpoint = Endpoint("127.0.0.1", port, "none", "alice", "secret")
+        with ImapMailbox.open(endpoint, ca_file="", timeout=timeout, on_connected=cuts.append) as mailbox:
+            try:
+                yield mailbox
+            finally:
+                cuts[0]()  # no waiting for an answer to LOGOUT

@@ -123,6 +123,9 @@ def test_news_among_the_answers(line: bytes, with_flags: bool) -> None:
         [b"* 1 FETCH (BODY[] ", b"a", b""],
         [b"* 1 FETCH (BODY[ a)"],
         [b"* 1 FETCH ( )("],
+        [b"* 1 FETCH (UID 4 BODY[] "],
+        [b"* 1 FETCH (UID 4 BODY[] ", b"a", b") x"],
+        [b"* 1 FETCH (UID 0 RFC822.SIZE 3)"],
         [b"* 1 FETCH ((UID 4))"],
     ],
 )

@@ -3,8 +3,7 @@
 import dataclasses
 import re
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from mailbox_appliance.records import Endpoint, FolderNews, FolderState
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
-from tests.remote.odd_server import Peer, odd_server
+from tests.remote.odd_server import Peer, odd_server, talking
 from tests.servers.dovecot import MailServer
 
 #: What a server offers, with everything above it; Dovecot gives the rest by default.
@@ -45,12 +44,14 @@ def opened(server: MailServer, user: str) -> ImapMailbox:
 class Mirror:
     """Applies news as a mirror would."""
 
-    def __init__(self, mailbox: ImapMailbox, path: str) -> None:
-        self._mailbox, self._path = mailbox, path
+    def __init__(self, mailbox: ImapMailbox, path: str, *, opens_again: bool) -> None:
+        self._mailbox, self._path, self._opens_again = mailbox, path, opens_again
         self.flags: dict[int, frozenset[str]] = {}
         self.state: FolderState | None = None
 
     def look(self) -> FolderNews:
+        if self._opens_again:
+            self._mailbox.select("Archive")
         news = self._mailbox.news(self._path, self.state, len(self.flags))
         left = self.flags.keys() - news.vanished if news.present is None else self.flags.keys() & news.present
         self.flags = {uid: self.flags[uid] for uid in left} | dict(news.changed)
@@ -64,11 +65,12 @@ def plain(news: FolderNews) -> tuple[dict[int, set[str]], set[int], set[int] | N
     return changed, set(news.vanished), None if news.present is None else set(news.present)
 
 
-def test_a_mirror_follows(server: tuple[MailServer, str]) -> None:
+@pytest.mark.parametrize("opens_again", [False, True])
+def test_a_mirror_follows(server: tuple[MailServer, str], opens_again: bool) -> None:
     dovecot, offered = server
     user = dovecot.fresh_user()
     with opened(dovecot, user) as mailbox, opened(dovecot, user) as other:
-        mirror = Mirror(mailbox, "INBOX")
+        mirror = Mirror(mailbox, "INBOX", opens_again=opens_again)
         assert mirror.look().present == frozenset()
         dovecot.deliver(user, *[SOURCE] * 6)
         mirror.look()
@@ -131,25 +133,6 @@ def test_folders_and_their_positions_in_one_look(server: tuple[MailServer, str])
 
 
 # --- scripted ---
-
-
-@contextmanager
-def talking(capabilities: str, part: Callable[[Peer], None]) -> Iterator[ImapMailbox]:
-    """A mailbox at a server with these capabilities, that plays this part after the login."""
-
-    def whole(peer: Peer) -> None:
-        peer.log_in(f"IMAP4rev1 AUTH=PLAIN {capabilities}")
-        part(peer)
-        peer.until_gone()
-
-    with odd_server(whole) as port:
-        cuts: list[Callable[[], None]] = []
-        endpoint = Endpoint("127.0.0.1", port, "none", "alice", "secret")
-        with ImapMailbox.open(endpoint, ca_file="", timeout=5, on_connected=cuts.append) as mailbox:
-            try:
-                yield mailbox
-            finally:
-                cuts[0]()
 
 
 HEAD = ("* OK [UIDVALIDITY 7] x", "* OK [UIDNEXT 6] x")
@@ -340,3 +323,65 @@ def test_a_look_with_list_status_is_one_command() -> None:
         folders, states = mailbox.look()
     assert [folder.path for folder in folders] == ["a", "b"]
     assert states == {"a": FolderState(5, 4, 3, 6)}
+
+
+STATUS = 'STATUS "a" (MESSAGES UIDNEXT UIDVALIDITY HIGHESTMODSEQ)'
+CHANGED = "UID FETCH 1:* (UID FLAGS) (CHANGEDSINCE 100 VANISHED)"
+
+
+@pytest.mark.parametrize(
+    ("status", "says", "commands", "expected"),
+    [
+        ("MESSAGES 4 UIDNEXT 5 UIDVALIDITY 7 HIGHESTMODSEQ 100", [], ["NOOP", STATUS], ({}, set(), None)),
+        (
+            "MESSAGES 4 UIDNEXT 6 UIDVALIDITY 7 HIGHESTMODSEQ 102",
+            ["* VANISHED (EARLIER) 2", "* 4 FETCH (UID 5 FLAGS () MODSEQ (102))", "* VANISHED 3"],
+            ["NOOP", STATUS, CHANGED],
+            ({5: set()}, {2}, None),
+        ),
+        (
+            "MESSAGES 3 UIDNEXT 5 UIDVALIDITY 7 HIGHESTMODSEQ 102",
+            ["* VANISHED (EARLIER) 1:4294967295"],
+            ["NOOP", STATUS, CHANGED, "UID FETCH 1:* (UID FLAGS)"],
+            ({}, set(), {2, 3}),
+        ),
+        (
+            "MESSAGES 0 UIDNEXT 5 UIDVALIDITY 7 HIGHESTMODSEQ 102",
+            [],
+            ["NOOP", STATUS],
+            ({}, set(), set()),
+        ),
+    ],
+)
+def test_qresync_in_a_folder_that_is_still_selected(
+    status: str, says: list[str], commands: list[str], expected: tuple[object, ...]
+) -> None:
+    heard: list[str] = []
+    answers = {STATUS: [f"* STATUS a ({status})"], CHANGED: says, "NOOP": ["* 9 EXISTS"]}
+
+    def part(peer: Peer) -> None:
+        peer.answer(*HEAD, "* 4 EXISTS", "* OK [HIGHESTMODSEQ 100] x")
+        everything = ["* 1 FETCH (UID 2 FLAGS ())", "* 2 FETCH (UID 3 FLAGS ())"]
+        heard.extend(peer.answer(*answers.get(command, everything)) for command in commands)
+        peer.hear()
+        peer.say("+ idling")
+
+    with talking("ENABLE QRESYNC", part) as mailbox:
+        mailbox.select("a")
+        assert plain(mailbox.news("a", SINCE, 4)) == expected
+        assert mailbox.begin_idle() == ("* VANISHED 3" in says)  # told on the way, so not told again
+    assert heard == commands
+
+
+def test_a_selected_folder_that_was_made_anew_is_opened_again() -> None:
+    def part(peer: Peer) -> None:
+        peer.answer(*HEAD, "* 4 EXISTS", "* OK [HIGHESTMODSEQ 100] x")
+        assert peer.answer() == "NOOP"
+        assert peer.answer("* STATUS a (MESSAGES 1 UIDNEXT 2 UIDVALIDITY 8 HIGHESTMODSEQ 1)") == STATUS
+        assert peer.answer("* OK [UIDVALIDITY 8] x", "* OK [HIGHESTMODSEQ 1] x", "* 1 EXISTS").startswith("EXAMINE")
+        peer.answer("* 1 FETCH (UID 1 FLAGS ())")
+
+    with talking("ENABLE QRESYNC", part) as mailbox:
+        mailbox.select("a")
+        news = mailbox.news("a", SINCE, 4)
+    assert (plain(news), news.state.uidvalidity) == (({1: set()}, set(), {1}), 8)

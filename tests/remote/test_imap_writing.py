@@ -3,7 +3,6 @@
 import select
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from mailbox_appliance.records import Endpoint, Sighting
 from mailbox_appliance.remote.faults import RemoteFault, Unmovable
 from mailbox_appliance.remote.imap import ImapMailbox
-from tests.remote.odd_server import Peer, odd_server
+from tests.remote.odd_server import Peer, talking
 from tests.servers.dovecot import MailServer
 
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -92,25 +91,6 @@ def test_flags_that_imap_cannot_write(mailbox: ImapMailbox, flag: str) -> None:
 # --- scripted ---
 
 
-@contextmanager
-def talking(capabilities: str, part: Callable[[Peer], None]) -> Iterator[ImapMailbox]:
-    """A mailbox at a server with these capabilities, that plays this part after the login."""
-
-    def whole(peer: Peer) -> None:
-        peer.log_in(f"IMAP4rev1 AUTH=PLAIN {capabilities}")
-        part(peer)
-        peer.until_gone()
-
-    with odd_server(whole) as port:
-        cuts: list[Callable[[], None]] = []
-        endpoint = Endpoint("127.0.0.1", port, "none", "alice", "secret")
-        with ImapMailbox.open(endpoint, ca_file="", timeout=0.5, on_connected=cuts.append) as mailbox:
-            try:
-                yield mailbox
-            finally:
-                cuts[0]()
-
-
 def move(mailbox: ImapMailbox) -> object:
     return mailbox.move("a", [1, 2], "b")
 
@@ -172,7 +152,11 @@ MOVE, COPY = 'UID MOVE 1:2 "b"', 'UID COPY 1:2 "b"'
 def test_what_is_in_doubt(
     write: Write, capabilities: str, steps: list[tuple[str, str]], kind: str, in_doubt: bool
 ) -> None:
-    with talking(capabilities, lambda peer: play(peer, steps)) as mailbox, pytest.raises(RemoteFault) as caught:
+    timeout = 0.5 if kind == "timeout" else 5
+    with (
+        talking(capabilities, lambda peer: play(peer, steps), timeout) as mailbox,
+        pytest.raises(RemoteFault) as caught,
+    ):
         write(mailbox)
     assert (caught.value.kind, caught.value.in_doubt) == (kind, in_doubt)
     assert isinstance(caught.value, Unmovable) == (write is move and kind == "unsupported")
