@@ -5,6 +5,7 @@ complete; until then its `size` is -1. Reading holds no transaction open, howeve
 while it is read, even over the bound.
 """
 
+import secrets
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -76,11 +77,6 @@ class PartCache:
         self._shrink(limit)
         return Reading(self, number, size)
 
-    def forget(self, message: int) -> None:
-        """Forget all parts of a message, whose source has changed. Inside a transaction, or as one."""
-        with self._database.transaction():
-            self._database.change("DELETE FROM cached_parts WHERE message = ?", (message,))
-
     def chunk(self, number: int, position: int) -> bytes | None:
         """One chunk of a part that is being read."""
         sql = "SELECT content FROM cached_chunks WHERE part = ? AND position = ?"
@@ -105,11 +101,12 @@ class PartCache:
                 if number not in self._written:
                     self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
             self._database.change("DELETE FROM cached_parts WHERE message = ? AND part = ?", (message, part))
+            # Never a number that was used before: whoever still reads what is gone must not get another part's chunks.
+            number = secrets.randbits(62)
             self._database.change(
-                "INSERT INTO cached_parts (message, part, size, used_at) VALUES (?, ?, ?, ?)",
-                (message, part, _UNFINISHED, to_millis(self._clock.now())),
+                "INSERT INTO cached_parts (number, message, part, size, used_at) VALUES (?, ?, ?, ?, ?)",
+                (number, message, part, _UNFINISHED, to_millis(self._clock.now())),
             )
-            number = int(self._database.value("SELECT last_insert_rowid()"))
             self._written.add(number)
         return number
 

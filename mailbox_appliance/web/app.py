@@ -62,9 +62,9 @@ class App:
         finally:
             logs.request_id.reset(token)
         start_response(_STATUS_LINES[response.status], responses.headers_of(response, request_id))
-        if not isinstance(response.body, Streamed):
-            return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
-        return _streamed(environ, response.body)
+        if response.stream is not None:
+            return _streamed(environ, response.stream)
+        return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
 
     def _answer(self, environ: Environ, request_id: str) -> tuple[str, Response]:
         """The template of the route that a request means, and the response."""

@@ -93,12 +93,13 @@ class Streamed:
 
 @dataclass(frozen=True)
 class Response:
-    """A response, written out."""
+    """A response, written out; with `stream` in place of a body where that is made while it is sent."""
 
     status: int
-    body: bytes | Streamed
+    body: bytes
     headers: tuple[tuple[str, str], ...] = ()
     media_type: str = JSON
+    stream: Streamed | None = None
 
 
 class _Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -121,7 +122,7 @@ def _download(status: int, file: Download) -> Response:
     """A file that a browser saves and never shows: a sender wrote it."""
     media_type = file.media_type if _MEDIA_TYPE.fullmatch(file.media_type) else "application/octet-stream"
     headers = (("Content-Disposition", disposition(file.filename)), ("Content-Security-Policy", "sandbox"))
-    return Response(status, Streamed(file.chunks, file.size), headers, media_type)
+    return Response(status, b"", headers, media_type, Streamed(file.chunks, file.size))
 
 
 def disposition(filename: str) -> str:
@@ -181,7 +182,7 @@ def _listed(status: int, problem: Problem) -> tuple[int, Problem]:
 
 def headers_of(response: Response, request_id: str) -> list[tuple[str, str]]:
     """The header fields that go with a response."""
-    size = response.body.size if isinstance(response.body, Streamed) else len(response.body)
+    size = len(response.body) if response.stream is None else response.stream.size
     return [
         ("Content-Type", response.media_type),
         *((("Content-Length", str(size)),) if size is not None else ()),

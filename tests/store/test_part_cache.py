@@ -40,8 +40,6 @@ def test_what_is_kept_is_read(store: Store, number: int) -> None:
     assert [read(store, number, part) for part in ("2", "", "3", "4")] == [b"abc", b"whole", b"", None]
     keep(store, number, "2", b"again")
     assert read(store, number, "2") == b"again"
-    store.parts.forget(number)
-    assert read(store, number, "2") is None
 
 
 def test_large_parts_lie_in_chunks(store: Store, number: int) -> None:
@@ -119,6 +117,19 @@ def test_a_message_that_goes_takes_its_parts_along(store: Store, mailbox: Mailbo
     with pytest.raises(NotFound):
         keep(store, number, "2", b"a")
     assert store.database.value("SELECT count(*) FROM cached_chunks") == 0
+
+
+def test_who_reads_what_is_gone_gets_nothing_else(store: Store, mailbox: Mailbox, number: int) -> None:
+    other = number_of(store, mailbox.add(2))
+    keep(store, number, "1", b"x" * (2 * CHUNK))
+    reading = store.parts.open(number, "1")
+    assert reading is not None
+    next(reading)
+    with store.database.transaction():
+        store.database.change("DELETE FROM messages WHERE number = ?", (number,))
+    keep(store, other, "1", b"y" * (2 * CHUNK))
+    with pytest.raises(NotFound):
+        next(reading)
 
 
 def test_a_message_that_goes_while_a_part_of_it_comes_in(store: Store, number: int) -> None:

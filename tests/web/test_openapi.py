@@ -53,7 +53,7 @@ def test_an_operation_lists_its_own_statuses_and_who_may(route: Route) -> None:
     assert operation["responses"].keys() == success | {str(status) for status in route.errors} | ALWAYS
     for response in operation["responses"].values():
         assert response["description"]
-        assert response["content"].keys() == {"application/json"}
+        assert response["content"].keys() == {route.media if response["description"] == "Done." else "application/json"}
         assert response["headers"]["X-Request-Id"]["required"]
     open_to_all = route.operation.access in (Access.ANYBODY, Access.LOCAL)
     assert operation["security"] == ([] if open_to_all else [{"bearer": []}])

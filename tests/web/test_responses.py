@@ -8,7 +8,7 @@ import pytest
 
 from mailbox_appliance import errors
 from mailbox_appliance.errors import Detail, Invalid, NotFound, Problem, StoreUnusable, Throttled, Unavailable
-from mailbox_appliance.records import Answer
+from mailbox_appliance.records import Answer, Download
 from mailbox_appliance.web import responses
 from mailbox_appliance.web.routes import ROUTES
 from tests.checked_client import CODES
@@ -107,3 +107,43 @@ def test_a_success_is_an_envelope(answer: Answer[object], text: str) -> None:
         ("X-Content-Type-Options", "nosniff"),
         ("Cache-Control", "no-store"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("filename", "written"),
+    [
+        ("a.pdf", 'attachment; filename="a.pdf"'),
+        ("a b;c.pdf", 'attachment; filename="a b;c.pdf"'),
+        ('a"b\\c', "attachment; filename=\"a_b_c\"; filename*=UTF-8''a%22b%5Cc"),
+        ("100%.txt", "attachment; filename=\"100_.txt\"; filename*=UTF-8''100%25.txt"),
+        ("€.txt", "attachment; filename=\"_.txt\"; filename*=UTF-8''%E2%82%AC.txt"),
+        ("a\r\nX-Bad: 1", "attachment; filename=\"a__X-Bad: 1\"; filename*=UTF-8''a%0D%0AX-Bad%3A%201"),
+        ("\ud800", "attachment; filename=\"_\"; filename*=UTF-8''%3F"),
+        ("", 'attachment; filename=""'),
+    ],
+)
+def test_the_name_of_a_file_is_one_header_field(filename: str, written: str) -> None:
+    assert responses.disposition(filename) == written
+
+
+@pytest.mark.parametrize(
+    ("given", "answered"),
+    [
+        ("image/png", "image/png"),
+        ("application/vnd.x+json", "application/vnd.x+json"),
+        ("text/html", "text/html"),
+        ("text/html; charset=utf-7", "application/octet-stream"),
+        ("text", "application/octet-stream"),
+        ("", "application/octet-stream"),
+        ("a/b\r\nX-Bad: 1", "application/octet-stream"),
+        ("a/ü", "application/octet-stream"),
+        ("a/" + "b" * 200, "application/octet-stream"),
+    ],
+)
+def test_the_type_of_a_file_is_a_type(given: str, answered: str) -> None:
+    file = Answer(Download(given, "x", 3, iter([b"abc"])))
+    response = responses.success(200, file)
+    fields = dict(responses.headers_of(response, "req_1"))
+    assert (fields["Content-Type"], fields["Content-Length"]) == (answered, "3")
+    assert fields["X-Content-Type-Options"] == "nosniff"
+    assert fields["Content-Security-Policy"] == "sandbox"
