@@ -60,7 +60,7 @@ class Channel:
         while len(self._buffer) < MOST_HEARD:
             try:
                 data = self.sock.recv(CHUNK)
-            except (BlockingIOError, ssl.SSLWantReadError):
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return True
             if not data:
                 return False

@@ -1,4 +1,4 @@
-"""imaplib and imapclient over our bounded channel: a connection that is already there and checked.
+"""imaplib and imapclient over our bounded channel, for the login: a connection that is already there and checked.
 
 imaplib reads through its overridable methods, which go to the channel: lines, literals, whole answers and the time they
 take are all bounded.
