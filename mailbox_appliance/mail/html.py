@@ -17,7 +17,7 @@ _SURROGATES = re.compile("[\ud800-\udfff\0]")
 _TOKEN = re.compile(
     r"""<!--(?:.*?-->|.*)                       # a comment; an unclosed one goes to the end
     | <[!?][^>]*>?
-    | (?P<text>(?:[^<]++|<(?!/?[A-Za-z]|[!?]))++)
+    | (?P<text>(?:[^<]++|<+(?=<)|<(?!/?[A-Za-z]|[!?]))++)
     | <(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,30})
       (?P<attributes>(?:[^<>"']++|"[^"]{0,5000}+"|'[^']{0,5000}+')*+)>
     | </?[A-Za-z][^<>]*>?                       # a tag with broken quotes""",
