@@ -1,0 +1,38 @@
+"""A mailbox at the real server, connected through the door, with sync at work."""
+
+from typing import Any
+
+from tests.checked_client import Answer, CheckedClient
+from tests.servers.dovecot import MailServer, wait_until
+
+
+class ConnectedMailbox:
+    """The mailbox and its owner."""
+
+    def __init__(self, client: CheckedClient, server: MailServer) -> None:
+        self.client, self.server, self.user = client, server, server.fresh_user()
+        login = {"host": "127.0.0.1", "security": "none", "username": self.user, "password": "secret"}
+        imap, smtp = login | {"port": server.imap_port}, login | {"port": server.submission_port}
+        answer = client.ask("POST", "/accounts", {"email": self.user, "imap": imap, "smtp": smtp})
+        self.id = str(answer.data["id"])
+        wait_until(lambda: bool(self.ask("GET", "").data["status"] == "ready"), lambda: "it is not ready", 10)
+
+    def ask(self, method: str, path: str, body: object = None, **more: Any) -> Answer:
+        """A request below /accounts/ID."""
+        return self.client.ask(method, f"/accounts/{self.id}{path}", body, **more)
+
+    def act(self, action: str, *ids: str, **more: Any) -> Answer:
+        """A bulk action."""
+        return self.ask("POST", "/messages/actions", {"action": action, "messageIds": ids, **more})
+
+    def deliver(self, *sources: bytes, folder: str = "INBOX", flags: str = "") -> list[str]:
+        """Put messages into a folder; answers their ids when they are here, the newest first."""
+        before = len(self.list(folder))
+        self.server.deliver(self.user, *sources, folder=folder, flags=flags)
+        self.client.appliance.sync.wake(self.id, folder)
+        wait_until(lambda: len(self.list(folder)) == before + len(sources), lambda: str(self.list(folder)), 10)
+        return [item["id"] for item in self.list(folder)][: len(sources)]
+
+    def list(self, folder: str) -> list[Any]:
+        """The messages of a folder, the newest first."""
+        return list(self.ask("GET", f"/messages?folder={folder}").data["items"])
