@@ -55,12 +55,16 @@ def _plain(text: str) -> str:
 
 def _find(text: str, wanted: str) -> int | None:
     """Where a text begins, whatever the case."""
-    lower = text.lower()
-    if len(lower) != len(text):
-        # A few capitals are longer when small (`İ`): then places would be others.
-        lower = "".join(small if len(small := one.lower()) == 1 else one for one in text)
-    at = lower.find(wanted.lower())
+    at = _small(text).find(_small(wanted))
     return None if at < 0 else at
+
+
+def _small(text: str) -> str:
+    """In small letters, each in its place: a few capitals are longer when small (`İ`), and stay."""
+    small = text.lower()
+    if len(small) == len(text):
+        return small
+    return "".join(letter if len(letter := one.lower()) == 1 else one for one in text)
 
 
 def _around(text: str, at: int, length: int) -> str:

@@ -17,21 +17,18 @@ from mailbox_appliance.mail import words
 from mailbox_appliance.records import MessageFilter, Term
 from mailbox_appliance.store.beginnings import Beginnings
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.sources import Place, Source, Sources, among, dates, marks
+from mailbox_appliance.store.sources import DEFAULT, Bounds, Place, Source, Sources, among, dates, marks
 
-#: Gathered first are the numbers of no more messages than this, from no more sources.
-_FEW, _FEW_SOURCES = 20_000, 100
-#: A mailbox with no more messages than this is part of the search.
-_SMALL = 10_000
 _END = 1 << 62
 
 
 class Search:
     """Finds numbers of messages."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, bounds: Bounds = DEFAULT) -> None:
         self._database = database
-        self._sources = Sources(database)
+        self._bounds = bounds
+        self._sources = Sources(database, bounds)
         self._beginnings = Beginnings(database)
 
     def numbers(
@@ -104,9 +101,9 @@ class Search:
         sql = "SELECT count(*) FROM (SELECT 1 FROM messages INDEXED BY messages_account WHERE account = ? LIMIT ?)"
         total = 0
         for account in accounts:
-            found = self._database.kept_row(sql, (account, _SMALL + 1))
+            found = self._database.kept_row(sql, (account, self._bounds.mailboxes + 1))
             total += found[0] if found else 0
-            if total > _SMALL:
+            if total > self._bounds.mailboxes:
                 return []
         return [f"a{account}" for account in accounts]
 
@@ -121,9 +118,9 @@ class Search:
         )
 
     def _are_few(self, sources: Sequence[Source]) -> bool:
-        if len(sources) > _FEW_SOURCES:
+        if len(sources) > self._bounds.sources:
             return False
-        left = _FEW
+        left = self._bounds.gathered
         for source in sources:
             left -= self._database.value(f"SELECT count(*) FROM ({source.sql} LIMIT ?)", (*source.parameters, left + 1))
             if left < 0:

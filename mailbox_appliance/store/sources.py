@@ -17,10 +17,24 @@ _MARKS: Mapping[str, Mapping[bool, str]] = {
     "starred": {True: "flags & 2 <> 0", False: "flags & 2 = 0"},
     "has_attachment": {True: "flags & 64 <> 0", False: "flags & 64 = 0"},
 }
-#: A range of dates with no more messages than this is sorted; of a larger one each message is looked at in its order.
-MOST_SORTED = 50_000
-#: Of folders with no more messages than this each row may be looked at.
-SMALL_FOLDERS = 10_000
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Up to how many messages one way is quicker than another; the answers are the same."""
+
+    #: A range of dates is sorted; of a larger one each message is looked at in its order.
+    dates: int = 50_000
+    #: Of folders each row may be looked at.
+    folders: int = 10_000
+    #: A mailbox is part of a search for words; the finds of a larger one are looked up.
+    mailboxes: int = 10_000
+    #: All that can be meant is gathered before words are searched, from so many sources.
+    gathered: int = 20_000
+    sources: int = 100
+
+
+DEFAULT = Bounds()
 
 
 @dataclass(frozen=True)
@@ -44,8 +58,9 @@ class Source:
 class Sources:
     """Chooses among the indexes."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, bounds: Bounds) -> None:
         self._database = database
+        self._bounds = bounds
 
     def of(self, place: Place, wanted: MessageFilter) -> list[Source]:
         """The sources of what a filter means in one place; its words are not among it."""
@@ -69,8 +84,8 @@ class Sources:
     def is_small(self, place: Place) -> bool:
         """Whether there is little in the folders of a place."""
         within = f"SELECT 1 FROM messages INDEXED BY messages_folder WHERE {among('folder', place.folders)} LIMIT ?"
-        count = self._database.value(f"SELECT count(*) FROM ({within})", (*place.folders, SMALL_FOLDERS + 1))
-        return bool(count <= SMALL_FOLDERS)
+        count = self._database.value(f"SELECT count(*) FROM ({within})", (*place.folders, self._bounds.folders + 1))
+        return bool(count <= self._bounds.folders)
 
     def is_short(self, account: int, wanted: MessageFilter) -> bool:
         """Whether there are dates, and little between them in a mailbox."""
@@ -78,8 +93,8 @@ class Sources:
         if not sql:
             return False
         within = f"SELECT 1 FROM messages INDEXED BY messages_date WHERE account = ? AND {sql} LIMIT ?"
-        count = self._database.value(f"SELECT count(*) FROM ({within})", (account, *parameters, MOST_SORTED + 1))
-        return bool(count <= MOST_SORTED)
+        count = self._database.value(f"SELECT count(*) FROM ({within})", (account, *parameters, self._bounds.dates + 1))
+        return bool(count <= self._bounds.dates)
 
     def newest_by_date(self, account: int, wanted: MessageFilter) -> int | None:
         """The highest number of a mailbox's messages within the dates."""

@@ -1,8 +1,8 @@
 """Messages: added in batches that may come twice, listed by date, adopted where they are ours."""
 
-from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from mailbox_appliance.errors import NotFound
@@ -191,7 +191,7 @@ def test_the_pages_of_a_mailbox_leave_spam_out_until_it_is_named(store: Store, m
 
 def test_the_date_is_the_senders_and_the_order_the_servers(store: Store, mailbox: Mailbox) -> None:
     early = MORNING - timedelta(days=400)
-    dated = replace(parsed(subject="dated"), date=early)
+    dated = msgspec.structs.replace(parsed(subject="dated"), date=early)
     mailbox.add(1, parsed(subject="undated"))
     added = mailbox.add(2, dated, after=5)
     assert get(mailbox, added).date == "2025-01-28T05:06:07.000Z"
