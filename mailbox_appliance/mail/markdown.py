@@ -18,6 +18,7 @@ _UNSAFE_IN_LINK = re.compile(r"[\s<>()\[\]\\`*_\x00-\x1f\x7f]")
 _BACKTICKS = re.compile(r"`+")
 _SCHEMES = ("http://", "https://", "mailto:", "tel:")
 _LONGEST_LINK = 2_000
+_SLICE = 64 * 1024
 _DEEPEST_QUOTE, _DEEPEST_LIST = 10, 8  # deeper ones are written like these: a line's beginning stays short
 
 
@@ -207,7 +208,7 @@ class _MarkdownWriter(Writer):
             pad = " " if text.startswith("`") or text.endswith("`") else ""
             written = f"{fence}{pad}{text}{pad}{fence}"
         else:
-            written = _SPECIAL.sub(r"\\\g<0>", text)
+            written = _escaped(text)
             if self.tables:
                 written = written.replace("|", "\\|")
         if self.breaks and not self.heading and not self.code:
@@ -259,6 +260,12 @@ class _MarkdownWriter(Writer):
         self._close_link()
         self._close_marks()
         return "".join(self.pieces).strip("\n")
+
+
+def _escaped(text: str) -> str:
+    """Text in which no sign means anything; in slices, since many matches at once need much memory."""
+    slices = (text[start : start + _SLICE] for start in range(0, len(text), _SLICE))
+    return "".join(_SPECIAL.sub(r"\\\g<0>", part) for part in slices)
 
 
 def _safe_start(text: str) -> str:
