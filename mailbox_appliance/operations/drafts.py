@@ -62,7 +62,7 @@ def update_draft(
 
     `sync_required`: somebody else has changed or removed it; get it again first.
     """
-    draft = _located(appliance, caller, account, draft_id)
+    draft = _located(appliance, account, draft_id)
     version = _version(resolve_draft(appliance.store, account, message), appliance.clock)
     try:
         warnings = _drafts(appliance).replace(draft, version)
@@ -73,9 +73,9 @@ def update_draft(
 
 
 @operation(needs=Capability.MAIL_DRAFTS, asks_servers=True)
-def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Deleted:
+def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Deleted:  # noqa: ARG001
     """Remove a draft for good."""
-    draft = _located(appliance, caller, account, draft_id)
+    draft = _located(appliance, account, draft_id)
     try:
         _drafts(appliance).remove(draft)
     except RemoteFault as fault:
@@ -87,12 +87,11 @@ def _drafts(appliance: Appliance) -> Drafts:
     return Drafts(appliance.connections, appliance.store, appliance.events)
 
 
-def _located(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> LocatedMessage:
-    get_draft(appliance, caller, account, draft_id)
-    located = appliance.store.mirror.locate(account.id, [draft_id]).get(draft_id)
-    if located is None:
+def _located(appliance: Appliance, account: Account, draft_id: str) -> LocatedMessage:
+    found = appliance.store.mirror.locate(account.id, [draft_id]).get(draft_id)
+    if found is None or not ("\\Draft" in found.flags or found.folder.role == "drafts"):
         raise NotFound(what="draft")
-    return located
+    return found
 
 
 def _version(outgoing: Outgoing, clock: Clock) -> Version:

@@ -219,6 +219,26 @@ def test_size_and_message_id_must_agree(rig: Rig) -> None:
     assert (result.succeeded_ids, rig.at_server()) == ((three,), {"one": NONE, "two": NONE})
 
 
+def test_messages_with_odd_headers_are_known_again(rig: Rig) -> None:
+    heads = (
+        b"Subject: no id",
+        b"Message-ID: <a@x>\r\nMessage-ID: <b@x>",
+        b"Message-ID:\r\n <fol\r\n ded@x> (comment)",
+        b"Message-ID: <\xe9\xff@x>",
+        b"Message-ID:\r\nMessage-ID: <later@x>",
+        b"From bob@x Mon Jan  1 00:00:00 2024\r\nMessage-ID : nobrackets@x",
+        b"this is no header\r\n nor this\r\nMessage-ID: =?utf-8?q?=3Ca=40x=3E?=",
+        b" Message-ID: <indented@x>",
+        b"Message-ID: <" + b"y" * 3000 + b"@x>",
+        b"X-Big: " + b"z" * 100_000 + b"\r\nMessage-ID: <a@x>",
+    )
+    rig.server.deliver(rig.user, *(head + b"\r\n\r\nbody\r\n" for head in heads))
+    rig.mirror()
+    everything = [row[0] for row in rig.store.database.rows("SELECT id FROM messages")]
+    assert len(rig.act("delete", everything).succeeded_ids) == len(heads)
+    assert rig.at_server() == {}
+
+
 def test_a_folder_made_anew_has_other_messages(rig: Rig) -> None:
     rig.server.make_folder(rig.user, "Work")
     (one,) = rig.deliver("one", folder="Work")
