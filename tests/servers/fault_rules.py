@@ -47,6 +47,7 @@ class Faults:
     def __init__(self) -> None:
         self.latency = 0.0  # seconds that every piece of data takes, each way
         self.commands: list[str] = []  # what clients said, without tags, in order; `clear()` it at will
+        self.on_command: Callable[[str], None] = _nothing  # told of each, before it is passed on
         self.accepted = 0  # connections ever
         self.cuts = 0  # how often a fault ended a connection
         self.is_shut = False  # new connections are closed at once
@@ -131,6 +132,7 @@ class Faults:
 
     def note(self, command: str) -> None:
         """Remember what a client said."""
+        self.on_command(command)
         with self._changed:
             self.commands.append(command)
             self._changed.notify_all()
@@ -200,3 +202,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     begin = "" if text.upper().startswith("UID ") else "(?:UID )?"
     end = r"\b" if text[-1:].isalpha() else ""
     return re.compile(rf"{begin}(?:{text}){end}", re.IGNORECASE)
+
+
+def _nothing(_command: str) -> None:
+    """Nobody wants to hear of it."""

@@ -7,7 +7,7 @@ import random
 import re
 import subprocess
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from imapclient import imap_utf7
@@ -78,6 +78,13 @@ class Mailboxes:
             _write_message(paths[folder], number, message)
             written += len(message.source)
         return written
+
+    def fill(self, user: str, folder: str, messages: Iterable[CorpusMessage]) -> None:
+        """As `seed`, with messages of one's own; their lines end in CRLF."""
+        self._make_maildirs(user, [folder])
+        path = str(self.maildir(user, folder))
+        for number, message in enumerate(messages):
+            _write_message(path, number, message)
 
     def make_folder(self, user: str, folder: str) -> None:
         """Make a folder and subscribe to it."""

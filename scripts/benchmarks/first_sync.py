@@ -1,0 +1,88 @@
+"""The first sync of a large mailbox beside mbsync, and beside mbsync followed by `notmuch new`, in turns."""
+
+import shutil
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import peers, stage
+from benchmarks.asking import Asker
+from benchmarks.figures import Figure, ratio_of, spread
+from benchmarks.mailboxes import connect, dovecot, seeded, wait, wait_until_complete
+from benchmarks.options import OPTIONS
+from benchmarks.processes import MemoryWatch
+from tests.servers.dovecot import PASSWORD, MailServer
+
+_MESSAGES, _ROUNDS = 20_000, 2
+
+
+@dataclass(frozen=True)
+class _Ours:
+    """Seconds from the request that connects the mailbox on; `peak` in MiB."""
+
+    newest: float
+    headers: float
+    all: float
+    peak: float
+    peak_of_main: float
+
+
+def measure() -> Iterator[Figure]:
+    """Both fetch all; we also parse, index, and encrypt."""
+    peers.need("mbsync", "notmuch")
+    count = OPTIONS.scaled(_MESSAGES)
+    with stage.scratch() as folder, dovecot(folder) as server:
+        user = seeded(server, count)
+        rounds = [_round(folder, server, user, count) for _ in range(_ROUNDS)]
+    mbsync, notmuch, ours = zip(*rounds, strict=True)
+    rates = [count / each.all for each in ours]
+    peer, both = [count / each for each in mbsync], [count / (a + b) for a, b in zip(mbsync, notmuch, strict=True)]
+    said = f"{spread(rates)} a second; headers after {spread([each.headers for each in ours], '.1f')} s"
+    name = f"first sync of {count:,}"
+    yield Figure(f"{name} over mbsync", ratio_of(rates, peer), 0.8, "at least", "", said, f"{spread(peer)} a second")
+    yield Figure(
+        f"{name} over mbsync + notmuch new", ratio_of(rates, both), 3, "at least", "", said, f"{spread(both)} a second"
+    )
+    newest = [each.newest for each in ours]
+    yield Figure("list of the newest 50", statistics.median(newest), 5, "at most", " s", f"{spread(newest, '.2f')} s")
+    peak = max(each.peak for each in ours)
+    main = f"the serving process alone: {max(each.peak_of_main for each in ours):.0f} MiB"
+    yield Figure("memory in a first sync (RSS, with children)", peak, 250, "at most", " MiB", main)
+
+
+def _round(folder: Path, server: MailServer, user: str, count: int) -> tuple[float, float, _Ours]:
+    maildir = folder / "maildir"
+    fetched = peers.mbsync(maildir, server.imap_port, user, PASSWORD)
+    files = sum(1 for part in ("cur", "new") for _ in (maildir / "INBOX" / part).iterdir())
+    assert files == count, f"mbsync fetched {files}"
+    ours = _ours(folder / "data", server, user, count)
+    indexed = peers.notmuch_new(maildir)
+    assert peers.notmuch_count(maildir, "*") > count * 0.98, "notmuch indexed less"
+    shutil.rmtree(maildir)
+    return fetched, indexed, ours
+
+
+def _ours(folder: Path, server: MailServer, user: str, count: int) -> _Ours:
+    with stage.appliance(folder) as running, Asker(running) as asker:
+        assert running.process is not None
+        with MemoryWatch(running.process.pid) as memory:
+            began = time.perf_counter()
+            account = connect(running, server, user)
+            inbox = f"/accounts/{account}/messages?folder=inbox&limit=50"
+            wait(lambda: len(asker.data(inbox)["items"]) == 50, "no list came", 60)
+            newest = time.perf_counter() - began
+            shown = [item["id"] for item in asker.data(inbox)["items"]]
+            wait(lambda: _count(asker, account) == count, "not all headers came", 600, 0.1)
+            headers = time.perf_counter() - began
+            wait_until_complete(asker, account)
+            whole = time.perf_counter() - began
+        assert shown == [item["id"] for item in asker.data(inbox)["items"]], "the list was not of the newest"
+    shutil.rmtree(folder)
+    return _Ours(newest, headers, whole, memory.peak, memory.peak_of_main)
+
+
+def _count(asker: Asker, account: str) -> int:
+    folders = asker.data(f"/accounts/{account}/folders")
+    return int(next(folder["totalCount"] for folder in folders if folder.get("role") == "inbox"))
