@@ -35,4 +35,4 @@ class ConnectedMailbox:
 
     def list(self, folder: str) -> list[Any]:
         """The messages of a folder, the newest first."""
-        return list(self.ask("GET", f"/messages?folder={folder}").data["items"])
+        return list(self.ask("GET", f"/messages?folder={folder}&limit=100").data["items"])
