@@ -25,10 +25,11 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "emails": (
         "emails",
         (
-            "Messages: list, get, send, delivery-status, "
+            "Messages: list, search, get, send, delivery-status, "
             "read, unread, star, unstar, archive, trash, untrash, delete, move, label."
         ),
     ),
+    "labels": ("labels", "Labels of messages: list."),
     "attachments": ("attachments", "Attachments: download."),
     "drafts": ("drafts", "Drafts: list, get, create, update, delete."),
     "threads": ("threads", "Conversations: get."),

@@ -70,6 +70,8 @@ class Row:
     body: Callable[[Invocation, Given], Any] | None = None
     headers: Callable[[Given], dict[str, str]] | None = None
     exit_code: Callable[[Any], int] = always_done
+    #: The call where no mailbox is named, for what can be asked of all of them.
+    everywhere: Call | None = None
     #: Whether the mailbox must be named even where there is only one.
     names_mailbox: bool = False
     #: Seconds that the server may be silent.
@@ -94,7 +96,8 @@ def execute(row: Row, invocation: Invocation, given: Given) -> int:
     if row.names_mailbox and _wanted_mailbox(given) is None:
         raise wrong_usage("Name the mailbox.", "option:--account")
     client = invocation.client()
-    path = filled(row.call.path, _path_values(row, client, given))
+    template = row.everywhere.path if row.everywhere and _wanted_mailbox(given) is None else row.call.path
+    path = filled(template, _path_values(template, client, given))
     pause = invocation.terminal.waiting(row.waiting_for) if row.waiting_for else nullcontext()
     from mailbox_appliance.cli.client import Request
 
@@ -106,10 +109,10 @@ def execute(row: Row, invocation: Invocation, given: Given) -> int:
     return row.exit_code(answer)
 
 
-def _path_values(row: Row, client: "Client", given: Given) -> dict[str, str]:
+def _path_values(template: str, client: "Client", given: Given) -> dict[str, str]:
     return {
         name: resolve_account(client, _wanted_mailbox(given)) if name == "accountId" else given[_snake(name)]
-        for name in re.findall(r"{(\w+)}", row.call.path)
+        for name in re.findall(r"{(\w+)}", template)
     }
 
 

@@ -38,6 +38,17 @@ READING: list[tuple[str, str]] = [
     ("accounts folders --account acc_1",                          f"GET {IN}/folders"),
     ("emails list --account acc_1",                               f"GET {IN}/messages"),
     ("emails list --account acc_1 --folder A/Å&b --limit 5",      f"GET {IN}/messages?folder=A%2F%C3%85%26b&limit=5"),
+    ("emails list --account acc_1 --unread --has-attachment",     f"GET {IN}/messages?unread=true&hasAttachment=true"),
+    ("emails list --account acc_1 --read --unstarred",            f"GET {IN}/messages?unread=false&starred=false"),
+    ("emails list --account acc_1 --no-attachment",               f"GET {IN}/messages?hasAttachment=false"),
+    ("emails list --account acc_1 --from a --to b --subject c",   f"GET {IN}/messages?from=a&to=b&subject=c"),
+    ("emails list --account acc_1 --after 2026-01-31 --before T", f"GET {IN}/messages?after=2026-01-31&before=T"),
+    ("emails list --account acc_1 --query is:read --text a",      f"GET {IN}/messages?q=is%3Aread&text=a"),
+    ("emails search invoice from:ada --account acc_1",            f"GET {IN}/messages?q=invoice%20from%3Aada"),
+    ("emails search --folder inbox --starred --account acc_1",    f"GET {IN}/messages?folder=inbox&starred=true"),
+    ("emails search invoice --text due --limit 5",                "GET /messages?text=due&limit=5&q=invoice"),
+    ("emails search",                                             "GET /messages"),
+    ("labels list --account acc_1",                               f"GET {IN}/labels"),
     ("emails list --account acc_1 --cursor a=b",                  f"GET {IN}/messages?cursor=a%3Db"),
     ("emails get msg_1 --account acc_1",                          f"GET {IN}/messages/msg_1"),
     ("emails get a/b?c#d --account acc_1",                        f"GET {IN}/messages/a%2Fb%3Fc%23d"),
@@ -295,7 +306,9 @@ def calls() -> list[Call]:
     for module in pkgutil.iter_modules(commands.__path__):
         for value in vars(importlib.import_module(f"{commands.__name__}.{module.name}")).values():
             many = value if isinstance(value, tuple) else (value,)
-            found += [one.call if isinstance(one, Row) else one for one in many if isinstance(one, Row | Call)]
+            rows = [one for one in many if isinstance(one, Row)]
+            found += [one for one in many if isinstance(one, Call)] + [row.call for row in rows]
+            found += [row.everywhere for row in rows if row.everywhere]
     return found
 
 

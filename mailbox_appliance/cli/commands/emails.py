@@ -6,11 +6,11 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import outgoing, render
-from mailbox_appliance.cli.commands import actions, reading
+from mailbox_appliance.cli.commands import actions, reading, searching
 from mailbox_appliance.cli.failures import NETWORK, UNCERTAIN, wrong_usage
 from mailbox_appliance.cli.inputs import INPUT_OPTION
 from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.rows import ACCOUNT, ALL_PAGES, Call, Given, Row
+from mailbox_appliance.cli.rows import ACCOUNT, Call, Given, Row
 from mailbox_appliance.cli.tree import group
 
 #: RFC 9110 5.5 would allow more; the API takes 1 to 255 characters of printable ASCII without spaces.
@@ -51,21 +51,6 @@ SEND_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(["--draft"], metavar="ID", help="Send this saved draft.", hidden=True),
     INPUT_OPTION,
 )
-LIST_OPTIONS: tuple[click.Parameter, ...] = (
-    ACCOUNT,
-    click.Option(["--folder"], metavar="ID|ROLE|NAME", help="Only what lies in this folder."),
-    *ALL_PAGES,
-)
-
-LISTS = (
-    Row(
-        "list",
-        Call("GET", "/accounts/{accountId}/messages"),
-        "List messages, newest first.",
-        LIST_OPTIONS,
-        columns=("id", "date", "from", "subject", "folder.name", "flags.read"),
-    ),
-)
 ROWS = (
     Row(
         "send",
@@ -89,4 +74,4 @@ ROWS = (
     ),
 )
 _REST = (row.command() for row in (*ROWS, *actions.ROWS))
-emails = group("emails", "Messages.", [*(row.command() for row in LISTS), reading.GET, *_REST])
+emails = group("emails", "Messages.", [*(row.command() for row in searching.ROWS), reading.GET, *_REST])
