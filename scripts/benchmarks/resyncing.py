@@ -50,7 +50,7 @@ def _resync(proxy: FaultProxy, asker: Asker, account: str, *, idles: bool) -> fl
     heard: dict[str, float] = {}
 
     def listen(command: str) -> None:
-        if command and not command.startswith(_BEFORE):
+        if command and command.split(" ")[0] not in _BEFORE:
             heard.setdefault("IDLE" if command == "IDLE" else "first", time.time())
 
     before = _synced_at(asker, account)
