@@ -41,7 +41,11 @@ def save(invocation: Invocation, client: Client, path: str, output: str | None, 
     if target.is_dir():
         target /= safe_name(_name_of(incoming), otherwise)
     size = _write(target, chunks, force=force)
-    saved: dict[str, Any] = {"file": str(target), "sizeBytes": size, "mimeType": incoming.headers.get("Content-Type", "")}
+    saved: dict[str, Any] = {
+        "file": str(target),
+        "sizeBytes": size,
+        "mimeType": incoming.headers.get("Content-Type", ""),
+    }
     show.show(invocation, {"data": saved})
     return 0
 
