@@ -49,11 +49,10 @@ class Messages:
         return messages, page[-1] if len(numbers) > limit else None
 
     def labels(self, account_id: str) -> tuple[str, ...]:
-        """Every label that a message of a mailbox has, in order."""
+        """Every label that a message of a mailbox has, in order; once, whatever its case (RFC 9051 2.3.2)."""
         sets = self._search.keyword_sets(account_id)
-        return tuple(
-            sorted({label for words in sets for label in json.loads(words)}, key=lambda label: (label.lower(), label))
-        )
+        names = sorted({label for words in sets for label in json.loads(words)}, reverse=True)
+        return tuple(label for _, label in sorted({label.casefold(): label for label in names}.items()))
 
     def get(self, account_id: str, message_id: str) -> tuple[Message, tuple[str, ...]]:
         """A whole message, and what a reader should know about how it was read. Raises NotFound."""
