@@ -8,7 +8,9 @@ from msgspec import UNSET
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import Folder, FolderRole, FolderState, ListedFolder, MirroredFolder, RoleSource
+from mailbox_appliance.store import moving
 from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.message_rows import as_json
 
 _SELECT = """
 SELECT f.number, f.id, a.id, f.path, f.delimiter, f.role, f.role_source,
@@ -19,6 +21,10 @@ SELECT f.id, f.name, f.role, f.role_source, f.path,
   (SELECT count(*) FROM messages m WHERE m.folder = f.number AND m.flags & 1 = 0),
   (SELECT count(*) FROM messages m WHERE m.folder = f.number)
 FROM folders f JOIN accounts a ON a.number = f.account WHERE a.id = ? ORDER BY f.role IS NULL, f.path"""
+
+_REFUGE = """
+SELECT number FROM folders WHERE account = ? AND path IN (SELECT value FROM json_each(?))
+  ORDER BY role IS 'trash' DESC, path = 'INBOX' LIMIT 1"""
 
 
 class Folders:
@@ -58,7 +64,8 @@ class Folders:
     ) -> tuple[MirroredFolder, ...]:
         """Make the folders those that the server lists.
 
-        A path that stays keeps its id; one that is gone takes its messages with it. Raises NotFound without mailbox.
+        A path that stays keeps its id. What is left in a folder that goes is `gone`, in another one meanwhile: it may
+        have moved, or the folder has another name now. Raises NotFound without mailbox.
         """
         with self._database.transaction():
             account = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
@@ -74,10 +81,10 @@ class Folders:
                     for folder in listed
                 ],
             )
-            kept = {folder.path for folder in listed}
-            paths = self._database.rows("SELECT number, path FROM folders WHERE account = ?", (account,))
-            gone = [(number,) for number, path in paths if path not in kept]
-            self._database.change_many("DELETE FROM folders WHERE number = ?", gone)
+        kept = {folder.path for folder in listed}
+        for folder in self.list(account_id):
+            if folder.path not in kept:
+                self._close(account, folder.number, kept)
         return self.list(account_id)
 
     def set_state(self, number: int, state: FolderState) -> None:
@@ -102,6 +109,13 @@ class Folders:
             # RFC 7396, which json_patch follows: null removes a member.
             sql = "UPDATE accounts SET mapped_folders = json_patch(mapped_folders, ?) WHERE id = ?"
             self._database.change(sql, (json.dumps(mapping), account_id))
+
+    def _close(self, account: int, number: int, kept: set[str]) -> None:
+        refuge = self._database.value(_REFUGE, (account, as_json(kept)))
+        if refuge is not None:
+            moving.evacuate(self._database, number, refuge)
+        with self._database.transaction():
+            self._database.change("DELETE FROM folders WHERE number = ?", (number,))
 
     def _write_state(self, number: int, state: FolderState) -> None:
         self._database.change(

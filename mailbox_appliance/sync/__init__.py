@@ -1,1 +1,1 @@
-"""Brings mail in: what to do (plan), doing it (folder, backlog), in which order (follower), in turns (mailbox, pool)."""
+"""Brings mail in: what to do (plan), doing it (folder, backlog), in which order (follower), when (mailbox, pool)."""

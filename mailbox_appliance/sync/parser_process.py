@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Protocol
 
-import mailbox_appliance
 from mailbox_appliance.sync import parsing
 
 log = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ def command() -> list[str]:
 def environment() -> dict[str, str]:
     """What the child's environment holds: how to find the interpreter's libraries, and this package."""
     kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-    return kept | {"PYTHONPATH": str(Path(mailbox_appliance.__file__).parent.parent)}
+    return kept | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
 
 class ParserProcess:

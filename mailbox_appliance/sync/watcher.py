@@ -26,26 +26,27 @@ class Watcher:
         """`has_work` is called in the watcher's thread, with nothing locked, for a task it no longer watches."""
         self._has_work = has_work
         self._lock = threading.Lock()
-        self._selector = selectors.DefaultSelector()
         self._resting: dict[Task, _Resting] = {}
-        self._woken, self._signal = socket.socketpair()
-        for end in (self._woken, self._signal):
-            end.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="sync-watcher", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin; before anything is to be watched."""
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._signal = socket.socketpair()
+        for end in (self._woken, self._signal):
+            end.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
         """End, and forget whatever rests."""
         with self._lock:
             self._is_stopped = True
+        if self._thread.ident is None:
+            return
         self._wake()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
         if not self._thread.is_alive():
             self._selector.close()
             self._woken.close()
