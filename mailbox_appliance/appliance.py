@@ -49,7 +49,8 @@ class Appliance:
         self._waiting = threading.BoundedSemaphore(min(waiting, workers - 1))
 
     def start(self) -> None:
-        """Take up interrupted sends, then bring mail in."""
+        """Look after the store, take up interrupted sends, then bring mail in."""
+        self.store.upkeep.start()
         self.sender.start()
         self.sync.start()
 

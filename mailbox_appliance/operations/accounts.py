@@ -85,6 +85,7 @@ def remove_account(appliance: Appliance, caller: Caller, account: Account) -> De
     except BaseException:
         appliance.sync.add(account.id)  # it is still there, so it must still be followed
         raise
+    appliance.store.upkeep.wake()  # to delete its mail
     appliance.events.publish(AccountRemoved(account.id))
     return Deleted(id=account.id)
 

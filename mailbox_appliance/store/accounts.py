@@ -33,6 +33,10 @@ _REACHED = """
 (a.owner_member_id = :member OR a.shared_with_all OR EXISTS
   (SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = :member))"""
 
+_FORGET = """
+UPDATE accounts SET status = 'removed', id = ?, email = '', display_name = NULL, connection = '{}', secret = '{}',
+  mapped_folders = '{}', shared_with_all = 0, error_code = NULL, error_message = NULL WHERE number = ?"""
+
 
 class Accounts:
     """Reads and writes mailboxes. Secrets leave only through `connection`."""
@@ -54,12 +58,15 @@ class Accounts:
 
     def list_reachable(self, member_id: str) -> tuple[Account, ...]:
         """The mailboxes that this member may reach, the oldest first."""
-        rows = self._database.rows(f"{_SELECT} WHERE {_REACHED} ORDER BY a.number", {"member": member_id})
+        rows = self._database.rows(
+            f"{_SELECT} WHERE a.status <> 'removed' AND {_REACHED} ORDER BY a.number", {"member": member_id}
+        )
         return tuple(map(_to_account, rows))
 
     def list_ids(self) -> tuple[str, ...]:
         """The ids of all mailboxes, the oldest first."""
-        return tuple(row[0] for row in self._database.rows("SELECT id FROM accounts ORDER BY number"))
+        sql = "SELECT id FROM accounts WHERE status <> 'removed' ORDER BY number"
+        return tuple(row[0] for row in self._database.rows(sql))
 
     def exists(self, email: str, owner_member_id: str) -> bool:
         """Whether this member has connected a mailbox with this email already."""
@@ -83,14 +90,15 @@ class Accounts:
         return account_id
 
     def remove(self, account_id: str) -> None:
-        """Forget a mailbox: its secrets and everything mirrored of it. Raises NotFound. Inside a transaction."""
+        """Forget a mailbox: its secrets at once, what is mirrored of it bit by bit. Raises NotFound.
+
+        Inside a transaction. Nobody finds it any more: what is left has another id, until `upkeep` has deleted it.
+        """
         number = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
         if number is None:
             raise NotFound(what="mailbox")
-        # Messages refer to threads as well, which do not go by themselves while one is left.
-        for table, column in (("messages", "account"), ("thread_links", "account"), ("threads", "account")):
-            self._database.change(f"DELETE FROM {table} WHERE {column} = ?", (number,))
-        self._database.run(ACCOUNTS.delete().where(ACCOUNTS.id == account_id))
+        self._database.change("DELETE FROM account_grants WHERE account_id = ?", (account_id,))
+        self._database.change(_FORGET, (new_id("acc"), number))
 
     def connection(self, account_id: str) -> Connection:
         """How the mailbox's servers are reached, with the passwords. Raises NotFound."""

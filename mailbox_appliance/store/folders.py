@@ -8,7 +8,7 @@ from msgspec import UNSET
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import Folder, FolderRole, FolderState, ListedFolder, MirroredFolder, RoleSource
-from mailbox_appliance.store import moving
+from mailbox_appliance.store import moving, removal
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.message_rows import as_json
 
@@ -90,13 +90,10 @@ class Folders:
     def set_state(self, number: int, state: FolderState) -> None:
         """Note the position that the mirror of a folder has reached."""
         with self._database.transaction():
-            self._write_state(number, state)
-
-    def reset(self, number: int, state: FolderState) -> None:
-        """Forget the messages of a folder whose UIDVALIDITY changed (RFC 9051 2.3.1.1); our pending ones stay."""
-        with self._database.transaction():
-            self._database.change("DELETE FROM messages WHERE folder = ? AND uid IS NOT NULL", (number,))
-            self._write_state(number, state)
+            sql = (
+                "UPDATE folders SET uidvalidity = ?, uidnext = ?, exists_count = ?, highestmodseq = ? WHERE number = ?"
+            )
+            self._database.change(sql, (state.uidvalidity, state.uidnext, state.exists, state.highestmodseq, number))
 
     def user_mapping(self, account_id: str) -> dict[FolderRole, str]:
         """The folder paths that a person gave a role."""
@@ -111,17 +108,14 @@ class Folders:
             self._database.change(sql, (json.dumps(mapping), account_id))
 
     def _close(self, account: int, number: int, kept: set[str]) -> None:
+        """Let a folder go that the server no longer lists; its messages may turn up in another one."""
         refuge = self._database.value(_REFUGE, (account, as_json(kept)))
-        if refuge is not None:
+        if refuge is None:
+            removal.delete_folder(self._database, number)
+        else:
             moving.evacuate(self._database, number, refuge)
         with self._database.transaction():
             self._database.change("DELETE FROM folders WHERE number = ?", (number,))
-
-    def _write_state(self, number: int, state: FolderState) -> None:
-        self._database.change(
-            "UPDATE folders SET uidvalidity = ?, uidnext = ?, exists_count = ?, highestmodseq = ? WHERE number = ?",
-            (state.uidvalidity, state.uidnext, state.exists, state.highestmodseq, number),
-        )
 
 
 def _name(folder: ListedFolder) -> str:

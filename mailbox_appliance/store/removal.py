@@ -32,15 +32,22 @@ def delete_empty_threads(database: Database, threads: Collection[int]) -> None:
     database.change_many("DELETE FROM threads WHERE number = ?", empty)
 
 
-def delete_account(database: Database, account: int) -> None:
-    """Delete a mailbox whose messages nobody can ask for any more, in batches, its row last."""
-    while True:
-        rows = database.rows("SELECT number FROM messages WHERE account = ? LIMIT ?", (account, BATCH))
-        if not rows:
-            break
+def delete_folder(database: Database, folder: int) -> None:
+    """Delete the messages of a folder, in batches."""
+    while rows := database.rows("SELECT number FROM messages WHERE folder = ? LIMIT ?", (folder, BATCH)):
         with database.transaction():
             delete(database, [row[0] for row in rows])
+
+
+def delete_some(database: Database, account: int) -> bool:
+    """Delete a part of a mailbox that nobody can ask for any more, its row last. A transaction; False: it is gone."""
     with database.transaction():
-        # A thread that lost its messages one by one is not left by the batches above.
-        for table, column in (("thread_links", "account"), ("threads", "account"), ("accounts", "number")):
-            database.change(f"DELETE FROM {table} WHERE {column} = ?", (account,))
+        rows = database.rows("SELECT number FROM messages WHERE account = ? LIMIT ?", (account, BATCH))
+        if rows:
+            delete(database, [row[0] for row in rows])
+            return True
+        threads = database.rows("SELECT number FROM threads WHERE account = ? LIMIT ?", (account, BATCH))
+        if threads:
+            database.change_many("DELETE FROM threads WHERE number = ?", threads)
+            return True
+        return bool(database.change("DELETE FROM accounts WHERE number = ?", (account,)))

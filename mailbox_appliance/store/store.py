@@ -26,6 +26,7 @@ from mailbox_appliance.store.messages import Messages
 from mailbox_appliance.store.mirror import Mirror
 from mailbox_appliance.store.opening import key_in, log_of, look_with, open_database
 from mailbox_appliance.store.part_cache import PartCache
+from mailbox_appliance.store.upkeep import Upkeep
 from mailbox_appliance.version import __version__
 
 DATABASE, KEY = "mailbox.db", "encryption.key"
@@ -48,6 +49,7 @@ class Store:
         self.mirror = Mirror(database, self.folders)
         self.parts = PartCache(database, clock)
         self.deliveries = Deliveries(database, self.messages, self.mirror, clock)
+        self.upkeep = Upkeep(database)
 
     @classmethod
     def open(cls, folder: Path, clock: Clock | None = None, key_file: Path | None = None) -> "Store":
@@ -86,6 +88,7 @@ class Store:
     def close(self) -> None:
         """Fold the log into the file, close it, and let others have the directory."""
         try:
+            self.upkeep.stop()
             self.database.close()
         finally:
             self._lock.release()

@@ -108,6 +108,9 @@ def test_removing_takes_all_of_a_mailbox_and_nothing_else(store: Store) -> None:
     assert all(len(rows(store)[table]) > len(before[table]) for table in before)
     with store.database.transaction():
         store.accounts.remove(gone.id)
+    assert store.accounts.list_ids() == (kept.id,)
+    assert [account.id for account in store.accounts.list_reachable(kept.owner)] == [kept.id]
+    store.upkeep.sweep()
     assert rows(store) == before
     for ask in (store.accounts.get, store.accounts.connection):
         with pytest.raises(NotFound):

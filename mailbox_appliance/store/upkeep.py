@@ -1,0 +1,90 @@
+"""What is done to the store while nobody waits for it, in steps so short that nobody has to.
+
+Removed mailboxes: their mail is deleted bit by bit. The full-text index: every batch of messages leaves a piece of its
+own, which is cheap to write; searching gets slower with the number of pieces, so they are merged when writing pauses.
+"""
+
+import logging
+import threading
+
+from mailbox_appliance.store import removal
+from mailbox_appliance.store.database import Database
+
+log = logging.getLogger(__name__)
+
+EVERY = 5.0  # seconds between two looks
+PAUSE = 0.005  # between two steps, for whoever wants to write
+FEW_PIECES, MANY_PIECES = 16, 192  # more are merged when writing pauses; or at once
+_STEP = 200  # pages of the index that are written in a step: some 10 ms
+
+_PIECES = """
+WITH RECURSIVE piece (id) AS (SELECT min(segid) FROM message_index_idx UNION ALL
+  SELECT (SELECT min(segid) FROM message_index_idx WHERE segid > piece.id) FROM piece WHERE piece.id IS NOT NULL)
+SELECT count(id) FROM piece"""
+_STRUCTURE = "SELECT block FROM message_index_data WHERE id = 10"  # which pieces there are; sqlite.org/fts5.html 9
+_MERGE = "INSERT INTO message_index (message_index, rank) VALUES ('merge', ?)"
+
+
+class Upkeep:
+    """Looks after an open store on a thread of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._woken, self._stopping = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._pieces = 0  # when we looked last
+
+    def start(self) -> None:
+        """Begin, also with what an earlier run left undone."""
+        self._thread = threading.Thread(target=self._run, name="store-upkeep", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End with the step that is under way. What is left is done after the next start."""
+        self._stopping.set()
+        self._woken.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def wake(self) -> None:
+        """There is something to be done at once."""
+        self._woken.set()
+
+    def sweep(self) -> None:
+        """Delete what is left of removed mailboxes."""
+        for (number,) in self._database.rows("SELECT number FROM accounts WHERE status = 'removed'"):
+            while not self._stopping.is_set() and removal.delete_some(self._database, number):
+                self._stopping.wait(PAUSE)
+
+    def merge(self) -> None:
+        """Merge the pieces of the index until there are few."""
+        while not self._stopping.is_set() and self._merge_some():
+            self._stopping.wait(PAUSE)
+
+    def pieces(self) -> int:
+        """How many pieces the index has."""
+        return int(self._database.value(_PIECES))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._woken.clear()
+            try:
+                self._look()
+            except Exception:  # a full disk, say: it is tried again
+                log.exception("the store could not be looked after")
+            self._woken.wait(EVERY)
+
+    def _look(self) -> None:
+        self.sweep()
+        before, self._pieces = self._pieces, self.pieces()
+        is_paused = before == self._pieces
+        if self._pieces > (FEW_PIECES if is_paused else MANY_PIECES):
+            self.merge()
+            self._pieces = self.pieces()
+
+    def _merge_some(self) -> bool:
+        """A step of merging; False where there was nothing to do."""
+        with self._database.transaction():
+            before = self._database.value(_STRUCTURE)
+            self._database.change(_MERGE, (_STEP,))
+            return bool(self._database.value(_STRUCTURE) != before)
