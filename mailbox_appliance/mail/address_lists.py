@@ -1,9 +1,10 @@
 """Lists of addresses out of header fields, read leniently (RFC 5322 3.4, its obsolete forms, what people write)."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
-from mailbox_appliance.mail import encoded_words
+from mailbox_appliance.mail import comments, encoded_words
 from mailbox_appliance.mail.field_reading import without_controls
 from mailbox_appliance.records import Address
 
@@ -20,7 +21,7 @@ _PLAIN = re.compile(
 _TOKEN = re.compile(
     r"""(?P<encoded>=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=)
     | "(?P<quoted>(?:\\.|[^"\\])*)(?:"|\Z)
-    | \((?P<comment>(?:\\.|[^()\\])*)\)?
+    | (?P<comment>\()
     | <(?P<angle>[^<>]*)>?
     | (?P<separator>[,;])
     | (?P<group>:)
@@ -29,6 +30,7 @@ _TOKEN = re.compile(
     | (?P<word>[^\s",;:<>()=]+|.)""",
     re.X | re.S,
 )
+_AROUND_SIGN = re.compile(r" ?(@) ?| (\.) ?")
 _SEPARATORS = re.compile("[<>,]")
 
 
@@ -63,40 +65,50 @@ def _read_plain(value: str) -> tuple[Address, ...] | None:
 def _read_any(value: str) -> tuple[Address, ...]:
     found: list[Address] = []
     entry = _Entry()
-    for token in _TOKEN.finditer(value):
-        kind = token.lastgroup or ""
-        if kind == "separator":
+    position = 0
+    while position < len(value) and len(found) < _MAX_ADDRESSES:
+        token = _TOKEN.match(value, position)
+        assert token is not None  # noqa: S101 - its last alternative takes any character
+        kind, text, position = token.lastgroup or "", token[token.lastgroup or 0], token.end()
+        if kind == "comment":
+            start, position = position, comments.end_of(value, token.start())
+            entry.add(kind, value[start:position].removesuffix(")"))
+        elif kind == "separator" or (kind == "angle" and entry.angle is not None):
+            # Seen in practice: no comma between two. What stands behind the first address is the name of the second.
+            words, entry.words_behind = (entry.words_behind, []) if kind == "angle" else ([], entry.words_behind)
             found += entry.addresses()
-            entry = _Entry()
+            entry = _Entry(words)
+            if kind == "angle":
+                entry.add(kind, text)
         elif kind == "group" and not entry.holds_address():
             entry = _Entry()  # RFC 5322 3.4: what stands before is the name of the group.
         else:
-            entry.add(kind, token[kind])
-        if len(found) >= _MAX_ADDRESSES:
-            return tuple(found[:_MAX_ADDRESSES])
-    return (*found, *entry.addresses())
+            entry.add(kind, text)
+    return (*found, *entry.addresses())[:_MAX_ADDRESSES]
 
 
 class _Entry:
     """What stands between two commas."""
 
-    def __init__(self) -> None:
-        self.words: list[str] = []
+    def __init__(self, words: Iterable[str] = ()) -> None:
+        self.words = list(words)
+        self.words_behind: list[str] = []  # behind the address in brackets
         self.comments: list[str] = []
         self.angle: str | None = None
         self.last_kind = ""
 
     def add(self, kind: str, text: str) -> None:
+        words = self.words if self.angle is None else self.words_behind
         if kind == "comment":
             self.comments.append(text)
         elif kind == "angle":
-            self.angle = self.angle or text
+            self.angle = text
         elif kind == "quoted":
-            self.words.append(re.sub(r"\\(.)", r"\1", text, flags=re.S))
+            words.append(re.sub(r"\\(.)", r"\1", text, flags=re.S))
         elif kind == "word" and self.last_kind == "quoted" and text.startswith("@"):
-            self.angle = f'"{self.words.pop()}"{text}'  # RFC 5322 3.4.1: a quoted local part
+            self.angle = f'"{words.pop()}"{text}'  # RFC 5322 3.4.1: a quoted local part
         elif kind != "stray":
-            self.words.append(text)
+            words.append(text)
         self.last_kind = kind
 
     def holds_address(self) -> bool:
@@ -105,15 +117,27 @@ class _Entry:
     def addresses(self) -> tuple[Address, ...]:
         name = "".join(self.words)
         if self.angle is not None:
-            # RFC 5322 4.4: a route may stand before the address.
-            email = self.angle.rpartition(":")[2] if self.angle.lstrip().startswith("@") else self.angle
-            return _made(email, name, "".join(self.comments))
-        candidates = [part for part in name.split() if "@" in part]
+            return _made(_bare(self.angle), name + "".join(self.words_behind), "".join(self.comments))
+        # RFC 5322 3.4.1 and 4.4: white space around `@` and dots is no part of an address.
+        words = _AROUND_SIGN.sub(r"\1\2", " ".join(name.split())).split()
+        candidates = [word for word in words if "@" in word]
+        if len(candidates) == 1:
+            words.remove(candidates[0])
+            return _made(candidates[0], " ".join(words), " ".join(self.comments))
         if candidates:
-            return _made(candidates[-1], "", " ".join(self.comments))
+            return tuple(address for each in candidates for address in _made(each, "", ""))
         # Seen in practice: the whole of `Name <address>` inside one encoded word.
         decoded = encoded_words.decode(name)
         return read(decoded) if decoded != name and "@" in decoded and "=?" not in decoded else ()
+
+
+def _bare(angle: str) -> str:
+    """What stands in angle brackets, without comments and without what may stand before the address."""
+    if "(" in angle and '"' not in angle:
+        angle = "".join(comments.remove(angle).split())
+    if angle.lstrip().startswith("@"):  # RFC 5322 4.4: a route
+        return angle.rpartition(":")[2]
+    return angle.removeprefix("mailto:")  # seen in practice
 
 
 def _made(email: str, name: str, comment: str) -> tuple[Address, ...]:

@@ -33,17 +33,24 @@ class Chosen:
 def choose(root: Part) -> Chosen:
     """The parts as RFC 8621 4.1.4 sorts them; pictures amid the text are attachments here, so that none is lost."""
     chosen = Chosen()
-    _choose([root], "mixed", chosen, in_alternative=False)
+    _choose([root], root, "mixed", chosen, in_alternative=False)
     return chosen
 
 
-def _choose(parts: Sequence[Part], multipart: str, chosen: Chosen, *, in_alternative: bool) -> None:
+def charset_of(root: Part, chosen: Chosen) -> str | None:
+    """The character set that 8-bit header fields are likely to be in: that of the message, else of its first text."""
+    named = (part.parameters.get("charset") for part in (root, *chosen.text[:1], *chosen.html[:1]))
+    return next(filter(None, named), None)
+
+
+def _choose(parts: Sequence[Part], main: Part, multipart: str, chosen: Chosen, *, in_alternative: bool) -> None:
     texts, htmls = len(chosen.text), len(chosen.html)
-    for position, part in enumerate(parts):
+    for part in parts:
         if part.children:
             subtype = part.mime_type.partition("/")[2]
-            _choose(part.children, subtype, chosen, in_alternative=in_alternative or subtype == "alternative")
-        elif not _is_body(part, position, multipart):
+            inside = in_alternative or subtype == "alternative"
+            _choose(part.children, _main(part), subtype, chosen, in_alternative=inside)
+        elif not _is_body(part, part is main, multipart):
             chosen.attachments.append(part)
         elif multipart == "alternative" or in_alternative:
             (chosen.text if part.mime_type == "text/plain" else chosen.html).append(part)
@@ -58,10 +65,17 @@ def _choose(parts: Sequence[Part], multipart: str, chosen: Chosen, *, in_alterna
             chosen.html += chosen.text[texts:]
 
 
-def _is_body(part: Part, position: int, multipart: str) -> bool:
+def _main(multipart: Part) -> Part:
+    """The first part, or the one that a multipart/related names as its root (RFC 2387 3.2)."""
+    if start := multipart.parameters.get("start", "").strip().removeprefix("<").removesuffix(">"):
+        return next((part for part in multipart.children if part.content_id() == start), multipart.children[0])
+    return multipart.children[0]
+
+
+def _is_body(part: Part, is_main: bool, multipart: str) -> bool:
     if part.mime_type not in ("text/plain", "text/html") or part.disposition == "attachment":
         return False
-    return position == 0 or (multipart != "related" and not part.filename())
+    return is_main or (multipart != "related" and not part.filename())
 
 
 def text_of(chosen: Chosen, warn: Callable[[str], None]) -> str | None:
@@ -105,7 +119,7 @@ def _decoded(part: Part, warn: Callable[[str], None]) -> str:
     raw, whole = part.content(limit=MAX_RAW, is_text=True)
     if not whole:
         warn("The encoding of a text is broken; what could be read is shown.")
-    charset = part.parameters.get("charset")
+    charset = part.parameters.get("charset") or None
     if charset is None and part.mime_type == "text/html":
         charset = _meta_charset(raw[:2048])
     text, sure = charsets.decode(raw, charset)
@@ -113,13 +127,14 @@ def _decoded(part: Part, warn: Callable[[str], None]) -> str:
         warn("The character set of a text is missing or wrong; some characters may be wrong.")
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text.replace("\0", "")
+    return text.replace("\0", "").removeprefix("\ufeff")  # a byte order mark that was no part of the character set
 
 
 def _meta_charset(start: bytes) -> str | None:
     """The character set that HTML names itself (HTML 13.2.3.2, leniently)."""
     meta = _META_CHARSET.search(start) if b"charset" in start.lower() else None
-    return meta[1].decode("ascii") if meta else None
+    # HTML 13.2.3.2: whoever could read this declaration has not read UTF-16.
+    return re.sub("^utf-?16.*", "utf-8", meta[1].decode("ascii").lower()) if meta else None
 
 
 def unflow(text: str, *, delete_space: bool) -> str:

@@ -38,9 +38,8 @@ _SEEN_IN_PRACTICE = {
     "iso_8859_8_e": "iso8859_8",
     "utf8mb4": "utf_8",
     "unicode_1_1_utf_7": "utf_7",
-    "x_sjis": "cp932",
-    "x_gbk": "gb18030",
-    "x_mac_roman": "mac_roman",
+    "unicode_1_1_utf_8": "utf_8",
+    "sjis": "cp932",
     "win_1251": "cp1251",
 }
 # ASCII bytes do not always mean ASCII text in these.
@@ -54,6 +53,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def codec_of(charset: str) -> str | None:
     """The codec for a character set as mail names it; None for a name that says nothing, like `unknown-8bit`."""
     name = re.sub(r"[^a-z0-9]+", "_", charset[:60].lower()).strip("_")
+    if name not in aliases and name not in _SEEN_IN_PRACTICE:
+        name = name.removeprefix("x_").replace("windows_", "cp")
     codec = aliases.get(name, name)
     codec = _SEEN_IN_PRACTICE.get(name) or _SEEN_IN_PRACTICE.get(codec, codec)
     return codec if codec in _CODECS else None
@@ -72,10 +73,20 @@ def decode(raw: bytes, charset: str | None) -> tuple[str, bool]:
     for candidate in (codec, "utf_8"):
         if candidate and not (candidate == "cp1252" and _is_utf_8(raw)):
             try:
-                return without_surrogates(raw.decode(candidate)), candidate == codec or charset is None
+                return without_surrogates(_read(raw, candidate)), candidate == codec or charset is None
             except UnicodeError:
                 continue
     return _replaced(raw, codec), False
+
+
+def _read(raw: bytes, codec: str) -> str:
+    try:
+        return raw.decode(codec)
+    except UnicodeError:
+        if codec != "iso2022_jp_ext":
+            raise
+        # Seen in practice: what NEC put into empty rows of JIS X 0208, such as digits in circles. JIS X 0213 has it.
+        return raw.replace(b"\x1b$B", b"\x1b$(Q").decode("iso2022_jp_2004")
 
 
 def _is_utf_8(raw: bytes) -> bool:
@@ -90,10 +101,21 @@ def _is_utf_8(raw: bytes) -> bool:
 def _replaced(raw: bytes, codec: str | None) -> str:
     """The text with U+FFFD where it cannot be read."""
     text = raw.decode("utf_8", "replace")
+    if codec == "utf_8" and _is_cut(raw):
+        return text
     broken = text.count("\ufffd")
     if codec in (None, "utf_8", "cp1252") and sum(c > "\x7f" for c in text) >= 2 * broken:
         return text  # Mostly UTF-8, with a few broken bytes: windows-1252 would spoil all the rest.
     return without_surrogates(raw.decode("cp1252" if codec in (None, "utf_8") else codec, "replace"))
+
+
+def _is_cut(raw: bytes) -> bool:
+    """Whether bytes are UTF-8 but for their last character, of which there are at least two bytes."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data" and len(raw) - error.start > 1
+    return False
 
 
 def without_surrogates(text: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from mailbox_appliance.mail import charsets
 
-# Lenient: other programs leave spaces in the text, and put encoded words right beside other text.
-ENCODED_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
+# Lenient: other programs leave spaces and question marks in the text, and put encoded words right beside other text.
+ENCODED_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*(?:(?<!=)\?(?!=)[^?]*){0,3})\?=")
 _LONGEST = 62  # RFC 2047 2 allows 75; the shorter ones fit on the first line of a field as well.
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _OUTSIDE_BASE64 = bytes(set(range(256)) - set(_BASE64))

@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from urllib.parse import unquote_to_bytes
 
-from mailbox_appliance.mail import charsets, encoded_words
+from mailbox_appliance.mail import charsets, comments, encoded_words
 from mailbox_appliance.mail.address import has_forbidden
 
 MAX_HEADER = 1024 * 1024  # bytes of one header that are looked at
@@ -70,15 +70,20 @@ def first(fields: Mapping[str, list[str]], name: str) -> str:
 
 def readable(value: str, charset: str | None = None) -> str:
     """The value with encoded words as they are; 8-bit octets are UTF-8 (RFC 6532), else in `charset`."""
-    return (value if value.isascii() else _eight_bit(value, charset)).strip()
+    if value.isascii() and not (
+        "\x1b$" in value and "\x1b(" in value
+    ):  # Seen in practice: Japanese as it is (RFC 1468).
+        return value.strip()
+    return _eight_bit(value.encode("ascii", "surrogateescape"), charset).strip()
 
 
-def _eight_bit(value: str, charset: str | None) -> str:
-    raw = value.encode("ascii", "surrogateescape")
+def _eight_bit(raw: bytes, charset: str | None) -> str:
+    if raw.isascii():
+        return charsets.decode(raw, None)[0]
     try:
         return raw.decode()
     except UnicodeError:
-        return charsets.decode(raw, charset or "windows-1252")[0]
+        return charsets.decode(raw, charset)[0]
 
 
 def text(value: str, charset: str | None = None) -> str:
@@ -111,11 +116,14 @@ def parameters(value: str) -> tuple[str, Mapping[str, str]]:
 
 def _parameters(value: str) -> tuple[str, Mapping[str, str]]:
     head, semicolon, _ = value.partition(";")
-    token = head.strip().lower()
-    if not semicolon:
-        return token, {}
-    found = zip(_PARAMETER.finditer(value, len(head)), range(_MAX_PARAMETERS), strict=False)
-    return token, joined((match[1].lower(), _unquote(match[2])) for match, _ in found)
+    if "=" in head:  # Seen in practice: no `;` behind the value, or no value at all.
+        first_word = head.split(None, 1)[0]
+        head = "" if "=" in first_word else first_word
+        value = f"{head};{value[len(head) :]}"
+    elif not semicolon:
+        return head.strip().lower(), {}
+    found = islice(_PARAMETER.finditer(value, len(head)), _MAX_PARAMETERS)
+    return head.strip().lower(), joined((match[1].lower(), _content(match[1], match[2])) for match in found)
 
 
 _remembered = lru_cache(maxsize=500)(_parameters)  # most parts say one of a few things
@@ -134,11 +142,18 @@ def joined(parameters: Iterable[tuple[str, str]]) -> dict[str, str]:
     return plain | {name: _join(found) for name, found in sections.items()}
 
 
+def _content(name: str, written: str) -> str:
+    """The content of a parameter, without quotes. A comment may follow it (RFC 2045 5.1); in a file name it is none."""
+    if not written.startswith('"'):
+        is_name = "name" in name.lower()
+        return (written if is_name or "(" not in written else comments.remove(written)).strip()
+    return _unquote(written)
+
+
 def _unquote(content: str) -> str:
-    if not content.startswith('"'):
-        return content.strip()
     inner = content[1:-1] if len(content) > 1 and content.endswith('"') else content[1:]
-    return re.sub(r"\\(.)", r"\1", inner, flags=re.S) if "\\" in inner else inner
+    # Seen in practice: paths of Windows as they are. So a backslash hides only what cannot stand without one.
+    return re.sub(r"\\([\"\\])", r"\1", inner) if "\\" in inner else inner
 
 
 def _join(sections: Mapping[int, tuple[str, bool]]) -> str:

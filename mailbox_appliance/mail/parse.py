@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_tz
 from itertools import chain
 
 from msgspec.structs import replace
 
-from mailbox_appliance.mail import address_lists, bodies, field_reading, html, structure, threads
+from mailbox_appliance.mail import address_lists, bodies, dates, field_reading, html, structure, threads
 from mailbox_appliance.mail.field_reading import Fields
 from mailbox_appliance.mail.structure import Part
 from mailbox_appliance.records import Address, ParsedAttachment, ParsedMessage
@@ -20,15 +18,12 @@ _LONGEST_SUBJECT = 2_000
 _MAX_SHOWN_WARNINGS = 20
 _SHOWN_OF_UNREADABLE = 100_000  # bytes
 
-_DATE = re.compile(
-    r"\s*(?:[A-Za-z]{3},)?\s*(\d{1,2})\s+([A-Za-z]{3})\s+(\d{4})\s+(\d\d):(\d\d)(?::(\d\d))?\s+([+-])(\d\d)([0-5]\d)\s*(?:\([^)]*\))?\s*"
-)
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _EXTENSIONS = {
     "application/pdf": ".pdf",
     "image/gif": ".gif",
     "image/jpeg": ".jpg",
     "image/png": ".png",
+    "message/global": ".eml",
     "message/rfc822": ".eml",
     "text/calendar": ".ics",
     "text/html": ".html",
@@ -47,7 +42,7 @@ def assemble(root: Part, fields: list[tuple[str, str]], found: Iterable[str]) ->
     chosen = bodies.choose(root)
     text = bodies.text_of(chosen, warnings.setdefault)
     markup = bodies.html_of(chosen, warnings.setdefault)
-    named, charset = root.fields, root.parameters.get("charset")
+    named, charset = root.fields, bodies.charset_of(root, chosen)
     senders = _addresses(named, "from", charset) or _addresses(named, "sender", charset)
     message_ids = _message_ids(named, "message-id")
     return ParsedMessage(
@@ -60,7 +55,7 @@ def assemble(root: Part, fields: list[tuple[str, str]], found: Iterable[str]) ->
         cc=_addresses(named, "cc", charset),
         bcc=_addresses(named, "bcc", charset),
         reply_to=_addresses(named, "reply-to", charset),
-        date=date_of(field_reading.first(named, "date")),
+        date=dates.read(field_reading.first(named, "date")),
         headers=_headers(fields, charset),
         text=text,
         html=markup,
@@ -96,31 +91,6 @@ def header_message_id(source: bytes) -> str | None:
     header = source[: min(field_reading.body_start(source), field_reading.MAX_HEADER)]
     ids = _message_ids(field_reading.by_name(field_reading.split(header)), "message-id")
     return ids[0] if ids else None
-
-
-def date_of(value: str) -> datetime | None:
-    """The moment that a Date field names, in UTC; None where it names none within the years 1 to 9999."""
-    if match := _DATE.fullmatch(value[:200]):
-        day, month, year, hour, minute, second, sign, zone_hours, zone_minutes = match.groups()
-        number = _MONTHS.index(month.lower()) + 1 if month.lower() in _MONTHS else 0
-        offset = (int(zone_hours) * 60 + int(zone_minutes)) * (-60 if sign == "-" else 60)
-        return _moment((int(year), number, int(day), int(hour), int(minute), int(second or 0)), offset)
-    try:
-        # Obsolete zones, two-digit years, missing parts: RFC 5322 4.3 and what is seen in practice.
-        found = parsedate_tz(value[:200])
-    except (ValueError, IndexError, TypeError):
-        return None
-    return _moment(found[:6], found[9] or 0) if found else None
-
-
-def _moment(parts: tuple[int, ...], offset: int) -> datetime | None:
-    year, month, day, hour, minute, second = parts
-    try:
-        # A leap second is the last of its minute.
-        local = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
-        return local - timedelta(seconds=offset)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _addresses(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
@@ -176,7 +146,7 @@ def _listed(part: Part) -> ParsedAttachment:
 
 def _made_up_name(part: Part) -> str:
     """A name for a part that has none: the subject of an attached message, else the number of the part."""
-    if part.mime_type == "message/rfc822":
+    if part.mime_type in ("message/rfc822", "message/global"):  # the latter: RFC 6532 3.7
         content, _ = part.content()
         header = content[: min(field_reading.body_start(content), field_reading.MAX_HEADER)]
         subject = field_reading.text(field_reading.first(field_reading.by_name(field_reading.split(header)), "subject"))

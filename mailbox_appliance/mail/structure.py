@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mailbox_appliance.mail import encoded_words, field_reading
+from mailbox_appliance.mail import comments, encoded_words, field_reading
 from mailbox_appliance.mail.field_reading import Fields
 
 MAX_PARTS = 1_000
@@ -18,7 +18,9 @@ TOO_MANY = "The message has too many parts; the rest is not shown."
 TOO_DEEP = "The message is nested too deeply; what lies deeper is not shown."
 _MAX_CANDIDATES = 100_000  # places in one message that look like a boundary
 _IDENTITY = frozenset({"", "7bit", "8bit", "binary"})
-_TYPE = re.compile(r"[^\s/;,]+/[^\s/;,()]+")
+_TYPE = re.compile(r"[^\s/;,\"]+/[^\s/;,()\"]+")
+_LONGEST_TYPE = 255
+_SEPARATOR = re.compile(rb"^--[^:\r\n]+\r?$", re.M)
 _FIRST_BOUNDARY = re.compile(rb"(?:\A|\n)--([^\s][^\r\n]{0,150})\r?\n")
 _SPACES_AT_END = (b" \r\n", b" \n", b"\t\r\n", b"\t\n")
 _TRAILING_SPACE = re.compile(rb"(?<![ \t])[ \t]+(?=\r?\n)")
@@ -42,7 +44,7 @@ class Part:
 
     def encoding(self) -> str:
         """The Content-Transfer-Encoding (RFC 2045 6.1) without what may follow it."""
-        name = field_reading.first(self.fields, "content-transfer-encoding").strip().lower()
+        name = field_reading.first(self.fields, "content-transfer-encoding").strip(" \t\"'").lower()
         for known in ("base64", "quoted-printable"):
             if name.startswith(known):
                 return known
@@ -92,6 +94,8 @@ class _Budget:
 
 def read(source: bytes) -> tuple[Part, list[tuple[str, str]], tuple[str, ...]]:
     """The tree, the header fields of the message, and warnings about its structure."""
+    if b"\n" not in source:
+        source = source.replace(b"\r", b"\n")  # Seen in practice: lines that end with CR alone
     warnings: list[str] = []
     fields, start = _header(source, 0, len(source), warnings)
     root = _part(source, "", field_reading.by_name(fields), (start, len(source)), "text/plain")
@@ -105,6 +109,10 @@ def _header(source: bytes, start: int, end: int, warnings: list[str]) -> tuple[l
     """The header fields of what begins at `start`, and where its body begins; what has no header is all body."""
     body = field_reading.body_start(source, start, end)
     header = source[start : min(body, start + field_reading.MAX_HEADER)]
+    if b"\n--" in header and (separator := _SEPARATOR.search(header)):
+        # Seen in practice: no blank line before the first part.
+        body = start + separator.start()
+        header = source[start:body]
     fields = field_reading.split(header)
     if fields or not header.strip():
         return fields, body
@@ -123,9 +131,9 @@ def _part(source: bytes, number: str, fields: Fields, span: tuple[int, int], def
 
 def _type(content_type: str) -> tuple[str, Mapping[str, str]]:
     mime_type, parameters = field_reading.parameters(field_reading.readable(content_type))
-    found = _TYPE.match(mime_type)
+    found = _TYPE.search(comments.remove(mime_type)[:_LONGEST_TYPE])
     # RFC 2045 5.2: what cannot be read is plain text; seen in practice: `text`.
-    return (found[0][:255] if found else "text/plain"), parameters
+    return (found[0] if found else "text/plain"), parameters
 
 
 def _descend(part: Part, budget: _Budget, depth: int, warnings: list[str]) -> None:
