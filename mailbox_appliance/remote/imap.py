@@ -104,6 +104,11 @@ class ImapMailbox:
 
     # --- reading; all of the selected folder ---
 
+    def refresh(self) -> None:
+        """Have the server tell what it has not told yet: until then messages that are gone may look as if they were
+        there, with flags and header fields, but without a body (RFC 9051 6.1.2)."""
+        self._wire.ask("NOOP")
+
     def flags(self, uids: Sequence[int] | None = None) -> dict[int, frozenset[str]]:
         """UID to flags: of all messages, or of those of the given ones that are there."""
         return imap_reading.flags(self._wire, uids)
