@@ -16,8 +16,8 @@ from mailbox_appliance.clock import to_millis
 from mailbox_appliance.mail import words
 from mailbox_appliance.records import MessageFilter, SearchedField, Term
 
-#: Words and phrases that one query may hold.
-MOST_TERMS = 50
+#: Words and phrases that one query may hold, and how many of them may be beginnings, which take longer.
+MOST_TERMS, MOST_BEGINNINGS = 50, 5
 #: Letters that the beginning of a word has at least; one letter begins half of all words.
 SHORTEST_BEGINNING = 2
 
@@ -52,6 +52,8 @@ def read(text: str) -> MessageFilter:
     found = combine(_filter_of(piece) for piece in _pieces(text.translate(_QUOTES)))
     if len(found.terms) > MOST_TERMS:
         raise ValueError(f"A query holds at most {MOST_TERMS} words and phrases.")
+    if sum(term.is_prefix for term in found.terms) > MOST_BEGINNINGS:
+        raise ValueError(f"A query holds at most {MOST_BEGINNINGS} beginnings of words.")
     return without_signs(found)
 
 

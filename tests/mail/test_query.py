@@ -90,6 +90,7 @@ REFUSED: list[tuple[str, str]] = [
     ("i*",                      "Before * come at least 2 letters of a word."),
     ('"in v"*',                 "Before * come"),
     ("from:a*",                 "Before * come"),
+    ("be* " * 6,                "A query holds at most 5 beginnings of words."),
     ("word " * 51,              "A query holds at most 50 words and phrases."),
 ]
 # fmt: on
