@@ -133,7 +133,7 @@ class _Entry:
 
 def _bare(angle: str) -> str:
     """What stands in angle brackets, without comments and without what may stand before the address."""
-    if "(" in angle and '"' not in angle:
+    if "(" in angle and ")" in angle and '"' not in angle:
         angle = "".join(comments.remove(angle).split())
     if angle.lstrip().startswith("@"):  # RFC 5322 4.4: a route
         return angle.rpartition(":")[2]

@@ -9,7 +9,7 @@ _LONGEST = 200  # characters that are looked at
 _USUAL = re.compile(
     r"\s*(?:[A-Za-z]{3},)?\s*(\d{1,2})\s+([A-Za-z]{3})\s+(\d{4})\s+(\d\d):(\d\d)(?::(\d\d))?\s+([+-]\d\d[0-5]\d)\s*(?:\([^)]*\))?\s*"
 )
-_TIME = re.compile(r"(\d{1,2})\s*[:.]\s*(\d\d)(?:\s*[:.]\s*(\d\d)(?:[.,]\d{1,9})?)?")
+_TIME = re.compile(r"(\d{1,2})\s*[:.]\s*(\d{1,2})(?:\s*[:.]\s*(\d{1,2})(?:[.,]\d{1,9})?)?")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _OFFSET = re.compile(r"([+-])(\d\d):?([0-5]\d)(?!\d)")
 _YEAR_BEHIND = re.compile(r"(?<![+\-:\d])(\d{4})(?!\d)")

@@ -70,11 +70,15 @@ def first(fields: Mapping[str, list[str]], name: str) -> str:
 
 def readable(value: str, charset: str | None = None) -> str:
     """The value with encoded words as they are; 8-bit octets are UTF-8 (RFC 6532), else in `charset`."""
-    if value.isascii() and not (
-        "\x1b$" in value and "\x1b(" in value
-    ):  # Seen in practice: Japanese as it is (RFC 1468).
+    if value.isascii() and not ("\x1b" in value and _is_japanese(value)):
         return value.strip()
     return _eight_bit(value.encode("ascii", "surrogateescape"), charset).strip()
+
+
+def _is_japanese(value: str) -> bool:
+    """Whether a value is in ISO-2022-JP as it is (RFC 1468), which is seen in practice; it ends in ASCII then."""
+    _, switch, behind = value.rpartition("\x1b$")
+    return bool(switch) and "\x1b(" in behind
 
 
 def _eight_bit(raw: bytes, charset: str | None) -> str:
@@ -116,8 +120,9 @@ def parameters(value: str) -> tuple[str, Mapping[str, str]]:
 
 def _parameters(value: str) -> tuple[str, Mapping[str, str]]:
     head, semicolon, _ = value.partition(";")
-    if "=" in head:  # Seen in practice: no `;` behind the value, or no value at all.
-        first_word = head.split(None, 1)[0]
+    first_word = head.split(None, 1)[0] if "=" in head else ""
+    if first_word and not ("=" in first_word and "/" in first_word):
+        # Seen in practice: no `;` behind the value, or no value at all.
         head = "" if "=" in first_word else first_word
         value = f"{head};{value[len(head) :]}"
     elif not semicolon:

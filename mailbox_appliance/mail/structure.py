@@ -20,7 +20,7 @@ _MAX_CANDIDATES = 100_000  # places in one message that look like a boundary
 _IDENTITY = frozenset({"", "7bit", "8bit", "binary"})
 _TYPE = re.compile(r"[^\s/;,\"]+/[^\s/;,()\"]+")
 _LONGEST_TYPE = 255
-_SEPARATOR = re.compile(rb"^--[^:\r\n]+\r?$", re.M)
+_LONGEST_BOUNDARY = 1000
 _FIRST_BOUNDARY = re.compile(rb"(?:\A|\n)--([^\s][^\r\n]{0,150})\r?\n")
 _SPACES_AT_END = (b" \r\n", b" \n", b"\t\r\n", b"\t\n")
 _TRAILING_SPACE = re.compile(rb"(?<![ \t])[ \t]+(?=\r?\n)")
@@ -109,15 +109,25 @@ def _header(source: bytes, start: int, end: int, warnings: list[str]) -> tuple[l
     """The header fields of what begins at `start`, and where its body begins; what has no header is all body."""
     body = field_reading.body_start(source, start, end)
     header = source[start : min(body, start + field_reading.MAX_HEADER)]
-    if b"\n--" in header and (separator := _SEPARATOR.search(header)):
-        # Seen in practice: no blank line before the first part.
-        body = start + separator.start()
-        header = source[start:body]
     fields = field_reading.split(header)
+    if b"\n--" in header and (cut := _first_delimiter(header, fields)) >= 0:
+        body = start + cut  # seen in practice: no blank line before the first part
+        fields = field_reading.split(header[:cut])
     if fields or not header.strip():
         return fields, body
     warnings.append("A header is missing; all that is there is shown as text.")
     return [], start
+
+
+def _first_delimiter(header: bytes, fields: list[tuple[str, str]]) -> int:
+    """Where in a header the delimiter line stands that its own Content-Type names; -1 where there is none."""
+    content_type = field_reading.first(field_reading.by_name(fields), "content-type")
+    boundary = _boundary(field_reading.parameters(field_reading.readable(content_type))[1])
+    return header.find(b"\n--" + boundary) + 1 or -1 if boundary else -1
+
+
+def _boundary(parameters: Mapping[str, str]) -> bytes:
+    return parameters.get("boundary", "").rstrip().encode("utf-8", "replace")[:_LONGEST_BOUNDARY]
 
 
 def _part(source: bytes, number: str, fields: Fields, span: tuple[int, int], default_type: str) -> Part:
@@ -162,7 +172,7 @@ def _descend(part: Part, budget: _Budget, depth: int, warnings: list[str]) -> No
 
 def _spans(part: Part, budget: _Budget, warnings: list[str]) -> list[tuple[int, int]]:
     """Where the parts of a multipart begin and end (RFC 2046 5.1.1)."""
-    boundary = part.parameters.get("boundary", "").rstrip().encode("utf-8", "replace")[:1000]
+    boundary = _boundary(part.parameters)
     if not boundary:
         guess = _FIRST_BOUNDARY.search(part.source, max(0, part.start - 1), min(part.end, part.start + 10_000))
         warnings.append("A boundary between parts is missing.")
