@@ -16,6 +16,7 @@ from mailbox_appliance.sync.parser import Pending
 
 BATCH_COUNT = 200
 BATCH_BYTES = 3 << 20
+LARGE_COUNT = 20  # large messages in one transaction, while their texts have no more than BATCH_BYTES
 _LISTED = 2000  # so many are looked up at once
 
 
@@ -37,8 +38,14 @@ class Backlog:
         self._folders: deque[FolderSync] = deque()
         self._listed: deque[tuple[int, int]] = deque()
         self._begun: _Begun | None = None
+        self._large: bodies.Read = []  # of the current folder
         #: By folder number: what the server neither gave nor has; sync will hear that it is gone.
         self._skipped: dict[int, set[int]] = {}
+
+    @property
+    def folder(self) -> FolderSync | None:
+        """The folder whose turn it is."""
+        return self._folders[0] if self._folders else None
 
     def note(self, folders: Iterable[FolderSync]) -> None:
         """Bodies of these folders may be missing."""
@@ -48,6 +55,7 @@ class Backlog:
     def forget(self, folder: FolderSync) -> None:
         """The server does not let us into this folder now, or it is gone."""
         if folder in self._folders:
+            self.finish()
             self._folders.remove(folder)
             self._listed.clear()
 
@@ -61,7 +69,7 @@ class Backlog:
             self._listed.clear()
             return True
         if self._listed[0][1] > LARGE:
-            self._store_large(folder, self._listed.popleft()[0])
+            self._read_large(folder, self._listed.popleft()[0])
         else:
             self._fetch(folder, self._take())
         return True
@@ -69,10 +77,12 @@ class Backlog:
     def finish(self) -> bool:
         """Store what is begun; whether anything was."""
         begun, self._begun = self._begun, None
-        if begun is None:
-            return False
-        self._store(begun.folder, list(zip(begun.messages, begun.pending.result(), strict=True)))
-        return True
+        large, self._large = self._large, []
+        if begun is not None:
+            self._store(begun.folder, list(zip(begun.messages, begun.pending.result(), strict=True)))
+        if large:
+            self._store(self._folders[0], large, is_large=True)
+        return begun is not None or bool(large)
 
     def _current(self) -> FolderSync | None:
         """The folder whose turn it is, with messages listed; None when all are done."""
@@ -102,7 +112,9 @@ class Backlog:
 
     def _fetch(self, folder: FolderSync, uids: list[int]) -> None:
         means, number = self._means, folder.folder.number
-        messages = bodies.whole(means, number, [uid for uid in uids if not means.caution.is_hopeless(number, uid)])
+        messages = bodies.whole(
+            means, number, [uid for uid in uids if not means.caution.is_hopeless("bodies", number, uid)]
+        )
         begun = _Begun(folder, messages, means.parsers.begin([message.source for message in messages]))
         self.finish()
         self._begun = begun
@@ -116,14 +128,20 @@ class Backlog:
             self._skipped.setdefault(folder.folder.number, set()).update(gone)
             folder.is_due = True
 
-    def _store_large(self, folder: FolderSync, uid: int) -> None:
-        means = self._means
+    def _read_large(self, folder: FolderSync, uid: int) -> None:
+        means, number = self._means, folder.folder.number
         found = list(means.mailbox.fetch_headers([uid]))
-        if not found or means.caution.is_hopeless(folder.folder.number, uid):
+        if not found or means.caution.is_hopeless("bodies", number, uid):
             self._give_up(folder, {uid})
             return
-        is_large, pairs = bodies.read_large(means, folder.folder.number, found[0])
-        self._store(folder, pairs, is_large=is_large)
+        is_large, pairs = bodies.read_large(means, number, found[0])
+        if not is_large:
+            self._store(folder, pairs)
+            return
+        self._large += pairs
+        texts = sum(len(parsed.text or "") + len(parsed.html or "") for _, parsed in self._large)
+        if len(self._large) >= LARGE_COUNT or texts > BATCH_BYTES:
+            self.finish()
 
     def _store(self, folder: FolderSync, pairs: bodies.Read, *, is_large: bool = False) -> None:
         if pairs:

@@ -1,7 +1,8 @@
 """Messages with their bodies: small ones whole, large ones without their attachments, and those that cannot be had."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mailbox_appliance.mail.large import LARGE, LONGEST_SECTION, parse_large, text_sections
 from mailbox_appliance.mail.parse import parse
@@ -23,7 +24,7 @@ def read(means: Means, folder_number: int, messages: Sequence[FetchedMessage]) -
     Those that are gone meanwhile are left out. Raises RemoteFault.
     """
     caution = means.caution
-    hopeless = [message.uid for message in messages if caution.is_hopeless(folder_number, message.uid)]
+    hopeless = [message.uid for message in messages if caution.is_hopeless("bodies", folder_number, message.uid)]
     small = [m.uid for m in messages if m.size <= LARGE and m.uid not in hopeless]
     found = whole(means, folder_number, small)
     parsed = means.parsers.begin([message.source for message in found]).result()
@@ -38,14 +39,14 @@ def whole(means: Means, folder_number: int, uids: Sequence[int]) -> list[Fetched
     """Small messages, with all of their sources, without those that are gone or cannot be had."""
     if not uids:
         return []
-    with means.caution.trying(folder_number, uids):
+    with means.caution.trying("bodies", folder_number, uids):
         return list(means.mailbox.fetch(uids))
 
 
 def read_large(means: Means, folder_number: int, message: FetchedMessage) -> tuple[bool, Read]:
     """A large message: its header, structure and texts are fetched. As a group of `read`."""
     try:
-        with means.caution.trying(folder_number, [message.uid]):
+        with means.caution.trying("bodies", folder_number, [message.uid]):
             return True, [(message, _large(means, message.uid))]
     except RemoteFault as fault:
         if fault.kind != "refused":
@@ -55,7 +56,10 @@ def read_large(means: Means, folder_number: int, message: FetchedMessage) -> tup
 
 def not_given(means: Means, uids: Collection[int]) -> Read:
     """Those of the messages that are there, by their headers alone, with a warning that this is all."""
-    return [(message, without_body(message)) for message in means.mailbox.fetch_headers(sorted(uids))] if uids else []
+    if not uids:
+        return []
+    means.mailbox.refresh()  # most likely they were moved away or deleted this moment
+    return [(message, without_body(message)) for message in means.mailbox.fetch_headers(sorted(uids))]
 
 
 def without_body(message: FetchedMessage) -> ParsedMessage:

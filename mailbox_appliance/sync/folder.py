@@ -176,8 +176,8 @@ class FolderSync:
 
     def _headers(self, uids: Sequence[int]) -> bodies.Read:
         caution, number = self._means.caution, self.folder.number
-        asked = [uid for uid in uids if not caution.is_hopeless(number, uid)]
-        with caution.trying(number, asked):
+        asked = [uid for uid in uids if not caution.is_hopeless("headers", number, uid)]
+        with caution.trying("headers", number, asked):
             messages = [(message, parse(message.source)) for message in self._means.mailbox.fetch_headers(asked)]
         if len(messages) < len(uids):
             self._list_unreadable(set(uids) - {message.uid for message, _ in messages})
@@ -186,6 +186,7 @@ class FolderSync:
     def _list_unreadable(self, uids: set[int]) -> None:
         """List messages that the server has and cannot give; those it no longer has are not missed."""
         now = self._means.clock.now()
+        self._means.mailbox.refresh()
         there = self._means.mailbox.flags(sorted(uids))
         found = [FetchedMessage(uid, flags, now, 0, b"") for uid, flags in there.items() if uid in uids]
         self._add([(message, bodies.without_body(message)) for message in found], is_large=False)

@@ -83,7 +83,7 @@ class Follower:
             self._backlog.finish()
             self._begin_round(self._round_due)
         else:
-            return self._backlog.step()
+            return self._fill()
         return True
 
     def pause(self) -> None:
@@ -131,6 +131,15 @@ class Follower:
         except RemoteFault as fault:
             self._refuse(folder, fault)
 
+    def _fill(self) -> bool:
+        try:
+            return self._backlog.step()
+        except RemoteFault as fault:
+            if (folder := self._backlog.folder) is None:
+                raise
+            self._refuse(folder, fault)
+            return True
+
     def _look(self, folder: FolderSync) -> bool:
         is_detached = folder.look()
         if is_detached:
@@ -173,6 +182,8 @@ class Follower:
             means.store.mirror.purge(means.account_id, ended.gone)
         if means.has_gone and self._round_due is None:
             means.has_gone = means.store.mirror.has_gone(means.account_id)
+        if means.store.mirror.backlog(means.account_id):
+            self._backlog.note(self.folders.values())  # some were moved, by others or by us, before their bodies came
         means.store.accounts.mark_synced(means.account_id)
         self._is_synced()
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.records import FolderState
@@ -12,6 +13,9 @@ from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.parser import Parsers
 
 _MOST_TRIES = 5
+
+#: What is asked for of messages.
+Asked = Literal["headers", "bodies"]
 
 
 class Stopped(Exception):
@@ -27,17 +31,17 @@ class Caution:
 
     def __init__(self) -> None:
         self._halvings = 0
-        self._trying: tuple[int, Sequence[int]] | None = None
-        self._failures: dict[tuple[int, int], int] = {}
+        self._trying: tuple[Asked, int, Sequence[int]] | None = None
+        self._failures: dict[tuple[Asked, int, int], int] = {}
 
     def most(self, usual: int) -> int:
         """How many to ask for at once where usually it is so many."""
         return max(1, usual >> self._halvings)
 
     @contextmanager
-    def trying(self, folder_number: int, uids: Sequence[int]) -> Iterator[None]:
+    def trying(self, what: Asked, folder_number: int, uids: Sequence[int]) -> Iterator[None]:
         """While these messages are asked for."""
-        self._trying = (folder_number, uids)
+        self._trying = (what, folder_number, uids)
         try:
             yield
         except RemoteFault as fault:
@@ -50,15 +54,15 @@ class Caution:
         """The connection is lost."""
         if self._trying is None:
             return
-        (number, uids), self._trying = self._trying, None
+        (what, number, uids), self._trying = self._trying, None
         self._halvings = min(self._halvings + 2, 16)
         if len(uids) == 1:
-            key = (number, uids[0])
+            key = (what, number, uids[0])
             self._failures[key] = self._failures.get(key, 0) + 1
 
-    def is_hopeless(self, folder_number: int, uid: int) -> bool:
-        """Whether this message has broken so many connections that it is not asked for again."""
-        return self._failures.get((folder_number, uid), 0) >= _MOST_TRIES
+    def is_hopeless(self, what: Asked, folder_number: int, uid: int) -> bool:
+        """Whether this of the message has broken so many connections that it is not asked for again."""
+        return self._failures.get((what, folder_number, uid), 0) >= _MOST_TRIES
 
 
 @dataclass

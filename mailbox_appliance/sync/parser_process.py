@@ -140,7 +140,7 @@ def _start() -> "subprocess.Popen[bytes]":
         stderr=subprocess.PIPE,
         env=environment(),
         start_new_session=True,  # Ctrl-C is for the appliance, which ends its child itself
-        creationflags=subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows alone has it
     )
 
 
