@@ -23,6 +23,8 @@ BENCHMARKS = {
     "resync": ("resyncing:measure", "100,000 messages in which nothing is new"),
     "delivered": ("delivering:measure", "from the server's announcement to the API"),
     "watching": ("watching:measure", "100 and 300 mailboxes that are watched"),
+    "reading": ("reading:measure", "lists, messages and searches among 1,000,000 messages"),
+    "cipher": ("reading:measure_cipher", "the same reads on an encrypted store over a plain one"),
 }
 
 

@@ -1,0 +1,31 @@
+"""`mailbox-appliance serve` on a store that is not encrypted, to be measured beside one that is.
+
+No release makes or opens such a store. This program does, by leaving out the key of a connection in its own process;
+the rest is the same code.
+"""
+
+import sys
+from pathlib import Path
+
+from mailbox_appliance import run
+from mailbox_appliance.store import database, opening
+
+ARGV = (sys.executable, "-m", "benchmarks.plain")
+
+
+def leave_out_encryption() -> None:
+    """From now on this process reads and writes plain files."""
+    database.give_key = opening.give_key = _give_none  # type: ignore[attr-defined]
+    # The header of a plain file is what tells an older release's store, which is refused.
+    opening._PLAIN_HEADER = b"never"
+
+
+def _give_none(connection: object, cipher: str, key: bytes) -> None:
+    """Nothing is said on a new connection."""
+
+
+if __name__ == "__main__":
+    _, option, folder, *rest = sys.argv
+    assert (option, rest) == ("--data-dir", ["serve", "--port", "0", "--ready-json"])
+    leave_out_encryption()
+    run.serve(Path(folder), flags={"server.port": 0}, ready_json=True)
