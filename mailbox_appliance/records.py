@@ -476,7 +476,10 @@ class ParsedAttachment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ParsedMessage(msgspec.Struct, frozen=True, array_like=True):
-    """A message read from its bytes. Parsing never fails: what could not be read is told in `warnings`."""
+    """A message read from its bytes. Parsing never fails: what could not be read is told in `warnings`.
+
+    `searched` is the body for the full-text index, where that has been made already (`mail.searched`).
+    """
 
     message_id: str | None
     in_reply_to: tuple[str, ...]
@@ -494,6 +497,7 @@ class ParsedMessage(msgspec.Struct, frozen=True, array_like=True):
     snippet: str
     attachments: tuple[ParsedAttachment, ...]
     warnings: tuple[str, ...]
+    searched: str | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ a row of which only the header has come ....... its body, and the index again wi
 a whole row ................................... passed over
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -57,16 +57,29 @@ class Place:
 def add(database: Database, place: Place, batch: Sequence[Arriving]) -> tuple[str, ...]:
     """Take in a batch; answers the ids of the messages that are new. Inside a transaction."""
     by_uid = {message.uid: (message, parsed) for message, parsed in batch}
-    known = {uid: (number, body) for uid, number, body in database.rows(_KNOWN, (as_json(by_uid), place.folder))}
-    new = [pair for uid, pair in by_uid.items() if uid not in known]
+    known = _known(database, place, by_uid)
     if place.body != HEADER:
-        fill(database, place, [(known[uid][0], by_uid[uid][1]) for uid in known if known[uid][1] == HEADER])
+        _fill(database, place, by_uid, known)
+    new = [pair for uid, pair in by_uid.items() if uid not in known]
     return insert(database, place, _without_adopted(database, place, new))
 
 
-def fill(database: Database, place: Place, messages: Iterable[tuple[int, ParsedMessage]]) -> None:
-    """Give messages of which only the header was there their body, by number. Inside a transaction."""
-    filled = sorted(messages, key=lambda pair: pair[0])
+def fill(database: Database, place: Place, batch: Sequence[Arriving]) -> None:
+    """Give those messages their body that are there without one. Inside a transaction."""
+    by_uid = {message.uid: (message, parsed) for message, parsed in batch}
+    _fill(database, place, by_uid, _known(database, place, by_uid))
+
+
+def _known(database: Database, place: Place, uids: Iterable[int]) -> dict[int, tuple[int, int]]:
+    """UID -> number, and how much is here."""
+    return {uid: (number, body) for uid, number, body in database.rows(_KNOWN, (as_json(uids), place.folder))}
+
+
+def _fill(
+    database: Database, place: Place, batch: Mapping[int, Arriving], known: Mapping[int, tuple[int, int]]
+) -> None:
+    filled = [(number, batch[uid][1]) for uid, (number, body) in known.items() if body == HEADER]
+    filled.sort(key=lambda pair: pair[0])
     rows = [(parsed.snippet, pack_attachments(parsed), place.body, number) for number, parsed in filled]
     database.change_many(_FILL, rows)
     attached = [(HAS_ATTACHMENT, number) for number, parsed in filled if _has_attachment(parsed)]

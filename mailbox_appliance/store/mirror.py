@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from mailbox_appliance.errors import NotFound
+from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.records import (
     FetchedMessage,
     FlagChange,
@@ -105,6 +106,14 @@ class Mirror:
         """
         return self._add(folder, batch, LARGE if large else WHOLE)
 
+    def fill(self, folder: MirroredFolder, batch: Sequence[Arriving], *, large: bool = False) -> None:
+        """Give those of these messages their body that are listed in this folder without one; pass the others over."""
+        ready = _ready(batch)
+        with self._database.transaction():
+            account = self._account_of(folder.number)
+            if account is not None:
+                arrivals.fill(self._database, Place(account, folder.number, LARGE if large else WHOLE), ready)
+
     def add_pending(
         self, folder: MirroredFolder, message: FetchedMessage, parsed: ParsedMessage, copy: PendingCopy
     ) -> None:
@@ -196,9 +205,10 @@ class Mirror:
         return moving.purge(self._database, self._number_of(account_id), before)
 
     def _add(self, folder: MirroredFolder, batch: Sequence[Arriving], body: int) -> tuple[str, ...]:
+        ready = _ready(batch)
         with self._database.transaction():
             account = self._account_of(folder.number)
-            return () if account is None else arrivals.add(self._database, Place(account, folder.number, body), batch)
+            return () if account is None else arrivals.add(self._database, Place(account, folder.number, body), ready)
 
     def _account_of(self, folder_number: int) -> int | None:
         number: int | None = self._database.value("SELECT account FROM folders WHERE number = ?", (folder_number,))
@@ -207,3 +217,8 @@ class Mirror:
     def _number_of(self, account_id: str) -> int:
         """The number of a mailbox; 0, which none has, where it is gone."""
         return int(self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,)) or 0)
+
+
+def _ready(batch: Sequence[Arriving]) -> list[Arriving]:
+    """A batch with all that takes long and needs no transaction."""
+    return [(message, with_words(parsed)) for message, parsed in batch]

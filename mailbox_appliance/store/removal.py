@@ -8,7 +8,7 @@ from collections.abc import Collection
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import as_json
 
-BATCH = 500  # messages that are deleted at once: some 50 ms
+BATCH = 250  # messages that are deleted at once: some 50 ms
 
 _DELETE = "DELETE FROM messages WHERE number = ?"
 _EMPTY = """
@@ -44,7 +44,7 @@ def delete_some(database: Database, account: int) -> bool:
     with database.transaction():
         rows = database.rows("SELECT number FROM messages WHERE account = ? LIMIT ?", (account, BATCH))
         if rows:
-            delete(database, [row[0] for row in rows])
+            database.change_many(_DELETE, rows)
             return True
         threads = database.rows("SELECT number FROM threads WHERE account = ? LIMIT ?", (account, BATCH))
         if threads:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mailbox_appliance.mail.parse import parse, unreadable
+from mailbox_appliance.mail.parse import unreadable
 from mailbox_appliance.records import ParsedMessage
 from mailbox_appliance.sync.parser_process import ParserProcess
+from mailbox_appliance.sync.parsing import read
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ def _read(source: bytes, answer: bytes) -> ParsedMessage:
     except msgspec.MsgspecError:
         log.exception("an answer of the parsing process could not be read")
     try:
-        return parse(source)
+        return read(source)
     except Exception:
         # Not to be: parsing promises not to fail. The log has the place, and not a word of the message.
         log.exception("a message could not be parsed", extra={"size": len(source)})

@@ -13,6 +13,8 @@ from typing import IO
 import msgspec
 
 from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.searched import with_words
+from mailbox_appliance.records import ParsedMessage
 
 NUMBER = struct.Struct(">I")
 
@@ -44,9 +46,14 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         answers.flush()
 
 
+def read(source: bytes) -> ParsedMessage:
+    """What a message says, and what is searched of it."""
+    return with_words(parse(source))
+
+
 def _answer(source: bytes) -> bytes:
     try:
-        return _encoder.encode(parse(source))
+        return _encoder.encode(read(source))
     except Exception:  # noqa: BLE001 - the appliance reads this one again, and logs what goes wrong
         return b""
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from mailbox_appliance.mail.parse import parse, unreadable
+from mailbox_appliance.mail.parse import unreadable
 from mailbox_appliance.sync import parser_process
 from mailbox_appliance.sync.parser import FEW, Parsers
+from mailbox_appliance.sync.parsing import read
 
 
 def sources(count: int, size: int = 500, name: str = "x") -> list[bytes]:
@@ -46,7 +47,7 @@ def parsers() -> Iterator[Parsers]:
 
 def test_a_few_messages_need_no_child(parsers: Parsers) -> None:
     few = sources(FEW)
-    assert parsers.begin(few).result() == [parse(each) for each in few]
+    assert parsers.begin(few).result() == [read(each) for each in few]
     assert parsers.begin([]).result() == []
     assert not children()
 
@@ -55,7 +56,7 @@ def test_a_backlog_is_parsed_by_one_child_in_order(parsers: Parsers) -> None:
     batches = [sources(100, name=str(number)) for number in range(10)]
     pending = [parsers.begin(batch) for batch in batches]
     assert len(children()) == 1
-    assert [each.result() for each in pending] == [[parse(source) for source in batch] for batch in batches]
+    assert [each.result() for each in pending] == [[read(source) for source in batch] for batch in batches]
 
 
 def test_large_batches_of_several_threads_do_not_wait_for_each_other(parsers: Parsers) -> None:
@@ -64,7 +65,7 @@ def test_large_batches_of_several_threads_do_not_wait_for_each_other(parsers: Pa
     def work(number: int) -> None:
         batch = sources(60, 20_000, str(number))  # more than a pipe holds
         pending = [parsers.begin(batch) for _ in range(3)]
-        found[number] = all(each.result() == [parse(source) for source in batch] for each in pending)
+        found[number] = all(each.result() == [read(source) for source in batch] for each in pending)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
     for thread in threads:
@@ -77,7 +78,7 @@ def test_large_batches_of_several_threads_do_not_wait_for_each_other(parsers: Pa
 
 def test_a_child_that_dies_loses_nothing_and_another_follows(parsers: Parsers) -> None:
     batch = sources(50, 50_000)
-    expected = [parse(source) for source in batch]
+    expected = [read(source) for source in batch]
     assert parsers.begin(batch).result() == expected
     (first,) = children()
     os.kill(first, signal.SIGSTOP)
@@ -94,7 +95,7 @@ def test_a_child_that_hangs_is_killed() -> None:
     (child,) = children()
     os.kill(child, signal.SIGSTOP)
     batch = sources(50, 50_000)  # does not even fit into the pipe
-    assert parsers.begin(batch).result() == [parse(source) for source in batch]
+    assert parsers.begin(batch).result() == [read(source) for source in batch]
     wait_until(lambda: child not in children())
     parsers.close()
 
@@ -126,7 +127,7 @@ def test_a_child_that_does_not_work_at_all_is_given_up(
     monkeypatch.setattr(parser_process, "command", command)
     batch = sources(50)
     for _ in range(6):
-        assert parsers.begin(batch).result() == [parse(source) for source in batch]
+        assert parsers.begin(batch).result() == [read(source) for source in batch]
     assert len(started) <= 6
     if not code:
         assert len(started) == 3
