@@ -60,6 +60,11 @@ class FolderSync:
         self._rests_until = 0.0
 
     @property
+    def position(self) -> FolderState | None:
+        """Up to where the server has told us what happened."""
+        return self._seen
+
+    @property
     def has_work(self) -> bool:
         """Whether it is to be looked at, or has messages to be taken in."""
         return self.is_due or bool(self.pending)
@@ -169,8 +174,7 @@ class FolderSync:
                 self._add(pairs, is_large=is_large)
         elif messages:
             self._means.arrived(self._means.store.mirror.add_headers(self.folder, messages))
-        done = set(uids)
-        self.pending = [uid for uid in self.pending if uid not in done]
+        del self.pending[-len(uids) :]
         self._note_position()
         return not is_whole
 

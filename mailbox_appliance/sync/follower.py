@@ -45,6 +45,8 @@ class Follower:
     def __init__(self, means: Means, is_synced: Callable[[], None]) -> None:
         """`is_synced` is told of every round that ends, after the commit."""
         self.folders: dict[str, FolderSync] = {}
+        #: Whether the server tells of news in the inbox; where it does not, each round looks.
+        self.can_idle = means.mailbox.capabilities.idle
         self._means, self._is_synced = means, is_synced
         means.look_at = self._look_at
         means.has_gone = means.store.mirror.has_gone(means.account_id)
@@ -106,6 +108,12 @@ class Follower:
         if inbox is not None and self._means.selected != INBOX:
             inbox.is_due = True
         return inbox is None or not inbox.is_due
+
+    @property
+    def inbox(self) -> FolderState | None:
+        """The position reached in the inbox."""
+        found = self.folders.get(INBOX)
+        return found.position if found else None
 
     @property
     def progress(self) -> str | None:
@@ -208,7 +216,7 @@ class Follower:
             folder.is_due = True
         if path == INBOX and self._means.selected == INBOX:
             # STATUS of the selected folder may tell what it was when it was selected.
-            is_told = self._means.mailbox.capabilities.idle or kind != "everything"
+            is_told = self.can_idle or kind != "everything"
             folder.is_due = folder.is_due or not is_told or self._means.mailbox.idle_news()
 
     def _note_listed(self, listed: tuple[ListedFolder, ...]) -> None:

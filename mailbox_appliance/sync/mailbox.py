@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.events import Events, MessageArrived
-from mailbox_appliance.records import AccountError, AccountStatus
+from mailbox_appliance.records import AccountError, AccountStatus, FolderState
 from mailbox_appliance.remote.faults import FaultKind, RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.retry import backoff
@@ -65,6 +65,7 @@ class MailboxSync:
         self._mailbox: ImapMailbox | None = None
         self._follower: Follower | None = None
         self._has_begun = self._is_idling = self._is_ready = False
+        self._in_vain: FolderState | None = None
         self._poll_at = 0.0
         self._cut: Callable[[], None] = _nothing
 
@@ -160,11 +161,9 @@ class MailboxSync:
 
     def _rest(self, mailbox: ImapMailbox, follower: Follower) -> Rest | None:
         """Rest until something happens; None when it has already."""
-        if mailbox.capabilities.idle:
-            self._is_idling = True
-            has_heard = mailbox.begin_idle() or mailbox.idle_news()
-        else:
-            has_heard = mailbox.idle_news()
+        has_heard = self._begin_idle(mailbox, follower) or mailbox.idle_news()
+        # Seen in practice: servers that tell in each IDLE, at once, what they have told before.
+        has_heard, self._in_vain = has_heard and self._in_vain != follower.inbox, follower.inbox if has_heard else None
         if has_heard or self._woken:
             if self._is_idling:
                 self._is_idling = False
@@ -174,6 +173,19 @@ class MailboxSync:
             return None
         left = self._poll_at - self._house.clock.monotonic()
         return Rest(max(0.0, min(left, LONGEST_IDLE)), mailbox.socket)
+
+    def _begin_idle(self, mailbox: ImapMailbox, follower: Follower) -> bool:
+        """Begin IDLE where that is offered, and not refused all the same; whether there is news already."""
+        if not follower.can_idle:
+            return False
+        try:
+            self._is_idling = True
+            return mailbox.begin_idle()
+        except RemoteFault as fault:
+            if fault.kind != "refused":
+                raise
+            self._is_idling = follower.can_idle = False
+            return False
 
     # --- connecting, and what goes wrong ---
 
@@ -189,7 +201,7 @@ class MailboxSync:
         settings = self._house.settings
         ca_file, timeout = settings.text("remote.ca_file"), float(settings.number("remote.timeout"))
         mailbox = ImapMailbox.open(endpoint, ca_file=ca_file, timeout=timeout, on_connected=self._connected)
-        self._mailbox = mailbox
+        self._mailbox, self._in_vain = mailbox, None
         self._store.accounts.set_capabilities(self.account_id, mailbox.capabilities)
         self._store.accounts.set_status(self.account_id, "syncing")
         self._poll_at = self._house.clock.monotonic() + self._poll_interval()

@@ -135,3 +135,15 @@ def test_a_lost_connection_is_noticed_at_once(
         mirror.wait_for(lambda: proxy.accepted > before, "another connection", 3)  # noqa: B023 - waited for here
         mail_server.deliver(user, source(f"m{number}"))
         mirror.wait_for(lambda: f"m{number}" in mirror.messages(), "the mail", 5)  # noqa: B023 - waited for here
+
+
+def test_a_server_that_refuses_idle_is_polled(
+    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy
+) -> None:
+    proxy.refuse("IDLE", answer="NO Not today")
+    mirror.start()
+    mail_server.deliver(user, source("new"))
+    mirror.wake()
+    mirror.wait_for(lambda: "new" in mirror.messages(), "the new mail")
+    assert mirror.store.accounts.get(mirror.account_id).status == "ready"
+    assert (proxy.accepted, proxy.count("IDLE")) == (1, 1)
