@@ -48,7 +48,7 @@ class Bodies:
             raise problem_of(fault) from fault
         if fetched is None:
             raise self._parts.missing(message)
-        self._store.mirror.add(message.folder, [fetched], large=is_large)
+        self._store.mirror.fill(message.folder, [fetched], large=is_large)
 
 
 def _whole(mailbox: ImapMailbox, uid: int) -> tuple[FetchedMessage, ParsedMessage] | None:

@@ -145,5 +145,6 @@ class Backlog:
 
     def _store(self, folder: FolderSync, pairs: bodies.Read, *, is_large: bool = False) -> None:
         if pairs:
-            self._means.arrived(self._means.store.mirror.add(folder.folder, pairs, large=is_large))
+            self._means.store.mirror.fill(folder.folder, pairs, large=is_large)
+            self._means.arrived(())
             self.left = max(0, self.left - len(pairs))
