@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from itertools import islice
 from urllib.parse import unquote_to_bytes
 
@@ -14,7 +13,6 @@ MAX_FIELDS = 5_000
 MAX_VALUE = 64 * 1024  # bytes of one field that are looked at
 _MAX_PARAMETERS = 200
 _LONGEST_NAME = 200
-_LONGEST_REMEMBERED = 100
 
 # Lines that are no field, such as a "From " line of an mbox, are passed over; seen in practice amid good fields.
 _FIELD = re.compile(r"^([!-9;-~]{1,200})[ \t]*:([^\n]*)", re.M)
@@ -93,13 +91,19 @@ def _eight_bit(raw: bytes, charset: str | None) -> str:
 def text(value: str, charset: str | None = None) -> str:
     """The value as a person reads it: on one line, decoded, without controls."""
     value = value.strip()
-    if value.isprintable() and "=?" not in value:  # all ASCII, then: the octets that are not stand as surrogates
-        return value
-    value = encoded_words.decode(readable(value, charset))
-    if "\t" in value and "\t\t" not in value:  # fast, for fields that are folded with a tab
-        spaced = value.replace("\t", " ").strip()
-        value = spaced if spaced.isprintable() else value
+    if "=?" not in value:
+        if value.isprintable():  # all ASCII, then: the octets that are not stand as surrogates
+            return value
+        if (spaced := _without_tabs(value)).isprintable():
+            return spaced
+    value = _without_tabs(encoded_words.decode(readable(value, charset)))
     return value if value.isprintable() and "=?" not in value else without_controls(value)
+
+
+def _without_tabs(value: str) -> str:
+    """The value with spaces for single tabs, by which many fields are folded."""
+    spaced = value.replace("\t", " ").strip() if "\t" in value and "\t\t" not in value else value
+    return spaced if spaced.isprintable() else value
 
 
 def without_controls(value: str) -> str:
@@ -113,12 +117,6 @@ def without_controls(value: str) -> str:
 
 def parameters(value: str) -> tuple[str, Mapping[str, str]]:
     """The value before the first `;` in lower case, and its parameters by lower-case names (RFC 2045 5.1, RFC 2231)."""
-    if not value:
-        return "", {}
-    return _remembered(value) if len(value) <= _LONGEST_REMEMBERED else _parameters(value)
-
-
-def _parameters(value: str) -> tuple[str, Mapping[str, str]]:
     head, semicolon, _ = value.partition(";")
     first_word = head.split(None, 1)[0] if "=" in head else ""
     if first_word and not ("=" in first_word and "/" in first_word):
@@ -129,9 +127,6 @@ def _parameters(value: str) -> tuple[str, Mapping[str, str]]:
         return head.strip().lower(), {}
     found = islice(_PARAMETER.finditer(value, len(head)), _MAX_PARAMETERS)
     return head.strip().lower(), joined((match[1].lower(), _content(match[1], match[2])) for match in found)
-
-
-_remembered = lru_cache(maxsize=500)(_parameters)  # most parts say one of a few things
 
 
 def joined(parameters: Iterable[tuple[str, str]]) -> dict[str, str]:

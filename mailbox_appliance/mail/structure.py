@@ -8,6 +8,7 @@ import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from mailbox_appliance.mail import comments, encoded_words, field_reading
 from mailbox_appliance.mail.field_reading import Fields
@@ -20,6 +21,8 @@ _MAX_CANDIDATES = 100_000  # places in one message that look like a boundary
 _IDENTITY = frozenset({"", "7bit", "8bit", "binary"})
 _TYPE = re.compile(r"[^\s/;,\"]+/[^\s/;,()\"]+")
 _LONGEST_TYPE = 255
+_LONGEST_REMEMBERED = 100
+_NOTHING: Mapping[str, str] = {}
 _LONGEST_BOUNDARY = 1000
 _FIRST_BOUNDARY = re.compile(rb"(?:\A|\n)--([^\s][^\r\n]{0,150})\r?\n")
 _SPACES_AT_END = (b" \r\n", b" \n", b"\t\r\n", b"\t\n")
@@ -132,10 +135,13 @@ def _boundary(parameters: Mapping[str, str]) -> bytes:
 
 def _part(source: bytes, number: str, fields: Fields, span: tuple[int, int], default_type: str) -> Part:
     content_type = field_reading.first(fields, "content-type").strip()
-    mime_type, parameters = _type(content_type) if content_type else (default_type, {})
-    disposition, disposition_parameters = field_reading.parameters(
-        field_reading.readable(field_reading.first(fields, "content-disposition"))
-    )
+    mime_type, parameters = default_type, _NOTHING
+    if content_type:
+        is_short = len(content_type) <= _LONGEST_REMEMBERED
+        mime_type, parameters = (_remembered_type if is_short else _type)(content_type)
+    disposition, disposition_parameters = "", _NOTHING
+    if given := field_reading.first(fields, "content-disposition"):
+        disposition, disposition_parameters = field_reading.parameters(field_reading.readable(given))
     return Part(number, source, *span, fields, mime_type, parameters, disposition, disposition_parameters)
 
 
@@ -144,6 +150,9 @@ def _type(content_type: str) -> tuple[str, Mapping[str, str]]:
     found = _TYPE.search(comments.remove(mime_type)[:_LONGEST_TYPE])
     # RFC 2045 5.2: what cannot be read is plain text; seen in practice: `text`.
     return (found[0] if found else "text/plain"), parameters
+
+
+_remembered_type = lru_cache(maxsize=500)(_type)  # most parts are of one of a few types
 
 
 def _descend(part: Part, budget: _Budget, depth: int, warnings: list[str]) -> None:
