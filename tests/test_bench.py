@@ -40,3 +40,64 @@ def test_a_target_that_is_missed_is_told(value: float, sense: str, holds: bool) 
     )
     assert done.returncode == (0 if holds else 1), done.stderr
     assert ("MISSED" in done.stdout, "Missed: f" in done.stdout) == (not holds, not holds)
+
+
+def in_benchmarks(program: str) -> subprocess.CompletedProcess[str]:
+    """What a few lines print where the measurements can be imported."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT / "scripts",
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def test_the_95th_of_a_hundred() -> None:
+    program = "from benchmarks.asking import p95; print(p95(range(1, 101)), p95([7]), p95([3, 1, 2]))"
+    assert in_benchmarks(program).stdout.split() == ["95", "7", "3"]
+
+
+def test_what_is_left_out_is_no_target_that_holds() -> None:
+    program = (
+        "import os; os.environ['PATH'] = '/nowhere'; import benchmarks.__main__ as bench;"
+        "raise SystemExit(bench.main(['first-sync']))"
+    )
+    done = in_benchmarks(program)
+    assert done.returncode == 1, done.stderr
+    assert "first-sync: left out" in done.stdout
+    assert "scripts/setup --bench" in done.stdout
+
+
+def test_the_size_of_a_run_is_heeded() -> None:
+    program = (
+        "from benchmarks.options import OPTIONS; OPTIONS.scale = 0.1;"
+        "print(OPTIONS.scaled(20_000), OPTIONS.scaled(100), OPTIONS.scaled(100, least=10))"
+    )
+    assert in_benchmarks(program).stdout.split() == ["2000", "100", "10"]
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_store_is_filled_and_read(tmp_path: Path, is_plain: bool) -> None:
+    program = f"""
+from pathlib import Path
+from benchmarks.asking import Asker
+from benchmarks.filling import filled
+from benchmarks.questions import questions
+running = filled(Path({str(tmp_path)!r}), 400, is_plain={is_plain})
+try:
+    with Asker(running) as asker:
+        print(sum(folder["totalCount"] for account in asker.data("/accounts")
+                  for folder in asker.data(f"/accounts/{{account['id']}}/folders")))
+        print(sum(asker.data(path).get("items") != [] for kind in questions(asker, 4) for path in kind.paths))
+finally:
+    running.stop()
+"""
+    done = in_benchmarks(program)
+    assert done.returncode == 0, done.stderr
+    count, with_something = map(int, done.stdout.split())
+    assert count == 400
+    assert with_something >= 24
+    with next(tmp_path.rglob("mailbox.db")).open("rb") as file:
+        assert (file.read(15) == b"SQLite format 3") == is_plain

@@ -24,6 +24,7 @@ BENCHMARKS = {
     "delivered": ("delivering:measure", "from the server's announcement to the API"),
     "watching": ("watching:measure", "100 and 300 mailboxes that are watched"),
     "reading": ("reading:measure", "lists, messages and searches among 1,000,000 messages"),
+    "peers": ("peering:measure", "list views beside Cyrus JMAP, searches beside notmuch"),
     "cipher": ("reading:measure_cipher", "the same reads on an encrypted store over a plain one"),
 }
 
