@@ -18,6 +18,8 @@ from mailbox_appliance.records import MessageFilter, SearchedField, Term
 
 #: Words and phrases that one query may hold, and how many of them may be beginnings, which take longer.
 MOST_TERMS, MOST_BEGINNINGS = 50, 5
+#: Of all terms together: a phrase that repeats a common word takes a time that grows with every word.
+MOST_WORDS = 100
 #: Letters that the beginning of a word has at least; one letter begins half of all words.
 SHORTEST_BEGINNING = 2
 
@@ -52,6 +54,8 @@ def read(text: str) -> MessageFilter:
     found = combine(_filter_of(piece) for piece in _pieces(text.translate(_QUOTES)))
     if len(found.terms) > MOST_TERMS:
         raise ValueError(f"A query holds at most {MOST_TERMS} words and phrases.")
+    if sum(len(words.words(term.words)) for term in found.terms) > MOST_WORDS:
+        raise ValueError(f"A query holds at most {MOST_WORDS} words, those of its phrases counted one by one.")
     if sum(term.is_prefix for term in found.terms) > MOST_BEGINNINGS:
         raise ValueError(f"A query holds at most {MOST_BEGINNINGS} beginnings of words.")
     return without_signs(found)

@@ -91,6 +91,7 @@ REFUSED: list[tuple[str, str]] = [
     ('"in v"*',                 "Before * come"),
     ("from:a*",                 "Before * come"),
     ("be* " * 6,                "A query holds at most 5 beginnings of words."),
+    ('"' + "word " * 101 + '"', "A query holds at most 100 words, those of its phrases counted one by one."),
     ("word " * 51,              "A query holds at most 50 words and phrases."),
 ]
 # fmt: on
