@@ -10,8 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import unescape
 
+import msgspec
+
+from mailbox_appliance.mail.charsets import without_surrogates
+
 MAX_INPUT = 2 * 1024 * 1024  # characters that are read
-_SURROGATES = re.compile("[\ud800-\udfff\0]")
+_ENOUGH_FOR_A_START = 600  # characters of what a sender wrote
 
 # Possessive (`++`): nothing here can match in a second way, and ways back would be kept for every character.
 _TOKEN = re.compile(
@@ -59,12 +63,22 @@ def to_text(html: str) -> str:
 
 
 def start_of_text(html: str) -> str:
-    """Some of the text, for a preview: fast, for it is made for every message that has only HTML."""
-    return to_text(html[:20_000]) if html else ""
+    """Some of the text, for a preview: fast, for it is made for every message that has only HTML.
+
+    Quoted mail, and pieces with what cannot be seen, are not taken for enough.
+    """
+    writer, written, length = Writer(), 0, 0
+    for token in tokens(html[:20_000]):
+        writer.take(token)
+        if not writer.quoted:
+            length += sum(len(piece) for piece in writer.pieces[written:] if piece.isprintable())
+        written = len(writer.pieces)
+        if length >= _ENOUGH_FOR_A_START:
+            break
+    return writer.finish()
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A tag, or text between tags."""
 
     name: str = ""  # of a tag, in lower case; empty for text
@@ -74,7 +88,7 @@ class Token:
 
 def tokens(html: str) -> Iterator[Token]:
     """The tags and texts of HTML, without comments and what is not HTML; at most MAX_INPUT characters are read."""
-    html = _SURROGATES.sub("\ufffd", html[:MAX_INPUT])
+    html = without_surrogates(html[:MAX_INPUT]).replace("\0", "\ufffd")
     position = 0
     while match := _TOKEN.match(html, position):
         position = match.end()
@@ -244,6 +258,7 @@ def attribute(attributes: str, name: str) -> str:
 
 def _hides(attributes: str) -> bool:
     """Whether an element says that it is not to be seen; senders hide words in such, for filters and assistants."""
-    if not attributes.strip():
+    lower = attributes.lower()
+    if "none" not in lower and "hid" not in lower:
         return False
     return bool(_HIDING.search(attribute(attributes, "style")) or _HIDDEN.search(attributes[:1000]))
