@@ -1,10 +1,10 @@
 """Which messages belong together (RFC 5256): by the Message-IDs they have and name, else by base subject.
 
     links lead to threads ........ the message joins them; several become one, and the oldest keeps its id
-    none, a reply or forward ..... joins the newest thread of its subject; when it names messages that are not here,
-                                   only one whose beginning is here, for its own may still come
-    none, an original ............ joins the threads of its subject that began as a reply, those of a reply before it
-    none of these ................ begins a thread
+    none, a reply or forward ..... joins the newest thread of its subject that was there before it; one that waits for
+                                   its beginning only where it names no messages, for those may still come
+    none, an original ............ is the beginning that threads of its subject wait for, those of later replies
+    else ......................... begins a thread, and waits for the beginning where it is a reply or forward
 
 Subjects join within 30 days only: this month's invoice is no reply to the last one.
 """
@@ -142,18 +142,16 @@ class Threads:
         names_others = any(each != one.own for each in one.named)
         rows = self._database.rows(_OF_SUBJECT, (self._account, base, one.millis - _WINDOW, _MOST_CANDIDATES))
         for thread in map(self._take_in, rows):
-            if not (thread.waits and names_others) and self._first(thread) - one.millis <= _WINDOW:
+            # Where the beginning of a thread is here, what is earlier is no reply to it.
+            latest = one.millis + (_WINDOW if thread.waits else 0)
+            if not (thread.waits and names_others) and self._first(thread) <= latest:
                 return {thread}
         return set()
 
     def _begun_by(self, one: Joining, base: str) -> set[_Thread]:
         """The threads that this original may be the beginning of."""
         waiting = {thread.kept for thread in self._waiting.get(base, ())}
-        return {
-            thread
-            for thread in waiting
-            if thread.waits and thread.newest >= one.millis >= self._first(thread) - _WINDOW
-        }
+        return {thread for thread in waiting if thread.waits and 0 <= self._first(thread) - one.millis <= _WINDOW}
 
     def _first(self, thread: _Thread) -> int:
         """When its first message came."""

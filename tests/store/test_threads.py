@@ -99,3 +99,114 @@ def test_more_names_than_tell_anything_are_passed_over(store: Store, mailbox: Ma
     many = parsed("<a@x>", references=[f"<{number}@x>" for number in range(1000)])
     mailbox.add(1, many)
     assert store.database.value("SELECT count(*) FROM thread_links") == 100
+
+
+# --- by subject -----------------------------------------------------------------------------------------------------
+
+DAY = 86_400
+
+
+def grouped(mailbox: Mailbox, messages: dict[str, tuple[float, ParsedMessage]], order: tuple[str, ...]) -> set[str]:
+    """The threads that messages make which come in this order, each as the sorted names of its messages."""
+    threads: dict[str, list[str]] = {}
+    ids = {}
+    for uid, name in enumerate(order, 1):
+        days, message = messages[name]
+        ids[name] = mailbox.add(uid, message, after=days * DAY)
+    for name, message_id in ids.items():
+        threads.setdefault(mailbox.thread_of(message_id), []).append(name)
+    return {" ".join(sorted(names)) for names in threads.values()}
+
+
+#: What is said by whom on which day, and the threads it makes, whatever comes first.
+BY_SUBJECT: dict[str, tuple[dict[str, tuple[float, ParsedMessage]], set[str]]] = {
+    "a reply without references": (
+        {"a": (0, parsed("<a@x>", subject="Hello")), "b": (1, parsed("<b@x>", subject="RE: hello"))},
+        {"a b"},
+    ),
+    "two replies, and one to nobody knows what": (
+        {
+            "a": (0, parsed("<a@x>", subject="Hello")),
+            "b": (1, parsed("<b@x>", subject="Re: Hello")),
+            "c": (2, parsed("<c@x>", subject="AW: [list] Hello")),
+            "d": (3, parsed("<d@x>", subject="Fwd: Hello", references=["<gone@x>"])),
+        },
+        {"a b c d"},
+    ),
+    "originals": (
+        {"a": (0, parsed("<a@x>", subject="Invoice")), "b": (1, parsed("<b@x>", subject="Invoice"))},
+        {"a", "b"},
+    ),
+    "too late": (
+        {"a": (0, parsed("<a@x>", subject="Hello")), "b": (31, parsed("<b@x>", subject="Re: Hello"))},
+        {"a", "b"},
+    ),
+    "late, but not after the last": (
+        {
+            "a": (0, parsed("<a@x>", subject="Hello")),
+            "b": (25, parsed("<b@x>", subject="Re: Hello", in_reply_to=["<a@x>"])),
+            "c": (50, parsed("<c@x>", subject="Re: Hello", in_reply_to=["<b@x>"])),
+        },
+        {"a b c"},
+    ),
+    "an original that came after the reply": (
+        {"a": (5, parsed("<a@x>", subject="Hello")), "b": (1, parsed("<b@x>", subject="Re: Hello"))},
+        {"a", "b"},
+    ),
+    "no subject": (
+        {"a": (0, parsed("<a@x>", subject="")), "b": (1, parsed("<b@x>", subject="Re:"))},
+        {"a", "b"},
+    ),
+    "two conversations of one subject": (
+        {
+            "a": (0, parsed("<a@x>", subject="Lunch")),
+            "b": (1, parsed("<b@x>", subject="Re: Lunch", in_reply_to=["<a@x>"])),
+            "c": (2, parsed("<c@x>", subject="Lunch")),
+            "d": (3, parsed("<d@x>", subject="Re: Lunch", in_reply_to=["<c@x>"])),
+        },
+        {"a b", "c d"},
+    ),
+}
+#: In some orders the last of these cannot be told: an answer is there before the message it names.
+_NEWEST_OR_OLDEST_FIRST = {"two conversations of one subject"}
+
+
+@pytest.mark.parametrize("name", BY_SUBJECT)
+def test_what_belongs_together_by_subject(store: Store, name: str) -> None:
+    messages, expected = BY_SUBJECT[name]
+    names = tuple(messages)
+    orders = [names, names[::-1]] if name in _NEWEST_OR_OLDEST_FIRST else list(itertools.permutations(names))
+    for order in orders:
+        assert grouped(Mailbox(store), messages, order) == expected, order
+        assert together(Mailbox(store), messages, order) == expected, f"{order} in one batch"
+
+
+def together(mailbox: Mailbox, messages: dict[str, tuple[float, ParsedMessage]], order: tuple[str, ...]) -> set[str]:
+    """As `grouped`, in one batch."""
+    batch = [(fetched(uid, after=messages[name][0] * DAY), messages[name][1]) for uid, name in enumerate(order, 1)]
+    ids = mailbox.store.mirror.add_headers(mailbox.folder(), batch)
+    threads: dict[str, list[str]] = {}
+    for name, message_id in zip(order, ids, strict=True):
+        threads.setdefault(mailbox.thread_of(message_id), []).append(name)
+    return {" ".join(sorted(names)) for names in threads.values()}
+
+
+def test_a_reply_goes_to_the_newest_thread_of_its_subject(mailbox: Mailbox) -> None:
+    mailbox.add(1, parsed("<a@x>", subject="Report"))
+    second = mailbox.add(2, parsed("<b@x>", subject="Report"), after=10 * DAY)
+    answer = mailbox.add(3, parsed("<c@x>", subject="Re: Report"), after=11 * DAY)
+    assert mailbox.thread_of(answer) == mailbox.thread_of(second)
+    # The thread has its beginning, so another original begins another one.
+    third = mailbox.add(4, parsed("<d@x>", subject="Report"), after=10.5 * DAY)
+    assert mailbox.thread_of(third) not in (mailbox.thread_of(second), mailbox.thread_of(answer))
+
+
+def test_subjects_do_not_join_mailboxes(store: Store, mailbox: Mailbox) -> None:
+    other = Mailbox(store)
+    first = mailbox.thread_of(mailbox.add(1, parsed("<a@x>", subject="Hello")))
+    assert other.thread_of(other.add(1, parsed("<b@x>", subject="Re: Hello"), after=1)) != first
+
+
+def test_a_reply_of_ours_goes_by_its_subject_too(mailbox: Mailbox) -> None:
+    thread = mailbox.thread_of(mailbox.add(1, parsed("<a@x>", subject="Hello"), after=-DAY))
+    assert add_pending(mailbox, parsed("<ours@x>", subject="Re: Hello"), "thr_promised") == thread

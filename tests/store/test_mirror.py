@@ -1,0 +1,297 @@
+"""The mirror: headers first and bodies later, messages that leave a folder and are found again."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.mail.threads import canonical_message_id
+from mailbox_appliance.records import (
+    FetchedMessage,
+    ListedFolder,
+    MirroredFolder,
+    ParsedAttachment,
+    ParsedMessage,
+    Sighting,
+)
+from mailbox_appliance.store.mirror import Mirror, PendingCopy
+from mailbox_appliance.store.store import Store
+from tests.store.mail import ROLES, Mailbox, fetched, parsed
+
+PICTURE = ParsedAttachment("2", "cat.png", "image/png", 70, None, "attachment")
+
+
+@pytest.fixture
+def mirror(store: Store) -> Mirror:
+    return store.mirror
+
+
+@pytest.fixture
+def inbox(mailbox: Mailbox) -> MirroredFolder:
+    return mailbox.folder()
+
+
+@pytest.fixture
+def sent(mailbox: Mailbox) -> MirroredFolder:
+    return mailbox.folder("Sent")
+
+
+def seen(
+    uid: int, message_id: str | None, flags: Sequence[str] = (), *, after: float = 0, size: int = 1000
+) -> Sighting:
+    """A message as it is seen in a folder; by default of the size and at the time of `fetched`."""
+    message = fetched(uid, flags, after=after)
+    return Sighting(uid, message.flags, canonical_message_id(message_id or ""), size, message.internal_date)
+
+
+def place(mailbox: Mailbox, message_id: str) -> tuple[str, int | None]:
+    """Folder and UID of a message."""
+    found = mailbox.store.mirror.locate(mailbox.id, [message_id])[message_id]
+    return found.folder.path, found.uid
+
+
+# --- headers first, bodies later ----------------------------------------------------------------------------------
+
+
+def header(message_id: str, subject: str = "Subject") -> ParsedMessage:
+    return parsed(message_id, subject=subject, text="")
+
+
+def test_a_message_gets_its_body_later(store: Store, mailbox: Mailbox, mirror: Mirror, inbox: MirroredFolder) -> None:
+    (added,) = mirror.add_headers(inbox, [(fetched(1, ["\\Seen"]), header("<a@x>"))])
+    assert store.messages.reply_headers(mailbox.id, added) == {"message-id": "<a@x>"}
+    assert mirror.unfilled(inbox.number, 9) == ((1, 1000),)
+    assert mirror.backlog(mailbox.id) == 1
+    whole = (fetched(1), parsed("<a@x>", text="The body", attachments=[PICTURE]))
+    assert mirror.add(inbox, [whole]) == ()
+    message = store.messages.get(mailbox.id, added)[0]
+    assert (message.snippet, getattr(message.body, "text", None), message.flags.read) == ("The body", "The body", True)
+    assert isinstance(message.attachments, tuple)
+    assert store.database.value("SELECT flags FROM messages") == 1 | 64
+    assert (mirror.unfilled(inbox.number, 9), mirror.backlog(mailbox.id)) == ((), 0)
+    assert mirror.add(inbox, [(fetched(1), parsed("<a@x>", text="Another"))]) == ()
+    assert mirror.add_headers(inbox, [(fetched(1), header("<a@x>"))]) == ()
+    assert store.messages.get(mailbox.id, added)[0].snippet == "The body"
+
+
+def test_a_body_that_comes_for_a_message_that_left_is_passed_over(
+    store: Store, mailbox: Mailbox, mirror: Mirror, inbox: MirroredFolder, sent: MirroredFolder
+) -> None:
+    (added,) = mirror.add_headers(inbox, [(fetched(1), header("<a@x>"))])
+    mirror.moved(mailbox.id, [(added, sent.number, 7)])
+    mirror.fill(inbox, [(fetched(1), parsed("<a@x>")), (fetched(2), parsed("<b@x>"))])
+    assert store.database.rows("SELECT uid, body FROM messages") == [(7, 0)]
+    mirror.fill(sent, [(fetched(7), parsed("<a@x>"))], large=True)
+    assert store.database.rows("SELECT uid, body FROM messages") == [(7, 2)]
+
+
+def test_the_newest_are_filled_first(mailbox: Mailbox, mirror: Mirror, inbox: MirroredFolder) -> None:
+    mirror.add_headers(inbox, [(fetched(uid, after=-uid), header(f"<{uid}@x>")) for uid in range(1, 6)])
+    mirror.detach(inbox.number, [2])
+    assert [uid for uid, _ in mirror.unfilled(inbox.number, 3)] == [1, 3, 4]
+    assert mirror.uids(inbox.number) == {1, 3, 4, 5}
+    assert mirror.count(inbox.number) == 4
+    assert mirror.known(inbox.number, [1, 2, 9]) == {1: frozenset()}
+
+
+@pytest.mark.parametrize("count", [0, 1, 501])
+def test_a_batch_may_have_any_size(mailbox: Mailbox, mirror: Mirror, inbox: MirroredFolder, count: int) -> None:
+    batch = [(fetched(uid, after=-uid), parsed(f"<{uid}@x>")) for uid in range(1, count + 1)]
+    heads = mirror.add_headers(inbox, batch)
+    assert len(heads) == len(set(heads)) == count
+    assert mirror.add(inbox, batch[: count // 2]) == ()
+    assert mirror.backlog(mailbox.id) == count - count // 2
+    mirror.remove(inbox.number, [message.uid for message, _ in batch])
+    assert mirror.count(inbox.number) == 0
+
+
+# --- gone, and found again ------------------------------------------------------------------------------------------
+
+
+def test_what_is_gone_is_read_until_it_is_purged(store: Store, mailbox: Mailbox, mirror: Mirror) -> None:
+    number = mailbox.folder().number
+    first, second = mailbox.add(1, parsed("<a@x>", subject="a")), mailbox.add(2, parsed("<b@x>", subject="b"), after=1)
+    assert not mirror.has_gone(mailbox.id)
+    assert mirror.detach(number, [1, 99]) == 1
+    assert set(mirror.known(number)) == {2}
+    assert mirror.has_gone(mailbox.id)
+    assert mailbox.subjects() == ["b", "a"]
+    assert mirror.purge(mailbox.id) == 1
+    assert mailbox.subjects() == ["b"]
+    with pytest.raises(NotFound):
+        store.messages.get(mailbox.id, first)
+    assert mirror.detach(number, None) == 1
+    assert mirror.purge(mailbox.id, frozenset({7})) == 0, "only what was gone when the look began"
+    assert mirror.purge(mailbox.id, mirror.gone(mailbox.id)) == 1
+    assert mailbox.subjects() == []
+    assert store.database.rows("SELECT * FROM threads") == [], second
+    assert store.database.rows("SELECT * FROM thread_links") == []
+
+
+def test_a_thread_that_is_not_empty_stays(store: Store, mailbox: Mailbox, mirror: Mirror) -> None:
+    mailbox.add(1, parsed("<a@x>"))
+    answer = mailbox.add(2, parsed("<b@x>", references=["<a@x>"]))
+    thread = mailbox.thread_of(answer)
+    mirror.remove(mailbox.folder().number, [1])
+    assert mailbox.thread_of(answer) == thread
+    assert mailbox.thread_of(mailbox.add(3, parsed("<c@x>", references=["<a@x>"]))) == thread
+
+
+def test_a_message_is_found_in_another_folder(
+    store: Store, mailbox: Mailbox, mirror: Mirror, inbox: MirroredFolder, sent: MirroredFolder
+) -> None:
+    (moved,) = mirror.add(inbox, [(fetched(5, after=3), parsed("<A@x>", attachments=[PICTURE]))])
+    thread = mailbox.thread_of(moved)
+    mirror.detach(inbox.number, [5])
+    found = mirror.reattach(sent, [seen(8, "<a@X>", ["\\Seen", "Work"], after=3.9), seen(9, "<b@x>")])
+    assert found == {8}
+    assert place(mailbox, moved) == ("Sent", 8)
+    assert mirror.known(sent.number) == {8: {"\\Seen", "Work"}}
+    assert mailbox.thread_of(moved) == thread
+    assert store.database.value("SELECT flags FROM messages") == 1 | 64
+    assert not mirror.has_gone(mailbox.id)
+
+
+def test_after_a_new_uidvalidity_messages_keep_their_ids(mailbox: Mailbox, mirror: Mirror) -> None:
+    inbox, sent = mailbox.folder(), mailbox.folder("Sent")
+    copies = [mailbox.add(uid, parsed("<a@x>"), path) for uid, path in ((1, "INBOX"), (2, "INBOX"), (1, "Sent"))]
+    other = mailbox.add(3, parsed("<b@x>"))
+    mirror.detach(sent.number, None)
+    mirror.detach(inbox.number, None)
+    assert mirror.reattach(inbox, [seen(11, "<a@x>"), seen(12, "<b@x>"), seen(13, "<a@x>")]) == {11, 12, 13}
+    assert place(mailbox, other) == ("INBOX", 12)
+    assert {place(mailbox, copy) for copy in copies[:2]} == {("INBOX", 11), ("INBOX", 13)}
+    assert place(mailbox, copies[2]) == ("Sent", None), "those of the folder itself go first"
+    assert mirror.reattach(inbox, [seen(14, "<a@x>")]) == {14}
+    assert mirror.reattach(inbox, [seen(15, "<a@x>")]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "sighting",
+    [
+        seen(8, "<a@x>", size=1001),
+        seen(8, "<a@x>", after=1),
+        seen(8, "<b@x>"),
+        seen(8, None),
+        seen(7, "<a@x>"),  # this UID is another message
+    ],
+)
+def test_what_only_looks_alike_is_another_message(mailbox: Mailbox, mirror: Mirror, sighting: Sighting) -> None:
+    mailbox.add(1, parsed("<a@x>")), mailbox.add(2, parsed(None)), mailbox.add(7, parsed("<c@x>"), "Sent")
+    mirror.detach(mailbox.folder().number, None)
+    assert mirror.reattach(mailbox.folder("Sent"), [sighting]) == frozenset()
+
+
+def test_mailboxes_do_not_take_messages_from_each_other(store: Store, mailbox: Mailbox, mirror: Mirror) -> None:
+    other = Mailbox(store)
+    mailbox.add(1, parsed("<a@x>"))
+    assert mirror.elsewhere(other.folder("Sent"), [seen(5, "<a@x>")]) == frozenset()
+    mirror.detach(mailbox.folder().number, None)
+    assert mirror.reattach(other.folder(), [seen(1, "<a@x>")]) == frozenset()
+    assert (mirror.has_gone(other.id), mirror.purge(other.id)) == (False, 0)
+    assert mirror.locate(other.id, [row[0] for row in store.database.rows("SELECT id FROM messages")]) == {}
+
+
+def test_where_else_a_message_lies(mailbox: Mailbox, mirror: Mirror) -> None:
+    mailbox.add(1, parsed("<a@x>"), "Junk"), mailbox.add(1, parsed("<a@x>"))
+    inbox, junk = mailbox.folder(), mailbox.folder("Junk")
+    asked = [seen(5, "<a@x>"), seen(6, "<b@x>"), seen(7, None)]
+    assert mirror.elsewhere(mailbox.folder("Sent"), asked) == {inbox.number, junk.number}
+    assert mirror.elsewhere(inbox, asked) == {junk.number}
+    assert mirror.elsewhere(mailbox.folder("Sent"), [seen(5, "<a@x>", size=1)]) == frozenset()
+    mirror.detach(junk.number, None)
+    assert mirror.elsewhere(inbox, asked) == frozenset(), "what is gone is nowhere"
+
+
+def test_a_folder_that_goes_leaves_its_messages_to_be_found(store: Store, mailbox: Mailbox, mirror: Mirror) -> None:
+    listed = [ListedFolder(path, "/", frozenset()) for path in ("INBOX", "Trash", "Old")]
+    roles = {**ROLES, "Trash": ("trash", "name")}
+    store.folders.replace(mailbox.id, listed, roles)
+    moved = mailbox.add(1, parsed("<a@x>"), "Old")
+    store.folders.replace(mailbox.id, [*listed[:2], ListedFolder("New", "/", frozenset())], roles)
+    assert place(mailbox, moved) == ("Trash", None)
+    assert mirror.reattach(mailbox.folder("New"), [seen(1, "<a@x>")]) == {1}
+    assert place(mailbox, moved) == ("New", 1)
+
+
+# --- moved by us --------------------------------------------------------------------------------------------------
+
+
+def test_what_we_moved_is_in_its_new_place_at_once(mailbox: Mailbox, mirror: Mirror, sent: MirroredFolder) -> None:
+    told, untold = mailbox.add(1, parsed("<a@x>")), mailbox.add(2, parsed("<b@x>"))
+    mirror.moved(mailbox.id, [(told, sent.number, 7), (untold, sent.number, None), ("msg_unknown", sent.number, 9)])
+    assert (place(mailbox, told), place(mailbox, untold)) == (("Sent", 7), ("Sent", None))
+    assert mirror.has_gone(mailbox.id)
+    assert mirror.reattach(sent, [seen(8, "<b@x>")]) == {8}
+    assert place(mailbox, untold) == ("Sent", 8)
+
+
+def test_the_id_that_is_known_stays_where_sync_was_quicker(mailbox: Mailbox, mirror: Mirror) -> None:
+    first = mailbox.add(1, parsed("<a@x>"))
+    mailbox.add(7, parsed("<a@x>"), "Sent")
+    sent = mailbox.folder("Sent")
+    mirror.moved(mailbox.id, [(first, sent.number, 7)])
+    assert place(mailbox, first) == ("Sent", 7)
+    assert mailbox.subjects(None) == ["Subject"]
+    mirror.moved(mailbox.id, [(first, sent.number, 7)])
+    assert place(mailbox, first) == ("Sent", 7), "told twice"
+
+
+def test_a_message_is_located_with_what_it_must_still_be(mailbox: Mailbox, mirror: Mirror) -> None:
+    (added,) = mirror.add_headers(mailbox.folder(), [(fetched(4, ["\\Seen", "Work"], after=1.5), parsed("<A@x>"))])
+    (found,) = mirror.locate(mailbox.id, [added, "msg_unknown"]).values()
+    assert (found.id, found.folder, found.uid, found.message_id) == (added, mailbox.folder(), 4, "a@x")
+    assert (found.size, set(found.flags), found.body) == (1000, {"\\Seen", "Work"}, 0)
+    assert found.internal_date == fetched(4, after=1.5).internal_date
+    assert mirror.locate("acc_unknown", [added]) == {}
+
+
+# --- drafts, and copies of ours -----------------------------------------------------------------------------------
+
+
+def test_a_draft_keeps_its_id_and_its_thread_in_a_new_version(store: Store, mailbox: Mailbox, mirror: Mirror) -> None:
+    answered = mailbox.add(1, parsed("<a@x>"))
+    draft = mailbox.add(5, parsed("<d1@x>", references=["<a@x>"], text="one"), "Sent")
+    lone = mailbox.add(6, parsed("<e1@x>"), "Sent")
+    version = replace(fetched(0, ["\\Draft"], after=60), size=2000)
+    for each, name in ((draft, "<d2@x>"), (lone, "<e2@x>")):
+        thread = mailbox.thread_of(each)
+        mirror.replace_source(each, version, parsed(name, subject="Two", text="two", attachments=[PICTURE]))
+        message = store.messages.get(mailbox.id, each)[0]
+        assert (message.subject, message.snippet, message.thread_id) == ("Two", "two", thread)
+        assert message.date == "2026-03-04T05:07:07.000Z"
+        assert place(mailbox, each) == ("Sent", None)
+    assert mailbox.thread_of(draft) == mailbox.thread_of(answered)
+    mirror.set_uid(draft, 9)
+    assert mirror.known(mailbox.folder("Sent").number) == {9: {"\\Draft"}}
+    with pytest.raises(NotFound):
+        mirror.replace_source("msg_unknown", version, parsed())
+
+
+@pytest.fixture
+def pending(store: Store, mailbox: Mailbox) -> str:
+    """The id of a copy of ours that stands in Sent and not on the server yet."""
+    with store.database.transaction():
+        copy = PendingCopy("msg_ours", "thr_ours")
+        store.mirror.add_pending(mailbox.folder("Sent"), fetched(0, ["\\Seen"], after=0.7), parsed("<ours@x>"), copy)
+    return "msg_ours"
+
+
+def test_a_copy_of_ours_is_adopted_by_its_header(mailbox: Mailbox, mirror: Mirror, pending: str) -> None:
+    message = replace(fetched(9), size=1234)
+    assert mirror.add_headers(mailbox.folder("Sent"), [(message, header("<OURS@x>"))]) == ()
+    (found,) = mirror.locate(mailbox.id, [pending]).values()
+    assert (found.uid, found.size, found.internal_date, found.body) == (9, 1234, message.internal_date, 1)
+
+
+def test_the_promised_id_stays_where_sync_saw_our_copy_first(mailbox: Mailbox, mirror: Mirror, pending: str) -> None:
+    number = mailbox.folder("Sent").number
+    mirror.detach(number, None)
+    assert not mirror.has_gone(mailbox.id), "what is not on the server yet cannot be gone"
+    mirror.add(mailbox.folder("Sent"), [(fetched(9), parsed("<ours@x>"))])
+    doubled = mailbox.add(10, parsed("<ours@x>"), "Sent")
+    mirror.replace_source(pending, FetchedMessage(0, frozenset(), fetched(0).internal_date, 5, b""), parsed("<ours@x>"))
+    mirror.set_uid(pending, 10)
+    assert place(mailbox, pending) == ("Sent", 10)
+    assert doubled not in mirror.locate(mailbox.id, [doubled])
