@@ -107,14 +107,14 @@ class Mirror:
         return {subject: message.id for subject, message in self.messages(path).items()}
 
     def known(self) -> dict[str, dict[int, frozenset[str]]]:
-        """Path to UID to flags, of what is in the store; nothing in it waits to be found."""
+        """Path to UID to flags, of what is in the store."""
         folders = self.store.folders.list(self.account_id)
-        assert not self.store.mirror.has_gone(self.account_id)
         return {folder.path: self.store.mirror.known(folder.number) for folder in folders}
 
     def wait_until_equal(self, server: MailServer, user: str) -> None:
-        """Until the store has what the server has, with whole bodies."""
+        """Until the store has what the server has, with whole bodies, and nothing waits to be found."""
         there = on_server(server, user)
+        self.wake()
         has_gone = self.store.mirror.has_gone
 
         def is_equal() -> bool:

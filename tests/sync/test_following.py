@@ -64,8 +64,9 @@ def test_a_folder_that_is_made_renamed_and_deleted(mail_server: MailServer, user
 
 
 def test_another_uidvalidity_keeps_ids_and_bodies(
-    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy
+    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("mailbox_appliance.sync.mailbox.FIRST_RETRY", 0.01)  # Dovecot ends the connection then
     mail_server.deliver(user, *(source(f"m{number}") for number in range(60)))
     with mirror.running():
         before = mirror.messages()
