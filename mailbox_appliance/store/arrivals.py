@@ -34,8 +34,9 @@ Arriving = tuple[FetchedMessage, ParsedMessage]
 
 _KNOWN = """
 SELECT m.uid, m.number, m.body FROM json_each(?) j CROSS JOIN messages m ON m.folder = ? AND m.uid = j.value"""
+# Not by folder and UID, which SQLite would choose: all that is gone of a folder has no UID either.
 _WAITING = """
-SELECT m.message_id, m.number FROM json_each(?) j CROSS JOIN messages m
+SELECT m.message_id, m.number FROM json_each(?) j CROSS JOIN messages m INDEXED BY messages_message_id
   ON m.account = ? AND m.message_id = j.value AND m.folder = ? AND m.uid IS NULL AND m.gone = 0 ORDER BY m.number"""
 _INSERT = """
 INSERT INTO messages (number, id, account, folder, uid, thread, message_id, flags, keywords, date, internal_date, size,

@@ -26,7 +26,7 @@ SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(
   ORDER BY m.folder = ? DESC, m.number"""
 _ELSEWHERE = """
 SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(?) j
-  CROSS JOIN messages m ON m.account = ? AND m.message_id = j.value AND m.gone = 0
+  CROSS JOIN messages m INDEXED BY messages_message_id ON m.account = ? AND m.message_id = j.value AND m.gone = 0
   WHERE m.folder <> ? AND m.uid IS NOT NULL"""
 _REATTACH = f"""
 UPDATE messages SET folder = ?, uid = ?, gone = 0, flags = (flags & {HAS_ATTACHMENT}) | ?, keywords = ?

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.records import MessageFilter
+from mailbox_appliance.records import MessageFilter, Sighting
 from mailbox_appliance.store import tables
 from mailbox_appliance.store.database import Database, Parameters, Row
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.store import DATABASE, Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.mail import Mailbox
+from tests.store.mail import MORNING, Mailbox, fetched, parsed
 
 TABLES = [value for value in vars(tables).values() if isinstance(value, tables.Table)]
 
@@ -116,12 +116,54 @@ def test_unread_messages_are_counted_from_their_index(plans: Callable[[Ask], lis
     assert not [step for step in steps if step.startswith("SCAN")]
 
 
-def test_threads_are_joined_and_numbers_found_from_indexes(store: Store) -> None:
+SEEN = Sighting(1, frozenset(), "a@x", 1000, MORNING)
+REPLY = parsed("<b@x>", subject="Re: Subject", references=["<a@x>"])
+#: What sync asks, and the indexes that answer.
+SYNC: list[tuple[str, Ask, list[str]]] = [
+    ("what is missing", lambda s, b, m: s.mirror.unfilled(b.folder().number, 50), ["messages_unfilled (folder=?)"]),
+    ("how much is missing", lambda s, b, m: s.mirror.backlog(b.id), ["messages_unfilled (folder=?)"]),
+    ("some UIDs", lambda s, b, m: s.mirror.known(b.folder().number, [1]), ["messages_2 (folder=? AND uid=?)"]),
+    ("whether any is gone", lambda s, b, m: s.mirror.has_gone(b.id), ["messages_gone (account=?)"]),
+    (
+        "what is found",
+        lambda s, b, m: s.mirror.reattach(b.folder(), [SEEN]),
+        ["messages_gone (account=? AND message_id"],
+    ),
+    (
+        "what is elsewhere",
+        lambda s, b, m: s.mirror.elsewhere(b.folder(), [SEEN]),
+        ["messages_message_id (account=? AND message_id=?)"],
+    ),
+    ("where messages lie", lambda s, b, m: s.mirror.locate(b.id, [m]), ["messages_1 (id=?)"]),
+    (
+        "what comes",
+        lambda s, b, m: s.mirror.add_headers(b.folder(), [(fetched(7), REPLY), (fetched(8), parsed("<c@x>"))]),
+        [
+            "messages_2 (folder=? AND uid=?)",
+            "messages_message_id (account=? AND message_id=?)",
+            "l USING PRIMARY KEY (account=? AND message_id=?)",
+            "threads_waiting (account=? AND base_subject=? AND newest>?)",
+            "threads_account (account=? AND base_subject=? AND newest>?)",
+            "m USING INTEGER PRIMARY KEY (rowid=?)",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("ask", "indexes"), [asked[1:] for asked in SYNC], ids=[asked[0] for asked in SYNC])
+def test_what_sync_asks_is_answered_from_indexes(
+    plans: Callable[[Ask], list[str]], ask: Ask, indexes: list[str]
+) -> None:
+    steps = plans(ask)
+    assert not [index for index in indexes if not any(index in step for step in steps)], steps
+    assert not [step for step in steps if step.startswith("SCAN") and "VIRTUAL TABLE" not in step], steps
+
+
+def test_threads_are_joined_from_indexes(store: Store) -> None:
     expected = {
-        "SELECT thread FROM thread_links WHERE account = ? AND message_id IN (?, ?)": "USING PRIMARY KEY",
-        "SELECT number FROM messages WHERE number >= ? ORDER BY number LIMIT 64": "USING INTEGER PRIMARY KEY",
         "UPDATE messages SET thread = ? WHERE thread = ?": "messages_thread",
         "UPDATE thread_links SET thread = ? WHERE thread = ?": "thread_links_thread",
+        "SELECT min(number) FROM messages WHERE thread = ?": "messages_thread",
     }
     for sql, how in expected.items():
         steps = [str(row[3]) for row in store.database.rows(f"EXPLAIN QUERY PLAN {sql}", (1,) * sql.count("?"))]

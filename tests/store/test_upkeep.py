@@ -1,0 +1,66 @@
+"""What is done while nobody waits: in short steps, resumed after a stop, and never in anybody's way."""
+
+import threading
+from itertools import pairwise
+
+from mailbox_appliance.store import removal
+from mailbox_appliance.store.store import Store
+from mailbox_appliance.store.upkeep import FEW_PIECES
+from tests.servers.mailboxes import wait_until
+from tests.store.mail import Mailbox, fetched, parsed
+
+
+def remove(store: Store, mailbox: Mailbox) -> int:
+    """Remove a mailbox; answers its number."""
+    number = int(store.database.value("SELECT number FROM accounts WHERE id = ?", (mailbox.id,)))
+    with store.database.transaction():
+        store.accounts.remove(mailbox.id)
+    return number
+
+
+def count(store: Store) -> int:
+    return int(store.database.value("SELECT count(*) FROM messages"))
+
+
+def test_a_removed_mailbox_goes_in_short_steps(store: Store, mailbox: Mailbox) -> None:
+    many = removal.BATCH * 2 + 1
+    mailbox.store.mirror.add_headers(mailbox.folder(), [(fetched(uid), parsed(f"<{uid}@x>")) for uid in range(many)])
+    kept = Mailbox(store, mailbox.owner)
+    kept.add(1)
+    number = remove(store, mailbox)
+    left = [count(store)]
+    while removal.delete_some(store.database, number):
+        left.append(count(store))
+    assert max(before - after for before, after in pairwise(left)) == removal.BATCH
+    assert left[-1] == 1
+    for table in ("threads", "folders", "message_index_docsize"):
+        assert store.database.value(f"SELECT count(*) FROM {table}") == (3 if table == "folders" else 1)
+    assert store.accounts.list_ids() == (kept.id,)
+
+
+def test_what_was_left_undone_is_taken_up(store: Store, mailbox: Mailbox) -> None:
+    mailbox.add(1)
+    number = remove(store, mailbox)
+    store.upkeep.start()
+    left = "SELECT 1 FROM accounts WHERE number = ?"
+    wait_until(lambda: store.database.value(left, (number,)) is None, lambda: "the mailbox is still there", 10)
+    assert count(store) == 0
+    store.upkeep.stop()
+    store.upkeep.stop()
+
+
+def test_pieces_of_the_index_are_merged(store: Store, mailbox: Mailbox) -> None:
+    for uid in range(1, FEW_PIECES * 2):
+        mailbox.add(uid, parsed(text=f"word{uid}"), after=uid)
+    assert store.upkeep.pieces() == FEW_PIECES * 2 - 1
+    store.upkeep.merge()
+    assert store.upkeep.pieces() < 4
+    numbers = [row[0] for row in store.database.rows("SELECT number FROM messages ORDER BY number")]
+    rows = store.database.rows("SELECT rowid FROM message_index WHERE message_index MATCH 'body: word*' ORDER BY rowid")
+    assert [row[0] for row in rows] == numbers
+
+
+def test_a_store_that_is_closed_ends_its_upkeep(store: Store) -> None:
+    store.upkeep.start()
+    store.close()
+    assert not any(thread.name == "store-upkeep" for thread in threading.enumerate())
