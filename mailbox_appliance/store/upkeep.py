@@ -14,8 +14,8 @@ log = logging.getLogger(__name__)
 
 EVERY = 5.0  # seconds between two looks
 PAUSE = 0.005  # between two steps, for whoever wants to write
-FEW_PIECES, MANY_PIECES = 16, 192  # more are merged when writing pauses; or at once
-_STEP = 200  # pages of the index that are written in a step: some 10 ms
+FEW_PIECES, MANY_PIECES = 16, 256  # more are merged when writing pauses; or at once
+_STEP = 100  # pages of the index that are written in a step: some 20 ms
 
 _PIECES = """
 WITH RECURSIVE piece (id) AS (SELECT min(segid) FROM message_index_idx UNION ALL

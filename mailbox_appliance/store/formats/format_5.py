@@ -109,7 +109,7 @@ INSERT INTO message_index (message_index, rank) VALUES ('pgsz', 3968);  -- fits 
 INSERT INTO message_index (message_index, rank) VALUES ('hashsize', 16777216);  -- a batch becomes one piece
 INSERT INTO message_index (message_index, rank) VALUES ('automerge', 0);  -- pieces are merged by store/upkeep.py,
 INSERT INTO message_index (message_index, rank) VALUES ('usermerge', 8);  -- so many of one size at least
-INSERT INTO message_index (message_index, rank) VALUES ('crisismerge', 256);  -- at most so many where it does not
+INSERT INTO message_index (message_index, rank) VALUES ('crisismerge', 1000);  -- and never inside a batch
 CREATE VIRTUAL TABLE message_words USING fts5vocab('message_index', 'instance');  -- the words in it
 CREATE TRIGGER messages_leave_index AFTER DELETE ON messages BEGIN
   DELETE FROM message_index WHERE rowid = old.number; END;
