@@ -29,7 +29,7 @@ SELECT l.message_id, {_COLUMNS} FROM json_each(?) j CROSS JOIN thread_links l
   ON l.account = ? AND l.message_id = j.value JOIN threads t ON t.number = l.thread"""
 _WAITING = f"""
 SELECT {_COLUMNS} FROM json_each(?) j CROSS JOIN threads t
-  ON t.account = ? AND t.base_subject = j.value AND t.newest >= ? AND t.began_as_reply = 1"""
+  ON t.account = ? AND t.base_subject = j.value AND t.newest >= ? AND t.began_as_reply = 1 LIMIT 2000"""
 _OF_SUBJECT = f"""
 SELECT {_COLUMNS} FROM threads t WHERE t.account = ? AND t.base_subject = ? AND t.newest >= ?
   ORDER BY t.newest DESC LIMIT ?"""
@@ -151,7 +151,8 @@ class Threads:
     def _begun_by(self, one: Joining, base: str) -> set[_Thread]:
         """The threads that this original may be the beginning of."""
         waiting = {thread.kept for thread in self._waiting.get(base, ())}
-        return {thread for thread in waiting if thread.waits and 0 <= self._first(thread) - one.millis <= _WINDOW}
+        later = [each for each in waiting if each.waits and 0 <= self._first(each) - one.millis <= _WINDOW]
+        return set(sorted(later, key=lambda thread: thread.number)[:_MOST_CANDIDATES])
 
     def _first(self, thread: _Thread) -> int:
         """When its first message came."""
