@@ -140,9 +140,11 @@ class ImapMailbox:
 
     # --- writing; what names a path selects it writable. A fault is `in_doubt` when something may have been done ---
 
-    def append(self, path: str, source: bytes, *, flags: frozenset[str], at: datetime) -> int | None:
-        """Put a message into a folder; its UID there, where the server tells it."""
-        return imap_writing.append(self._wire, path, source, flags, at)
+    def append(
+        self, path: str, source: bytes, *, flags: frozenset[str], at: datetime, uidvalidity: int | None = None
+    ) -> int | None:
+        """Put a message into a folder; its UID there, where the server tells one that is of this UIDVALIDITY."""
+        return imap_writing.append(self._wire, path, source, flags, at, uidvalidity)
 
     def find(self, path: str, message_id: str) -> tuple[int, ...]:
         """The UIDs in the folder whose Message-ID contains this text. The folder becomes the selected one."""
@@ -153,9 +155,14 @@ class ImapMailbox:
         """Add flags to messages of a folder, and take some away."""
         imap_writing.store_flags(self._selection, path, uids, add, remove)
 
-    def move(self, path: str, uids: Sequence[int], target: str) -> Mapping[int, int]:
-        """Move messages to another folder; old UID to new, as far as the server tells. Raises Unmovable."""
-        return imap_writing.move(self._selection, self.features, path, uids, target)
+    def move(
+        self, path: str, uids: Sequence[int], target: str, uidvalidity: int | None = None
+    ) -> Mapping[int, int | None]:
+        """Move messages to another folder; old UID to new, as far as the server tells. Raises Unmovable.
+
+        `uidvalidity`: of the target as it is known; of what was moved under another one the new UID is None.
+        """
+        return imap_writing.move(self._selection, self.features, path, uids, target, uidvalidity)
 
     def expunge(self, path: str, uids: Sequence[int]) -> None:
         """Remove these messages for good; no others that are marked as deleted. Raises RemoteFault (`unsupported`)."""

@@ -16,8 +16,8 @@ SET_LENGTH = 4000  # characters of one set of UIDs: servers bound the length of 
 _LIST = re.compile(rb"\* LIST ", re.I)
 _STATUS = re.compile(rb"\* STATUS ", re.I)
 _SET = re.compile(rb"\d{1,10}(?::\d{1,10})?(?:,\d{1,10}(?::\d{1,10})?)*")
-_APPENDUID = re.compile(rb"\[APPENDUID \d+ (\d+)\]", re.I)
-_COPYUID = re.compile(rb"\[COPYUID \d+ ([\d:,]+) ([\d:,]+)\]", re.I)
+_APPENDUID = re.compile(rb"\[APPENDUID (\d+) (\d+)\]", re.I)
+_COPYUID = re.compile(rb"\[COPYUID (\d+) ([\d:,]+) ([\d:,]+)\]", re.I)
 _FLAG = re.compile(r"\\?[^\x00-\x20\x7f-\U0010ffff(){%*\"\\\]]+")  # RFC 9051 9: flag, an atom
 
 
@@ -34,37 +34,43 @@ def capabilities(words: Collection[str], permanent_flags: Collection[str]) -> Ac
 
 
 def listed_folder(pieces: Pieces) -> ListedFolder | None:
-    """The folder of a LIST answer. None for another answer, and for a name that is empty, too long, or no text."""
+    """The folder of a LIST answer. None for another answer, and for a folder that we have no way to name."""
     begin = _LIST.match(pieces[0])
     if not begin:
         return None
-    attributes, delimiter, name = Reader(pieces, begin.end()).rest()[:3]
-    path = folder_path(name)
+    values = Reader(pieces, begin.end()).rest()
+    if len(values) < 3:
+        return None  # one without a name must not take the others away
+    attributes, delimiter, name = values[:3]
     if not isinstance(attributes, list) or isinstance(delimiter, list):
         raise ValueError("not a listed folder")
-    if not 0 < len(path) <= MAX_PATH or not _is_text(path):
+    path = folder_path(name)
+    if path is None or not (delimiter or b"").isascii():
         return None
     lower = frozenset(one.decode("ascii", "replace").lower() for one in attributes if isinstance(one, bytes))
     return ListedFolder(path, delimiter.decode("ascii") if delimiter else None, lower)
 
 
 def status(pieces: Pieces) -> tuple[str, FolderState] | None:
-    """The path and the position of a STATUS answer; None for another answer."""
+    """The path and the position of a STATUS answer; None for another answer, as `listed_folder`."""
     begin = _STATUS.match(pieces[0])
-    if not begin:
+    values = Reader(pieces, begin.end()).rest() if begin else []
+    if len(values) < 2:
         return None
-    name, items = Reader(pieces, begin.end()).rest()[:2]
+    name, items = values[:2]
     if not isinstance(items, list):
         raise ValueError("not a status")
+    path = folder_path(name)
+    if path is None:
+        return None
     pairs = zip(items[::2], items[1::2], strict=False)
     told = {key.upper(): value for key, value in pairs if isinstance(key, bytes)}
 
     def of(key: bytes) -> int:
         return number(told.get(key) or b"0")
 
-    return folder_path(name), FolderState(
-        of(b"UIDVALIDITY"), of(b"UIDNEXT"), of(b"MESSAGES"), modseq(told.get(b"HIGHESTMODSEQ")) or None
-    )
+    highest = modseq(told.get(b"HIGHESTMODSEQ")) or None
+    return path, FolderState(of(b"UIDVALIDITY"), of(b"UIDNEXT"), of(b"MESSAGES"), highest)
 
 
 def modseq(value: Value) -> int:
@@ -77,17 +83,23 @@ def modseq(value: Value) -> int:
     return found if (found := int(value)) < 1 << 63 else 0
 
 
-def folder_path(name: Value) -> str:
-    """A folder's path, from modified UTF-7 (RFC 3501 5.1.3). Raises ValueError."""
+def folder_path(name: Value) -> str | None:
+    """A folder's path, from modified UTF-7 (RFC 3501 5.1.3). Raises ValueError where it is no string.
+
+    None where it is empty, too long, or written so that we would call it by another name: `R&D`, or bytes of UTF-8.
+    """
     if isinstance(name, list):
         raise ValueError("a name is a list")
-    path = str(imap_utf7.decode(b"NIL" if name is None else name))
+    written = b"NIL" if name is None else name
+    try:
+        path = str(imap_utf7.decode(written))
+        # Half of a surrogate pair, which is no character (RFC 3629 3), is not written at all.
+        is_its_name = imap_utf7.encode(path) == written
+    except ValueError:
+        return None
+    if not is_its_name or not 0 < len(path) <= MAX_PATH:
+        return None
     return "INBOX" if path.upper() == "INBOX" else path
-
-
-def _is_text(path: str) -> bool:
-    # Modified UTF-7 can write half of a surrogate pair, which is no character (RFC 3629 3).
-    return not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 def wire_path(path: str) -> str:
@@ -105,22 +117,30 @@ def is_flag(name: str) -> bool:
     return bool(_FLAG.fullmatch(name)) and name.lower() != "\\recent"
 
 
-def appended_uid(text: bytes) -> int | None:
-    """The UID of an appended message, from servers that tell (APPENDUID, RFC 4315)."""
+def appended_uid(text: bytes, uidvalidity: int | None = None) -> int | None:
+    """The UID of an appended message, from servers that tell (APPENDUID, RFC 4315); none under another UIDVALIDITY."""
     found = _APPENDUID.search(text)
-    uids = _uids(found[1], 1) if found else []
+    uids = _uids(found[2], 1) if found and _is_valid(found[1], uidvalidity) else []
     return uids[0] if uids else None
 
 
-def copied_uids(text: bytes, asked: Collection[int]) -> dict[int, int]:
-    """Old UID to new of those asked for, as far as a COPYUID (RFC 4315 3) tells; empty where it contradicts itself."""
+def copied_uids(text: bytes, asked: Collection[int], uidvalidity: int | None = None) -> dict[int, int | None]:
+    """Old UID to new of those asked for, as far as a COPYUID (RFC 4315 3) tells; empty where it contradicts itself.
+
+    Under another UIDVALIDITY than this, no new UID means anything: None for each.
+    """
     found = _COPYUID.search(text)
     if not found:
         return {}
-    old, new = (_uids(one, len(asked)) for one in found.groups())
+    old, new = (_uids(one, len(asked)) for one in found.groups()[1:])
     if len(old) != len(new):
         return {}
-    return {before: after for before, after in zip(old, new, strict=True) if before in asked}
+    is_valid = _is_valid(found[1], uidvalidity)
+    return {before: after if is_valid else None for before, after in zip(old, new, strict=True) if before in asked}
+
+
+def _is_valid(told: bytes, uidvalidity: int | None) -> bool:
+    return uidvalidity is None or told.lstrip(b"0") == str(uidvalidity).encode()
 
 
 def _uids(text: bytes, most: int) -> list[int]:

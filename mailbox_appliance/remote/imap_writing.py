@@ -5,6 +5,7 @@ A fault is `in_doubt` also when it came after one of several steps had been carr
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from mailbox_appliance.mail import threads
@@ -22,13 +23,14 @@ _COPYUID = re.compile(rb"\* OK \[COPYUID ", re.I)
 _GONE = re.compile(rb"\* (?:\d+ EXPUNGE|VANISHED)\b", re.I)
 
 
-def append(wire: Wire, path: str, source: bytes, flags: Collection[str], at: datetime) -> int | None:
+def append(
+    wire: Wire, path: str, source: bytes, flags: Collection[str], at: datetime, uidvalidity: int | None = None
+) -> int | None:
     """Put a message into a folder (RFC 9051 6.3.12); its UID there, where the server tells it."""
     zone = at.strftime("%z")[:5] or "+0000"
     date = f"{at.day:2d}-{_MONTHS[at.month - 1]}-{at.year:04d} {at:%H:%M:%S} {zone}"
-    return appended_uid(
-        wire.ask(f'APPEND {wire_path(path)} {_flag_list(flags)} "{date}" ', literal=source, changes=True)
-    )
+    command = f'APPEND {wire_path(path)} {_flag_list(flags)} "{date}" '
+    return appended_uid(wire.ask(command, literal=source, changes=True), uidvalidity)
 
 
 def store_flags(
@@ -51,17 +53,22 @@ def expunge(selection: Selection, words: Collection[str], path: str, uids: Colle
 
 
 def move(
-    selection: Selection, words: Collection[str], path: str, uids: Collection[int], target: str
-) -> Mapping[int, int]:
+    selection: Selection,
+    words: Collection[str],
+    path: str,
+    uids: Collection[int],
+    target: str,
+    uidvalidity: int | None = None,
+) -> Mapping[int, int | None]:
     """Move messages to another folder; old UID to new, as far as the server tells."""
     if not {"MOVE", "UIDPLUS"} & set(words):
         raise Unmovable
     selection.require(path, uids)
     one = _move if "MOVE" in words else _copy_and_remove
-    moved: dict[int, int] = {}
+    moved: dict[int, int | None] = {}
     for done, numbers in enumerate(uid_sets(uids)):
         try:
-            moved |= one(selection.wire, numbers, frozenset(uids), wire_path(target))
+            moved |= one(selection.wire, numbers, _Move(frozenset(uids), wire_path(target), uidvalidity))
         except RemoteFault as fault:
             fault.in_doubt = fault.in_doubt or done > 0
             raise
@@ -83,28 +90,41 @@ def _sighting(uid: int, told: Told) -> Sighting:
     return Sighting(uid, told.flags or frozenset(), canonical, told.size or 0, told.internal_date or EPOCH)
 
 
-def _move(wire: Wire, numbers: str, uids: Collection[int], target: str) -> dict[int, int]:
+@dataclass(frozen=True)
+class _Move:
+    """What moves, where to, and the UIDVALIDITY that is known there."""
+
+    uids: frozenset[int]
+    target: str
+    uidvalidity: int | None
+
+    def told(self, text: bytes) -> dict[int, int | None]:
+        """Old UID to new."""
+        return copied_uids(text, self.uids, self.uidvalidity)
+
+
+def _move(wire: Wire, numbers: str, what: _Move) -> dict[int, int | None]:
     """UID MOVE (RFC 6851), which tells the new UIDs before its end."""
-    moved: dict[int, int] = {}
+    moved: dict[int, int | None] = {}
     is_begun = False
 
     def hear(pieces: Pieces) -> bool:
         nonlocal is_begun
         is_answer = bool(_COPYUID.match(pieces[0]))
-        moved.update(copied_uids(pieces[0], uids) if is_answer else {})
+        moved.update(what.told(pieces[0]) if is_answer else {})
         is_begun = is_begun or is_answer or bool(_GONE.match(pieces[0]))
         return is_answer
 
     try:
-        moved |= copied_uids(wire.ask(f"UID MOVE {numbers} {target}", hear, changes=True), uids)
+        moved |= what.told(wire.ask(f"UID MOVE {numbers} {what.target}", hear, changes=True))
     except RemoteFault as fault:
         fault.in_doubt = fault.in_doubt or is_begun  # RFC 6851 3.3: a NO after some of them were moved
         raise
     return moved
 
 
-def _copy_and_remove(wire: Wire, numbers: str, uids: Collection[int], target: str) -> dict[int, int]:
-    moved = copied_uids(wire.ask(f"UID COPY {numbers} {target}", changes=True), uids)
+def _copy_and_remove(wire: Wire, numbers: str, what: _Move) -> dict[int, int | None]:
+    moved = what.told(wire.ask(f"UID COPY {numbers} {what.target}", changes=True))
     # What was not copied is not removed; a server that does not tell (RFC 4315 3) copied all that there are.
     removing = [command for copied in (uid_sets(moved) if moved else [numbers]) for command in _removing(copied)]
     try:

@@ -145,6 +145,12 @@ def test_copied_uids(text: bytes, copied: dict[int, int]) -> None:
     assert imap_values.copied_uids(text, frozenset({304, 319, 320})) == copied
 
 
+@pytest.mark.parametrize(("uidvalidity", "uid"), [(38505, 7), (38506, None), (8505, None), (None, 7)])
+def test_uids_of_another_uidvalidity_mean_nothing(uidvalidity: int | None, uid: int | None) -> None:
+    assert imap_values.copied_uids(b"* OK [COPYUID 38505 304 7] Moved", {304}, uidvalidity) == {304: uid}
+    assert imap_values.appended_uid(b"[APPENDUID 38505 7] Done", uidvalidity) == uid
+
+
 @pytest.mark.parametrize(
     ("lines", "state"),
     [
