@@ -53,7 +53,7 @@ class FolderSync:
         self.is_due = False
         self.is_urgent = False
         self.pending: list[int] = []  # UIDs to take in, the newest last
-        self.refusals = 0
+        self._refused_since: float | None = None
         self._means = means
         self._seen = self._noted = folder.state
         self._told: FolderState | None = None  # by STATUS, before the last look
@@ -79,10 +79,14 @@ class FolderSync:
 
     def refuse(self) -> None:
         """Leave it alone until the next time everything is looked at: the server does not let us in."""
-        self.refusals += 1
+        self._refused_since = self._refused_since or time.monotonic()
         self.is_due, self._told = False, None
         self.pending.clear()
         self._seen = self._noted
+
+    def refused_for(self) -> float:
+        """For how many seconds it has been refused."""
+        return time.monotonic() - self._refused_since if self._refused_since is not None else 0.0
 
     def count(self) -> tuple[int, int]:
         """How many messages are there, as far as was told, and how many of them are not taken in."""
@@ -108,7 +112,7 @@ class FolderSync:
         for step in plan(FolderMirror(self._seen, self._flags(news)), news):
             is_detached |= self._carry_out(step)
         self._forget_vanished(news)
-        self._seen, self.refusals = news.state, 0
+        self._seen = news.state
         self._note_position()
         self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
         return is_detached
@@ -146,7 +150,10 @@ class FolderSync:
             self.pending = [uid for uid in self.pending if uid not in gone and (present is None or uid in present)]
 
     def _note_position(self) -> None:
-        if not self.pending and self._seen is not None and self._seen != self._noted:
+        if self.pending:
+            return
+        self._refused_since = None
+        if self._seen is not None and self._seen != self._noted:
             self._means.store.folders.set_state(self.folder.number, self._seen)
             self._noted = self._seen
 
@@ -174,7 +181,7 @@ class FolderSync:
                 self._add(pairs, is_large=is_large)
         elif messages:
             self._means.arrived(self._means.store.mirror.add_headers(self.folder, messages))
-        del self.pending[-len(uids) :]
+        del self.pending[len(self.pending) - len(uids) :]  # not [-len(uids):], which is all of it for none
         self._note_position()
         return not is_whole
 

@@ -24,8 +24,8 @@ from mailbox_appliance.sync.means import Means
 log = logging.getLogger(__name__)
 
 INBOX = "INBOX"
-#: A folder that refuses so often in a row keeps nothing waiting any more.
-_MOST_REFUSALS = 3
+#: A folder that has refused for so many seconds keeps nothing waiting any more.
+LONGEST_REFUSAL = 3600.0
 
 #: What a round looks for: whatever changed, or messages that have come, to recognise those that moved.
 Round = Literal["everything", "arrivals"]
@@ -172,7 +172,9 @@ class Follower:
         log.info("a folder was refused", extra={"accountId": self._means.account_id, "folderId": folder.folder.id})
         folder.refuse()
         self._backlog.forget(folder)
-        if self._round is not None and folder.refusals < _MOST_REFUSALS:
+        # What was moved to where we may never look is gone for us.
+        is_closed = fault.code == "NOPERM" and folder.folder.state is None
+        if self._round is not None and not is_closed and folder.refused_for() < LONGEST_REFUSAL:
             self._round.is_complete = False
 
     # --- rounds ---
@@ -201,13 +203,18 @@ class Follower:
         if not any(folder.path == INBOX for folder in listed):
             # It is always there (RFC 9051 5.1): a list without it is no reason to believe that all else is gone.
             raise RemoteFault("imap", "malformed", "The IMAP server lists no INBOX. Try again later.")
-        if listed != self._listed or self._must_list:
+        if listed != self._listed or self._must_list or self._is_stale():
             self._note_listed(listed)
         for path, folder in self.folders.items():
             self._hear(folder, path, states, kind)
         for path in self._wanted & self.folders.keys():
             self.folders[path].is_due = self.folders[path].is_urgent = True
         self._wanted.clear()
+
+    def _is_stale(self) -> bool:
+        """Whether others have made or dropped folders in the store."""
+        there = {folder.number for folder in self._means.store.folders.list(self._means.account_id)}
+        return there != {one.folder.number for one in self.folders.values()}
 
     def _hear(self, folder: FolderSync, path: str, states: Mapping[str, FolderState], kind: Round) -> None:
         if path in states:
@@ -225,9 +232,10 @@ class Follower:
         before = {folder.number for folder in means.store.folders.list(means.account_id)}
         mirrored = sorted(means.store.folders.replace(means.account_id, listed, roles), key=_rank)
         self._listed, self._must_list = listed, False
-        for folder in self.folders.keys() - {folder.path for folder in mirrored}:
-            self._backlog.forget(self.folders[folder])
-        self.folders = {folder.path: self.folders.get(folder.path) or FolderSync(folder, means) for folder in mirrored}
+        kept = {one.folder.number: one for one in self.folders.values()}  # a path that came back is another folder
+        for number in kept.keys() - {folder.number for folder in mirrored}:
+            self._backlog.forget(kept[number])
+        self.folders = {folder.path: kept.get(folder.number) or FolderSync(folder, means) for folder in mirrored}
         if before - {folder.number for folder in mirrored}:
             # Deleted, or renamed: what was in them is gone, and may be found elsewhere.
             means.has_gone, self._round_due = True, self._round_due or "arrivals"

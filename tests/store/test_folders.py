@@ -32,6 +32,13 @@ def test_a_path_that_stays_keeps_its_id_and_its_messages(store: Store, mailbox: 
         store.folders.replace("acc_gone", listed("INBOX"), {})
 
 
+def test_no_number_is_given_twice(store: Store, mailbox: Mailbox) -> None:
+    before = {folder.number for folder in store.folders.replace(mailbox.id, listed("INBOX", "Work"), {})}
+    store.folders.replace(mailbox.id, listed("INBOX"), {})
+    after = store.folders.replace(mailbox.id, listed("INBOX", "Work"), {})
+    assert len(before & {folder.number for folder in after}) == 1
+
+
 def test_the_position_is_kept(store: Store, mailbox: Mailbox) -> None:
     folder = mailbox.folder("Sent")
     assert folder.state is None

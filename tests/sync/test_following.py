@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mailbox_appliance.records import ListedFolder
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync import backlog, folder
 from tests.servers.dovecot import MailServer
@@ -61,6 +62,23 @@ def test_a_folder_that_is_made_renamed_and_deleted(mail_server: MailServer, user
         mail_server.doveadm("mailbox", "delete", "-u", user, "Neu")
         mirror.wait_until_equal(mail_server, user)
         assert mirror.ids() == {"m7": before["m7"]}
+
+
+def test_a_folder_that_others_dropped_and_made_anew_is_followed(
+    mail_server: MailServer, user: str, mirror: Mirror
+) -> None:
+    mail_server.make_folder(user, "Work")
+    mail_server.deliver(user, source("one"), folder="Work")
+    with mirror.running():
+        before = mirror.ids()
+        # As the copies of sent mail do while another client renames it, and back.
+        there = mirror.store.folders.list(mirror.account_id)
+        left = [ListedFolder(one.path, one.delimiter, frozenset()) for one in there if one.path != "Work"]
+        mirror.store.folders.replace(mirror.account_id, left, {})
+        mail_server.deliver(user, source("two"), folder="Work")
+        mirror.wait_until_equal(mail_server, user)
+        assert mirror.ids("Work").keys() == {"one", "two"}
+        assert mirror.ids("Work")["one"] == before["one"]
 
 
 def test_another_uidvalidity_keeps_ids_and_bodies(

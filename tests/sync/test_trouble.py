@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.sync import backlog, folder, mailbox
+from mailbox_appliance.sync import backlog, folder, follower, mailbox
 from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
 from tests.sync.mirrored import Mirror, connection_to, source
@@ -80,6 +80,45 @@ def test_a_folder_that_is_refused_holds_nothing_up(
     proxy.heal()
     mirror.wake()
     mirror.wait_until_equal(mail_server, user)
+
+
+def test_a_folder_that_is_refused_for_a_moment_costs_no_ids(
+    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy
+) -> None:
+    mail_server.deliver(user, source("there"), folder="Archive")
+    mail_server.deliver(user, source("moves"), *(source(f"m{number}") for number in range(6)))
+    mirror.start()
+    before = mirror.ids()
+    proxy.refuse("EXAMINE .*Archive", answer="NO Not now")
+    mail_server.doveadm("move", "-u", user, "Archive", "mailbox", "INBOX", "subject", "moves")
+    for number in range(6):  # each has everything looked at
+        mail_server.doveadm("expunge", "-u", user, "mailbox", "INBOX", "subject", f"m{number}")
+        mirror.wait_for(lambda: mirror.messages()[f"m{number}"].gone == 1, "what was deleted")  # noqa: B023 - see above
+    refused = proxy.count("EXAMINE .*Archive")
+    mirror.wake()
+    mirror.wait_for(lambda: proxy.count("EXAMINE .*Archive") > refused, "another look")
+    proxy.heal()
+    mirror.wake()
+    mirror.wait_until_equal(mail_server, user)
+    assert mirror.ids() == {one: before[one] for one in ("there", "moves")}
+
+
+def test_a_folder_that_is_refused_for_long_holds_nothing_up(
+    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mail_server.deliver(user, source("there"), folder="Archive")
+    mail_server.deliver(user, source("goes"))
+    mirror.start()
+    monkeypatch.setattr(follower, "LONGEST_REFUSAL", 0.05)
+    proxy.refuse("EXAMINE .*Archive", answer="NO Not now")
+    mail_server.doveadm("flags", "add", "-u", user, "\\Seen", "mailbox", "Archive", "subject", "there")
+    mail_server.doveadm("expunge", "-u", user, "mailbox", "INBOX", "subject", "goes")
+
+    def is_gone() -> bool:
+        mirror.wake()
+        return mirror.ids().keys() == {"there"}
+
+    mirror.wait_for(is_gone, "what was deleted")
 
 
 def test_new_mail_is_there_in_the_middle_of_a_first_sync(

@@ -54,8 +54,8 @@ CREATE TABLE account_grants (
   account_id TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE, PRIMARY KEY (account_id, member_id)) STRICT;
 
-CREATE TABLE folders (
-  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+CREATE TABLE folders (  -- no number twice: whoever still has the old one must not write into another folder
+  number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
   account INTEGER NOT NULL REFERENCES accounts (number) ON DELETE CASCADE,
   path TEXT NOT NULL, name TEXT NOT NULL, delimiter TEXT, role TEXT, role_source TEXT,
   uidvalidity INTEGER, uidnext INTEGER, exists_count INTEGER, highestmodseq INTEGER,
