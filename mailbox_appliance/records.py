@@ -588,6 +588,8 @@ class LocatedMessage:
     internal_date: datetime
     flags: frozenset[str]
     body: int
+    #: Not found any more where it was, or moved by us to a place where sync has not seen it yet.
+    gone: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ Added at first by their header or whole (arrivals); flags change; they leave, ar
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from mailbox_appliance.clock import to_millis
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.records import (
@@ -32,8 +34,13 @@ _FOR_REPLACING = """
 SELECT m.number, m.account, m.folder, m.thread, t.id FROM messages m JOIN threads t ON t.number = m.thread
 WHERE m.id = ?"""
 _DOUBLES = """
-SELECT other.number FROM messages m JOIN messages other ON other.folder = m.folder AND other.uid = ?
-  AND other.message_id = m.message_id WHERE m.id = ? AND m.uid IS NULL AND m.gone = 0"""
+SELECT other.number, other.uid, other.size, other.internal_date FROM messages m
+  JOIN messages other INDEXED BY messages_message_id ON other.account = m.account AND other.message_id = m.message_id
+  AND other.folder = m.folder AND other.uid IS NOT NULL AND (?1 IS NULL OR other.uid = ?1)
+  WHERE m.id = ?2 AND m.uid IS NULL AND m.gone = 0 ORDER BY other.uid DESC LIMIT 1"""
+_SET_UID = """
+UPDATE OR IGNORE messages SET uid = ?, size = coalesce(?, size), internal_date = coalesce(?, internal_date)
+  WHERE id = ? AND uid IS NULL AND gone = 0"""
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,10 @@ class Mirror:
     def add_pending(
         self, folder: MirroredFolder, message: FetchedMessage, parsed: ParsedMessage, copy: PendingCopy
     ) -> None:
-        """Add our copy of a message before the server has it, under promised ids. Inside a transaction."""
+        """Add our copy of a message before the server has it, under promised ids. Inside a transaction.
+
+        `parsed` is best `with_words`, since making them takes long.
+        """
         account = self._account_of(folder.number)
         if account is not None:
             arrivals.insert(
@@ -127,27 +137,44 @@ class Mirror:
                 (copy.message_id, copy.thread_id),
             )
 
-    def replace_source(self, message_id: str, message: FetchedMessage, parsed: ParsedMessage) -> None:
-        """Give a message (a draft) another content under its id; it has no UID until `set_uid`. Raises NotFound."""
+    def replace_source(
+        self,
+        message_id: str,
+        message: FetchedMessage,
+        parsed: ParsedMessage,
+        into: MirroredFolder | None = None,
+    ) -> None:
+        """Give a message (a draft) another content under its id; it has no UID until `set_uid`. Raises NotFound.
+
+        `into`: where the new version lies, if the earlier one may lie elsewhere by now.
+        """
+        parsed = with_words(parsed)
         with self._database.transaction():
             row = self._database.row(_FOR_REPLACING, (message_id,))
             if row is None:
                 raise NotFound(what="message")
             number, account, folder, thread, thread_id = row
             self._database.change("DELETE FROM messages WHERE number = ?", (number,))
-            place = Place(account, folder, WHOLE)
+            place = Place(account, into.number if into is not None else folder, WHOLE)
             arrivals.insert(self._database, place, [(message, parsed)], (message_id, thread_id))
             removal.delete_empty_threads(self._database, [thread])
 
-    def set_uid(self, message_id: str, uid: int) -> None:
-        """Note where the server put a message of ours.
+    def set_uid(
+        self, message_id: str, uid: int | None, size: int | None = None, internal_date: datetime | None = None
+    ) -> None:
+        """Note where the server put a message of ours, with the size and date that it has there; None: not told.
 
-        Where sync has seen it there meanwhile, that row goes, and the promised id stays. Another message keeps its UID.
+        Where sync has seen it there meanwhile, that row goes, and the promised id stays with all that the row knew.
+        Another message keeps its UID.
         """
+        millis = None if internal_date is None else to_millis(internal_date)
         with self._database.transaction():
-            removal.delete(self._database, [row[0] for row in self._database.rows(_DOUBLES, (uid, message_id))])
-            sql = "UPDATE OR IGNORE messages SET uid = ? WHERE id = ? AND uid IS NULL AND gone = 0"
-            self._database.change(sql, (uid, message_id))
+            seen = self._database.row(_DOUBLES, (uid, message_id))
+            if seen is not None:
+                removal.delete(self._database, [seen[0]])
+                uid, size, millis = seen[1:]
+            if uid is not None:
+                self._database.change(_SET_UID, (uid, size, millis, message_id))
 
     def change_flags(self, folder_number: int, changes: Sequence[FlagChange]) -> None:
         """Set the flags of messages of a folder."""

@@ -4,9 +4,11 @@
                                             `--purge: everything has been looked at, and it was nowhere--> (deleted)
 
 What is seen is the same message when Message-ID, size and internal date agree, the date in seconds (RFC 9051 2.3.3).
-A message without Message-ID is never taken for another one: two notices of a machine may well agree in the rest.
+One without Message-ID is only known again where exactly one is gone, and exactly one seen, of that size and second:
+two notices of a machine may well agree in the rest.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from mailbox_appliance.clock import to_millis
@@ -24,6 +26,9 @@ _GONE = """
 SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(?) j
   CROSS JOIN messages m INDEXED BY messages_gone ON m.account = ? AND m.message_id = j.value AND m.gone = 1
   ORDER BY m.folder = ? DESC, m.number"""
+_GONE_NAMELESS = """
+SELECT number, folder, message_id, size, internal_date FROM messages INDEXED BY messages_gone
+  WHERE account = ? AND message_id IS NULL AND gone = 1"""
 _ELSEWHERE = """
 SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(?) j
   CROSS JOIN messages m INDEXED BY messages_message_id ON m.account = ? AND m.message_id = j.value AND m.gone = 0
@@ -31,7 +36,16 @@ SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(
 _REATTACH = f"""
 UPDATE messages SET folder = ?, uid = ?, gone = 0, flags = (flags & {HAS_ATTACHMENT}) | ?, keywords = ?
   WHERE number = ?"""
-_DOUBLES = "SELECT number FROM messages WHERE folder = ? AND uid = ? AND id <> ?"
+# Of messages without Message-ID the size must do.
+_DOUBLES = """
+SELECT other.number FROM messages m JOIN messages other ON other.folder = ? AND other.uid = ? AND other.id <> m.id
+  AND other.message_id IS m.message_id AND (m.message_id IS NOT NULL OR other.size = m.size)
+  WHERE m.id = ? AND m.account = ?"""
+_MOVE = """
+UPDATE messages SET folder = ?, uid = ?, gone = ? WHERE id = ? AND account = ?"""
+_HOLDER = "SELECT 1 FROM messages WHERE folder = ? AND uid = ? AND id <> ?"
+# Sync may have found it there already.
+_IS_THERE = "SELECT 1 FROM messages WHERE id = ? AND folder = ? AND uid IS NOT NULL"
 _TAKEN = "SELECT j.value FROM json_each(?) j WHERE EXISTS (SELECT 1 FROM messages WHERE folder = ? AND uid = j.value)"
 
 _Mark = tuple[str | None, int, int]  # what stays the same of a message: Message-ID, size, second
@@ -63,18 +77,27 @@ def reattach(database: Database, account: int, folder: int, sightings: Sequence[
     """Let gone messages take the UIDs under which they were seen; answers these. Inside a transaction."""
     uids = as_json(sighting.uid for sighting in sightings)
     taken = {row[0] for row in database.rows(_TAKEN, (uids, folder))}
+    new = [sighting for sighting in {each.uid: each for each in sightings}.values() if sighting.uid not in taken]
     gone: dict[_Mark, list[int]] = {}
-    for number, _, *mark in database.rows(_GONE, (_named(sightings), account, folder)):
+    for number, _, *mark in database.rows(_GONE, (_named(new), account, folder)):
         gone.setdefault(_mark(*mark), []).append(number)
+    gone |= _certain(database, account, new)
     rows: list[tuple[object, ...]] = []
-    for sighting in sightings:
-        found = gone.get(_mark_of(sighting))
-        if found and sighting.uid not in taken:
-            taken.add(sighting.uid)
+    for sighting in new:
+        if found := gone.get(_mark_of(sighting)):
             flags = (flag_bits(sighting.flags), keywords(sighting.flags))
             rows.append((folder, sighting.uid, *flags, found.pop(0)))
     database.change_many(_REATTACH, rows)
     return frozenset(int(str(row[1])) for row in rows)
+
+
+def _certain(database: Database, account: int, sightings: Sequence[Sighting]) -> dict[_Mark, list[int]]:
+    """Gone messages without Message-ID that can be meant by one sighting only, and no other by it."""
+    seen = Counter(_mark_of(sighting) for sighting in sightings if sighting.message_id is None)
+    gone: dict[_Mark, list[int]] = {}
+    for number, _, *mark in database.rows(_GONE_NAMELESS, (account,)) if seen else ():
+        gone.setdefault(_mark(*mark), []).append(number)
+    return {mark: numbers for mark, numbers in gone.items() if seen[mark] == len(numbers) == 1}
 
 
 def elsewhere(database: Database, account: int, folder: int, sightings: Sequence[Sighting]) -> frozenset[int]:
@@ -88,12 +111,14 @@ def move(database: Database, account: int, moves: Sequence[tuple[str, int, int |
     """Note where messages are after a move of ours: id, folder, UID there. Inside a transaction.
 
     Sync may have seen one in its new place before this is told: that row goes, and the id that is known stays. One
-    without a UID is gone until it is seen there.
+    without a UID is gone until it is seen there; so is one whose UID another message has, as far as we know.
     """
     for identity, folder, uid in moves:
-        removal.delete(database, [row[0] for row in database.rows(_DOUBLES, (folder, uid, identity))])
-        values = (folder, uid, int(uid is None), identity, account)
-        database.change("UPDATE messages SET folder = ?, uid = ?, gone = ? WHERE id = ? AND account = ?", values)
+        if uid is None and database.value(_IS_THERE, (identity, folder)) is not None:
+            continue
+        removal.delete(database, [row[0] for row in database.rows(_DOUBLES, (folder, uid, identity, account))])
+        known = None if database.value(_HOLDER, (folder, uid, identity)) is not None else uid
+        database.change(_MOVE, (folder, known, int(known is None), identity, account))
 
 
 def purge(database: Database, account: int, before: Collection[int] | None) -> int:

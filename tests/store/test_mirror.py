@@ -173,7 +173,8 @@ def test_after_a_new_uidvalidity_messages_keep_their_ids(mailbox: Mailbox, mirro
         seen(8, "<a@x>", size=1001),
         seen(8, "<a@x>", after=1),
         seen(8, "<b@x>"),
-        seen(8, None),
+        seen(8, None, after=1),
+        seen(8, None, size=1001),
         seen(7, "<a@x>"),  # this UID is another message
     ],
 )
@@ -181,6 +182,19 @@ def test_what_only_looks_alike_is_another_message(mailbox: Mailbox, mirror: Mirr
     mailbox.add(1, parsed("<a@x>")), mailbox.add(2, parsed(None)), mailbox.add(7, parsed("<c@x>"), "Sent")
     mirror.detach(mailbox.folder().number, None)
     assert mirror.reattach(mailbox.folder("Sent"), [sighting]) == frozenset()
+
+
+def test_a_message_without_message_id_is_known_again_where_there_is_no_doubt(mailbox: Mailbox, mirror: Mirror) -> None:
+    inbox, sent = mailbox.folder(), mailbox.folder("Sent")
+    lone, twin, _ = (mailbox.add(uid, parsed(None), after=max(0, uid - 1)) for uid in (1, 2, 3))
+    mirror.moved(mailbox.id, [(twin, sent.number, 4)])
+    mirror.detach(inbox.number, None)
+    assert mirror.reattach(sent, [seen(5, None), seen(6, None)]) == frozenset(), "one of the two, but which?"
+    assert mirror.reattach(sent, [seen(4, None), seen(7, None, after=0.9)]) == {7}
+    assert (place(mailbox, lone), place(mailbox, twin)) == (("Sent", 7), ("Sent", 4))
+    mirror.detach(sent.number, None)
+    mirror.moved(mailbox.id, [(mailbox.add(9, parsed(None)), sent.number, None)])
+    assert mirror.reattach(sent, [seen(10, None)]) == frozenset(), "two are gone, and either may be this one"
 
 
 def test_mailboxes_do_not_take_messages_from_each_other(store: Store, mailbox: Mailbox, mirror: Mirror) -> None:
@@ -238,6 +252,33 @@ def test_the_id_that_is_known_stays_where_sync_was_quicker(mailbox: Mailbox, mir
     assert place(mailbox, first) == ("Sent", 7), "told twice"
 
 
+def test_another_message_keeps_the_uid_that_we_were_told(mailbox: Mailbox, mirror: Mirror) -> None:
+    names = (("<a@x>", "<b@x>"), (None, "<b@x>"), (None, None))
+    for uid, (ours, others) in enumerate(names, start=1):
+        moving = mailbox.add(uid, parsed(ours))
+        message = replace(fetched(uid), size=7)
+        (other,) = mirror.add(mailbox.folder("Sent"), [(message, parsed(others))])
+        mirror.moved(mailbox.id, [(moving, mailbox.folder("Sent").number, uid)])
+        assert (place(mailbox, moving), place(mailbox, other)) == (("Sent", None), ("Sent", uid)), names
+        assert mirror.locate(mailbox.id, [moving])[moving].gone, "until it is seen"
+
+
+def test_a_message_without_message_id_that_sync_saw_first(mailbox: Mailbox, mirror: Mirror) -> None:
+    moving, double = mailbox.add(1, parsed(None)), mailbox.add(7, parsed(None), "Sent")
+    mirror.moved(mailbox.id, [(moving, mailbox.folder("Sent").number, 7)])
+    assert place(mailbox, moving) == ("Sent", 7)
+    assert not mirror.locate(mailbox.id, [double])
+
+
+def test_what_sync_has_found_in_its_new_place_stays_there(mailbox: Mailbox, mirror: Mirror) -> None:
+    moving, sent = mailbox.add(1, parsed("<a@x>")), mailbox.folder("Sent")
+    mirror.detach(mailbox.folder().number, [1])
+    assert mirror.reattach(sent, [seen(7, "<a@x>")]) == {7}
+    mirror.moved(mailbox.id, [(moving, sent.number, None)])
+    assert place(mailbox, moving) == ("Sent", 7)
+    assert not mirror.has_gone(mailbox.id)
+
+
 def test_a_message_is_located_with_what_it_must_still_be(mailbox: Mailbox, mirror: Mirror) -> None:
     (added,) = mirror.add_headers(mailbox.folder(), [(fetched(4, ["\\Seen", "Work"], after=1.5), parsed("<A@x>"))])
     (found,) = mirror.locate(mailbox.id, [added, "msg_unknown"]).values()
@@ -269,6 +310,15 @@ def test_a_draft_keeps_its_id_and_its_thread_in_a_new_version(store: Store, mail
         mirror.replace_source("msg_unknown", version, parsed())
 
 
+def test_a_new_version_lies_where_it_was_put(mailbox: Mailbox, mirror: Mirror, sent: MirroredFolder) -> None:
+    draft = mailbox.add(1, parsed("<d1@x>"), "Junk")  # somebody has moved the earlier one meanwhile
+    mirror.replace_source(draft, fetched(0), parsed("<d2@x>"), sent)
+    mirror.set_uid(draft, 3, 1234, fetched(0, after=9).internal_date)
+    (found,) = mirror.locate(mailbox.id, [draft]).values()
+    assert (found.folder.path, found.uid, found.size) == ("Sent", 3, 1234)
+    assert found.internal_date == fetched(0, after=9).internal_date
+
+
 @pytest.fixture
 def pending(store: Store, mailbox: Mailbox) -> str:
     """The id of a copy of ours that stands in Sent and not on the server yet."""
@@ -294,4 +344,18 @@ def test_the_promised_id_stays_where_sync_saw_our_copy_first(mailbox: Mailbox, m
     mirror.replace_source(pending, FetchedMessage(0, frozenset(), fetched(0).internal_date, 5, b""), parsed("<ours@x>"))
     mirror.set_uid(pending, 10)
     assert place(mailbox, pending) == ("Sent", 10)
+    assert mirror.locate(mailbox.id, [pending])[pending].size == 1000, "what the server told of it, and not we"
     assert doubled not in mirror.locate(mailbox.id, [doubled])
+
+
+def test_without_a_uid_that_which_sync_has_seen_is_it(mailbox: Mailbox, mirror: Mirror, pending: str) -> None:
+    mirror.set_uid(pending, None)
+    assert place(mailbox, pending) == ("Sent", None)
+    with mailbox.store.database.transaction():  # as if sync had been quicker than the note of the copy
+        mailbox.store.database.change("UPDATE messages SET gone = 1")
+    doubled = mailbox.add(10, parsed("<ours@x>"), "Sent")
+    with mailbox.store.database.transaction():
+        mailbox.store.database.change("UPDATE messages SET gone = 0")
+    mirror.set_uid(pending, None)
+    assert place(mailbox, pending) == ("Sent", 10)
+    assert not mirror.locate(mailbox.id, [doubled])
