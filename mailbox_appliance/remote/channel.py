@@ -74,10 +74,6 @@ class Channel:
             raise TooLong
         return None if end < 0 else bytes(memoryview(self._buffer)[: end + 1])
 
-    def has_line(self) -> bool:
-        """Whether a line has arrived that the socket no longer shows, or a part of TLS that may hold one."""
-        return b"\n" in self._buffer or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0)
-
     def skip(self, size: int) -> None:
         """Drop bytes that were taken in."""
         del self._buffer[:size]

@@ -19,7 +19,7 @@ from mailbox_appliance.records import (
     ListedPart,
     Sighting,
 )
-from mailbox_appliance.remote import addresses, imap_idle, imap_reading, imap_writing
+from mailbox_appliance.remote import addresses, imap_reading, imap_writing
 from mailbox_appliance.remote.channel import Channel
 from mailbox_appliance.remote.imap_folders import Folders
 from mailbox_appliance.remote.imap_news import News
@@ -180,12 +180,8 @@ class ImapMailbox:
 
     @property
     def socket(self) -> Socket:
-        """For a selector to watch; it does not show what is buffered (`has_pending`)."""
+        """For a selector to watch; it does not show what is buffered: look at `idle_news` before."""
         return self._wire.channel.sock
-
-    def has_pending(self) -> bool:
-        """Whether lines have arrived that the socket no longer shows: taken in by us, or by TLS."""
-        return self._wire.has_pending()
 
     def begin_idle(self) -> bool:
         """Begin IDLE (RFC 2177) on the selected folder; True when something changed in it since it was examined."""
@@ -198,13 +194,6 @@ class ImapMailbox:
     def end_idle(self) -> bool:
         """End IDLE; True when something changed since the folder was examined."""
         return self._wire.end_idle()
-
-    def idle(self, timeout: float, wake: Socket | None = None) -> bool:
-        """Wait in IDLE (RFC 2177) on the selected folder; True when something changed in it.
-
-        Ends after `timeout` seconds, or early when `wake` becomes readable. A connection that ended is a RemoteFault.
-        """
-        return imap_idle.wait(self._wire, timeout, wake)
 
     def close(self) -> None:
         """Log out where the server listens, and close. Never raises."""

@@ -12,6 +12,7 @@ from mailbox_appliance.remote.imap_wire import Pieces
 
 MAX_MESSAGES = 3_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_FLAGS = 200  # of one message
 _CACHED = 256  # characters of flags, at most, whose set is kept
 
 _FETCH = re.compile(rb"\* \d{1,10} FETCH \(", re.I)
@@ -183,6 +184,8 @@ def flag_set(written: bytes) -> frozenset[str]:
 
 def _flags(written: bytes) -> frozenset[str]:
     names = written.decode("utf-8", "replace").split(" ")
+    if len(names) > MAX_FLAGS:  # system flags are kept first
+        names = sorted(names, key=lambda name: name.lower() not in _SYSTEM_FLAGS)[:MAX_FLAGS]
     return frozenset(_SYSTEM_FLAGS.get(name.lower(), name) for name in names if name and name.lower() != "\\recent")
 
 

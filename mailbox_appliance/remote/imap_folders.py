@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from mailbox_appliance.records import FolderState, ListedFolder
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap_lexer import Reader, Value
-from mailbox_appliance.remote.imap_values import MAX_FOLDERS, MAX_PATH, folder_path, listed_folder, status, wire_path
+from mailbox_appliance.remote.imap_values import MAX_FOLDERS, folder_path, listed_folder, status, wire_path
 from mailbox_appliance.remote.imap_wire import Pieces, Wire
 
 MAX_NAMESPACES = 10
@@ -114,5 +114,5 @@ def _prefixes(personal: Value) -> Iterable[str]:
     for namespace in personal if isinstance(personal, list) else ():
         if not isinstance(namespace, list) or not namespace:
             raise ValueError("not a namespace")
-        if 0 < len(prefix := folder_path(namespace[0])) < MAX_PATH:
+        if prefix := folder_path(namespace[0]):
             yield prefix

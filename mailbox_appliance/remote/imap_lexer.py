@@ -8,6 +8,7 @@ import re
 from mailbox_appliance.remote.imap_wire import Pieces
 
 MAX_DEPTH = 1000
+MAX_VALUES = 200_000  # of one answer: an empty list takes two bytes of a line, and thirty times as many here
 MAX_UID = (1 << 32) - 1
 
 #: None is NIL; an atom, a string and a literal are alike.
@@ -23,6 +24,7 @@ class Reader:
     def __init__(self, pieces: Pieces, position: int) -> None:
         self.text, self.position = pieces[0], position
         self._pieces, self._index = pieces, 0
+        self._room = MAX_VALUES
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
         """Step over what matches here, within one piece of text."""
@@ -68,6 +70,9 @@ class Reader:
         if not found:
             raise ValueError("no value where one is due")
         self.position = found.end()
+        self._room -= 1
+        if self._room < 0:
+            raise ValueError("more values than anybody needs")
         if found[1]:
             return _OPEN if found[1] == b"(" else _CLOSE
         if found[2] is not None:

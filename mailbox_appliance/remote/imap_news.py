@@ -73,4 +73,8 @@ class News:
 
 
 def _goes_on(state: FolderState, since: FolderState) -> bool:
-    return state.uidvalidity == since.uidvalidity and state.highestmodseq is not None
+    """Whether what happened since can be told. On a server that was restored from a copy, positions go back."""
+    if state.uidvalidity != since.uidvalidity or state.highestmodseq is None:
+        return False
+    is_back = state.highestmodseq < (since.highestmodseq or 0) or 0 < state.uidnext < since.uidnext
+    return not is_back

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mailbox_appliance.records import FetchedMessage, ListedPart
 from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.imap_fetch import MAX_MESSAGES, Answers, FlagAnswers, Told
+from mailbox_appliance.remote.imap_fetch import Answers, FlagAnswers, Told
 from mailbox_appliance.remote.imap_lexer import uid_number
 from mailbox_appliance.remote.imap_structure import listed_part
 from mailbox_appliance.remote.imap_values import read_uid_set, uid_sets
@@ -27,6 +27,8 @@ _WHOLE = f"({_ITEMS} BODY.PEEK[])"
 _CUT = f"({_ITEMS} BODY.PEEK[]<0.{CUT_BYTES}>)"
 _ESEARCH = re.compile(rb"\* ESEARCH\b.* ALL ([\d:,]+) *", re.I)
 _MOST_IN_A_LINE = 300_000  # UIDs: in the worst case each takes 11 bytes of a line
+_MOST_LISTED = 2 * _MOST_IN_A_LINE  # UIDs, when a folder grows meanwhile: 20 bytes of a range may stand for billions
+_MOST_FOUND = 100_000
 _SECTION = re.compile(r"|(?:\d{1,9}(?:\.\d{1,9})*)(?:\.(?:HEADER|TEXT|MIME))?|HEADER|TEXT")
 
 
@@ -45,11 +47,14 @@ def uids(wire: Wire, exists: int, *, has_esearch: bool) -> frozenset[int]:
         return frozenset()
     if not has_esearch or exists > _MOST_IN_A_LINE:
         return frozenset(flags(wire, None))
-    found: list[int] = []
+    found: set[int] = set()
 
     def hear(pieces: Pieces) -> bool:
         answer = _ESEARCH.fullmatch(pieces[0])  # RFC 4731; without ALL where there is none
-        found.extend(read_uid_set(answer[1], MAX_MESSAGES) or () if answer else ())
+        told = read_uid_set(answer[1], _MOST_LISTED - len(found)) if answer else ()
+        if told is None:
+            raise ValueError("more messages than there can be")
+        found.update(told)
         return bool(answer)
 
     wire.ask("UID SEARCH RETURN (ALL) ALL", hear)
@@ -59,33 +64,27 @@ def uids(wire: Wire, exists: int, *, has_esearch: bool) -> frozenset[int]:
 def headers(wire: Wire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
     """The header fields that a list shows."""
     for start in range(0, len(uids), BATCH_COUNT):
-        yield from messages(wire, uids[start : start + BATCH_COUNT], _HEADERS)
+        some = uids[start : start + BATCH_COUNT]
+        refused: dict[int, RemoteFault] = {}
+        found = _merged(_told_one_by_one(wire, some, _HEADERS, refused))
+        found |= _without_section(wire, list(refused))
+        yield from _in_order(found, some)
 
 
 def whole(wire: Wire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
     """The messages; one over LARGEST cut."""
     for start in range(0, len(uids), BATCH_COUNT):
         some = uids[start : start + BATCH_COUNT]
-        answers = _told(wire, some, "(UID RFC822.SIZE)", with_flags=False)
+        answers = _merged(_told_one_by_one(wire, some, "(UID RFC822.SIZE)", {}, with_flags=False))
         sizes = {uid: one.size or 0 for uid, one in answers.items()}
         for batch in _batches([uid for uid in some if uid in sizes], sizes):
-            yield from messages(wire, batch, _CUT if sizes[batch[0]] > LARGEST else _WHOLE)
-
-
-def messages(wire: Wire, uids: Sequence[int], items: str) -> Iterator[FetchedMessage]:
-    """The messages that the server can give, in the order given."""
-    for some in _told_one_by_one(wire, uids, items):
-        for uid in uids:
-            if uid in some and (message := some[uid].message()):
-                yield message
+            for told in _told_one_by_one(wire, batch, _CUT if sizes[batch[0]] > LARGEST else _WHOLE, {}):
+                yield from _in_order(told, batch)
 
 
 def told(wire: Wire, uids: Sequence[int], items: str) -> dict[int, Told]:
     """What the server tells of those messages that it can tell something of."""
-    found: dict[int, Told] = {}
-    for some in _told_one_by_one(wire, uids, items):
-        found |= some
-    return found
+    return _merged(_told_one_by_one(wire, uids, items, {}))
 
 
 def find(wire: Wire, message_id: str) -> tuple[int, ...]:
@@ -95,6 +94,8 @@ def find(wire: Wire, message_id: str) -> tuple[int, ...]:
     def hear(pieces: Pieces) -> bool:
         if is_answer := pieces[0][:8].upper() == b"* SEARCH":
             found.update(uid_number(word) for word in pieces[0][8:].split())
+            if len(found) > _MOST_FOUND:
+                raise ValueError("more messages than there can be")
         return is_answer
 
     # A literal, which may have any character (RFC 9051 6.4.4).
@@ -134,20 +135,55 @@ def _told(wire: Wire, uids: Sequence[int], items: str, *, with_flags: bool = Tru
     return answers.found
 
 
-def _told_one_by_one(wire: Wire, uids: Sequence[int], items: str) -> Iterator[dict[int, Told]]:
-    """What is told of all of them at once; where that is refused, of ever fewer.
+def _told_one_by_one(
+    wire: Wire, uids: Sequence[int], items: str, refused: dict[int, RemoteFault], *, with_flags: bool = True
+) -> Iterator[dict[int, Told]]:
+    """What is told of all of them at once; where that is refused, of ever fewer. `refused`: is given the others.
 
-    Seen in practice: one message that the server cannot read fails the whole FETCH.
+    Seen in practice: one message that the server cannot read fails the whole FETCH. Where all of several are refused
+    it is not the messages that are at fault, nor where the server says so: then it is a RemoteFault.
     """
+    is_any_told = False
+    for told in _halving(wire, uids, items, refused, with_flags):
+        is_any_told = True
+        yield told
+    for fault in () if is_any_told else refused.values():
+        if len(uids) > 1 or fault.code == "SERVERBUG":
+            raise fault
+
+
+def _halving(
+    wire: Wire, uids: Sequence[int], items: str, refused: dict[int, RemoteFault], with_flags: bool
+) -> Iterator[dict[int, Told]]:
     try:
-        yield _told(wire, uids, items)
-        return
+        told = _told(wire, uids, items, with_flags=with_flags)
     except RemoteFault as fault:
-        if fault.kind != "refused":
+        if fault.kind != "refused" or fault.code == "UNAVAILABLE":
             raise
+        if len(uids) == 1:
+            refused[uids[0]] = fault
+    else:
+        yield told
+        return
     half = (len(uids) + 1) // 2
     for some in (uids[:half], uids[half:]) if half < len(uids) else ():
-        yield from _told_one_by_one(wire, some, items)
+        yield from _halving(wire, some, items, refused, with_flags)
+
+
+def _without_section(wire: Wire, uids: Sequence[int]) -> dict[int, Told]:
+    """What the server tells of messages that it does not give, with an empty section."""
+    found = _merged(_halving(wire, uids, f"({_ITEMS})", {}, with_flags=True)) if uids else {}
+    for told in found.values():
+        told.section = b""
+    return found
+
+
+def _merged(answers: Iterator[dict[int, Told]]) -> dict[int, Told]:
+    return {uid: told for some in answers for uid, told in some.items()}
+
+
+def _in_order(told: Mapping[int, Told], uids: Sequence[int]) -> Iterator[FetchedMessage]:
+    return (message for uid in uids if uid in told and (message := told[uid].message()))
 
 
 def _batches(uids: Sequence[int], sizes: Mapping[int, int]) -> Iterator[Sequence[int]]:

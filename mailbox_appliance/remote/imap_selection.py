@@ -10,7 +10,7 @@ from mailbox_appliance.remote.imap_fetch import FlagAnswers
 from mailbox_appliance.remote.imap_values import capabilities, modseq, read_uid_set, wire_path
 from mailbox_appliance.remote.imap_wire import Pieces, Wire
 
-MOST_VANISHED = 1_000_000
+MOST_VANISHED = 100_000  # beyond that it costs less to ask what is there
 
 _EXISTS = re.compile(rb"\* (\d{1,10}) EXISTS", re.I)
 _CODE = re.compile(rb"\* OK \[(UIDVALIDITY|UIDNEXT|HIGHESTMODSEQ) (\d{1,20})\]", re.I)
@@ -34,7 +34,10 @@ class Changes:
         if earlier and self.vanished is not None:
             # Seen in practice: 1:4294967295, all that a server no longer remembers.
             found = read_uid_set(earlier[1], MOST_VANISHED - len(self.vanished))
-            self.vanished = None if found is None else self.vanished.union(found)
+            if found is None:
+                self.vanished = None
+            else:
+                self.vanished.update(found)
         return bool(earlier) or self.changed.hear(pieces)
 
 

@@ -15,6 +15,7 @@ from mailbox_appliance.remote.imap_protocol import refusal, speaking
 
 MAX_LINE = 4 << 20  # the structure of a message with 10,000 parts is one line
 MAX_LITERAL = 80 << 20
+MAX_TALK = 10_000  # lines between two commands that tell of no change
 _PIECE = 64  # bytes that keeping a piece costs, however short it is
 
 Pieces = list[bytes]
@@ -42,6 +43,7 @@ class Wire:
         self.is_touched = False
         self._tags = itertools.count(1)
         self._is_broken = False
+        self._talk = 0
         self._idle_tag: bytes | None = None
 
     def ask(
@@ -87,10 +89,6 @@ class Wire:
             self._read(tag, unasked)
         return self.is_touched
 
-    def has_pending(self) -> bool:
-        """Whether something has arrived that the socket no longer shows."""
-        return self.channel.has_line()
-
     def hear_now(self) -> bool:
         """Take in what has arrived, without waiting; True when a change was told. Raises RemoteFault at the end."""
         with self._breaking():
@@ -119,6 +117,7 @@ class Wire:
     def _begin(self, command: str | bytes, literal: bytes | None = None) -> bytes:
         """Send a command up to its literal, if it has one; answers its tag."""
         tag = b"m%d" % next(self._tags)
+        self._talk = 0
         text = command.encode("ascii") if isinstance(command, str) else command
         self._send(b"%b %b%b\r\n" % (tag, text, b"" if literal is None else b"{%d}" % len(literal)))
         return tag
@@ -177,6 +176,9 @@ class Wire:
             if not text.startswith((b"* ", b"+")):
                 raise ValueError("not an answer")
             self._note(text)
+            self._talk += not _CHANGE.match(text)
+            if self._talk > MAX_TALK:
+                raise ValueError("talk without an end")
             if _LITERAL.search(text) and not _STATUS.match(text):
                 self.is_touched = True
                 break  # the rest of it may still be on its way; it is read with the next answer

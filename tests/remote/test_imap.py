@@ -2,7 +2,6 @@
 
 import re
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailbox_appliance.records import Endpoint, Security
+from mailbox_appliance.records import Endpoint, FetchedMessage, Security
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from tests.remote.odd_server import Peer, odd_server
@@ -304,6 +303,82 @@ def test_one_unreadable_message_does_not_hide_the_others() -> None:
         assert [(message.uid, message.source) for message in mailbox.fetch([4, 5])] == [(5, b"two")]
 
 
+@pytest.mark.parametrize("code", ["", "[SERVERBUG] "])
+def test_what_is_refused_of_all_messages_is_a_fault(code: str) -> None:
+    """It is not the messages that are at fault."""
+
+    def part(peer: Peer) -> None:
+        peer.answer("* 1 FETCH (UID 4 RFC822.SIZE 3)", "* 2 FETCH (UID 5 RFC822.SIZE 3)")
+        for _ in range(3):
+            peer.answer(status=f"NO {code}not now")
+
+    with talking(part) as mailbox, pytest.raises(RemoteFault, check=lambda fault: fault.kind == "refused"):
+        list(mailbox.fetch([4, 5]))
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        ("NO [UNAVAILABLE] backend down", "refused"),
+        ("NO [SERVERBUG] oops", "refused"),
+        ("NO [INUSE] busy", "throttled"),
+        ("NO [LIMIT] slower", "throttled"),
+    ],
+)
+def test_a_refusal_that_says_nothing_of_the_message_is_a_fault(status: str, kind: str) -> None:
+    def part(peer: Peer) -> None:
+        peer.answer("* 1 FETCH (UID 4 RFC822.SIZE 3)")
+        peer.answer(status=status)
+
+    with talking(part) as mailbox, pytest.raises(RemoteFault, check=lambda fault: fault.kind == kind):
+        list(mailbox.fetch([4]))
+
+
+def test_a_backend_that_goes_down_in_a_batch_is_a_fault() -> None:
+    def part(peer: Peer) -> None:
+        peer.answer("* 1 FETCH (UID 4 RFC822.SIZE 3)", "* 2 FETCH (UID 5 RFC822.SIZE 3)")
+        peer.answer(status="NO cannot read")
+        peer.answer("* 1 FETCH (UID 4 FLAGS () RFC822.SIZE 3 BODY[] {3}", b"one", b")\r\n")
+        peer.answer(status="NO [UNAVAILABLE] backend down")
+
+    with talking(part) as mailbox, pytest.raises(RemoteFault):
+        list(mailbox.fetch([4, 5]))
+
+
+def test_one_message_alone_that_is_refused_is_left_out() -> None:
+    def part(peer: Peer) -> None:
+        peer.answer("* 1 FETCH (UID 4 RFC822.SIZE 3)")
+        peer.answer(status="NO cannot read")
+
+    with talking(part) as mailbox:
+        assert list(mailbox.fetch([4])) == []
+
+
+def test_a_message_whose_size_is_refused_does_not_hide_the_others() -> None:
+    def part(peer: Peer) -> None:
+        peer.answer(status="NO cannot read")
+        peer.answer(status="NO cannot read")
+        peer.answer("* 2 FETCH (UID 5 RFC822.SIZE 3)")
+        peer.answer("* 2 FETCH (UID 5 FLAGS () RFC822.SIZE 3 BODY[] {3}", b"two", b")\r\n")
+
+    with talking(part) as mailbox:
+        assert [message.uid for message in mailbox.fetch([4, 5])] == [5]
+
+
+def test_a_message_whose_header_is_refused_is_told_without_it() -> None:
+    def part(peer: Peer) -> None:
+        peer.answer(status="NO cannot read")
+        peer.answer(status="NO [SERVERBUG] cannot read")
+        peer.answer("* 2 FETCH (UID 5 FLAGS () RFC822.SIZE 3 BODY[HEADER.FIELDS (DATE)]<0> {3}", b"two", b")\r\n")
+        command = peer.answer('* 1 FETCH (UID 4 FLAGS (a) INTERNALDATE "04-Mar-2026 05:06:07 +0000" RFC822.SIZE 9)')
+        assert command == "UID FETCH 4 (UID FLAGS INTERNALDATE RFC822.SIZE)"
+
+    with talking(part) as mailbox:
+        found = list(mailbox.fetch_headers([4, 5]))
+    assert found[0] == FetchedMessage(4, frozenset({"a"}), AT, 9, b"")
+    assert [message.source for message in found] == [b"", b"two"]
+
+
 def test_a_huge_message_is_cut() -> None:
     def part(peer: Peer) -> None:
         peer.answer("* 1 FETCH (UID 4 RFC822.SIZE 3)", "* 2 FETCH (UID 5 RFC822.SIZE 70000000)")
@@ -338,85 +413,6 @@ def test_bad_answers_to_fetch(says: list[bytes], kind: str) -> None:
     with talking(part, timeout) as mailbox, pytest.raises(RemoteFault) as caught:
         list(mailbox.fetch([4]))
     assert caught.value.kind == kind
-
-
-# --- idle ---
-
-
-def test_idle_sees_new_mail(mail_server: MailServer, user: str, mailbox: ImapMailbox) -> None:
-    mailbox.select("INBOX")
-    assert mailbox.idle(0.05, None) is False
-    later = threading.Timer(0.1, mail_server.deliver, (user, SOURCE))
-    later.start()
-    assert mailbox.idle(10, None) is True
-    later.join()
-    assert mailbox.select("INBOX").exists == 1
-
-
-def test_idle_ends_when_woken(mailbox: ImapMailbox) -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        mailbox.select("INBOX")
-        theirs.send(b"!")
-        began = time.monotonic()
-        assert mailbox.idle(30, ours) is False
-        assert time.monotonic() - began < 5
-    assert mailbox.select("INBOX").exists == 0
-
-
-@pytest.mark.parametrize(
-    ("says", "changed"),
-    [
-        (["+ idling", "* 3 EXISTS"], True),
-        (["+ idling", "* OK Still here", "* 1 FETCH (FLAGS (\\Seen))"], True),
-        (["* 3 EXISTS", "+ idling"], True),  # news before the continuation
-        (["+ idling", "* OK Still here"], False),
-        (["+ "], False),
-    ],
-)
-def test_what_idle_makes_of_lines(says: list[str], changed: bool) -> None:
-    def part(peer: Peer) -> None:
-        tag, _, command = peer.hear().partition(" ")
-        assert command == "IDLE"
-        peer.say(*says)
-        assert peer.hear() == "DONE"
-        peer.say(f"{tag} OK done")
-
-    with talking(part) as mailbox:
-        assert mailbox.idle(0.2, None) is changed
-
-
-@pytest.mark.parametrize(
-    ("says", "kind"),
-    [
-        (["+ idling", "* BYE shutting down"], "disconnected"),
-        (["+ idling"], "disconnected"),  # and then the end: not to be taken for quiet
-        (["TAG BAD no such command"], "refused"),
-    ],
-)
-def test_idle_notices_a_dead_connection(says: list[str], kind: str) -> None:
-    def part(peer: Peer) -> None:
-        tag = peer.hear().split(" ")[0]
-        peer.say(*(line.replace("TAG", tag) for line in says))
-        if kind == "disconnected":
-            peer.connection.shutdown(socket.SHUT_RDWR)
-
-    began = time.monotonic()
-    with talking(part) as mailbox, pytest.raises(RemoteFault) as caught:
-        mailbox.idle(30, None)
-    assert caught.value.kind == kind
-    assert time.monotonic() - began < 5
-
-
-def test_a_waiting_connection_can_be_cut(mail_server: MailServer, user: str) -> None:
-    endpoint = Endpoint("localhost", mail_server.imaps_port, "tls", user, "secret")
-    cuts: list[Callable[[], None]] = []
-    ca_file = str(mail_server.ca_file)
-    with ImapMailbox.open(endpoint, ca_file=ca_file, timeout=10, on_connected=cuts.append) as mailbox:
-        mailbox.select("INBOX")
-        threading.Timer(0.1, cuts[0]).start()
-        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "disconnected"):
-            mailbox.idle(30, None)
 
 
 def test_nothing_of_the_server_is_in_a_faults_text(mailbox: ImapMailbox) -> None:

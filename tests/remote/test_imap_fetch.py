@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from mailbox_appliance.records import FetchedMessage
-from mailbox_appliance.remote.imap_fetch import Answers, FlagAnswers, moment, read
-from mailbox_appliance.remote.imap_lexer import MAX_DEPTH, Reader, Value, number
+from mailbox_appliance.remote.imap_fetch import MAX_FLAGS, Answers, FlagAnswers, flag_set, moment, read
+from mailbox_appliance.remote.imap_lexer import MAX_DEPTH, MAX_VALUES, Reader, Value, number
 from mailbox_appliance.remote.imap_wire import Pieces
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,6 +33,12 @@ def test_values(pieces: Pieces, values: list[Value]) -> None:
 def test_no_values(text: bytes) -> None:
     with pytest.raises(ValueError):
         Reader([text], 0).rest()
+
+
+def test_more_values_than_anybody_needs() -> None:
+    assert len(Reader([b"(" + b"() " * (MAX_VALUES // 2 - 1) + b")"], 0).rest()) == 1
+    with pytest.raises(ValueError):
+        Reader([b"(" + b"()" * (MAX_VALUES // 2) + b")"], 0).rest()
 
 
 @pytest.mark.parametrize("value", [None, [], b"", b"-1", b"1.5", b"9" * 19, b"1" * 5000, "²".encode()])
@@ -166,6 +172,11 @@ def test_flags(lines: list[bytes], flags: dict[int, set[str]]) -> None:
     answers = FlagAnswers()
     assert all(answers.hear([line]) for line in lines)
     assert answers.found == flags
+
+
+def test_more_flags_than_anybody_needs() -> None:
+    found = flag_set(b" ".join(b"label%d" % number for number in range(5000)) + b" \\SEEN")
+    assert (len(found), "\\Seen" in found, "label0" in found) == (MAX_FLAGS, True, True)
 
 
 @pytest.mark.parametrize("line", [b"* 1 FETCH (FLAGS (\\Seen))", b"* 1 FETCH (UID 6 FLAGS ())", b"* 1 FETCH (UID 5)"])

@@ -51,7 +51,6 @@ def test_a_selector_sees_new_mail(mail_server: MailServer, security: Security, p
         mailbox.select("INBOX")
         assert not mailbox.begin_idle()
         assert not mailbox.idle_news()
-        assert not mailbox.has_pending()
         mail_server.deliver(user, SOURCE)
         changed = False
         while not changed:
@@ -84,6 +83,68 @@ def test_what_a_command_was_told_counts_as_well() -> None:
         assert not mailbox.begin_idle()
 
 
+@pytest.mark.parametrize(
+    ("says", "changed"),
+    [
+        (["+ idling", "* 3 EXISTS"], True),
+        (["+ idling", "* OK Still here", "* 1 FETCH (FLAGS (\\Seen))"], True),
+        (["* 3 EXISTS", "+ idling"], True),
+        (["+ idling", "* OK Still here"], False),
+        (["+ "], False),
+    ],
+)
+def test_what_lines_mean(says: list[str], changed: bool) -> None:
+    def part(peer: Peer) -> None:
+        tag, _, command = peer.hear().partition(" ")
+        assert command == "IDLE"
+        peer.say(*says)
+        assert peer.hear() == "DONE"
+        peer.say(f"{tag} OK done")
+
+    with examined(part) as mailbox:
+        mailbox.begin_idle()
+        assert mailbox.end_idle() is changed
+
+
+def test_a_connection_that_waits_can_be_cut(mail_server: MailServer) -> None:
+    endpoint = Endpoint("localhost", mail_server.imaps_port, "tls", mail_server.fresh_user(), "secret")
+    cuts: list[Callable[[], None]] = []
+    ca_file = str(mail_server.ca_file)
+    with ImapMailbox.open(endpoint, ca_file=ca_file, timeout=10, on_connected=cuts.append) as mailbox:
+        mailbox.select("INBOX")
+        mailbox.begin_idle()
+        threading.Timer(0.1, cuts[0]).start()
+        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "disconnected"):
+            hear_to_the_end(mailbox)
+
+
+@pytest.mark.parametrize("line", [b"+\r\n", b"* OK Still here\r\n"])
+def test_talk_without_an_end_is_a_fault(line: bytes) -> None:
+    def part(peer: Peer) -> None:
+        peer.hear()
+        peer.say("+ idling")
+        for _ in range(30):
+            peer.say(line * 1000)
+
+    with examined(part) as mailbox:
+        mailbox.begin_idle()
+        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "malformed"):
+            hear_to_the_end(mailbox)
+
+
+def test_many_changes_at_once_are_none() -> None:
+    def part(peer: Peer) -> None:
+        tag = peer.hear().split(" ")[0]
+        peer.say("+ idling", *(f"* {number} FETCH (FLAGS (\\Seen))" for number in range(1, 30_000)))
+        peer.hear()
+        peer.say(f"{tag} OK done")
+
+    with examined(part) as mailbox:
+        mailbox.begin_idle()
+        hear_to_the_end(mailbox)
+        assert mailbox.end_idle()
+
+
 def test_lines_that_come_in_pieces() -> None:
     steps = threading.Semaphore(0)
 
@@ -103,7 +164,6 @@ def test_lines_that_come_in_pieces() -> None:
         for expected in (False, True):
             wait(mailbox)
             assert mailbox.idle_news() is expected
-            assert not mailbox.has_pending()  # a part of a line is not worth another look
             steps.release()
         assert mailbox.end_idle()
 
@@ -118,7 +178,9 @@ def test_bytes_that_tls_has_already_decrypted(mail_server: MailServer) -> None:
         sock.sendall(b"x NOOP\r\ny NOOP\r\n")
         sock.settimeout(10)
         assert sock.recv(1) == b"x"
-        assert mailbox.has_pending()
+        assert sock.pending()
+        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "malformed"):  # nothing that we asked for
+            mailbox.idle_news()
 
 
 @pytest.mark.parametrize(

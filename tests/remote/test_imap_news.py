@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from mailbox_appliance.records import Endpoint, FolderNews, FolderState
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.imap_selection import Changes
 from tests.remote.odd_server import Peer, odd_server, talking
 from tests.servers.dovecot import MailServer
 
@@ -187,6 +189,12 @@ def test_qresync(says: list[str], known: int, changed: dict[int, set[str]], vani
     [
         (["* 1 EXISTS", *HEAD, "* OK [NOMODSEQ] x"], 'EXAMINE "a" (QRESYNC (7 100))'),
         (["* 1 EXISTS", "* OK [UIDVALIDITY 8] x", "* OK [HIGHESTMODSEQ 4] x"], 'EXAMINE "a" (QRESYNC (7 100))'),
+        # Restored from a copy: the same UIDVALIDITY, and positions that have been before.
+        (["* 1 EXISTS", *HEAD, "* OK [HIGHESTMODSEQ 99] x"], 'EXAMINE "a" (QRESYNC (7 100))'),
+        (
+            ["* 1 EXISTS", HEAD[0], "* OK [UIDNEXT 4] x", "* OK [HIGHESTMODSEQ 100] x"],
+            'EXAMINE "a" (QRESYNC (7 100))',
+        ),
     ],
 )
 def test_a_server_that_cannot_go_on_tells_everything(says: list[str], asked: str) -> None:
@@ -250,6 +258,52 @@ def test_condstore(
     assert commands[0] == 'EXAMINE "a" (CONDSTORE)'
     if modseq != 100 and exists:
         assert commands[1] == "UID FETCH 1:* (UID FLAGS) (CHANGEDSINCE 100)"
+
+
+@pytest.mark.parametrize("modseq", [99, 100])
+def test_positions_that_go_back_with_condstore_alone(modseq: int) -> None:
+    def part(peer: Peer) -> None:
+        uidnext = 6 if modseq < 100 else 4
+        peer.answer(HEAD[0], f"* OK [UIDNEXT {uidnext}] x", "* 4 EXISTS", f"* OK [HIGHESTMODSEQ {modseq}] x")
+        assert peer.answer("* 1 FETCH (UID 2 FLAGS (a))") == "UID FETCH 1:* (UID FLAGS)"
+
+    with talking("CONDSTORE", part) as mailbox:
+        assert plain(mailbox.news("a", SINCE, 4)) == ({2: {"a"}}, set(), {2})
+
+
+def test_more_uids_than_there_can_be() -> None:
+    """A few bytes may stand for billions."""
+    line = '* ESEARCH (TAG "x") UID ALL 1:500000'
+
+    def part(peer: Peer) -> None:
+        peer.answer(*HEAD, "* 4 EXISTS")
+        peer.answer(line, line.replace("1:500000", "1000001:1500000"))
+
+    with talking("ESEARCH", part) as mailbox:
+        mailbox.select("a")
+        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "malformed"):
+            mailbox.uids()
+
+
+def test_more_found_than_there_can_be() -> None:
+    def part(peer: Peer) -> None:
+        peer.answer("* 4 EXISTS")
+        peer.answer(*("* SEARCH " + " ".join(map(str, range(start, start + 60_000))) for start in (1, 60_001)))
+
+    with talking("", part) as mailbox, pytest.raises(RemoteFault, check=lambda fault: fault.kind == "malformed"):
+        mailbox.find("a", "<x@y>")
+
+
+def test_vanished_ones_line_by_line() -> None:
+    changes = Changes()
+    began = time.monotonic()
+    for uid in range(1, 40_000, 2):
+        assert changes.hear([b"* VANISHED (EARLIER) %d" % uid])
+    assert time.monotonic() - began < 2
+    assert changes.vanished is not None
+    assert len(changes.vanished) == 20_000
+    changes.hear([b"* VANISHED (EARLIER) 100001:200000"])
+    assert changes.vanished is None
 
 
 @pytest.mark.parametrize("line", ["* VANISHED (EARLIER) 0", "* VANISHED (EARLIER) 1,", "* 1 FETCH (UID 0 FLAGS ())"])
