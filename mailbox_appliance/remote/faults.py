@@ -50,10 +50,15 @@ class RemoteFault(Exception):
 
 
 class Unmovable(RemoteFault):
-    """The server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315): nothing can be moved safely."""
+    """No message can be taken out of the folder alone: the server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315),
+    and others have marked messages there as deleted, which a plain EXPUNGE would remove as well."""
 
     def __init__(self) -> None:
-        super().__init__("imap", "unsupported", "The IMAP server cannot move messages. Copy them with another program.")
+        reason = (
+            "The IMAP server cannot remove single messages, and other messages of the folder are marked as deleted."
+            " Have the mail program that marked them remove them, and try again."
+        )
+        super().__init__("imap", "unsupported", reason)
 
 
 SERVER_NAMES: dict[ServerName, str] = {"imap": "IMAP", "smtp": "SMTP"}

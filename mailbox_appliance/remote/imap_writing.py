@@ -44,12 +44,11 @@ def store_flags(
 
 def expunge(selection: Selection, words: Collection[str], path: str, uids: Collection[int]) -> None:
     """Remove messages for good, and no others (RFC 4315 2.1)."""
-    if "UIDPLUS" not in words:
-        # A plain EXPUNGE would remove what others have marked as deleted too.
-        reason = "The IMAP server cannot delete single messages for good (it lacks UIDPLUS). Move them to the trash."
-        raise RemoteFault("imap", "unsupported", reason)
     selection.require(path, uids)
-    _carry_out(selection.wire, [command for numbers in uid_sets(uids) for command in _removing(numbers)])
+    if "UIDPLUS" in words:
+        _carry_out(selection.wire, [command for numbers in uid_sets(uids) for command in _removing(numbers)])
+    else:
+        _remove_alone(selection.wire, frozenset(uids), ())
 
 
 def move(
@@ -61,9 +60,11 @@ def move(
     uidvalidity: int | None = None,
 ) -> Mapping[int, int | None]:
     """Move messages to another folder; old UID to new, as far as the server tells."""
-    if not {"MOVE", "UIDPLUS"} & set(words):
-        raise Unmovable
     selection.require(path, uids)
+    if not {"MOVE", "UIDPLUS"} & set(words):
+        copying = [f"UID COPY {numbers} {wire_path(target)}" for numbers in uid_sets(uids)]
+        _remove_alone(selection.wire, frozenset(uids), copying)
+        return {}
     one = _move if "MOVE" in words else _copy_and_remove
     moved: dict[int, int | None] = {}
     for done, numbers in enumerate(uid_sets(uids)):
@@ -137,6 +138,38 @@ def _copy_and_remove(wire: Wire, numbers: str, what: _Move) -> dict[int, int | N
 
 def _removing(numbers: str) -> tuple[str, str]:
     return f"UID STORE {numbers} +FLAGS.SILENT (\\Deleted)", f"UID EXPUNGE {numbers}"
+
+
+def _remove_alone(wire: Wire, uids: frozenset[int], first: Sequence[str]) -> None:
+    """Remove messages where EXPUNGE takes all that are marked as deleted (no UIDPLUS).
+
+    Only while nobody else has marked any: asked before anything is done, and again just before EXPUNGE. Else Unmovable.
+    """
+    marked = _marked(wire)
+    if marked - uids:
+        raise Unmovable
+    _carry_out(wire, [*first, *(f"UID STORE {numbers} +FLAGS.SILENT (\\Deleted)" for numbers in uid_sets(uids))])
+    try:
+        if _marked(wire) - uids:
+            _carry_out(wire, [f"UID STORE {numbers} -FLAGS.SILENT (\\Deleted)" for numbers in uid_sets(uids - marked)])
+            raise Unmovable
+        wire.ask("EXPUNGE", changes=True)
+    except RemoteFault as fault:
+        fault.in_doubt = fault.in_doubt or bool(first) or fault.kind != "unsupported"
+        raise
+
+
+def _marked(wire: Wire) -> frozenset[int]:
+    """The messages of the selected folder that anybody has marked as deleted."""
+    found: set[int] = set()
+
+    def hear(pieces: Pieces) -> bool:
+        is_answer = pieces[0][:8].upper() == b"* SEARCH"
+        found.update(int(word) for word in pieces[0][8:].split() if is_answer and word.isdigit())
+        return is_answer
+
+    wire.ask("UID SEARCH DELETED", hear)
+    return frozenset(found)
 
 
 def _carry_out(wire: Wire, commands: Sequence[str]) -> None:

@@ -168,15 +168,27 @@ def test_a_server_that_tells_no_new_uids(rig: Rig) -> None:
     assert rig.at_server("Trash") == {"one": FLAGGED}
 
 
-def test_a_server_that_can_neither_move_nor_expunge_one(rig: Rig) -> None:
+def test_a_server_that_expunges_all_that_is_marked_as_deleted(rig: Rig) -> None:
     rig.proxy.make_poor()
-    one, two = rig.deliver("one", "two")
+    one, two, three, _ = rig.deliver("one", "two", "three", "four")
+    assert rig.act("archive", [one, two]).succeeded_ids == (one, two)
+    assert rig.act("delete", [three]).succeeded_ids == (three,)
+    assert rig.at_server() == rig.here() == {"four": NONE}
+    assert rig.at_server("Archive") == {"one": NONE, "two": NONE}
+    assert rig.act("star", [two]).succeeded_ids == (two,), "it is known under its id"
+    assert rig.proxy.count("EXPUNGE") == 2
+
+
+def test_what_others_marked_as_deleted_is_never_expunged(rig: Rig) -> None:
+    rig.proxy.make_poor()
+    one, two, _ = rig.deliver("one", "two", "three")
+    rig.server.doveadm("flags", "add", "-u", rig.user, "\\Deleted", "mailbox", "INBOX", "subject", "three")
     for action in ("archive", "delete"):
         assert codes(rig.act(action, [one, two])) == dict.fromkeys((one, two), "unsupported_capability")
-    assert rig.at_server() == rig.here() == {"one": NONE, "two": NONE}
-    assert rig.proxy.count("EXPUNGE") == rig.proxy.count("STORE") == 0
+    assert rig.at_server() == {"one": NONE, "two": NONE, "three": frozenset({"\\Deleted"})}
+    assert rig.proxy.count("EXPUNGE") == rig.proxy.count("UID STORE") == 0
     assert rig.act("star", [one]).succeeded_ids == (one,)
-    assert rig.agrees("INBOX")
+    assert rig.at_server()["one"] == FLAGGED
 
 
 # --- deleting ---

@@ -89,14 +89,19 @@ def test_a_server_without_uidplus(rig: Rig) -> None:
     rig.mirror()
     draft = drafts(rig).create(rig.account_id, version("one"), None)
     assert (located(rig, draft).uid, rig.here("Drafts")) == (1, {"one": DRAFT}), "found by its Message-ID"
+    assert drafts(rig).replace(located(rig, draft), version("zero")) == ()
+    assert rig.at_server("Drafts") == {"zero": DRAFT}, "the old one is alone in being marked as deleted"
+    drafts(rig).replace(located(rig, draft), version("one"))
+    rig.server.deliver(rig.user, b"Subject: other\n\n.", folder="Drafts", flags="\\Deleted")
     (warning,) = drafts(rig).replace(located(rig, draft), version("two"))
     assert "may still be listed" in warning
-    assert rig.at_server("Drafts") == {"one": DRAFT | {"\\Deleted"}, "two": DRAFT}
+    other = {"other": frozenset({"\\Deleted"})}
+    assert rig.at_server("Drafts") == {"one": DRAFT | {"\\Deleted"}, "two": DRAFT} | other
     assert (rig.id("two"), rig.here("Drafts")) == (draft, {"two": DRAFT})
     with pytest.raises(RemoteFault) as caught:
         drafts(rig).remove(located(rig, draft))
     assert caught.value.kind == "unsupported"
-    assert rig.proxy.count("EXPUNGE") == 0
+    assert rig.proxy.count("EXPUNGE") == 2
 
 
 def test_an_append_whose_answer_is_lost_is_looked_for(rig: Rig) -> None:

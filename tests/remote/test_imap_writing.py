@@ -113,6 +113,8 @@ Write = Callable[[ImapMailbox], object]
 
 SELECT, STORE, UNSTORE = 'SELECT "a"', "UID STORE 1 +FLAGS.SILENT (\\Seen)", "UID STORE 1 -FLAGS.SILENT (x)"
 DELETE, EXPUNGE = "UID STORE 1:2 +FLAGS.SILENT (\\Deleted)", "UID EXPUNGE 1:2"
+MARKED, UNDELETE = "UID SEARCH DELETED", "UID STORE 1:2 -FLAGS.SILENT (\\Deleted)"
+ALONE = ((SELECT, OK), (MARKED, OK), (DELETE, OK))
 MOVE, COPY = 'UID MOVE 1:2 "b"', 'UID COPY 1:2 "b"'
 
 
@@ -129,11 +131,16 @@ MOVE, COPY = 'UID MOVE 1:2 "b"', 'UID COPY 1:2 "b"'
         (flag, "", [(SELECT, OK), (STORE, SILENT)], "timeout", True),
         (flag, "", [(SELECT, OK), (STORE, "what is this?")], "malformed", True),
         (flag, "", [(SELECT, OK), (STORE, OK), (UNSTORE, NO)], "refused", True),  # half of it is done
-        (expunge, "", [], "unsupported", False),
+        (expunge, "", [(SELECT, OK), (MARKED, "* SEARCH 1 9"), ("", OK)], "unsupported", False),
+        (expunge, "", [(SELECT, OK), (MARKED, OK), (DELETE, OK), (MARKED, GONE)], "disconnected", True),
+        (expunge, "", [*ALONE, (MARKED, "* SEARCH 1 2 9"), ("", OK), (UNDELETE, OK)], "unsupported", False),
+        (expunge, "", [*ALONE, (MARKED, "* SEARCH 1 2"), ("", OK), ("EXPUNGE", GONE)], "disconnected", True),
         (expunge, "UIDPLUS", [(SELECT, OK), (DELETE, NO)], "refused", False),
         (expunge, "UIDPLUS", [(SELECT, OK), (DELETE, OK), (EXPUNGE, NO)], "refused", True),
         (expunge, "UIDPLUS", [(SELECT, OK), (DELETE, OK), (EXPUNGE, GONE)], "disconnected", True),
-        (move, "", [], "unsupported", False),
+        (move, "", [(SELECT, OK), (MARKED, "* SEARCH 9"), ("", OK)], "unsupported", False),
+        (move, "", [(SELECT, OK), (MARKED, OK), (COPY, NO)], "refused", False),
+        (move, "", [(SELECT, OK), (MARKED, OK), (COPY, OK), (DELETE, NO)], "refused", True),
         (move, "MOVE", [(SELECT, OK), (MOVE, NO)], "refused", False),
         (move, "MOVE", [(SELECT, OK), (MOVE, "NO [TRYCREATE] none")], "refused", False),
         (move, "MOVE", [(SELECT, OK), (MOVE, GONE)], "disconnected", True),
@@ -159,7 +166,7 @@ def test_what_is_in_doubt(
     ):
         write(mailbox)
     assert (caught.value.kind, caught.value.in_doubt) == (kind, in_doubt)
-    assert isinstance(caught.value, Unmovable) == (write is move and kind == "unsupported")
+    assert isinstance(caught.value, Unmovable) == (kind == "unsupported")
 
 
 def play(peer: Peer, steps: list[tuple[str, str]]) -> None:
