@@ -162,9 +162,15 @@ class SyncRequired(Conflict):
 
 
 class TooLarge(Problem):
-    """The body is larger than the limit of {limit} for this endpoint."""
+    """{what} is larger than the limit of {limit} for this endpoint."""
 
     code = "body_too_large"
+
+    def __init__(
+        self, *, what: str, limit: str, details: tuple[Detail, ...] = (), retry_after: int | None = None
+    ) -> None:
+        super().__init__(details=details, retry_after=retry_after, what=what, limit=limit)
+        self.what, self.limit = what, limit
 
 
 class WrongMedia(Problem):

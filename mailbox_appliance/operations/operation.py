@@ -23,7 +23,6 @@ from mailbox_appliance.errors import (
     HttpsRequired,
     Invalid,
     LocalOnly,
-    MessageTooLarge,
     Problem,
     SessionRequired,
     TooBusy,
@@ -194,10 +193,8 @@ class Operation(Generic[P, R]):
     def _body(self, request: Request) -> object:
         size = len(request.body) if isinstance(request.body, bytes) else 0
         if request.is_body_discarded or max(size, request.postponed_bytes) > self.body_limit:
-            limit = f"{self.body_limit // MIB} MiB"
-            if self.body_limit > JSON_LIMIT:
-                raise MessageTooLarge(what="The message", limit=limit)
-            raise TooLarge(limit=limit)
+            what = "The message" if self.body_limit > JSON_LIMIT else "The body"
+            raise TooLarge(what=what, limit=f"{self.body_limit // MIB} MiB")
         if request.postponed_bytes:
             raise TooBusy(retry_after=_RETRY_AFTER)
         if self.body is None and not request.body:

@@ -16,6 +16,10 @@ from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
 
 _REFERENCE = "#/components/schemas/{name}"
 _IN_PATH = re.compile(r"{(\w+)}")
+_ABOUT = """Safe access to mail. Successful answers are `{data, warnings?}`, errors are `{error}`.
+
+A body that is far larger than anything this service takes is answered with 413 `body_too_large`, whatever the path, and
+the connection is closed."""
 _MEANING = {
     200: "Done.",
     201: "Made.",
@@ -36,8 +40,9 @@ _MEANING = {
     502: "The licence could not be verified.",
     503: "Another server did not play its part; `Retry-After` tells when to try again.",
 }
-#: What the listener itself may answer to any request.
-_ALWAYS = frozenset({405, 408, 413, 431, 500})
+#: What any request may be answered. The listener's own 413 stands in the description of the whole instead: clients take
+#: the statuses of an operation for the meaning of that operation.
+_ALWAYS = frozenset({405, 408, 431, 500})
 
 
 @cache
@@ -55,7 +60,7 @@ def describe() -> bytes:
         "info": {
             "title": "mailbox-appliance",
             "version": __version__,
-            "description": "Safe access to mail. Successful answers are `{data, warnings?}`, errors are `{error}`.",
+            "description": _ABOUT,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],

@@ -171,8 +171,8 @@ def internal_error(request_id: str) -> Response:
 
 def _listed(status: int, problem: Problem) -> tuple[int, Problem]:
     """What an endpoint says that does not list 413, 415 or 503: a 400, or 429 where it is to be tried again."""
-    if status == 413:
-        return 400, MessageTooLarge(what="The body", limit="this endpoint")
+    if isinstance(problem, TooLarge):
+        return 400, MessageTooLarge(what=problem.what, limit=problem.limit)
     if status == 415:
         return 400, Invalid.at("header:Content-Type", "The body must be `application/json`.")
     if status == 503 and problem.retry_after is not None:

@@ -129,6 +129,7 @@ def test_over_the_wire_large_bodies_are_refused_and_the_next_request_is_served(
         ("/auth/login", 37, (413, "body_too_large")),
         ("/accounts/acc_unknown/send", 37, (404, "not_found")),
         ("/accounts/{id}/send", 37, (400, "message_too_large")),
+        ("/accounts/{id}/drafts", 37, (413, "body_too_large")),
     )
     for path, size, refusal in table:
         answer = running.ask("POST", path.format(id=account), "x" * (size * MIB), Idempotency_Key="k")

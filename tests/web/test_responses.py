@@ -40,12 +40,22 @@ def test_the_code_of_a_problem_belongs_to_its_status(kind: type[Problem]) -> Non
 
 # What went wrong, and what an endpoint says that lists 400, 413 and 429 or only 400 and 429.
 UNLISTED: tuple[tuple[Problem, tuple[int, str], tuple[int, str]], ...] = (
-    (errors.TooLarge(limit="1 MiB"), (413, "body_too_large"), (400, "message_too_large")),
+    (errors.TooLarge(what="The body", limit="1 MiB"), (413, "body_too_large"), (400, "message_too_large")),
     (errors.WrongMedia(), (400, "invalid_request"), (400, "invalid_request")),
     (errors.TooBusy(retry_after=5), (429, "too_many_attempts"), (429, "too_many_attempts")),
     (Unavailable(reason="x"), (500, "internal_error"), (500, "internal_error")),
     (NotFound(what="x"), (500, "internal_error"), (500, "internal_error")),
 )
+
+
+def test_a_body_that_is_too_large_names_the_limit_whatever_its_status() -> None:
+    problem = errors.TooLarge(what="The message", limit="36 MiB")
+    for allowed, told in (
+        ({413}, "The message is larger than the limit of 36 MiB for this endpoint."),
+        ({400}, "The message is larger than the limit of 36 MiB."),
+    ):
+        error = json.loads(responses.failure(problem, "req_1", frozenset(allowed)).body)["error"]
+        assert error["message"] == told
 
 
 @pytest.mark.parametrize(("problem", "with_413", "without"), UNLISTED)
