@@ -50,8 +50,11 @@ class RemoteFault(Exception):
 
 
 class Unmovable(RemoteFault):
-    """No message can be taken out of the folder alone: the server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315),
-    and others have marked messages there as deleted, which a plain EXPUNGE would remove as well."""
+    """No message can be taken out of the folder alone.
+
+    The server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315), and others have marked messages there as deleted,
+    which a plain EXPUNGE would remove as well.
+    """
 
     def __init__(self) -> None:
         reason = (

@@ -61,7 +61,8 @@ def add(database: Database, place: Place, batch: Sequence[Arriving]) -> tuple[st
     known = _known(database, place, by_uid)
     if place.body != HEADER:
         _fill(database, place, by_uid, known)
-    new = [pair for uid, pair in by_uid.items() if uid not in known]
+    # By UID, so that of messages which came in one second the later one has the higher number.
+    new = [pair for uid, pair in sorted(by_uid.items()) if uid not in known]
     return insert(database, place, _without_adopted(database, place, new))
 
 

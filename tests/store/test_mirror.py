@@ -95,6 +95,12 @@ def test_the_newest_are_filled_first(mailbox: Mailbox, mirror: Mirror, inbox: Mi
     assert mirror.known(inbox.number, [1, 2, 9]) == {1: frozenset()}
 
 
+def test_of_one_second_the_later_one_is_the_newer(mailbox: Mailbox, mirror: Mirror, inbox: MirroredFolder) -> None:
+    batch = [(fetched(uid), header(f"<{uid}@x>", f"number {uid}")) for uid in range(40, 0, -1)]
+    mirror.add_headers(inbox, batch)
+    assert mailbox.subjects() == [f"number {uid}" for uid in range(40, 0, -1)]
+
+
 @pytest.mark.parametrize("count", [0, 1, 501])
 def test_a_batch_may_have_any_size(mailbox: Mailbox, mirror: Mirror, inbox: MirroredFolder, count: int) -> None:
     batch = [(fetched(uid, after=-uid), parsed(f"<{uid}@x>")) for uid in range(1, count + 1)]
