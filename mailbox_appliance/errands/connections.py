@@ -17,6 +17,9 @@ log = logging.getLogger(__name__)
 
 #: Seconds that a connection nobody uses stays open.
 KEPT = 60.0
+#: Seconds that a request waits for its turn where another one is waiting already. Few requests may wait at all, and a
+#: server that is silent must not take all of their places from the other mailboxes.
+SHORT_WAIT = 3.0
 #: After these the server waits for the next command; after any other the connection is of no use.
 _HARMLESS = frozenset({"refused", "unsupported"})
 
@@ -29,15 +32,16 @@ class _Place:
     mailbox: ImapMailbox | None = None
     endpoint: Endpoint | None = None
     used_at: float = 0.0
+    waiting: int = 0
     cut: Callable[[], None] | None = None
 
 
 class Connections:
     """Lends connections. May be used from any thread."""
 
-    def __init__(self, store: Store, settings: Settings, *, kept: float = KEPT) -> None:
-        """`kept`: seconds that a connection stays open after it was used."""
-        self._store, self._settings, self._kept = store, settings, kept
+    def __init__(self, store: Store, settings: Settings, *, kept: float = KEPT, short_wait: float = SHORT_WAIT) -> None:
+        """`kept`: seconds that a connection stays open after it was used. `short_wait`: see SHORT_WAIT."""
+        self._store, self._settings, self._kept, self._short_wait = store, settings, kept, short_wait
         self._timeout = float(settings.number("remote.timeout"))
         self._changed = threading.Condition()
         self._places: dict[str, _Place] = {}
@@ -51,7 +55,7 @@ class Connections:
         Raises RemoteFault, also when one's turn does not come in time, and NotFound where the mailbox is gone.
         """
         place = self._place(account_id)
-        if not place.turn.acquire(timeout=self._timeout):
+        if not self._take_turn(place):
             raise RemoteFault("imap", "timeout", "Other requests keep this mailbox's connection busy. Try again later.")
         is_sound = False
         try:
@@ -86,6 +90,16 @@ class Connections:
             _end(place, 2.0)
         if closer is not None:
             closer.join(5.0)
+
+    def _take_turn(self, place: _Place) -> bool:
+        with self._changed:
+            place.waiting += 1
+            timeout = self._timeout if place.waiting == 1 else min(self._short_wait, self._timeout)
+        try:
+            return place.turn.acquire(timeout=timeout)
+        finally:
+            with self._changed:
+                place.waiting -= 1
 
     def _place(self, account_id: str) -> _Place:
         with self._changed:

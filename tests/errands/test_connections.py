@@ -93,6 +93,26 @@ def test_one_waits_for_ones_turn_but_not_for_ever(impatient: Rig) -> None:
     assert (order, impatient.proxy.accepted) == (["first", "second"], 1)
 
 
+def test_of_many_that_wait_one_waits_long(rig: Rig) -> None:
+    connections = Connections(rig.store, rig.settings, short_wait=0.05)
+    done = threading.Event()
+
+    def wait() -> None:
+        with connections.borrow(rig.account_id):
+            done.set()
+
+    first = threading.Thread(target=wait)
+    with connections.borrow(rig.account_id):
+        first.start()
+        wait_until(lambda: connections._place(rig.account_id).waiting == 1, lambda: "nobody waits", 5)
+        with pytest.raises(RemoteFault) as caught, connections.borrow(rig.account_id):
+            pass
+        assert (caught.value.kind, done.is_set()) == ("timeout", False)
+    first.join(5)
+    assert done.is_set()
+    connections.stop()
+
+
 def test_one_that_nobody_uses_is_closed(rig: Rig) -> None:
     connections = Connections(rig.store, rig.settings, kept=0.2)
     for accepted in (1, 2):
