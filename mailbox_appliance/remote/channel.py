@@ -3,10 +3,13 @@
 import socket
 import ssl
 import time
+from collections.abc import Callable
 
 CHUNK = 1 << 16
 MOST_HEARD = 1 << 20
 SLOWEST = 4096  # bytes a second below which a long transfer counts as stalled
+MOST_SAVED = 60.0  # seconds that what came fast may be followed by what drips
+LONGEST = 3600.0  # seconds of one answer, however it comes
 
 
 class TooLong(Exception):
@@ -16,12 +19,21 @@ class TooLong(Exception):
 class Channel:
     """A connected socket with our own buffer. Raises TimeoutError, OSError or TooLong; an end of file is empty bytes.
 
-    An answer, from `begin` on, must be complete after `timeout` seconds; with `patient`, after `timeout` seconds plus
-    what the bytes so far would take at the slowest rate, and no silence may be longer than `timeout`.
+    An answer, from `begin` on, must be complete after `timeout` seconds; with `patient` after LONGEST, as long as it
+    moves at the slowest rate, and no silence may be longer than `timeout`.
     """
 
-    def __init__(self, sock: socket.socket, timeout: float, *, patient: bool = False, limit: int = 1 << 28) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        timeout: float,
+        *,
+        patient: bool = False,
+        limit: int = 1 << 28,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.sock = sock
+        self._clock = clock
         self._timeout = timeout
         self._patient = patient
         self._limit = limit
@@ -31,7 +43,8 @@ class Channel:
     def begin(self, timeout: float | None = None) -> None:
         """A new answer is awaited from now on, with another timeout if one is given."""
         self._allowed = self._timeout if timeout is None else timeout
-        self._began = time.monotonic()
+        self._began = self._clock()
+        self._until = self._began + self._allowed
         self._received = 0
 
     def secure(self, context: ssl.SSLContext, host: str) -> None:
@@ -134,11 +147,13 @@ class Channel:
         if self._received > self._limit:
             raise TooLong
         self._buffer += data
+        if self._patient:
+            saved = min(self._until + len(data) / SLOWEST, self._clock() + self._allowed + MOST_SAVED)
+            self._until = min(saved, self._began + max(LONGEST, self._allowed))
         return bool(data)
 
     def _left(self) -> float:
-        extra = self._received / SLOWEST if self._patient else 0.0
-        left = self._began + self._allowed + extra - time.monotonic()
+        left = self._until - self._clock()
         if left <= 0:
             raise TimeoutError
         return min(left, self._allowed)
