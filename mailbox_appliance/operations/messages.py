@@ -74,7 +74,7 @@ def list_messages(
         before=before,
     )
     warnings = first_sync_warnings(appliance, account)
-    return _page(appliance, (account,), wanted, folder, cursor, limit, warnings)
+    return _page(appliance, (account,), wanted, folder, cursor, limit, warnings, account.id)
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -114,7 +114,8 @@ def list_all_messages(
     accounts = permissions.reachable(appliance.store, caller.found)
     incomplete = sum(account.last_sync_at is None for account in accounts)
     warnings = (f"The first sync of {incomplete} of these mailboxes is not through yet.",) if incomplete else ()
-    return _page(appliance, accounts, wanted, folder, cursor, limit, warnings)
+    # Not bound to the mailboxes: one that is connected while somebody turns the pages breaks nothing.
+    return _page(appliance, accounts, wanted, folder, cursor, limit, warnings, "every mailbox")
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -141,10 +142,11 @@ def get_thread(
 
     Oldest is what the server received first (INTERNALDATE, RFC 9051 2.3.3), whatever `date` says.
     """
-    position = decode_cursor(cursor)
     subject = appliance.store.messages.thread_subject(account.id, thread_id)
+    position = decode_cursor(cursor, account.id, thread_id)
     items, more = appliance.store.messages.list_thread(account.id, thread_id, after=position, limit=limit)
-    return Thread(id=thread_id, subject=subject, messages=Page(items=items, next_cursor=encode_cursor(more)))
+    page = Page(items=items, next_cursor=encode_cursor(more, account.id, thread_id))
+    return Thread(id=thread_id, subject=subject, messages=page)
 
 
 def _page(
@@ -155,6 +157,7 @@ def _page(
     cursor: str | None,
     limit: int,
     warnings: tuple[str, ...],
+    name: str,
 ) -> Answer[Page[Message]]:
     ids = [account.id for account in accounts]
     folders = None
@@ -163,9 +166,10 @@ def _page(
         folders = [one.number for one in found if one is not None]
         if not folders:
             raise NotFound(what="folder")
-    items, more = appliance.store.messages.list(ids, wanted, folders=folders, before=decode_cursor(cursor), limit=limit)
+    position = decode_cursor(cursor, name, folder, wanted)
+    items, more = appliance.store.messages.list(ids, wanted, folders=folders, before=position, limit=limit)
     warnings = (*warnings, *filters.warnings(wanted), *_backlog_warnings(appliance, ids, wanted))
-    return Answer(Page(items=items, next_cursor=encode_cursor(more)), warnings)
+    return Answer(Page(items=items, next_cursor=encode_cursor(more, name, folder, wanted)), warnings)
 
 
 def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: MessageFilter) -> Iterator[str]:

@@ -268,4 +268,6 @@ IdempotencyKey = Annotated[
     ),
 ]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100, description="How many items a page holds at most.")]
-Cursor = Annotated[str, msgspec.Meta(max_length=200, description="Where to go on: `nextCursor` of the page before.")]
+Cursor = Annotated[
+    str, msgspec.Meta(max_length=200, description="Where to go on: `nextCursor` of the page before, of the same list.")
+]

@@ -155,6 +155,34 @@ def test_a_search_is_paged(checked_client: CheckedClient, mailbox: FilledMailbox
     assert pages == [["6", "5", "4"], ["3", "2", "1"], ["0"]]
 
 
+def test_a_cursor_of_another_list_is_refused(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
+    (one, *_) = mailbox.deliver(letter("one", number=1), letter("two", number=2, answers=1), folder="Sent")
+    thread = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages/{one}").data["threadId"]
+    other = FilledMailbox(checked_client.appliance, checked_client.member["id"], "b@x.org")
+    other.deliver(letter("a"), letter("b"))
+    own = f"/accounts/{mailbox.id}"
+    lists = (
+        f"{own}/messages?limit=1",
+        f"{own}/messages?limit=1&folder=sent",
+        f"{own}/messages?limit=1&q=hello",
+        f"{own}/messages?limit=1&unread=true",
+        f"{own}/threads/{thread}?limit=1",
+        f"/accounts/{other.id}/messages?limit=1",
+        "/messages?limit=1",
+        "/messages?limit=1&unread=true",
+    )
+    for path in lists:
+        data = checked_client.ask("GET", path).data
+        cursor = data.get("messages", data)["nextCursor"]
+        for another in lists:
+            answer = checked_client.ask("GET", f"{another}&cursor={cursor}")
+            if another == path:
+                more = path.replace("limit=1", "limit=2")  # the limit may change
+                assert checked_client.ask("GET", f"{more}&cursor={cursor}").status == answer.status == 200
+            else:
+                assert (answer.refusal, answer.places) == ((400, "invalid_request"), ["query:cursor"]), (path, another)
+
+
 def test_where_nothing_can_match_it_is_said(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
     path = f"/accounts/{mailbox.id}/messages"
     for query in ("q=!!!", "text=?", "from=!", "q=is:read+is:unread", "q=is:read&unread=true"):

@@ -34,6 +34,9 @@ BAD = (
     "\u0661",
     encoded(""),
     encoded(" 1"),
+    encoded("1."),
+    encoded(".1"),
+    encoded("1.0.0"),
     encoded("01"),
     encoded("+1"),
     encoded("-0"),
@@ -50,3 +53,14 @@ def test_any_other_text_is_refused(cursor: str) -> None:
     with pytest.raises(Invalid) as caught:
         decode_cursor(cursor)
     assert caught.value.details[0].path == "cursor"
+
+
+@pytest.mark.parametrize("of", [("acc_1",), ("acc_2", None, "q"), ("acc_1", "\ud800"), ()])
+def test_a_cursor_is_taken_by_its_own_list_only(of: tuple[object, ...]) -> None:
+    cursor = encode_cursor(7, "acc_1", None, "q")
+    assert decode_cursor(cursor, "acc_1", None, "q") == 7
+    with pytest.raises(Invalid) as caught:
+        decode_cursor(cursor, *of)
+    assert caught.value.details[0].path == "cursor"
+    with pytest.raises(Invalid):
+        decode_cursor(encode_cursor(7, *of), "acc_1", None, "q")
