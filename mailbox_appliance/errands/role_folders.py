@@ -31,11 +31,12 @@ def take_in(store: Store, account_id: str, listed: Sequence[ListedFolder]) -> No
 
     A folder that is gone stays: its messages may lie elsewhere by now, which is for sync to find out.
     """
-    roles = folder_roles.assign(listed, store.folders.user_mapping(account_id))
     paths = {folder.path for folder in listed}
-    gone = [folder for folder in store.folders.list(account_id) if folder.path not in paths]
-    kept = (ListedFolder(folder.path, folder.delimiter, frozenset()) for folder in gone)
-    store.folders.replace(account_id, (*listed, *kept), roles)
+    with store.database.transaction():  # the mapping must be the one that holds when the roles are written
+        roles = folder_roles.assign(listed, store.folders.user_mapping(account_id))
+        gone = [folder for folder in store.folders.list(account_id) if folder.path not in paths]
+        kept = (ListedFolder(folder.path, folder.delimiter, frozenset()) for folder in gone)
+        store.folders.replace(account_id, (*listed, *kept), roles)
 
 
 def is_there(mailbox: ImapMailbox, path: str) -> bool:

@@ -7,7 +7,6 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import AccountExists, Detail, Invalid, ProviderThrottled, Unavailable
 from mailbox_appliance.events import AccountAdded, AccountRemoved
-from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.operations import permissions
 from mailbox_appliance.operations.caller import Caller
@@ -66,7 +65,7 @@ def add_account(appliance: Appliance, caller: Caller, request: NewAccount) -> Ac
             raise AccountExists
         account_id = store.accounts.add(member.id, request.display_name or None, connection)
         store.accounts.set_capabilities(account_id, checked.capabilities)
-        store.folders.replace(account_id, checked.folders, folder_roles.assign(checked.folders, {}))
+        store.folders.replace(account_id, checked.folders)
         store.audit.record(caller.actor, "account.create", ("account", account_id))
     appliance.events.publish(AccountAdded(account_id))
     appliance.sync.add(account_id)

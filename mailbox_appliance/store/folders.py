@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.ids import new_id
+from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.records import Folder, FolderRole, FolderState, ListedFolder, MirroredFolder, RoleSource
 from mailbox_appliance.store import moving, removal
 from mailbox_appliance.store.database import Database, Row
@@ -51,7 +52,9 @@ class Folders:
         """The folder that a person means by an id, a role, a path or a name, in this order; or None."""
         row = self._database.row(
             f"{_SELECT} WHERE a.id = :account AND (f.id = :name OR f.role = lower(:name) OR f.path = :name"
-            " OR f.name = :name) ORDER BY f.id = :name DESC, f.role IS lower(:name) DESC, f.path = :name DESC LIMIT 1",
+            # `archive` is the role, while `Archive` may be the very name of a folder that does not play it.
+            " OR f.name = :name) ORDER BY f.id = :name DESC, f.role IS :name DESC, f.path = :name DESC,"
+            " f.role IS lower(:name) DESC LIMIT 1",
             {"account": account_id, "name": name},
         )
         return None if row is None else _to_mirrored(row)
@@ -60,9 +63,9 @@ class Folders:
         self,
         account_id: str,
         listed: Sequence[ListedFolder],
-        roles: Mapping[str, tuple[FolderRole, RoleSource]],
+        roles: Mapping[str, tuple[FolderRole, RoleSource]] | None = None,
     ) -> tuple[MirroredFolder, ...]:
-        """Make the folders those that the server lists.
+        """Make the folders those that the server lists, with these roles; by default with those that they should have.
 
         A path that stays keeps its id. What is left in a folder that goes is `gone`, in another one meanwhile: it may
         have moved, or the folder has another name now. Raises NotFound without mailbox.
@@ -71,6 +74,8 @@ class Folders:
             account = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
             if account is None:
                 raise NotFound(what="mailbox")
+            if roles is None:  # in the transaction: a person may be changing the mapping at this moment
+                roles = folder_roles.assign(listed, self.user_mapping(account_id))
             self._database.change_many(
                 "INSERT INTO folders (id, account, path, name, delimiter, role, role_source)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, path) DO UPDATE SET name = excluded.name,"

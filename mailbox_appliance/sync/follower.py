@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.records import FolderState, ListedFolder, MirroredFolder
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sync.backlog import Backlog
@@ -63,10 +62,16 @@ class Follower:
         means.has_gone = means.has_gone or means.store.mirror.has_gone(means.account_id)
         if path is None:
             self._must_list, self._round_due = True, "everything"
+            means.caution.relent()
         elif path in self.folders:
-            self.folders[path].is_due = self.folders[path].is_urgent = True
+            self.folders[path].want()
         else:
             self._wanted.add(path)
+
+    def want_inbox(self) -> None:
+        """The server told of news in the inbox."""
+        if INBOX in self.folders:
+            self.folders[INBOX].is_due = self.folders[INBOX].is_urgent = True
 
     def want_round(self) -> None:
         """It is time to look at everything again."""
@@ -134,8 +139,8 @@ class Follower:
         try:
             if folder.is_due:
                 self._look(folder)
-            elif folder.take_in():
-                self._backlog.note([folder])
+            elif (added := folder.take_in()) > 0:
+                self._backlog.note([folder], added)
         except RemoteFault as fault:
             self._refuse(folder, fault)
 
@@ -192,8 +197,8 @@ class Follower:
             means.store.mirror.purge(means.account_id, ended.gone)
         if means.has_gone and self._round_due is None:
             means.has_gone = means.store.mirror.has_gone(means.account_id)
-        if means.store.mirror.backlog(means.account_id):
-            self._backlog.note(self.folders.values())  # some were moved, by others or by us, before their bodies came
+        # Some were moved, by others or by us, before their bodies came; others were not given, and have rested.
+        self._backlog.note(self.folders.values())
         means.store.accounts.mark_synced(means.account_id)
         self._is_synced()
 
@@ -208,7 +213,7 @@ class Follower:
         for path, folder in self.folders.items():
             self._hear(folder, path, states, kind)
         for path in self._wanted & self.folders.keys():
-            self.folders[path].is_due = self.folders[path].is_urgent = True
+            self.folders[path].want()
         self._wanted.clear()
 
     def _is_stale(self) -> bool:
@@ -228,9 +233,8 @@ class Follower:
 
     def _note_listed(self, listed: tuple[ListedFolder, ...]) -> None:
         means, is_first = self._means, not self._listed
-        roles = folder_roles.assign(listed, means.store.folders.user_mapping(means.account_id))
         before = {folder.number for folder in means.store.folders.list(means.account_id)}
-        mirrored = sorted(means.store.folders.replace(means.account_id, listed, roles), key=_rank)
+        mirrored = sorted(means.store.folders.replace(means.account_id, listed), key=_rank)
         self._listed, self._must_list = listed, False
         kept = {one.folder.number: one for one in self.folders.values()}  # a path that came back is another folder
         for number in kept.keys() - {folder.number for folder in mirrored}:

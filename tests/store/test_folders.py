@@ -57,10 +57,11 @@ def found(mailbox: Mailbox, name: str) -> str | None:
 
 def test_what_a_person_means_by_a_name(store: Store, mailbox: Mailbox) -> None:
     roles = {"INBOX": ROLES["INBOX"], "Gesendet": ROLES["Sent"]}
-    store.folders.replace(mailbox.id, listed("INBOX", "Gesendet", "sent", "Work/Old", "Old/Work", "Work"), roles)
+    store.folders.replace(mailbox.id, listed("INBOX", "Gesendet", "sent", "Sent", "Work/Old", "Old/Work", "Work"), roles)
     for name, path in (
         (mailbox.folder("Work/Old").id, "Work/Old"),
         ("sent", "Gesendet"),  # the role goes before the path
+        ("Sent", "Sent"),  # and the very path before a role in another case
         ("SENT", "Gesendet"),
         ("Work/Old", "Work/Old"),
         ("Old", "Work/Old"),
@@ -76,6 +77,13 @@ def test_what_a_person_means_by_a_name(store: Store, mailbox: Mailbox) -> None:
     assert sent is not None
     assert sent.path == "Gesendet"
     assert store.folders.find_by_role(mailbox.id, "trash") is None
+
+
+def test_roles_are_by_default_what_a_person_and_the_server_say(store: Store, mailbox: Mailbox) -> None:
+    store.folders.set_user_mapping(mailbox.id, {"archive": "Done"})
+    store.folders.replace(mailbox.id, listed("INBOX", "Done", "Sent"))
+    roles = {folder.path: (folder.role, folder.role_source) for folder in store.folders.list(mailbox.id)}
+    assert roles == {"INBOX": ("inbox", "extension"), "Done": ("archive", "user"), "Sent": ("sent", "name")}
 
 
 def test_clients_see_counts_and_roles_first(store: Store, mailbox: Mailbox) -> None:
