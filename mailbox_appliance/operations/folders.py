@@ -1,7 +1,7 @@
 """Which folder of a mailbox plays which role, as its owner decides it."""
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
@@ -12,7 +12,7 @@ from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import Conflict, Detail, Invalid, NotFound, Unsupported
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Access, operation
-from mailbox_appliance.records import Account, FolderRole, Input, MappedFolders, MirroredFolder
+from mailbox_appliance.records import Account, Answer, FolderRole, Input, MappedFolders, MirroredFolder
 from mailbox_appliance.remote.faults import RemoteFault
 
 _Path = Annotated[str, Meta(min_length=1, max_length=1024)] | UnsetType | None
@@ -29,12 +29,15 @@ class FolderMapping(Input, frozen=True, kw_only=True):
 
 
 @operation(access=Access.SESSION, owner=True, asks_servers=True)
-def map_folders(appliance: Appliance, caller: Caller, account: Account, mapping: FolderMapping) -> MappedFolders:
+def map_folders(
+    appliance: Appliance, caller: Caller, account: Account, mapping: FolderMapping
+) -> Answer[MappedFolders]:
     """Say which folders are for sent mail, drafts, trash, archive and spam; answers all five as they are now.
 
     It holds at once, before what the server says and before well-known names. The server is asked for its folders
     first, so that one made a moment ago can be named. A folder has one role at most (409 where it has another by
-    mapping), and the inbox keeps its own.
+    mapping; a warning where it had one by the server's word or by its name, which has no folder then), and the inbox
+    keeps its own.
     """
     if account.provider != "imap":
         raise Unsupported(reason="its provider decides which folder is for what.")
@@ -47,12 +50,24 @@ def map_folders(appliance: Appliance, caller: Caller, account: Account, mapping:
     role_folders.take_in(store, account.id, listed)
     wanted = _paths(mapping, store.folders.list(account.id))
     _refuse_doubles(wanted, store.folders.user_mapping(account.id))
+    before = store.accounts.get(account.id).folders
     with store.database.transaction(durable=True):
         store.folders.set_user_mapping(account.id, wanted)
         role_folders.take_in(store, account.id, listed)
         store.audit.record(caller.actor, "account.folders", ("account", account.id))
     appliance.sync.wake(account.id, None)
-    return store.accounts.get(account.id).folders
+    after = store.accounts.get(account.id).folders
+    return Answer(after, tuple(_bereft(before, after)))
+
+
+def _bereft(before: MappedFolders, after: MappedFolders) -> Iterator[str]:
+    """What to know of each role that had a folder and has none now."""
+    players = {getattr(after, role): role for role in after.__struct_fields__}
+    for role in before.__struct_fields__:
+        path = getattr(before, role)
+        if path is not None and getattr(after, role) is None:
+            why = f", since {path} is for {players[path]} now" if path in players else ""
+            yield f"No folder is for {role} any more{why}. Say which one is."
 
 
 def _paths(mapping: FolderMapping, folders: Sequence[MirroredFolder]) -> dict[FolderRole, str | None]:
