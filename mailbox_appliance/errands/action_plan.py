@@ -161,7 +161,12 @@ def destination(action: Action, message: LocatedMessage) -> FolderRole | None:
 
 
 def stays(wanted: Wanted, message: LocatedMessage) -> bool:
-    """Whether a message lies already where the action would take it."""
+    """Whether a message lies already where the action would take it.
+
+    One whose UID is not known may lie elsewhere by now: the mirror has it here until it is seen.
+    """
+    if message.uid is None:
+        return False
     if wanted.action == "move":
         return wanted.target is not None and message.folder.number == wanted.target.number
     if wanted.action == "untrash":
@@ -198,8 +203,12 @@ def is_same(message: LocatedMessage, sighting: Sighting, *, certain: bool) -> bo
 
 
 def pick(message: LocatedMessage, sightings: Mapping[int, Sighting], taken: Collection[int | None]) -> int | None:
-    """The UID of a message whose UID is not known, among what was found by its Message-ID; the newest of several."""
-    fitting = [s.uid for s in sightings.values() if s.uid not in taken and is_same(message, s, certain=True)]
+    """The UID of a message whose UID is not known, among what was found by its Message-ID; the newest of several.
+
+    Of one that is gone the date must agree as well; of what we put there the server may have noted another.
+    """
+    is_ours = not message.gone
+    fitting = [s.uid for s in sightings.values() if s.uid not in taken and is_same(message, s, certain=is_ours)]
     return max(fitting, default=None)
 
 

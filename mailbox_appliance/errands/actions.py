@@ -52,14 +52,13 @@ class _Errand:
     def run(self, groups: Sequence[Group]) -> None:
         """All groups, one after the other; one that meets a fault does not hold up the next, unless it would wait."""
         fault: RemoteFault | None = None
-        try:
-            for group in groups:
-                if fault is None or fault.kind in _PASSING:
+        for group in groups:
+            if fault is None or fault.kind in _PASSING:
+                try:
                     fault = self._try(group)
-                self._outcomes.fail(ids(group[2]), "provider_unavailable")  # those of which nothing else is said
-        finally:
-            for path in self._touched:
-                self._events.publish(FolderTouched(self._account_id, path))
+                finally:
+                    self._tell_sync()  # at once, since it may be looking there already
+            self._outcomes.fail(ids(group[2]), "provider_unavailable")  # those of which nothing else is said
         if fault is not None and not self._was_connected and not self._outcomes.has_success:
             raise fault
 
@@ -73,9 +72,16 @@ class _Errand:
             return fault
         return None
 
+    def _tell_sync(self) -> None:
+        for path in self._touched:
+            self._events.publish(FolderTouched(self._account_id, path))
+        self._touched.clear()
+
     def _act(self, mailbox: ImapMailbox, group: Group) -> None:
         folder, role, messages = group
-        found = self._identified(mailbox, folder, messages)
+        identified_ones = self._identified(mailbox, folder, messages)
+        found = [message for message in identified_ones if not action_plan.stays(self._wanted, message)]
+        self._outcomes.succeed(ids([message for message in identified_ones if message not in found]))
         edit = action_plan.flag_edit(self._wanted)
         if not found:
             return
@@ -136,7 +142,8 @@ class _Errand:
     ) -> None:
         try:
             with self._telling(messages, folder.path, target.path, refusal=None):
-                new_uids = mailbox.move(folder.path, _uids(messages), target.path)
+                uidvalidity = target.state.uidvalidity if target.state is not None else None
+                new_uids = mailbox.move(folder.path, _uids(messages), target.path, uidvalidity)
         except RemoteFault as fault:
             if fault.kind == "refused" and not role_folders.is_there(mailbox, target.path):
                 self._outcomes.fail(ids(messages), "folder_not_found")

@@ -16,7 +16,8 @@ def identified(
 ) -> tuple[tuple[LocatedMessage, ...], dict[str, Code]]:
     """Those messages of a folder that are what they were, with UID and flags as they are now, and why the others not.
 
-    One whose UID is not known yet, say after a move, is looked for by its Message-ID. Raises RemoteFault.
+    One whose UID is not known yet, say after a move, is looked for by its Message-ID, among what is nobody else's.
+    Raises RemoteFault.
     """
     try:
         candidates = {message.id: _candidates(mailbox, message) for message in messages if message.uid is None}
@@ -28,19 +29,22 @@ def identified(
         if fault.kind != "refused" or role_folders.is_there(mailbox, folder.path):
             raise
         return (), {message.id: "not_found" for message in messages}
+    looked_for = {uid for some in candidates.values() for uid in some}
+    taken = {message.uid for message in messages}.union(store.mirror.known(folder.number, looked_for))
     found: list[LocatedMessage] = []
     problems: dict[str, Code] = {}
     for message in messages:
         uid = message.uid
         if uid is None:
             some = {each: sightings[each] for each in candidates[message.id] if each in sightings}
-            uid = action_plan.pick(message, some, [each.uid for each in (*messages, *found)])
-            if uid is not None:
-                store.mirror.moved(folder.account_id, [(message.id, folder.number, uid)])
+            uid = action_plan.pick(message, some, taken)
         sighting = sightings.get(uid) if uid is not None else None
         code = action_plan.identity(message, state, sighting)
         if code is None and sighting is not None:
+            taken.add(uid)
             found.append(replace(message, uid=uid, flags=sighting.flags))
+            if message.uid is None:
+                store.mirror.moved(folder.account_id, [(message.id, folder.number, uid)])
         else:
             problems[message.id] = code or "not_found"
     return tuple(found), problems

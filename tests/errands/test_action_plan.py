@@ -52,6 +52,7 @@ def test_where_a_message_goes(
     located = message(place, "one", *flags.split())
     wanted = Wanted(action, (located.id,), target=WORK if action == "move" else None)
     assert (action_plan.destination(action, located), action_plan.stays(wanted, located)) == (role, stays)
+    assert not action_plan.stays(wanted, replace(located, uid=None)), "who knows where it lies"
 
 
 def test_one_group_for_each_folder_and_destination() -> None:
@@ -149,6 +150,12 @@ def test_the_newest_of_equal_messages_that_nobody_else_has() -> None:
     found = {uid: replace(SIGHTING, uid=uid) for uid in (3, 7, 9)} | {11: replace(SIGHTING, uid=11, size=1)}
     assert action_plan.pick(message(), found, taken=[9, None]) == 7
     assert action_plan.pick(message(), found, taken=[3, 7, 9]) is None
+
+
+def test_what_is_gone_must_have_its_date_too() -> None:
+    found = {3: replace(SIGHTING, uid=3), 9: replace(SIGHTING, uid=9, internal_date=WHEN + timedelta(seconds=1))}
+    assert action_plan.pick(replace(message(), gone=True), found, taken=[]) == 3
+    assert action_plan.pick(replace(message(), gone=True), found, taken=[3]) is None
 
 
 def test_what_is_said_first_counts_and_the_order_is_that_of_the_request() -> None:

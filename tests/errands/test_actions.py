@@ -3,6 +3,7 @@
 import pytest
 
 from mailbox_appliance.errands.action_plan import Action
+from mailbox_appliance.events import FolderTouched
 from mailbox_appliance.records import ActionResult
 from mailbox_appliance.remote.faults import RemoteFault
 from tests.errands.rig import Rig, letter
@@ -86,7 +87,7 @@ def test_a_move_from_several_folders_and_what_is_there_already(rig: Rig) -> None
     assert rig.proxy.count("MOVE") == 2
     assert rig.agrees("INBOX", "Archive", "Work/Été")
     assert rig.here("Work/Été").keys() == {"one", "three", "four"}
-    assert sorted(rig.touched) == sorted({"INBOX", "Archive", "Work/Été"})
+    assert rig.touched == ["INBOX", "Work/Été", "Archive", "Work/Été"]
     # Its new UIDs are known at once.
     assert rig.act("star", [one, two, three, four]).succeeded_ids == (one, two, three, four)
     assert rig.agrees("INBOX", "Work/Été")
@@ -129,6 +130,14 @@ def test_an_archive_that_another_program_made_is_found(bare: Rig) -> None:
     assert bare.proxy.count("CREATE") == 0
 
 
+def test_sync_hears_of_each_folder_at_once(rig: Rig) -> None:
+    (one,), (two,) = rig.deliver("one"), rig.deliver("two", folder="Sent")
+    told = list[tuple[str, int]]()
+    rig.events.subscribe(FolderTouched, lambda event: told.append((event.path, rig.proxy.count("MOVE"))))
+    assert rig.act("archive", [one, two]).succeeded_ids == (one, two)
+    assert told == [("INBOX", 1), ("Archive", 1), ("Sent", 2), ("Archive", 2)]
+
+
 def test_a_folder_that_is_gone_at_the_server(rig: Rig) -> None:
     rig.server.make_folder(rig.user, "Work")
     (one,), (two,) = rig.deliver("one"), rig.deliver("two", folder="Work")
@@ -161,6 +170,9 @@ def test_a_server_that_tells_no_new_uids(rig: Rig) -> None:
     assert rig.act("archive", [one]).succeeded_ids == (one,)
     located = rig.store.mirror.locate(rig.account_id, [one])[one]
     assert (located.folder.path, located.uid) == ("Archive", None)
+    rig.proxy.commands.clear()
+    assert rig.act("archive", [one]).succeeded_ids == (one,), "it is there already"
+    assert (rig.proxy.count("MOVE"), rig.store.mirror.locate(rig.account_id, [one])[one].uid) == (0, 1)
     assert rig.act("star", [one]).succeeded_ids == (one,), "it is looked for by its Message-ID"
     assert rig.at_server("Archive") == {"one": FLAGGED}
     assert rig.agrees("INBOX", "Archive")
@@ -268,6 +280,57 @@ def test_what_is_gone_is_not_found_and_the_rest_is_done(rig: Rig) -> None:
     assert codes(result) == {"msg_unknown": "not_found", one: "not_found"}
     assert result.succeeded_ids == (two,)
     assert rig.at_server() == {"two": FLAGGED}
+
+
+def twins(rig: Rig) -> tuple[str, str]:
+    """Two messages that do not differ; the first is gone, as another program removed it."""
+    rig.server.deliver(rig.user, letter("twin"), letter("twin"))
+    rig.mirror()
+    sql = "SELECT id, uid, folder FROM messages ORDER BY uid"
+    (first, uid, folder), (second, _, _) = rig.store.database.rows(sql)
+    rig.direct.expunge("INBOX", [uid])
+    rig.store.mirror.detach(folder, [uid])
+    return str(first), str(second)
+
+
+@pytest.mark.parametrize("action", ["delete", "trash", "star"])
+def test_a_twin_is_not_taken_for_the_message_that_is_gone(rig: Rig, action: Action) -> None:
+    first, second = twins(rig)
+    assert codes(rig.act(action, [first])) == {first: "not_found"}
+    assert rig.at_server() == {"twin": NONE}
+    assert rig.store.mirror.locate(rig.account_id, [second])[second].uid == 2
+
+
+def test_a_later_twin_that_the_mirror_has_not_got_is_another_message(rig: Rig) -> None:
+    (one,) = rig.deliver("one")
+    rig.direct.expunge("INBOX", [1])
+    with rig.store.database.transaction():
+        rig.store.database.change("UPDATE messages SET uid = NULL, gone = 1, internal_date = internal_date - 2000")
+    rig.server.deliver(rig.user, letter("one"))
+    assert codes(rig.act("delete", [one])) == {one: "not_found"}
+    assert rig.at_server() == {"one": NONE}
+
+
+def test_new_uids_of_a_folder_made_anew_are_not_those_we_know(rig: Rig) -> None:
+    rig.server.make_folder(rig.user, "Work")
+    rig.deliver("old 1", "old 2", folder="Work")
+    (one,) = rig.deliver("one")
+    rig.server.doveadm("mailbox", "delete", "-u", rig.user, "Work")
+    rig.server.make_folder(rig.user, "Work")
+    assert rig.act("move", [one], folder="Work").succeeded_ids == (one,)
+    assert rig.at_server("Work") == {"one": NONE}
+    assert rig.here("Work").keys() == {"old 1", "old 2", "one"}
+    assert rig.store.mirror.locate(rig.account_id, [one])[one].gone, "until sync has seen the new folder"
+
+
+def test_what_a_removed_folder_left_in_the_trash_is_not_in_it(rig: Rig) -> None:
+    rig.server.make_folder(rig.user, "Work")
+    (one,) = rig.deliver("one", folder="Work")
+    rig.server.doveadm("mailbox", "rename", "-u", rig.user, "Work", "Done")
+    rig.store.folders.replace(rig.account_id, rig.direct.list_folders(), {"Trash": ("trash", "name")})
+    assert rig.here("Trash").keys() == {"one"}
+    for action in ("trash", "untrash"):
+        assert codes(rig.act(action, [one])) == {one: "not_found"}, action
 
 
 # --- faults ---
