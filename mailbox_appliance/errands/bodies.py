@@ -3,12 +3,12 @@
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errands.parts import Parts
-from mailbox_appliance.mail.field_reading import MAX_HEADER
-from mailbox_appliance.mail.large import LARGE, LONGEST_SECTION, parse_large, text_sections
+from mailbox_appliance.mail.large import LARGE
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.records import FetchedMessage, LocatedMessage, ParsedMessage
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.large_messages import read_large
 from mailbox_appliance.store.store import Store
 
 _HEADER_ONLY = 0
@@ -51,14 +51,13 @@ class Bodies:
         self._store.mirror.fill(message.folder, [fetched], large=is_large)
 
 
-def _whole(mailbox: ImapMailbox, uid: int) -> tuple[FetchedMessage, ParsedMessage] | None:
+def _whole(mailbox: ImapMailbox, uid: int) -> tuple[FetchedMessage, ParsedMessage]:
     found = next(iter(mailbox.fetch([uid])), None)
-    return None if found is None else (found, parse(found.source))
+    if found is None:  # it was there a moment ago
+        raise RemoteFault("imap", "refused", "The IMAP server does not give this message. Try again later.")
+    return found, parse(found.source)
 
 
 def _large(mailbox: ImapMailbox, uid: int, message: LocatedMessage) -> tuple[FetchedMessage, ParsedMessage]:
-    structure = mailbox.structure(uid)
-    header = mailbox.read(uid, "HEADER", 0, MAX_HEADER)
-    texts = {number: mailbox.read(uid, number, 0, LONGEST_SECTION) for number in text_sections(structure)}
-    fetched = FetchedMessage(uid, message.flags, message.internal_date, message.size, header)
-    return fetched, parse_large(header, structure, texts)
+    parsed = read_large(mailbox, uid)
+    return FetchedMessage(uid, message.flags, message.internal_date, message.size, b""), parsed

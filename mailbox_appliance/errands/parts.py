@@ -28,6 +28,8 @@ from mailbox_appliance.store.part_cache import Reading
 from mailbox_appliance.store.store import Store
 
 PIECE = 512 << 10
+MOST_FETCHED = 256 << 20  # bytes, as they travel, of one part; also where more would be kept
+MOST_PARSED = 80 << 20  # bytes of a source that we take a part out of, in memory
 _PIECES_A_TURN = 16  # then others of the same mailbox may have the connection
 _SOURCE = ""
 
@@ -152,11 +154,19 @@ class Parts:
         return self._keep(wanted, decoded(self._pieces(wanted), part.encoding))
 
     def _take_out(self, wanted: Wanted) -> Reading:
-        source = Wanted(wanted.account_id, wanted.message, _SOURCE, "", "", wanted.message.size)
-        return self._keep(wanted, iter([_part_of(b"".join(self._fetch(source)), wanted.part)]))
+        _require(wanted.message.size, MOST_PARSED)
+        reading = self._fetch(Wanted(wanted.account_id, wanted.message, _SOURCE, "", "", wanted.message.size))
+        try:
+            _require(reading.size, MOST_PARSED)
+            source = b"".join(reading)
+        finally:
+            reading.close()
+        return self._keep(wanted, iter([_part_of(source, wanted.part)]))
 
     def _pieces(self, wanted: Wanted) -> Iterator[bytes]:
         """The part as it travels; the connection is lent anew every few pieces."""
+        most = min(self._limit, MOST_FETCHED)
+        _require(wanted.size, most)  # as the server tells it, which may be any number
         offset, is_through = 0, False
         while not is_through:
             with self._connections.borrow(wanted.account_id) as mailbox:
@@ -170,6 +180,7 @@ class Parts:
                         break
             if uid is None:
                 raise self.missing(wanted.message)
+            _require(offset, most)
             # Sizes are wrong at times (RFC822.SIZE may be an estimate), but not without end.
             if offset > 2 * wanted.message.size + PIECE:
                 raise malformed("imap")
@@ -180,6 +191,13 @@ class Parts:
 
 def _download(wanted: Wanted, reading: Reading) -> Download:
     return Download(wanted.media_type, wanted.filename, reading.size, reading)
+
+
+def _require(size: int, most: int) -> None:
+    """Raises RemoteFault (`unsupported`) for more than `most` bytes."""
+    if size > most:
+        reason = f"It is larger than {most >> 20} MiB. Use another mail program for it."
+        raise RemoteFault("imap", "unsupported", reason)
 
 
 def _part_of(source: bytes, part: str) -> bytes:

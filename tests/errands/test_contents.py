@@ -1,0 +1,109 @@
+"""Bodies and parts that are fetched because somebody wants them, from servers and of messages that are odd."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.errands import parts as parts_module
+from mailbox_appliance.errands.bodies import Bodies
+from mailbox_appliance.errands.parts import Parts
+from mailbox_appliance.errors import Unavailable, Unsupported
+from mailbox_appliance.mail.parse import parse
+from tests.errands.rig import Rig, letter
+from tests.servers.dovecot import MailServer
+
+TEXT = b"The text that matters\r\n"
+#: Without the boundary that it names.
+BROKEN = b"Subject: big\r\nContent-Type: multipart/mixed; boundary=never\r\n\r\n" + TEXT * 20_000
+
+
+class Mirrored:
+    """A mailbox of which only the headers are here."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.parts = Parts(rig.store, rig.connections, rig.settings, rig.events)
+        self.bodies = Bodies(rig.store, rig.connections, self.parts)
+
+    def deliver(self, source: bytes) -> str:
+        """Put a message, of this subject alone, into the inbox; its id."""
+        rig = self.rig
+        rig.mirror()
+        rig.server.deliver(rig.user, source)
+        inbox = rig.store.folders.find(rig.account_id, "INBOX")
+        assert inbox is not None
+        rig.store.folders.set_state(inbox.number, rig.direct.select("INBOX"))
+        headers = [(one, parse(one.source)) for one in rig.direct.fetch_headers(sorted(rig.direct.flags()))]
+        rig.store.mirror.add_headers(inbox, headers)
+        return rig.id(parse(source).subject)
+
+    def fill(self, message_id: str) -> str | None:
+        """Fetch the body; its text."""
+        self.bodies.fill(self.rig.account_id, message_id)
+        return self.rig.store.messages.body(self.rig.account_id, message_id).text
+
+    def read(self, message_id: str) -> bytes:
+        """Fetch the source."""
+        return b"".join(self.parts.fetch(self.parts.source(self.rig.account_id, message_id)).chunks)
+
+
+@pytest.fixture
+def mirrored(tmp_path: Path, mail_server: MailServer) -> Iterator[Mirrored]:
+    rig = Rig(tmp_path / "rig", mail_server)
+    yield Mirrored(rig)
+    rig.close()
+
+
+def test_a_large_message_without_its_boundary_shows_what_there_is(mirrored: Mirrored) -> None:
+    text = mirrored.fill(mirrored.deliver(BROKEN))
+    assert text is not None
+    assert text.startswith("The text that matters")
+
+
+def test_a_message_that_is_not_given_is_the_servers_fault(mirrored: Mirrored) -> None:
+    message_id = mirrored.deliver(letter("one"))
+    mirrored.rig.proxy.refuse(r"FETCH .*BODY\.PEEK\[\]", answer="NO cannot read")
+    with pytest.raises(Unavailable, match="does not give"):
+        mirrored.fill(message_id)
+    mirrored.rig.proxy.heal()
+    assert mirrored.fill(message_id) == "Hello"
+
+
+def test_what_is_said_to_be_huge_is_not_fetched(mirrored: Mirrored) -> None:
+    message_id = mirrored.deliver(letter("one"))
+    set_size(mirrored, message_id, 300 << 20)
+    with pytest.raises(Unsupported, match="256 MiB"):
+        mirrored.read(message_id)
+    assert mirrored.rig.proxy.count("UID FETCH") == 0
+
+
+def test_what_turns_out_to_be_huge_is_not_fetched_on(mirrored: Mirrored, monkeypatch: pytest.MonkeyPatch) -> None:
+    message_id = mirrored.deliver(BROKEN)
+    monkeypatch.setattr(parts_module, "MOST_FETCHED", 100_000)
+    monkeypatch.setattr(parts_module, "PIECE", 5_000)
+    wanted = replace(mirrored.parts.source(mirrored.rig.account_id, message_id), size=90_000)
+    with pytest.raises(Unsupported, match="larger than"):
+        mirrored.parts.fetch(wanted)
+    assert mirrored.rig.store.database.value("SELECT count(*) FROM cached_parts") == 0
+
+
+def test_no_part_is_taken_out_of_a_huge_source(mirrored: Mirrored, monkeypatch: pytest.MonkeyPatch) -> None:
+    message_id = mirrored.deliver(b"Subject: two\r\nContent-Type: application/pdf\r\n\r\nxy\r\n")
+    mirrored.fill(message_id)
+    account_id, store = mirrored.rig.account_id, mirrored.rig.store
+    part = store.database.value("SELECT json_extract(attachments, '$[0].id') FROM messages")
+    with monkeypatch.context() as patched:
+        patched.setattr(parts_module, "MOST_PARSED", 10)
+        with pytest.raises(Unsupported, match="larger than"):
+            mirrored.parts.fetch(mirrored.parts.attachment(account_id, message_id, part))
+    wanted = mirrored.parts.attachment(account_id, message_id, part)
+    assert b"".join(mirrored.parts.fetch(wanted).chunks) == b"xy\r\n"
+
+
+def set_size(mirrored: Mirrored, message_id: str, size: int) -> None:
+    """As the server had told it."""
+    database = mirrored.rig.store.database
+    with database.transaction():
+        database.change("UPDATE messages SET size = ? WHERE id = ?", (size, message_id))
