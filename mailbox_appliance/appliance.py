@@ -9,6 +9,7 @@ from mailbox_appliance import settings as settings_table
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.errands.bodies import Bodies
 from mailbox_appliance.errands.connections import Connections
+from mailbox_appliance.errands.drafts import Drafts
 from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errors import ServersBusy
 from mailbox_appliance.events import AccountRemoved, Events
@@ -42,6 +43,7 @@ class Appliance:
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
         self.parts = Parts(self.store, self.connections, self.settings, self.events)
         self.bodies = Bodies(self.store, self.connections, self.parts)
+        self.drafts = Drafts(self.connections, self.store, self.events)
         self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))

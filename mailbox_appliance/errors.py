@@ -129,6 +129,14 @@ class MemberSuspended(Denied):
     code = "member_suspended"
 
 
+class NotMarkedAsDraft(Denied):
+    """This message lies among the drafts but is not marked as one (`\\Draft`): to replace or delete it all the same
+    needs mail.delete.
+    """
+
+    code = "permission_denied"
+
+
 class NotFound(Problem):
     """There is no {what} with this id, or it is out of your reach."""
 

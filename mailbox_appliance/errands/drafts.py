@@ -10,11 +10,14 @@ from datetime import datetime
 from mailbox_appliance.errands import role_folders
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.identity import identified
-from mailbox_appliance.errors import SyncRequired
+from mailbox_appliance.errands.turns import Turns
+from mailbox_appliance.errors import Detail, NotFound, NotMarkedAsDraft, SyncRequired
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import FetchedMessage, LocatedMessage, MirroredFolder
+from mailbox_appliance.mail.searched import with_words
+from mailbox_appliance.mail.threads import canonical_message_id
+from mailbox_appliance.records import FetchedMessage, LocatedMessage, MirroredFolder, ParsedMessage
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.store.mirror import PendingCopy
@@ -35,48 +38,82 @@ class Version:
     at: datetime
 
 
+@dataclass(frozen=True)
+class _Landed:
+    """A version that is at the server: its UID, its size and its date there, as far as they are known."""
+
+    uid: int | None
+    size: int | None = None
+    at: datetime | None = None
+
+
 class Drafts:
-    """Writes the drafts of mailboxes. All methods raise RemoteFault where the server does not play its part."""
+    """Writes the drafts of mailboxes; each draft is worked on by one at a time, whatever the thread.
+
+    All methods that write raise RemoteFault where the server does not play its part. Without `may_delete` only what is
+    marked as a draft (`\\Draft`), here and at the server, is replaced or removed: any message can be moved among them.
+    """
 
     def __init__(self, connections: Connections, store: Store, events: Events) -> None:
         self._connections, self._store, self._events = connections, store, events
+        self._turns = Turns()
+
+    def locate(self, account_id: str, draft_id: str, *, may_delete: bool) -> LocatedMessage:
+        """A draft that one may replace or remove. Raises NotFound, NotMarkedAsDraft."""
+        found = self._store.mirror.locate(account_id, [draft_id]).get(draft_id)
+        if found is None or not (_is_marked(found) or found.folder.role == "drafts"):
+            raise NotFound(what="draft")
+        if not (_is_marked(found) or may_delete):
+            raise NotMarkedAsDraft(details=(Detail("capability", "mail.delete"),))
+        return found
 
     def create(self, account_id: str, version: Version, thread_id: str | None) -> str:
         """Put a new draft into the drafts folder, which is made where there is none; answers the draft's id."""
         with self._connections.borrow(account_id) as mailbox:
             folder = role_folders.of_role(self._store, mailbox, account_id, "drafts")
-        uid = self._put(folder, version, _FLAGS)
-        copy = PendingCopy(new_id("msg"), thread_id or new_id("thr"))
-        with self._store.database.transaction():
-            self._store.mirror.add_pending(folder, _fetched(version, _FLAGS), parse(version.source), copy)
-            self._note_uid(copy.message_id, folder, uid)
-        self._touch(folder)
-        return copy.message_id
-
-    def replace(self, draft: LocatedMessage, version: Version) -> tuple[str, ...]:
-        """Put a new version in the place of a draft, under the same id; answers what one should be told.
-
-        Raises SyncRequired where the server no longer has the draft that is to be replaced.
-        """
-        folder = draft.folder
-        with self._connections.borrow(folder.account_id) as mailbox:
-            old = self._identified(mailbox, draft)
-        flags = _FLAGS | {flag for flag in old.flags if flag.lower() not in _NOT_KEPT}
-        uid = self._put(folder, version, flags)
-        with self._store.database.transaction():
-            self._store.mirror.replace_source(draft.id, _fetched(version, flags), parse(version.source))
-            self._note_uid(draft.id, folder, uid)
+        parsed, copy = _parsed(version), PendingCopy(new_id("msg"), thread_id or new_id("thr"))
         try:
-            return self._remove_old(old)
+            landed = self._put(folder, version, _FLAGS)
+            with self._store.database.transaction():
+                self._store.mirror.add_pending(folder, _fetched(version, _FLAGS), parsed, copy)
+                self._store.mirror.set_uid(copy.message_id, landed.uid, landed.size, landed.at)
         finally:
             self._touch(folder)
+        return copy.message_id
 
-    def remove(self, draft: LocatedMessage) -> None:
-        """Remove a draft for good. Raises SyncRequired as `replace` does."""
+    def replace(self, account_id: str, draft_id: str, version: Version, *, may_delete: bool) -> tuple[str, ...]:
+        """Put a new version in the place of a draft, under the same id; answers what one should be told.
+
+        Raises as `locate` does, and SyncRequired where the server no longer has the draft that is to be replaced.
+        """
+        parsed = _parsed(version)
+        with self._turns.of(draft_id):
+            draft = self.locate(account_id, draft_id, may_delete=may_delete)
+            with self._connections.borrow(account_id) as mailbox:
+                old = self._identified(mailbox, draft, may_delete)
+            try:
+                self._put_over(old, version, parsed)
+                return self._remove_old(old)
+            finally:
+                self._touch(draft.folder)
+
+    def remove(self, account_id: str, draft_id: str, *, may_delete: bool) -> None:
+        """Remove a draft for good. Raises as `replace` does."""
+        with self._turns.of(draft_id):
+            self._remove(self.locate(account_id, draft_id, may_delete=may_delete), may_delete)
+
+    def _put_over(self, old: LocatedMessage, version: Version, parsed: ParsedMessage) -> None:
+        flags = _FLAGS | {flag for flag in old.flags if flag.lower() not in _NOT_KEPT}
+        landed = self._put(old.folder, version, flags)
+        with self._store.database.transaction():
+            self._store.mirror.replace_source(old.id, _fetched(version, flags), parsed, old.folder)
+            self._store.mirror.set_uid(old.id, landed.uid, landed.size, landed.at)
+
+    def _remove(self, draft: LocatedMessage, may_delete: bool) -> None:
         folder = draft.folder
         try:
             with self._connections.borrow(folder.account_id) as mailbox:
-                there = self._identified(mailbox, draft)
+                there = self._identified(mailbox, draft, may_delete)
                 mailbox.expunge(folder.path, _uids(there))
         except RemoteFault as fault:
             if fault.in_doubt:
@@ -85,29 +122,30 @@ class Drafts:
         self._store.mirror.remove(folder.number, _uids(there))
         self._touch(folder)
 
-    def _put(self, folder: MirroredFolder, version: Version, flags: frozenset[str]) -> int | None:
-        """APPEND, and the new UID as far as it can be learned."""
+    def _put(self, folder: MirroredFolder, version: Version, flags: frozenset[str]) -> _Landed:
+        """APPEND, and what can be learned of what is there then. Raises RemoteFault where it may not be there."""
+        doubt: RemoteFault | None = None
+        uid: int | None = None
+        known = folder.state.uidvalidity if folder.state is not None else None
         try:
             with self._connections.borrow(folder.account_id) as mailbox:
-                uid = mailbox.append(folder.path, version.source, flags=flags, at=version.at)
-                return uid if uid is not None else _newest(mailbox.find(folder.path, version.message_id))
+                uid = mailbox.append(folder.path, version.source, flags=flags, at=version.at, uidvalidity=known)
         except RemoteFault as fault:
             if not fault.in_doubt:
                 raise
-            with self._connections.borrow(folder.account_id) as mailbox:  # it may be there all the same
-                uid = _newest(mailbox.find(folder.path, version.message_id))
-            if uid is None:
-                raise
-            return uid
+            doubt = fault
+        try:
+            with self._connections.borrow(folder.account_id) as mailbox:
+                landed = _landed(mailbox, folder, version, uid)
+        except RemoteFault:
+            landed = None  # what is done is done: sync finds the rest out
+        if landed is None and doubt is not None:
+            raise doubt
+        return landed or _Landed(uid)
 
-    def _note_uid(self, message_id: str, folder: MirroredFolder, uid: int | None) -> None:
-        # Sync may have seen the new UID already; then its row gives way to ours, whose id the client knows.
-        if uid is not None:
-            self._store.mirror.moved(folder.account_id, [(message_id, folder.number, uid)])
-
-    def _identified(self, mailbox: ImapMailbox, draft: LocatedMessage) -> LocatedMessage:
+    def _identified(self, mailbox: ImapMailbox, draft: LocatedMessage, may_delete: bool) -> LocatedMessage:
         found, _ = identified(self._store, mailbox, draft.folder, [draft])
-        if not found:
+        if not found or not (may_delete or _is_marked(found[0])):
             self._touch(draft.folder)
             raise SyncRequired
         return found[0]
@@ -139,8 +177,31 @@ def _fetched(version: Version, flags: frozenset[str]) -> FetchedMessage:
     return FetchedMessage(0, flags, version.at, len(version.source), version.source)
 
 
-def _newest(uids: tuple[int, ...]) -> int | None:
-    return max(uids, default=None)
+def _parsed(version: Version) -> ParsedMessage:
+    """The version as the mirror takes it. It takes long, so it is not for a transaction."""
+    return with_words(parse(version.source))
+
+
+def _is_marked(message: LocatedMessage) -> bool:
+    return "\\draft" in {flag.lower() for flag in message.flags}
+
+
+def _landed(mailbox: ImapMailbox, folder: MirroredFolder, version: Version, uid: int | None) -> _Landed | None:
+    """What the server has of a version, by the UID that it told or else by the Message-ID; None where it has none.
+
+    Its size there need not be that of the source, and its date not the one that was asked for.
+    """
+    uids = (uid,) if uid is not None else mailbox.find(folder.path, version.message_id)
+    if not uids:
+        return None
+    state, sightings = mailbox.identify(folder.path, uids)
+    own = canonical_message_id(version.message_id)
+    found = max((each.uid for each in sightings.values() if each.uid == uid or each.message_id == own), default=None)
+    if found is None:
+        return None
+    if folder.state is not None and folder.state.uidvalidity != state.uidvalidity:
+        return _Landed(None)  # the mirror knows the folder by other UIDs yet
+    return _Landed(found, sightings[found].size, sightings[found].internal_date)
 
 
 def _uids(message: LocatedMessage) -> list[int]:

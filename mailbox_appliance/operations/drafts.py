@@ -4,7 +4,7 @@ import msgspec
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errands.drafts import Drafts, Version
+from mailbox_appliance.errands.drafts import Version
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.compose import with_bcc
@@ -14,7 +14,7 @@ from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Cursor, Limit, operation
 from mailbox_appliance.operations.outgoing import DraftMessage, composed, resolve_draft
 from mailbox_appliance.operations.sessions import Deleted
-from mailbox_appliance.records import Account, Answer, Capability, LocatedMessage, Message, Outgoing, Page
+from mailbox_appliance.records import Account, Answer, Capability, Message, Outgoing, Page
 from mailbox_appliance.remote.faults import RemoteFault
 
 
@@ -48,7 +48,7 @@ def create_draft(appliance: Appliance, caller: Caller, account: Account, message
     outgoing = resolve_draft(appliance.store, account, message)
     version = _version(outgoing, appliance.clock)
     try:
-        draft_id = _drafts(appliance).create(account.id, version, _thread(appliance, account, outgoing))
+        draft_id = appliance.drafts.create(account.id, version, _thread(appliance, account, outgoing))
     except RemoteFault as fault:
         raise problem_of(fault) from fault
     return get_draft(appliance, caller, account, draft_id)
@@ -60,12 +60,14 @@ def update_draft(
 ) -> Answer[Message]:
     """Replace a draft as a whole: what is not given is gone, attachments too. Its id stays.
 
-    `sync_required`: somebody else has changed or removed it; get it again first.
+    `sync_required`: somebody else has changed or removed it; get it again first. What lies in the drafts folder without
+    being marked as a draft is replaced only for those who may delete it (`mail.delete`).
     """
-    draft = _located(appliance, account, draft_id)
+    may_delete = Capability.MAIL_DELETE in caller.capabilities
+    appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
     version = _version(resolve_draft(appliance.store, account, message), appliance.clock)
     try:
-        warnings = _drafts(appliance).replace(draft, version)
+        warnings = appliance.drafts.replace(account.id, draft_id, version, may_delete=may_delete)
     except RemoteFault as fault:
         raise problem_of(fault) from fault
     found = get_draft(appliance, caller, account, draft_id)
@@ -73,25 +75,13 @@ def update_draft(
 
 
 @operation(needs=Capability.MAIL_DRAFTS, asks_servers=True)
-def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Deleted:  # noqa: ARG001
-    """Remove a draft for good."""
-    draft = _located(appliance, account, draft_id)
+def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Deleted:
+    """Remove a draft for good; what is not marked as one only for those who may delete it (`mail.delete`)."""
     try:
-        _drafts(appliance).remove(draft)
+        appliance.drafts.remove(account.id, draft_id, may_delete=Capability.MAIL_DELETE in caller.capabilities)
     except RemoteFault as fault:
         raise problem_of(fault) from fault
     return Deleted(id=draft_id)
-
-
-def _drafts(appliance: Appliance) -> Drafts:
-    return Drafts(appliance.connections, appliance.store, appliance.events)
-
-
-def _located(appliance: Appliance, account: Account, draft_id: str) -> LocatedMessage:
-    found = appliance.store.mirror.locate(account.id, [draft_id]).get(draft_id)
-    if found is None or not ("\\Draft" in found.flags or found.folder.role == "drafts"):
-        raise NotFound(what="draft")
-    return found
 
 
 def _version(outgoing: Outgoing, clock: Clock) -> Version:

@@ -1,6 +1,7 @@
 """Drafts through the door: made, listed, read, replaced, deleted; at the server they are what other programs show."""
 
 import base64
+from concurrent.futures import ThreadPoolExecutor
 from email import message_from_bytes, policy
 from typing import Any
 
@@ -132,6 +133,37 @@ def test_what_is_wrong_with_a_draft(checked_client: CheckedClient, filled: Fille
                 assert (answer.refusal, answer.places) == ((400, "invalid_request"), [place]), body
         assert checked_client.ask(method, path, {"body": {}}).refusal == (503, "provider_unavailable")
     assert checked_client.ask("GET", f"/accounts/{filled.id}/drafts").data == {"items": [], "nextCursor": None}
+
+
+def test_a_key_without_mail_delete_removes_drafts_and_nothing_else(mailbox: ConnectedMailbox) -> None:
+    client = mailbox.client
+    (one,) = mailbox.deliver(letter("precious"))
+    _, key = add_key(client.appliance, client.member["id"], "mail.read", "mail.drafts", "mail.organize")
+    body = {"action": "move", "messageIds": [one], "folder": "drafts"}
+    assert mailbox.ask("POST", "/messages/actions", body, token=key).data["succeededIds"] == [one]
+    assert mailbox.ask("GET", f"/drafts/{one}", token=key).data["draftId"] == one
+    for method, content in (("PUT", {"body": {}}), ("DELETE", None)):
+        answer = mailbox.ask(method, f"/drafts/{one}", content, token=key)
+        assert (answer.refusal, answer.places) == ((403, "permission_denied"), ["capability"])
+    assert [message["Subject"] for message in at_server(mailbox)] == ["precious"]
+    own = mailbox.ask("POST", "/drafts", {"body": {}, "subject": "draft"}, token=key).data["id"]
+    assert mailbox.ask("PUT", f"/drafts/{own}", {"body": {}, "subject": "new"}, token=key).status == 200
+    assert mailbox.ask("DELETE", f"/drafts/{own}", token=key).status == 200
+    assert mailbox.ask("DELETE", f"/drafts/{one}").status == 200, "with mail.delete"
+    assert at_server(mailbox) == []
+
+
+def test_two_who_write_one_draft_at_once(mailbox: ConnectedMailbox) -> None:
+    draft = mailbox.ask("POST", "/drafts", {"body": {}, "subject": "first"}).data["id"]
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(
+            pool.map(
+                lambda number: mailbox.ask("PUT", f"/drafts/{draft}", {"body": {}, "subject": f"v{number}"}), range(2)
+            )
+        )
+    assert [answer.status for answer in answers] == [200, 200]
+    assert len(at_server(mailbox)) == 1
+    assert mailbox.ask("GET", f"/drafts/{draft}").data["subject"] == at_server(mailbox)[0]["Subject"]
 
 
 def test_what_a_key_may_do_with_drafts(checked_client: CheckedClient, filled: FilledMailbox) -> None:

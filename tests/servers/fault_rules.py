@@ -55,6 +55,7 @@ class Faults:
         self._hidden: frozenset[str] = frozenset()
         self._shown: frozenset[str] | None = None
         self._strips_codes = False
+        self._changes: list[tuple[re.Pattern[bytes], Callable[[re.Match[bytes]], bytes]]] = []
         self._stalled = False
         self._refusals: list[_Rule] = []
         self._cut_rules: list[_Rule] = []
@@ -82,6 +83,10 @@ class Faults:
         self.show_only("IMAP4REV1")
         self.refuse(*EXTENSIONS)
         self._strips_codes = True
+
+    def change_answers(self, pattern: bytes, change: Callable[[re.Match[bytes]], bytes]) -> None:
+        """Say something else wherever the server says this, within one piece of data: for short answers."""
+        self._changes.append((re.compile(pattern, re.IGNORECASE), change))
 
     def cut_at(self, pattern: str, *, moment: Moment = "before", times: float = 1) -> None:
         """End the connection at such a command: before the server hears it, or after it has carried it out.
@@ -172,6 +177,8 @@ class Faults:
         """An answer as the client is to see it."""
         if self._strips_codes and b"[" in data:
             data = _RESPONSE_CODES.sub(b"", data)
+        for pattern, change in self._changes:
+            data = pattern.sub(change, data)
         if not tells_capabilities or b"CAPABILITY" not in data or (not self._hidden and self._shown is None):
             return data
         return re.sub(rb"(?<=CAPABILITY )[^\]\r\n]*", lambda found: self._kept(found[0].split()), data)

@@ -1,0 +1,35 @@
+"""Turns: whoever works on the same thing does so one after the other; on different things, at once."""
+
+import threading
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class _Turn:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    waiting: int = 0
+
+
+class Turns:
+    """The turns of whoever works or waits now; nothing is kept of the others."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns: dict[Hashable, _Turn] = {}
+
+    @contextmanager
+    def of(self, key: Hashable) -> Iterator[None]:
+        """Have nobody else work on this meanwhile. Waits for those who do."""
+        with self._lock:
+            turn = self._turns.setdefault(key, _Turn())
+            turn.waiting += 1
+        try:
+            with turn.lock:
+                yield
+        finally:
+            with self._lock:
+                turn.waiting -= 1
+                if not turn.waiting:
+                    del self._turns[key]
