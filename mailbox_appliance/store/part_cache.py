@@ -53,6 +53,12 @@ class PartCache:
         part. Raises NotFound where the message is gone.
         """
         number = self._begin(message, part)
+        reading = Reading(self, number, self._write(number, chunks))
+        self._shrink(limit)
+        return reading
+
+    def _write(self, number: int, chunks: Iterable[bytes]) -> int:
+        """Write the chunks of a part, which has a reader from then on; answers its size."""
         try:
             size = 0
             for position, chunk in enumerate(_even(chunks)):
@@ -62,20 +68,21 @@ class PartCache:
                     self._database.change("INSERT INTO cached_chunks VALUES (?, ?, ?)", (number, position, chunk))
                 self._database.shrink()
                 size += len(chunk)
+            with self._lock:
+                self._read[number] += 1  # before anybody may see it and forget it
             with self._database.transaction():
                 if not self._database.change("UPDATE cached_parts SET size = ? WHERE number = ?", (size, number)):
                     raise NotFound(what="message")
         except BaseException:
+            with self._lock:
+                del self._read[number]
             with self._database.transaction():
                 self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
             raise
         finally:
             with self._lock:
                 self._written.discard(number)
-        with self._lock:
-            self._read[number] += 1
-        self._shrink(limit)
-        return Reading(self, number, size)
+        return size
 
     def chunk(self, number: int, position: int) -> bytes | None:
         """One chunk of a part that is being read."""

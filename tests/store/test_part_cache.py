@@ -161,3 +161,23 @@ def test_many_at_once(store: Store, number: int) -> None:
         thread.join()
     assert not failures
     assert store.database.value("SELECT sum(size) FROM cached_parts") <= LIMIT
+
+
+def test_what_was_just_kept_is_there_for_who_kept_it(store: Store, number: int) -> None:
+    """Others that are kept at the same moment may want its room."""
+    failures: list[BaseException] = []
+
+    def work(part: str) -> None:
+        try:
+            for _ in range(40):
+                reading = store.parts.keep(number, part, [part.encode() * LIMIT], limit=1)
+                assert b"".join(reading) == part.encode() * LIMIT
+        except BaseException as failure:  # noqa: BLE001 - told to the test
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(str(each),)) for each in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
