@@ -122,6 +122,10 @@ class ImapMailbox:
         """The header fields that a list shows as the source, in the order given, without messages that are gone."""
         return imap_reading.headers(self._wire, uids)
 
+    def outlines(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
+        """Flags, internal date and size of messages, with nothing for their source, without messages that are gone."""
+        return imap_reading.outlines(self._wire, uids)
+
     def fetch(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
         """The messages, in the order given, without those that are gone.
 
@@ -190,6 +194,11 @@ class ImapMailbox:
     def idle_news(self) -> bool:
         """Take in what has arrived in IDLE, without waiting; True when something changed. RemoteFault at an end."""
         return self._wire.hear_now()
+
+    @property
+    def told_exists(self) -> int:
+        """How many messages the folder has at most, by what was told unasked since it was examined; 0: nothing was."""
+        return self._wire.told_exists
 
     def end_idle(self) -> bool:
         """End IDLE; True when something changed since the folder was examined."""

@@ -36,7 +36,7 @@ class News:
             return None
         wire = self._selection.wire
         wire.ask("NOOP")
-        wire.is_touched = False  # what is told from here on may be missing in the state
+        wire.forget()  # what is told from here on may be missing in the state
         state = self._folders.status(path)
         if not _goes_on(state, since):
             return None

@@ -71,6 +71,11 @@ def headers(wire: Wire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
         yield from _in_order(found, some)
 
 
+def outlines(wire: Wire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
+    """What can be told of messages whose headers are not given: all but their sources."""
+    return _in_order(_without_section(wire, uids), uids)
+
+
 def whole(wire: Wire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
     """The messages; one over LARGEST cut."""
     for start in range(0, len(uids), BATCH_COUNT):

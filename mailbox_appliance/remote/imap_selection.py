@@ -134,7 +134,8 @@ class Selection:
             return opened.hear(pieces)
 
         text = self.wire.ask(f"{command} {wire_path(path)}{parameter}", hear)
-        self.path, self.wire.is_touched = path, False
+        self.path = path
+        self.wire.forget()
         self.opened = Opened(opened.numbers, opened.flags)  # the changes of a large folder are not kept
         return opened, text
 

@@ -25,6 +25,7 @@ Hear = Callable[[Pieces], bool]
 _LITERAL = re.compile(rb"~?\{(\d{1,19})\+?\}$")  # with ~ a literal8 (RFC 9051 4.3.1)
 _STATUS = re.compile(rb"\* (?:OK|NO|BAD|BYE|PREAUTH)(?: |$)", re.I)  # their text may look like anything
 _CHANGE = re.compile(rb"\* (?:\d+ (?:EXISTS|EXPUNGE|FETCH)|VANISHED)\b", re.I)
+_EXISTS = re.compile(rb"\* (\d{1,10}) EXISTS\b", re.I)
 _TAGGED = re.compile(rb" (OK|NO|BAD)(?: (.*))?", re.I | re.S)
 
 
@@ -41,6 +42,8 @@ class Wire:
         #: Without being asked the server told of a change in the selected folder, since this was last set to False.
         #: Told once, in the answer to any command, it is not told again in IDLE.
         self.is_touched = False
+        #: The largest number of messages in it that was told so; 0 where none was.
+        self.told_exists = 0
         self._tags = itertools.count(1)
         self._is_broken = False
         self._talk = 0
@@ -88,6 +91,10 @@ class Wire:
             self._send(b"DONE\r\n")
             self._read(tag, unasked)
         return self.is_touched
+
+    def forget(self) -> None:
+        """What was told of the selected folder so far is known, or about another one."""
+        self.is_touched, self.told_exists = False, 0
 
     def hear_now(self) -> bool:
         """Take in what has arrived, without waiting; True when a change was told. Raises RemoteFault at the end."""
@@ -190,6 +197,8 @@ class Wire:
         """What an untagged answer that nobody asked for means."""
         if _CHANGE.match(text):
             self.is_touched = True
+            if exists := _EXISTS.match(text):
+                self.told_exists = max(self.told_exists, int(exists[1]))
         elif text[2:5].upper() == b"BYE":
             raise ConnectionResetError
 

@@ -3,6 +3,7 @@
 no row with its UID ........................... a new row, in its thread, indexed
 none, but a copy of ours or a draft waits ..... that one gets the UID (same folder and Message-ID)
 a row of which only the header has come ....... its body, and the index again with its words
+one that was listed without even its header ... that too, and its thread
 a whole row ................................... passed over
 """
 
@@ -15,7 +16,7 @@ from mailbox_appliance.clock import to_millis
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.records import FetchedMessage, ParsedMessage
-from mailbox_appliance.store import index
+from mailbox_appliance.store import index, removal
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import (
     HAS_ATTACHMENT,
@@ -33,7 +34,8 @@ HEADER, WHOLE, LARGE = 0, 1, 2  # how much of a message is here: messages.body
 Arriving = tuple[FetchedMessage, ParsedMessage]
 
 _KNOWN = """
-SELECT m.uid, m.number, m.body FROM json_each(?) j CROSS JOIN messages m ON m.folder = ? AND m.uid = j.value"""
+SELECT m.uid, m.number, m.body, m.message_id IS NULL AND m.subject = ''
+FROM json_each(?) j CROSS JOIN messages m ON m.folder = ? AND m.uid = j.value"""
 # Not by folder and UID, which SQLite would choose: all that is gone of a folder has no UID either.
 _WAITING = """
 SELECT m.message_id, m.number FROM json_each(?) j CROSS JOIN messages m INDEXED BY messages_message_id
@@ -43,6 +45,8 @@ INSERT INTO messages (number, id, account, folder, uid, thread, message_id, flag
   subject, snippet, people, attachments, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _INSERT_BODY = "INSERT OR REPLACE INTO bodies (number, text, html, headers, warnings) VALUES (?, ?, ?, ?, ?)"
 _FILL = "UPDATE messages SET snippet = ?, attachments = ?, body = ? WHERE number = ?"
+_INTRODUCE = """
+UPDATE messages SET thread = ?, message_id = ?, date = ?, subject = ?, people = ? WHERE number = ?"""
 _ADOPT = "UPDATE messages SET uid = ?, size = ?, internal_date = ? WHERE number = ?"
 
 
@@ -53,6 +57,15 @@ class Place:
     account: int
     folder: int
     body: int
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A message that is there: its number, how much of it, and whether not even its header tells anything."""
+
+    number: int
+    body: int
+    is_bare: int
 
 
 def add(database: Database, place: Place, batch: Sequence[Arriving]) -> tuple[str, ...]:
@@ -72,15 +85,15 @@ def fill(database: Database, place: Place, batch: Sequence[Arriving]) -> None:
     _fill(database, place, by_uid, _known(database, place, by_uid))
 
 
-def _known(database: Database, place: Place, uids: Iterable[int]) -> dict[int, tuple[int, int]]:
-    """UID -> number, and how much is here."""
-    return {uid: (number, body) for uid, number, body in database.rows(_KNOWN, (as_json(uids), place.folder))}
+def _known(database: Database, place: Place, uids: Iterable[int]) -> dict[int, _Known]:
+    """By UID."""
+    return {uid: _Known(*row) for uid, *row in database.rows(_KNOWN, (as_json(uids), place.folder))}
 
 
-def _fill(
-    database: Database, place: Place, batch: Mapping[int, Arriving], known: Mapping[int, tuple[int, int]]
-) -> None:
-    filled = [(number, batch[uid][1]) for uid, (number, body) in known.items() if body == HEADER]
+def _fill(database: Database, place: Place, batch: Mapping[int, Arriving], known: Mapping[int, _Known]) -> None:
+    bare = [(one.number, batch[uid]) for uid, one in known.items() if one.body == HEADER and one.is_bare]
+    _introduce(database, place, [pair for pair in bare if pair[1][1].message_id or pair[1][1].subject])
+    filled = [(one.number, batch[uid][1]) for uid, one in known.items() if one.body == HEADER]
     filled.sort(key=lambda pair: pair[0])
     rows = [(parsed.snippet, pack_attachments(parsed), place.body, number) for number, parsed in filled]
     database.change_many(_FILL, rows)
@@ -88,6 +101,34 @@ def _fill(
     database.change_many("UPDATE messages SET flags = flags | ? WHERE number = ?", attached)
     database.change_many(_INSERT_BODY, [_body_row(number, parsed) for number, parsed in filled])
     database.change_many(index.UPDATE, [index.index_row(number, place.account, parsed) for number, parsed in filled])
+
+
+def _introduce(database: Database, place: Place, bare: Sequence[tuple[int, Arriving]]) -> None:
+    """Give rows their header of which it was not known."""
+    if not bare:
+        return
+    numbers = as_json(number for number, _ in bare)
+    before = database.rows("SELECT thread FROM messages WHERE number IN (SELECT value FROM json_each(?))", (numbers,))
+    threads = Threads(database, place.account, [_joining(arriving, None) for _, arriving in bare]).join()
+    rows = [
+        (
+            thread,
+            canonical_message_id(parsed.message_id or ""),
+            to_millis(parsed.date or message.internal_date),
+            parsed.subject,
+            pack_people(parsed),
+            number,
+        )
+        for thread, (number, (message, parsed)) in zip(threads, bare, strict=True)
+    ]
+    database.change_many(_INTRODUCE, rows)
+    removal.delete_empty_threads(database, [thread for (thread,) in before])
+
+
+def _joining(arriving: Arriving, proposed: str | None) -> Joining:
+    message, parsed = arriving
+    own = canonical_message_id(parsed.message_id or "")
+    return Joining(own, _named(own, parsed), parsed.subject, to_millis(message.internal_date), proposed)
 
 
 def insert(
@@ -99,10 +140,7 @@ def insert(
     """
     owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
     moments = [to_millis(message.internal_date) for message, _ in batch]
-    joining = [
-        Joining(own, _named(own, parsed), parsed.subject, millis, promised[1] if promised else None)
-        for own, millis, (_, parsed) in zip(owns, moments, batch, strict=True)
-    ]
+    joining = [_joining(arriving, promised[1] if promised else None) for arriving in batch]
     threads = Threads(database, place.account, joining).join()
     numbers = free_numbers(database, moments)
     ids = [promised[0] if promised else new_id("msg") for _ in batch]

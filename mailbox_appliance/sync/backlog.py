@@ -39,18 +39,20 @@ class Backlog:
         self._listed: deque[tuple[int, int]] = deque()
         self._begun: _Begun | None = None
         self._large: bodies.Read = []  # of the current folder
-        #: By folder number: what the server neither gave nor has; sync will hear that it is gone.
-        self._skipped: dict[int, set[int]] = {}
 
     @property
     def folder(self) -> FolderSync | None:
         """The folder whose turn it is."""
         return self._folders[0] if self._folders else None
 
-    def note(self, folders: Iterable[FolderSync]) -> None:
-        """Bodies of these folders may be missing."""
-        self._folders.extend(folder for folder in folders if folder not in self._folders)
-        self.left = self._means.store.mirror.backlog(self._means.account_id)
+    def note(self, folders: Iterable[FolderSync], added: int = 0) -> None:
+        """Bodies of these folders may be missing; `added`: so many more than were known of."""
+        if self._folders:
+            self.left += added  # counting again each time would take longer and longer
+        else:
+            self.left = self._means.store.mirror.backlog(self._means.account_id)
+        if self.left:
+            self._folders.extend(folder for folder in folders if folder not in self._folders)
 
     def forget(self, folder: FolderSync) -> None:
         """The server does not let us into this folder now, or it is gone."""
@@ -71,7 +73,7 @@ class Backlog:
         if self._listed[0][1] > LARGE:
             self._read_large(folder, self._listed.popleft()[0])
         else:
-            self._fetch(folder, self._take())
+            self._fetch(folder, self._take(folder))
         return True
 
     def finish(self) -> bool:
@@ -89,55 +91,50 @@ class Backlog:
         while self._folders and not self._listed:
             self.finish()  # so that what is listed now is still to come
             folder = self._folders[0]
-            skipped = self._skipped.get(folder.folder.number, set())
-            unfilled = self._means.store.mirror.unfilled(folder.folder.number, _LISTED + len(skipped))
-            self._listed.extend((uid, size) for uid, size in unfilled if uid not in skipped)
+            resting = self._means.caution.resting(folder.folder.number)
+            unfilled = self._means.store.mirror.unfilled(folder.folder.number, _LISTED + len(resting))
+            self._listed.extend((uid, size) for uid, size in unfilled if uid not in resting)
             if not self._listed:
                 self._folders.popleft()
         return self._folders[0] if self._listed else None
 
-    def _take(self) -> list[int]:
-        """The UIDs of a batch."""
-        most = self._means.caution.most(BATCH_COUNT)
+    def _take(self, folder: FolderSync) -> list[int]:
+        """The UIDs of a batch. What was not given before is asked for alone."""
+        caution, number = self._means.caution, folder.folder.number
+        most = caution.most(BATCH_COUNT)
         uids: list[int] = []
         weight = 0
         while self._listed and len(uids) < most:
             uid, size = self._listed[0]
-            if size > LARGE or (uids and weight + size > BATCH_BYTES):
+            is_suspect = caution.is_suspect(number, uid)
+            if size > LARGE or (uids and (is_suspect or weight + size > BATCH_BYTES)):
                 break
             uids.append(uid)
             weight += size
             self._listed.popleft()
+            if is_suspect:
+                break
         return uids
 
     def _fetch(self, folder: FolderSync, uids: list[int]) -> None:
-        means, number = self._means, folder.folder.number
-        messages = bodies.whole(
-            means, number, [uid for uid in uids if not means.caution.is_hopeless("bodies", number, uid)]
-        )
-        begun = _Begun(folder, messages, means.parsers.begin([message.source for message in messages]))
+        messages = bodies.whole(self._means, folder.folder.number, uids)
+        begun = _Begun(folder, messages, self._means.parsers.begin([message.source for message in messages]))
         self.finish()
         self._begun = begun
-        if missing := set(uids) - {message.uid for message in messages}:
-            self._give_up(folder, missing)
+        self._leave(folder, set(uids) - {message.uid for message in messages})
 
-    def _give_up(self, folder: FolderSync, uids: set[int]) -> None:
-        pairs = bodies.not_given(self._means, uids)
-        self._store(folder, pairs)
-        if gone := uids - {message.uid for message, _ in pairs}:
-            self._skipped.setdefault(folder.folder.number, set()).update(gone)
+    def _leave(self, folder: FolderSync, uids: set[int]) -> None:
+        """These were not given; they are asked for again another time, unless they are gone."""
+        if uids - bodies.leave(self._means, folder.folder.number, uids):
+            self._means.caution.rest(folder.folder.number, uids)
             folder.is_due = True
 
     def _read_large(self, folder: FolderSync, uid: int) -> None:
         means, number = self._means, folder.folder.number
         found = list(means.mailbox.fetch_headers([uid]))
-        if not found or means.caution.is_hopeless("bodies", number, uid):
-            self._give_up(folder, {uid})
-            return
-        is_large, pairs = bodies.read_large(means, number, found[0])
-        if not is_large:
-            self._store(folder, pairs)
-            return
+        pairs = bodies.read_large(means, number, found[0]) if found else []
+        if not pairs:
+            self._leave(folder, {uid})
         self._large += pairs
         texts = sum(len(parsed.text or "") + len(parsed.html or "") for _, parsed in self._large)
         if len(self._large) >= LARGE_COUNT or texts > BATCH_BYTES:

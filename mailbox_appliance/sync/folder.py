@@ -58,6 +58,7 @@ class FolderSync:
         self._seen = self._noted = folder.state
         self._told: FolderState | None = None  # by STATUS, before the last look
         self._rests_until = 0.0
+        self._count: int | None = None  # of the rows with a UID; None where that is to be counted
 
     @property
     def position(self) -> FolderState | None:
@@ -68,6 +69,11 @@ class FolderSync:
     def has_work(self) -> bool:
         """Whether it is to be looked at, or has messages to be taken in."""
         return self.is_due or bool(self.pending)
+
+    def want(self) -> None:
+        """Look at it as soon as can be: somebody of us wrote to it, on the server and in the store."""
+        self.is_due = self.is_urgent = True
+        self._count = None
 
     def hear(self, state: FolderState, *, thorough: bool) -> None:
         """Compare with what STATUS tells; it becomes due where there may be news."""
@@ -103,7 +109,9 @@ class FolderSync:
         """
         began = time.monotonic()
         means, number = self._means, self.folder.number
-        known = means.store.mirror.count(number) + len(self.pending)
+        if self._count is None:
+            self._count = means.store.mirror.count(number)
+        known = self._count + len(self.pending)
         means.selected = None
         news = means.mailbox.news(self.folder.path, self._seen, known)
         means.selected = self.folder.path
@@ -112,6 +120,8 @@ class FolderSync:
         for step in plan(FolderMirror(self._seen, self._flags(news)), news):
             is_detached |= self._carry_out(step)
         self._forget_vanished(news)
+        if news.present is not None:
+            self._count = None  # it did not add up, or cannot be told in another way
         self._seen = news.state
         self._note_position()
         self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
@@ -127,6 +137,7 @@ class FolderSync:
         match step:
             case Resettle():
                 detached = mirror.detach(number, None) if self._noted is not None else 0
+                self._count = None
                 self._means.store.folders.set_state(number, step.state)
                 self._noted = step.state
                 self.pending.clear()
@@ -134,7 +145,7 @@ class FolderSync:
             case Detach():
                 for uids in _parts(step.uids, _WRITTEN):
                     self._means.go_on()
-                    mirror.detach(number, uids)
+                    self._counted(-mirror.detach(number, uids))
                 return True
             case ChangeFlags():
                 for changes in _parts(step.changes, _WRITTEN):
@@ -167,40 +178,56 @@ class FolderSync:
         self.is_due = self.is_due or state != self._seen
         return self._seen is not None and state.uidvalidity == self._seen.uidvalidity
 
-    def take_in(self) -> bool:
-        """Take the newest of the new messages in; whether bodies are left for later. Raises RemoteFault."""
+    def take_in(self) -> int:
+        """Take the newest of the new messages in; of how many the bodies are left for later. Raises RemoteFault."""
         is_whole = len(self.pending) <= FEW
         uids = self.pending[-self._means.caution.most(HEADERS) :][::-1]
         if not self.enter():
-            return False
+            return 0
         messages = self._without_moved(self._headers(uids), is_few=is_whole)
-        if is_whole and messages:
-            if not self.enter():  # we may have looked at other folders
-                return False
-            for is_large, pairs in bodies.read(self._means, self.folder.number, [message for message, _ in messages]):
-                self._add(pairs, is_large=is_large)
+        if not is_whole:
+            self._list(messages)
         elif messages:
-            self._means.arrived(self._means.store.mirror.add_headers(self.folder, messages))
+            if not self.enter():  # we may have looked at other folders
+                return 0
+            self._take_in_whole(messages)
         del self.pending[len(self.pending) - len(uids) :]  # not [-len(uids):], which is all of it for none
         self._note_position()
-        return not is_whole
+        return 0 if is_whole else len(messages)
+
+    def _take_in_whole(self, messages: bodies.Read) -> None:
+        mirror, missing = self._means.store.mirror, {message.uid: (message, parsed) for message, parsed in messages}
+        for is_large, pairs in bodies.read(self._means, self.folder.number, [message for message, _ in messages]):
+            self._arrived(pairs, mirror.add(self.folder, pairs, large=is_large) if pairs else ())
+            for message, _ in pairs:
+                del missing[message.uid]
+        self._list([missing[uid] for uid in bodies.leave(self._means, self.folder.number, missing)])
+
+    def _list(self, messages: bodies.Read) -> None:
+        """Have messages in the mirror with their headers, without their bodies."""
+        self._arrived(messages, self._means.store.mirror.add_headers(self.folder, messages) if messages else ())
+
+    def _arrived(self, messages: bodies.Read, new: tuple[str, ...]) -> None:
+        self._counted(len(new) if len(new) == len(messages) else None)  # else copies of ours were among them
+        if messages:
+            self._means.arrived(new)
+
+    def _counted(self, more: int | None) -> None:
+        """So many more are in the mirror; None: nobody knows."""
+        self._count = None if self._count is None or more is None else self._count + more
 
     def _headers(self, uids: Sequence[int]) -> bodies.Read:
         caution, number = self._means.caution, self.folder.number
         asked = [uid for uid in uids if not caution.is_hopeless("headers", number, uid)]
         with caution.trying("headers", number, asked):
             messages = [(message, parse(message.source)) for message in self._means.mailbox.fetch_headers(asked)]
-        if len(messages) < len(uids):
-            self._list_unreadable(set(uids) - {message.uid for message, _ in messages})
+        self._list_unreadable(set(uids) - {message.uid for message, _ in messages})
         return messages
 
     def _list_unreadable(self, uids: set[int]) -> None:
-        """List messages that the server has and cannot give; those it no longer has are not missed."""
-        now = self._means.clock.now()
-        self._means.mailbox.refresh()
-        there = self._means.mailbox.flags(sorted(uids))
-        found = [FetchedMessage(uid, flags, now, 0, b"") for uid, flags in there.items() if uid in uids]
-        self._add([(message, bodies.without_body(message)) for message in found], is_large=False)
+        """List messages that the server has, and of which it does not even give the header."""
+        there = bodies.leave(self._means, self.folder.number, uids)
+        self._list([(message, parse(b"")) for message in self._means.mailbox.outlines(sorted(there))])
 
     def _without_moved(self, messages: bodies.Read, *, is_few: bool) -> bodies.Read:
         """Those that are new to us: others came from elsewhere, and keep their ids."""
@@ -215,11 +242,8 @@ class FolderSync:
 
     def _reattached(self, messages: bodies.Read) -> bodies.Read:
         found = self._means.store.mirror.reattach(self.folder, list(map(_sighting, messages)))
+        self._counted(len(found))
         return [pair for pair in messages if pair[0].uid not in found]
-
-    def _add(self, pairs: bodies.Read, *, is_large: bool) -> None:
-        if pairs:
-            self._means.arrived(self._means.store.mirror.add(self.folder, pairs, large=is_large))
 
 
 def _sighting(pair: tuple[FetchedMessage, ParsedMessage]) -> Sighting:

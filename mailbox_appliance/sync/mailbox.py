@@ -36,6 +36,10 @@ LONGEST_IDLE = 540.0  # RFC 2177: again before 29 minutes; many networks forget 
 _CODES: dict[FaultKind, str] = {"login_refused": "authentication_failed", "throttled": "provider_rate_limited"}
 
 
+#: The inbox's position when a change was told, and the number of messages that was told then.
+Told = tuple[FolderState | None, int]
+
+
 @dataclass(frozen=True)
 class House:
     """What all mailboxes have in common."""
@@ -65,7 +69,7 @@ class MailboxSync:
         self._mailbox: ImapMailbox | None = None
         self._follower: Follower | None = None
         self._has_begun = self._is_idling = self._is_ready = False
-        self._in_vain: FolderState | None = None
+        self._in_vain: Told | None = None
         self._poll_at = 0.0
         self._cut: Callable[[], None] = _nothing
 
@@ -132,7 +136,7 @@ class MailboxSync:
         if self._is_idling:
             self._is_idling = False
             if self._mailbox.end_idle():
-                self._follower.want("INBOX")
+                self._follower.want_inbox()
         return self._follow(self._mailbox, self._follower)
 
     def _follow(self, mailbox: ImapMailbox, follower: Follower) -> Next:
@@ -163,13 +167,14 @@ class MailboxSync:
         """Rest until something happens; None when it has already."""
         has_heard = self._begin_idle(mailbox, follower) or mailbox.idle_news()
         # Seen in practice: servers that tell in each IDLE, at once, what they have told before.
-        has_heard, self._in_vain = has_heard and self._in_vain != follower.inbox, follower.inbox if has_heard else None
+        told = (follower.inbox, mailbox.told_exists) if has_heard else None
+        has_heard, self._in_vain = has_heard and not _is_old(self._in_vain, told), told
         if has_heard or self._woken:
             if self._is_idling:
                 self._is_idling = False
                 has_heard = mailbox.end_idle() or has_heard
             if has_heard:
-                follower.want("INBOX")
+                follower.want_inbox()
             return None
         left = self._poll_at - self._house.clock.monotonic()
         return Rest(max(0.0, min(left, LONGEST_IDLE)), mailbox.socket)
@@ -277,6 +282,13 @@ class MailboxSync:
     def _poll_interval(self) -> float:
         """Varied, so that many mailboxes of one server do not ask at the same moment."""
         return self._house.settings.number("sync.poll_interval") * random.uniform(0.9, 1.0)  # noqa: S311 - no secret
+
+
+def _is_old(before: Told | None, told: Told | None) -> bool:
+    """Whether the same was told before in vain, and no more messages than there are at that position, or were told."""
+    if before is None or told is None or before[0] is None or before[0] != told[0]:
+        return False
+    return told[1] <= max(before[0].exists, before[1])
 
 
 def _nothing() -> None:

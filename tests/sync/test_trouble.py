@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mailbox_appliance.events import FolderTouched
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync import backlog, folder, follower, mailbox
 from tests.servers.dovecot import MailServer
@@ -26,40 +27,61 @@ def mirror(
     mirror.supervisor.stop()
 
 
-def test_a_message_that_breaks_every_connection_is_listed_without_its_body(
+def test_a_message_that_breaks_every_connection_is_listed_and_asked_for_again_later(
     mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy
 ) -> None:
     mail_server.deliver(user, source("bad"))
     proxy.cut_at(r"FETCH .*BODY\.PEEK\[\]", times=FOREVER)
     mirror.start()
-    assert mirror.messages()["bad"].body == 1
-    assert "does not give this message" in mirror.messages()["bad"].warnings
+    assert mirror.messages()["bad"].body == 0
+    cuts = proxy.cuts
+    mail_server.deliver(user, source("other"), folder="Archive")
+    mirror.events.publish(FolderTouched(mirror.account_id, "Archive"))
+    mirror.wait_for(lambda: proxy.cuts > cuts, "another cut")  # of the other one
     proxy.heal()
-    mail_server.deliver(user, source("good"))
-    mirror.wait_for(lambda: "good" in mirror.messages(), "the next one")
-    assert mirror.messages()["good"].text == "body"
-
-
-def test_a_message_that_the_server_refuses_is_listed_without_its_body(
-    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy
-) -> None:
-    mail_server.deliver(user, source("bad"), source("big", size=300_000))
-    proxy.refuse(r"FETCH .*BODY\.PEEK\[\]", "FETCH .*BODYSTRUCTURE", answer="NO [SERVERBUG] Oops")
-    mirror.start()
-    assert {one: message.body for one, message in mirror.messages().items()} == {"bad": 1, "big": 1}
-    assert all("does not give this message" in message.warnings for message in mirror.messages().values())
-
-
-def test_a_message_whose_header_is_refused_is_listed_too(
-    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy
-) -> None:
-    mail_server.deliver(user, source("bad"))
-    proxy.refuse("FETCH .*HEADER", answer="NO [SERVERBUG] Oops")
-    mirror.start()
-    (message,) = mirror.messages().values()
-    assert "does not give this message" in message.warnings
     mirror.wake()
     mirror.wait_until_equal(mail_server, user)
+    assert [message.text for message in mirror.messages().values()] == ["body", "body"]
+
+
+@pytest.mark.parametrize("answer", ["NO [SERVERBUG] Oops", "NO [UNAVAILABLE] Try again", "NO Oops"])
+def test_messages_that_are_refused_for_a_moment_are_all_there_afterwards(
+    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy, answer: str
+) -> None:
+    parts = (r"FETCH .*BODY\.PEEK\[\]", "FETCH .*BODYSTRUCTURE", r"FETCH .*BODY\.PEEK\[HEADER")
+    proxy.refuse(*parts, answer=answer)
+    mail_server.deliver(user, source("a"), source("b"), source("big", size=300_000))
+    mirror.start()
+    assert len(rows := _rows(mirror)) == 3
+    assert {row[0] for row in rows} == {""}
+    assert {row[3] for row in rows} == {0}
+    assert all(size > 50 and moment > 10**12 for _, size, moment, _ in rows)
+    reply = source("c").replace(b"Subject: c", b"References: <a@example.test>\r\nSubject: Re: c")
+    proxy.heal()
+    mail_server.deliver(user, reply)
+    mirror.wake()
+    mirror.wait_until_equal(mail_server, user)
+    assert {(row[0], row[3]) for row in _rows(mirror)} == {("a", 1), ("b", 1), ("big", 2), ("Re: c", 1)}
+    threads = "SELECT count(*), count(DISTINCT thread) FROM messages WHERE subject IN ('a', 'Re: c')"
+    assert mirror.store.database.rows(threads) == [(2, 1)]
+    assert mirror.store.database.value("SELECT count(*) FROM threads") == 3
+
+
+def _rows(mirror: Mirror) -> list[tuple[str, int, int, int]]:
+    return mirror.store.database.rows("SELECT subject, size, internal_date, body FROM messages")
+
+
+def test_a_message_that_is_refused_for_good_holds_nothing_up(
+    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy
+) -> None:
+    mail_server.deliver(user, source("before"), source("bad"), source("after"))
+    proxy.refuse(r"UID FETCH (1:2|2|2:3|1:3) .*BODY\.PEEK\[\]", answer="NO [SERVERBUG] Oops")
+    mirror.start()
+    assert {one: message.body for one, message in mirror.messages().items()} == {"before": 1, "bad": 0, "after": 1}
+    asked = proxy.count(r"FETCH 2 .*BODY\.PEEK\[\]")
+    mail_server.deliver(user, source("next"))
+    mirror.wait_for(lambda: "next" in mirror.messages() and mirror.messages()["next"].body == 1, "the next one")
+    assert proxy.count(r"FETCH 2 .*BODY\.PEEK\[\]") == asked
 
 
 def test_a_folder_that_is_refused_holds_nothing_up(
