@@ -83,7 +83,7 @@ CREATE TABLE messages (
   subject TEXT NOT NULL, snippet TEXT NOT NULL,
   people TEXT NOT NULL,  -- JSON: from, to, cc, bcc, replyTo
   attachments TEXT NOT NULL DEFAULT '[]',  -- JSON: id, part, filename, mimeType, sizeBytes, contentId, disposition
-  body INTEGER NOT NULL DEFAULT 1,  -- 0: only its header has been fetched, 1: read whole, 2: large, read in parts
+  body INTEGER NOT NULL DEFAULT 1,  -- 0: at most its header has been fetched, 1: read whole, 2: large, read in parts
   gone INTEGER NOT NULL DEFAULT 0,
   UNIQUE (folder, uid)) STRICT;
 CREATE INDEX messages_folder ON messages (folder, number);
