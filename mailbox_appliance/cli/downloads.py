@@ -8,14 +8,14 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from mailbox_appliance.cli import show
 from mailbox_appliance.cli.client import Client, Request
-from mailbox_appliance.cli.failures import INPUT, Failure
+from mailbox_appliance.cli.failures import INPUT, Failure, wrong_usage
 from mailbox_appliance.cli.incoming import Incoming, receive
 from mailbox_appliance.cli.invocation import Invocation
 
@@ -25,12 +25,13 @@ _PLAIN = re.compile(r'filename="([^"]*)"', re.I)
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]')
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)  # devices on Windows
 _LONGEST = 200  # bytes
+_OUTPUT = "option:--output"
 
 
 def save(invocation: Invocation, client: Client, path: str, output: str | None, *, force: bool, otherwise: str) -> int:
     """Fetch a file and put it where it belongs; `otherwise` is its name where it has none. The exit code."""
-    if output not in (None, "-") and not force and os.path.lexists(str(output)):
-        raise _is_there(Path(str(output)))
+    if output not in (None, "-"):
+        _check(str(output), force=force)
     incoming = receive(client, Request("GET", path, timeout=120.0))
     chunks = _told(invocation, incoming)
     if output == "-":
@@ -38,7 +39,7 @@ def save(invocation: Invocation, client: Client, path: str, output: str | None, 
             invocation.terminal.write_bytes(chunk)
         return 0
     target = Path(output) if output else Path(safe_name(_name_of(incoming), otherwise))
-    if target.is_dir():
+    if _is_folder(str(target)):
         target /= safe_name(_name_of(incoming), otherwise)
     size = _write(target, chunks, force=force)
     saved: dict[str, Any] = {
@@ -50,9 +51,24 @@ def save(invocation: Invocation, client: Client, path: str, output: str | None, 
     return 0
 
 
+def _check(output: str, *, force: bool) -> None:
+    """Refuse, before anything is fetched, a place where nothing can be saved."""
+    if _is_folder(output):
+        return
+    folder = output.rstrip(os.sep) if output.endswith(os.sep) else os.path.dirname(output)  # noqa: PTH120 - keeps `x/`
+    if not _is_folder(folder or "."):
+        raise wrong_usage(f"There is no folder {folder} to save into.", _OUTPUT)
+    if not force and os.path.lexists(output):
+        raise _is_there(Path(output))
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises where a name is too long
+
+
 def safe_name(name: str, otherwise: str) -> str:
-    """A file name that is no path, no device, not hidden, and short enough."""
-    clean = _UNSAFE.sub("_", name).strip(" .")
+    """A file name that is no path, no device, no option of a command, not hidden, and short enough."""
+    clean = _UNSAFE.sub("_", name).rstrip(" .").lstrip(" .-")
     if _RESERVED.fullmatch(clean):
         clean = f"_{clean}"
     stem, dot, extension = clean.rpartition(".")
@@ -86,21 +102,31 @@ def _write(target: Path, chunks: Iterator[bytes], *, force: bool) -> int:
     """Write the file beside its place, then put it there: nobody sees half of it. Its size."""
     if not force and os.path.lexists(target):
         raise _is_there(target)
-    handle, name = tempfile.mkstemp(prefix=".download-", dir=target.parent)
+    with _told_why(target):
+        handle, name = tempfile.mkstemp(prefix=".download-", dir=target.parent)
     written = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
             for chunk in chunks:
                 stream.write(chunk)
             size = stream.tell()
-        if force:
-            written.replace(target)
-        else:
-            _put(written, target)
+        with _told_why(target):
+            if force:
+                written.replace(target)
+            else:
+                _put(written, target)
     finally:
         with suppress(FileNotFoundError):
             written.unlink()
     return size
+
+
+@contextmanager
+def _told_why(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise wrong_usage(f"{target} cannot be saved: {error.strerror}.", _OUTPUT) from error
 
 
 def _put(written: Path, target: Path) -> None:
@@ -117,4 +143,4 @@ def _put(written: Path, target: Path) -> None:
 
 def _is_there(file: Path) -> Failure:
     message = f"{file} is there already. Choose another name with --output, or replace it with --force."
-    return Failure("file_exists", message, INPUT, details=(("option:--output", "There is such a file."),))
+    return Failure("file_exists", message, INPUT, details=((_OUTPUT, "There is such a file."),))

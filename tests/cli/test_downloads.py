@@ -43,6 +43,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("a:b?c*", "a_b_c_"),
         ("exe\u202egpj.scr", "exe_gpj.scr"),
         ("x. ", "x"),
+        ("-rf", "rf"),
+        (" --output=x", "output=x"),
+        (".-.-x", "x"),
+        ("-", "att_1"),
+        ("a-b.txt", "a-b.txt"),
+        ("x" * 300 + ".tar.gz", "x" * 197 + ".gz"),
         ("€" * 200 + ".pdf", "€" * 65 + ".pdf"),
         ("x" * 300, "x" * 199),
     ],
@@ -95,9 +101,29 @@ def test_nothing_is_replaced_unless_told(client_of: CommandLine, server: Recordi
 def test_errors_leave_nothing_behind(client_of: CommandLine, server: RecordingServer, here: Path) -> None:
     assert client_of(*GET).error["code"] == "not_found"
     server.answer("GET", FILE, Canned(raw=b"x"))
-    outcome = client_of(*GET, "--output", "no/such/folder")
-    assert outcome.code == 1
-    assert os.listdir(here) == []
+    (here / "file").write_text("mine")
+    for place, told in (
+        ("no/such/folder", "There is no folder no/such to save into."),
+        ("file/x", "There is no folder file to save into."),
+        ("missing/", "There is no folder missing to save into."),
+        ("x" * 300, "cannot be saved: File name too long"),
+    ):
+        outcome = client_of(*GET, "--output", place)
+        assert (outcome.code, outcome.error["code"]) == (2, "invalid_request"), place
+        assert told in outcome.error["message"]
+        assert [detail["path"] for detail in outcome.error["details"]] == ["option:--output"]
+    assert os.listdir(here) == ["file"]
+
+
+def test_into_a_folder_it_goes_under_its_own_name(client_of: CommandLine, server: RecordingServer, here: Path) -> None:
+    (here / "inside").mkdir()
+    fields = (("Content-Disposition", 'attachment; filename="../-a.txt"'),)
+    server.answer("GET", FILE, Canned(raw=b"x", fields=fields))
+    for place in ("inside", "inside/", str(here / "inside")):
+        outcome = client_of(*GET, "--output", place, "--force")
+        assert (outcome.code, Path(outcome.data["file"]).name) == (0, "_-a.txt")
+    assert os.listdir(here / "inside") == ["_-a.txt"]
+    assert client_of(*GET, "--output", "inside").code == 2
 
 
 @pytest.fixture

@@ -8,7 +8,11 @@ from mailbox_appliance.cli.tree import command, group
 
 DOWNLOAD = Call("GET", "/accounts/{accountId}/messages/{messageId}/attachments/{attachmentId}")
 SAVE_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--output"], metavar="FILE|-", help="Where to save it; - is stdout (default: its own name, here)."),
+    click.Option(
+        ["--output"],
+        metavar="FILE|DIR|-",
+        help="Where to save it: a file, or a folder for it under its own name; - is stdout (default: here).",
+    ),
     click.Option(["--force"], is_flag=True, help="Replace a file that is there already."),
 )
 _HELP = """Save an attachment.
