@@ -14,6 +14,10 @@ _RISKY = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f]")
 _GAP = 2
 _NARROWEST = 8
+#: Columns that a column of a table takes at most, where the output is no terminal.
+_WIDEST = 60
+#: Characters for each column, on average: accents take none, and nobody needs hundreds of them on a letter.
+_MOST_MARKS = 8
 
 
 def json_text(value: Any, *, unicode: bool = True, indent: int | None = None) -> str:
@@ -71,12 +75,16 @@ def look_up(item: Any, path: str) -> Any:
 
 
 def table(items: Sequence[Any], columns: Sequence[str], width: int | None) -> str:
-    """Aligned columns with their names above. The widest columns give way when the terminal is narrow; ids never do."""
+    """Aligned columns with their names above. The widest columns give way when the terminal is narrow; ids never do.
+
+    Without a terminal no column is wider than 60: what a stranger writes into one row does not pad all the others.
+    """
     if not items:
         return "Nothing.\n"
     head = [column.rpartition(".")[2].upper() if column != "folder.name" else "FOLDER" for column in columns]
     rows = [head, *([cell(look_up(item, column)) for column in columns] for item in items)]
-    widths = [max(display_width(row[place]) for row in rows) for place in range(len(columns))]
+    widest = _WIDEST if width is None else width
+    widths = [min(widest, max(display_width(row[place]) for row in rows)) for place in range(len(columns))]
     if width is not None:
         _narrow(widths, [not column.lower().endswith("id") for column in columns], width)
     return "".join(_line(row, widths) for row in rows)
@@ -112,11 +120,14 @@ def _is_wide(character: str) -> bool:
 
 def cut(text: str, width: int) -> str:
     """The beginning of the text that fits, with an ellipsis where something is missing."""
-    if display_width(text) <= width:
-        return text
-    while text and display_width(text) > width - 1:
-        text = text[:-1]
-    return text + "…"
+    fitting, used = 0, 0
+    for place, character in enumerate(text, 1):
+        used += display_width(character)
+        if used > width or place > _MOST_MARKS * width:
+            return text[:fitting] + "…"
+        if used < width:
+            fitting = place
+    return text
 
 
 def record(value: Any, prefix: str = "") -> str:
@@ -136,13 +147,13 @@ def record(value: Any, prefix: str = "") -> str:
 
 
 def message(value: Any) -> str:
-    """A message as one reads it: who, what, when, the text, the attachments."""
+    """A message as one reads it: who, what, when, the text (of one in a list: its beginning), the attachments."""
     names = ("id", "from", "to", "cc", "bcc", "replyTo", "date", "subject", "labels")
     lines = [f"{name[0].upper()}{name[1:]}: {cell(value[name])}\n" for name in names if value.get(name)]
     body = value.get("body") or {}
     text = body.get("text")
     if text is None:
-        text = "(only HTML: see --format json)" if body.get("html") else ""
+        text = "(only HTML: see --format json)" if body.get("html") else value.get("snippet") or ""
     files = [
         f"Attachment: {cell(one['filename'])} ({cell(one['mimeType'])}, {one['sizeBytes']} bytes, {cell(one['id'])})\n"
         for one in value.get("attachments") or ()

@@ -178,8 +178,8 @@ def _follow(row: Row, invocation: Invocation, client: "Client", path: str, given
         gathered["warnings"] = warnings
     if invocation.format != "ndjson":
         show.show(invocation, gathered, row.columns, row.view)
-    elif warnings:
-        invocation.terminal.complain(render.json_text({"warnings": warnings}, unicode=False))
+    else:
+        show.tell_beside(invocation, gathered)
     return row.exit_code(gathered)
 
 

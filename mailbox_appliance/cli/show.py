@@ -18,6 +18,24 @@ def items_of(answer: Any) -> list[Any] | None:
     return items if isinstance(items, list) else None
 
 
+def page_of(answer: Any) -> Any:
+    """The page that an answer is, or that is part of it: the messages of a thread. None where there is none."""
+    places = ("data", "data.messages")
+    pages = (render.look_up(answer, place) for place in places)
+    return next((page for page in pages if isinstance(page, dict) and isinstance(page.get("items"), list)), None)
+
+
+def tell_beside(invocation: Invocation, answer: Any) -> None:
+    """Tell on the error output, line by line, what is none of the items: warnings, and where the list goes on."""
+    page, told = page_of(answer), []
+    if warnings := answer.get("warnings"):
+        told.append({"warnings": warnings})
+    if page and page.get("nextCursor"):
+        told.append({"nextCursor": page["nextCursor"]})
+    for one in told:
+        invocation.terminal.complain(render.json_text(one, unicode=False))
+
+
 def show(invocation: Invocation, answer: Any, columns: Sequence[str] = (), view: View = render.record) -> None:
     """Write one answer of the API. `columns` are for a list of things, `view` is for a single one."""
     if invocation.format == "table":
@@ -36,12 +54,13 @@ def show_items(invocation: Invocation, items: Sequence[Any]) -> None:
 
 
 def _line_by_line(invocation: Invocation, answer: Any) -> None:
-    items = items_of(answer)
-    if items is None:
+    page, items = page_of(answer), items_of(answer)
+    if page is not None:
+        items = page["items"]
+    elif items is None:
         items = [answer["data"] if isinstance(answer, dict) and "data" in answer else answer]
     show_items(invocation, items)
-    if warnings := answer.get("warnings"):
-        invocation.terminal.complain(render.json_text({"warnings": warnings}, unicode=False))
+    tell_beside(invocation, answer)
 
 
 def _as_table(invocation: Invocation, answer: Any, columns: Sequence[str], view: View) -> None:
@@ -56,5 +75,5 @@ def _as_table(invocation: Invocation, answer: Any, columns: Sequence[str], view:
     terminal.write(text.encode(encoding, "replace").decode(encoding))
     for warning in answer.get("warnings", ()):
         terminal.complain(f"Warning: {render.one_line(str(warning))}")
-    if items is not None and (cursor := render.look_up(answer, "data.nextCursor")):
+    if cursor := (page_of(answer) or {}).get("nextCursor"):
         terminal.complain(f"There is more: --cursor {render.one_line(str(cursor))}")

@@ -136,10 +136,23 @@ MESSAGES = [
 
 
 def test_items_line_by_line(client_of: CommandLine, server: RecordingServer) -> None:
-    server.data("GET", "/accounts/acc_1/messages", {"items": MESSAGES, "nextCursor": "c"})
+    server.data("GET", "/accounts/acc_1/messages", {"items": MESSAGES, "nextCursor": None})
     outcome = client_of("emails", "list", "--account", "acc_1", "--format", "ndjson")
     assert [json.loads(line) for line in outcome.out.splitlines()] == MESSAGES
     assert outcome.err == ""
+
+
+@pytest.mark.parametrize("more", [(), ("--max-results", "2"), ("--limit", "2")])
+def test_beside_lines_it_is_told_that_there_is_more(
+    client_of: CommandLine, server: RecordingServer, more: tuple[str, ...]
+) -> None:
+    value = {"data": {"items": MESSAGES, "nextCursor": "c"}, "warnings": ["\u202eone"]}
+    for query in ("", "?limit=2"):
+        server.answer("GET", "/accounts/acc_1/messages" + query, Canned(value=value))
+    outcome = client_of("emails", "list", "--account", "acc_1", "--format", "ndjson", *more)
+    assert outcome.code == 0
+    assert [json.loads(line) for line in outcome.out.splitlines()] == MESSAGES
+    assert outcome.err == '{"warnings": ["\\u202eone"]}\n{"nextCursor": "c"}\n'
 
 
 def test_one_thing_is_one_line(client_of: CommandLine, server: RecordingServer) -> None:
@@ -171,10 +184,18 @@ def test_a_message_for_people(client_of: CommandLine, server: RecordingServer) -
 
 
 def test_a_conversation_for_people(client_of: CommandLine, server: RecordingServer) -> None:
-    page = {"items": MESSAGES, "nextCursor": None}
+    items = [{**MESSAGES[0], "snippet": "How are\x07 you"}, MESSAGES[1]]
+    page = {"items": items, "nextCursor": "c"}
     server.data("GET", "/accounts/acc_1/threads/thr_1", {"id": "thr_1", "subject": "s", "messages": page})
     outcome = client_of("threads", "get", "thr_1", "--account", "acc_1", "--format", "table")
-    assert outcome.out.index("msg_1") < outcome.out.index("-" * 60) < outcome.out.index("msg_2")
+    assert outcome.out == (
+        "Id: msg_1\nFrom: Ann\ufffd\ufffd[2J <a@b.example>\nDate: 2026-01-02T03:04:05.000Z\nSubject: Hello there\n"
+        "\nHow are\ufffd you\n" + "-" * 60 + "\nId: msg_2\nDate: 2026-01-01T03:04:05.000Z\n\n\n"
+    )
+    assert outcome.err == "There is more: --cursor c\n"
+    outcome = client_of("threads", "get", "thr_1", "--account", "acc_1", "--format", "ndjson")
+    assert [json.loads(line) for line in outcome.out.splitlines()] == items
+    assert outcome.err == '{"nextCursor": "c"}\n'
 
 
 def test_an_object_for_people(client_of: CommandLine, server: RecordingServer) -> None:

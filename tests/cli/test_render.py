@@ -7,7 +7,8 @@ from mailbox_appliance.cli import render
 # fmt: off
 WIDTHS: list[tuple[str, int]] = [("abc", 3), ("日本", 4), ("e\u0301", 1), ("ä", 1), ("", 0)]
 CUTS: list[tuple[str, int, str]] = [
-    ("abc", 3, "abc"), ("abcd", 3, "ab…"), ("日本語", 5, "日本…"), ("日本語", 4, "日…"), ("", 0, ""),
+    ("abc", 3, "abc"), ("abcd", 3, "ab…"), ("abc", 1, "…"), ("e\u0301e\u0301", 2, "e\u0301e\u0301"),
+    ("日本語", 5, "日本…"), ("日本語", 4, "日…"), ("", 0, ""),
 ]
 CELLS: list[tuple[object, str]] = [
     (None, "-"), ([], "-"), (True, "yes"), (False, "no"), (3, "3"), ("a\nb", "a b"),
@@ -39,6 +40,23 @@ def test_a_narrow_terminal_cuts_the_widest_columns_but_no_id() -> None:
     assert max(render.display_width(line) for line in lines) == 60
     assert items[0]["id"] in lines[1]
     assert render.table(items, ("id", "subject", "from"), None).splitlines()[1].endswith("y" * 50)
+
+
+def test_what_a_stranger_writes_does_not_widen_a_table() -> None:
+    items = [
+        {"id": "msg_1", "subject": "x" * 100_000, "from": "y" * 50_000},
+        {"id": "msg_2", "subject": "e" + "\u0301" * 100_000, "from": "-rf"},
+    ]
+    lines = render.table(items, ("id", "subject", "from"), None).splitlines()
+    assert [render.display_width(line) for line in lines] == [
+        5 + 2 + 60 + 2 + 4,
+        5 + 2 + 60 + 2 + 60,
+        5 + 2 + 60 + 2 + 3,
+    ]
+    assert lines[1].count("…") == 2
+    assert len(lines[2]) < 1000
+    lines = render.table(items, ("id", "subject", "from"), 80).splitlines()
+    assert max(render.display_width(line) for line in lines) == 80
 
 
 def test_an_empty_table_says_so() -> None:
