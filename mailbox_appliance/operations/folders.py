@@ -7,7 +7,6 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errands import role_folders
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import Conflict, Detail, Invalid, NotFound, Unsupported
 from mailbox_appliance.operations.caller import Caller
@@ -47,13 +46,13 @@ def map_folders(
             listed = mailbox.list_folders()
     except RemoteFault as fault:
         raise problem_of(fault) from fault
-    role_folders.take_in(store, account.id, listed)
+    store.folders.take_in(account.id, listed)
     wanted = _paths(mapping, store.folders.list(account.id))
     _refuse_doubles(wanted, store.folders.user_mapping(account.id))
     before = store.accounts.get(account.id).folders
     with store.database.transaction(durable=True):
         store.folders.set_user_mapping(account.id, wanted)
-        role_folders.take_in(store, account.id, listed)
+        store.folders.take_in(account.id, listed)
         store.audit.record(caller.actor, "account.folders", ("account", account.id))
     appliance.sync.wake(account.id, None)
     after = store.accounts.get(account.id).folders

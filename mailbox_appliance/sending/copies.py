@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from mailbox_appliance import retry
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.events import Events, FolderTouched
-from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import DeliveryWork, FetchedMessage, MirroredFolder, ParsedMessage
+from mailbox_appliance.mail.searched import with_words
+from mailbox_appliance.records import DeliveryWork, FetchedMessage, MirroredFolder, ParsedMessage, Sighting
+from mailbox_appliance.remote import folder_making
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.settings import Settings
@@ -69,10 +70,15 @@ def _file_or_postpone(store: Store, mailbox: ImapMailbox, operation_id: str) -> 
 def _file_one(store: Store, mailbox: ImapMailbox, operation_id: str) -> str:
     """File one copy, record it, and answer the path of the folder."""
     work = store.deliveries.work(operation_id)
-    sent = store.folders.find_by_role(work.account_id, "sent") or _made(store, mailbox, work)
+    sent = _sent_folder(store, mailbox, work.account_id)
+    if not store.mirror.locate(work.account_id, [work.result_id]):  # there was no such folder when it was sent
+        store.deliveries.add_copy(operation_id, copy_of(work, sent))
     uid = _file(mailbox, work, sent.path)
-    if uid is not None:
+    there = _find_there(mailbox, sent.path, uid)
+    if there is None:
         store.mirror.set_uid(work.result_id, uid)
+    else:
+        store.mirror.set_uid(work.result_id, uid, there.size, there.internal_date)
     store.deliveries.mark_filed(operation_id)
     return sent.path
 
@@ -83,29 +89,45 @@ def _postpone(store: Store, operation_id: str) -> None:
     store.deliveries.postpone_copy(operation_id, wait, _LATER)
 
 
-def _made(store: Store, mailbox: ImapMailbox, work: DeliveryWork) -> MirroredFolder:
-    """A folder for sent mail where there was none, with our copy in its mirror under the id that was promised."""
-    listed = mailbox.list_folders()
-    if _DEFAULT_FOLDER not in {folder.path for folder in listed}:
-        mailbox.create(_DEFAULT_FOLDER)
-        listed = mailbox.list_folders()
-    roles = folder_roles.assign(listed, store.folders.user_mapping(work.account_id))
-    folders = store.folders.replace(work.account_id, listed, roles)
-    sent = next(folder for folder in folders if folder.path == _DEFAULT_FOLDER)
-    store.deliveries.add_copy(work.operation_id, copy_of(work, sent))
-    return sent
+def _sent_folder(store: Store, mailbox: ImapMailbox, account_id: str) -> MirroredFolder:
+    """The folder for sent mail; made where there is none."""
+    found = store.folders.find_by_role(account_id, "sent")
+    if found is None:
+        store.folders.take_in(account_id, mailbox.list_folders())  # another client may have made it
+        found = store.folders.find_by_role(account_id, "sent")
+    if found is None:
+        path = folder_making.make(mailbox, _DEFAULT_FOLDER)
+        store.folders.take_in(account_id, mailbox.list_folders())
+        # A person may have given that very folder another role; it is still the one to use.
+        found = store.folders.find_by_role(account_id, "sent") or store.folders.find(account_id, path)
+    if found is None:
+        raise RemoteFault("imap", "refused", "The IMAP server made a folder for sent mail and does not list it.")
+    return found
 
 
 def _file(mailbox: ImapMailbox, work: DeliveryWork, path: str) -> int | None:
     # We may have stopped between APPEND and the record of it, or the provider files sent mail by itself.
-    found = mailbox.find(path, work.message_id)
-    if found:
-        return found[-1]
-    source = with_bcc(work.wire, work.bcc_header)
-    return mailbox.append(path, source, flags=frozenset({"\\Seen"}), at=work.created_at)
+    uid = max(mailbox.find(path, work.message_id), default=None)
+    if uid is None:
+        source = with_bcc(work.wire, work.bcc_header)
+        uid = mailbox.append(path, source, flags=frozenset({"\\Seen"}), at=work.created_at)
+        if uid is None:  # not every server tells it
+            uid = max(mailbox.find(path, work.message_id), default=None)
+    return uid
+
+
+def _find_there(mailbox: ImapMailbox, path: str, uid: int | None) -> Sighting | None:
+    """What the server says of the copy: the size that it tells may be another than ours."""
+    try:
+        return None if uid is None else mailbox.identify(path, [uid])[1].get(uid)
+    except RemoteFault as fault:
+        if fault.kind != "refused":
+            raise
+        return None
 
 
 def copy_of(work: DeliveryWork, sent: MirroredFolder) -> Copy:
     """Our copy of a sent message, as it will lie in Sent: read, and with its Bcc (RFC 5322 3.6.3)."""
     source = with_bcc(work.wire, work.bcc_header)
-    return sent, FetchedMessage(0, frozenset({"\\Seen"}), work.created_at, len(source), source), parse(source)
+    message = FetchedMessage(0, frozenset({"\\Seen"}), work.created_at, len(source), source)
+    return sent, message, with_words(parse(source))

@@ -92,6 +92,18 @@ class Folders:
                 self._close(account, folder.number, kept)
         return self.list(account_id)
 
+    def take_in(self, account_id: str, listed: Sequence[ListedFolder]) -> None:
+        """Bring new folders in, and give all folders the roles that they have now. Raises NotFound without mailbox.
+
+        A folder that is not listed stays: its messages may lie elsewhere by now, which is for sync to find out.
+        """
+        paths = {folder.path for folder in listed}
+        with self._database.transaction():  # the mapping must be the one that holds when the roles are written
+            roles = folder_roles.assign(listed, self.user_mapping(account_id))
+            left = [folder for folder in self.list(account_id) if folder.path not in paths]
+            kept = (ListedFolder(folder.path, folder.delimiter, frozenset()) for folder in left)
+            self.replace(account_id, (*listed, *kept), roles)
+
     def set_state(self, number: int, state: FolderState) -> None:
         """Note the position that the mirror of a folder has reached."""
         with self._database.transaction():

@@ -1,0 +1,60 @@
+"""Where a copy of what was sent goes: into the folder that is there, or into one that is made, and no other goes."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.mail.compose import compose
+from mailbox_appliance.records import Address, ListedFolder, NewDelivery, Outgoing
+from mailbox_appliance.sending.copies import file_copies
+from tests.errands.rig import Rig
+from tests.servers.dovecot import MailServer
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def rig(tmp_path: Path, mail_server: MailServer) -> Iterator[Rig]:
+    made = Rig(tmp_path / "rig", mail_server)
+    yield made
+    made.close()
+
+
+def sent(rig: Rig, subject: str) -> tuple[str, str]:
+    """A message that was handed over while no folder for sent mail was known; its operation, and its id."""
+    box = Address(email="box@example.org")
+    message = Outgoing(sender=box, to=(box,), subject=subject, text="t")
+    composed = compose(message, message_id=f"<{subject}@example.org>", date=AT)
+    owner = rig.store.database.value("SELECT id FROM members")
+    new = NewDelivery(rig.account_id, "ses_1", owner, subject, "hash", "send", composed, None)
+    operation = rig.store.deliveries.accept(new).delivery.operation_id
+    rig.store.deliveries.succeed(operation, None, reply_code=250)
+    return operation, rig.store.deliveries.work(operation).result_id
+
+
+def file(rig: Rig, *operations: str) -> None:
+    file_copies(rig.store, rig.settings, rig.events, rig.account_id, operations)
+
+
+def paths(rig: Rig) -> set[str]:
+    return {folder.path for folder in rig.store.folders.list(rig.account_id)}
+
+
+def test_every_copy_has_its_promised_id_and_what_the_server_tells_of_it(rig: Rig) -> None:
+    rig.mirror()
+    (first, first_id), (second, second_id) = sent(rig, "first"), sent(rig, "second")
+    file(rig, first, second)
+    rig.direct.select("Sent")
+    there = {one.uid: (one.size, one.internal_date) for one in rig.direct.fetch(sorted(rig.direct.flags()))}
+    here = rig.store.mirror.locate(rig.account_id, [first_id, second_id])
+    assert {one.uid: (one.size, one.internal_date) for one in here.values()} == there
+    assert len(there) == 2
+    assert {one.folder.path for one in here.values()} == {"Sent"}
+
+
+def test_a_folder_that_is_not_listed_at_this_moment_stays(rig: Rig) -> None:
+    rig.store.folders.take_in(rig.account_id, [ListedFolder("Renamed", "/", frozenset())])
+    file(rig, sent(rig, "first")[0])
+    assert paths(rig) >= {"Renamed", "INBOX", "Sent"}
