@@ -29,6 +29,10 @@ _PIECE = re.compile(
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"'})
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:\d\d)?)?", re.ASCII)
 
+#: Keys of other query languages: whoever types them means more than the text.
+_ELSEWHERE = re.compile(r"account|b?cc|filename|folder|in|larger|list|(?:newer|older)(?:_than)?|size|smaller", re.I)
+_LIKE_A_KEY = re.compile(r"(-?)([A-Za-z_]+):(?=\S)")
+
 _FIELDS: Mapping[str, SearchedField] = {"from": "from", "to": "to", "subject": "subject"}
 _MARKS: Mapping[str, Mapping[str, MessageFilter]] = {
     "is": {
@@ -59,6 +63,22 @@ def read(text: str) -> MessageFilter:
     if sum(term.is_prefix for term in found.terms) > MOST_BEGINNINGS:
         raise ValueError(f"A query holds at most {MOST_BEGINNINGS} beginnings of words.")
     return without_signs(found)
+
+
+def known_keys() -> tuple[str, ...]:
+    """What may stand before a colon."""
+    return tuple(_READERS)
+
+
+def misread_keys(text: str) -> tuple[str, ...]:
+    """What looks like a key of another query language, or like one of ours with a minus, and is looked for as text."""
+    found: dict[str, None] = {}
+    text = text.translate(_QUOTES)
+    for piece in _PIECE.finditer(text):
+        typed = _LIKE_A_KEY.match(text, piece.start())
+        if typed and (_ELSEWHERE.fullmatch(typed[2]) or (typed[1] and typed[2].lower() in _READERS)):
+            found[typed[0].lower()] = None
+    return tuple(found)
 
 
 def combine(filters: Iterable[MessageFilter]) -> MessageFilter:

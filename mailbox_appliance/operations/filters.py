@@ -75,6 +75,13 @@ def warnings(wanted: MessageFilter) -> Iterator[str]:
         yield "No message can match: what is asked for excludes itself, or has no letter or digit to look for."
 
 
+def misread(q: str | None) -> Iterator[str]:
+    """What of a query was not taken as its writer probably meant it."""
+    there_are = " ".join(f"{key}:" for key in query.known_keys())
+    for key in query.misread_keys(q or ""):
+        yield f"{key} is no operator here; it was searched as text. There are: {there_are}"
+
+
 def _text(text: str) -> MessageFilter:
     if not text.strip():
         return MessageFilter()

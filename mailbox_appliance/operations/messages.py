@@ -73,7 +73,7 @@ def list_messages(
         after=after,
         before=before,
     )
-    warnings = first_sync_warnings(appliance, account)
+    warnings = (*first_sync_warnings(appliance, account), *filters.misread(q))
     return _page(appliance, (account,), wanted, folder, cursor, limit, warnings, account.id)
 
 
@@ -113,7 +113,8 @@ def list_all_messages(
     )
     accounts = permissions.reachable(appliance.store, caller.found)
     incomplete = sum(account.last_sync_at is None for account in accounts)
-    warnings = (f"The first sync of {incomplete} of these mailboxes is not through yet.",) if incomplete else ()
+    first = (f"The first sync of {incomplete} of these mailboxes is not through yet.",) if incomplete else ()
+    warnings = (*first, *filters.misread(q))
     # Not bound to the mailboxes: one that is connected while somebody turns the pages breaks nothing.
     return _page(appliance, accounts, wanted, folder, cursor, limit, warnings, "every mailbox")
 

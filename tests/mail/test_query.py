@@ -94,6 +94,19 @@ REFUSED: list[tuple[str, str]] = [
     ('"' + "word " * 101 + '"', "A query holds at most 100 words, those of its phrases counted one by one."),
     ("word " * 51,              "A query holds at most 50 words and phrases."),
 ]
+#: query -> what in it looks like a key and is none
+MISREAD: list[tuple[str, tuple[str, ...]]] = [
+    ("",                                ()),
+    ("invoice from:ada is:read",        ()),
+    ("12:30 https://a.example re:plan", ()),
+    ('"in:trash" "-from:ada" a:b',      ()),
+    ("in: trash",                       ()),
+    ("in:trash CC:carol cc:bob",        ("in:", "cc:")),
+    ("-from:ada -is:read -plan",        ("-from:", "-is:")),
+    ('-from:"Ada L." cc:"Bob"',         ("-from:", "cc:")),
+    ("older_than:3d -larger:5M",        ("older_than:", "-larger:")),
+    ("pain:in:the subject:in:trash",    ()),
+]
 # fmt: on
 
 
@@ -111,6 +124,11 @@ def test_what_no_message_can_hold_means_none(typed: str) -> None:
 def test_what_cannot_be_meant_is_said(typed: str, sentence: str) -> None:
     with pytest.raises(ValueError, match="^" + sentence.replace("*", r"\*")):
         query.read(typed)
+
+
+@pytest.mark.parametrize(("typed", "found"), MISREAD)
+def test_keys_of_other_languages_are_noticed(typed: str, found: tuple[str, ...]) -> None:
+    assert query.misread_keys(typed) == found
 
 
 def test_filters_add_up() -> None:

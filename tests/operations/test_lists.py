@@ -191,6 +191,17 @@ def test_where_nothing_can_match_it_is_said(checked_client: CheckedClient, mailb
     assert checked_client.ask("GET", f"{path}?q=plan").warnings == []
 
 
+def test_what_is_no_operator_is_named(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
+    for path in (f"/accounts/{mailbox.id}/messages", "/messages"):
+        answer = checked_client.ask("GET", f"{path}?q=in:trash+-from:ada+plan")
+        assert answer.data["items"] == []
+        there_are = "There are: from: to: subject: is: has: after: before: label:"
+        assert answer.warnings == [
+            f"in: is no operator here; it was searched as text. {there_are}",
+            f"-from: is no operator here; it was searched as text. {there_are}",
+        ]
+
+
 def test_while_bodies_are_coming_a_search_says_so(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
     folder = mailbox.store.folders.find(mailbox.id, "inbox")
     assert folder is not None
