@@ -69,11 +69,6 @@ class Mirror:
             rows = self._database.rows(sql, (folder_number, as_json(uids)))
         return {uid: unpack_flags(bits, words) for uid, bits, words in rows}
 
-    def uids(self, folder_number: int) -> frozenset[int]:
-        """The UIDs that are mirrored in a folder."""
-        sql = "SELECT uid FROM messages WHERE folder = ? AND uid IS NOT NULL"
-        return frozenset(row[0] for row in self._database.rows(sql, (folder_number,)))
-
     def count(self, folder_number: int) -> int:
         """How many messages with a UID are mirrored in a folder."""
         sql = "SELECT count(*) FROM messages WHERE folder = ? AND uid IS NOT NULL"

@@ -75,7 +75,7 @@ class Rig:
                 self.store.folders.set_state(folder.number, state)
 
     def _take_in(self, folder: MirroredFolder) -> None:
-        new = sorted(set(self.direct.flags()) - self.store.mirror.uids(folder.number))
+        new = sorted(set(self.direct.flags()) - self.store.mirror.known(folder.number).keys())
         self.store.mirror.add(folder, [(message, parse(message.source)) for message in self.direct.fetch(new)])
 
     def act(self, action: Action, ids: Iterable[str], *, folder: str | None = None, labels: str = "") -> ActionResult:

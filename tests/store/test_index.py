@@ -140,7 +140,7 @@ class Server:
         """The mirror, its threads and its index are what is on the server."""
         store = self.mailbox.store
         for path, there in self.folders.items():
-            assert store.mirror.uids(self.mailbox.folder(path).number) == there.keys()
+            assert store.mirror.known(self.mailbox.folder(path).number).keys() == there.keys()
         everything = {name for there in self.folders.values() for name in there.values()}
         numbers: dict[str, int] = dict(store.database.rows("SELECT subject, number FROM messages"))
         assert numbers.keys() == everything

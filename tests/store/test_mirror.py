@@ -90,7 +90,7 @@ def test_the_newest_are_filled_first(mailbox: Mailbox, mirror: Mirror, inbox: Mi
     mirror.add_headers(inbox, [(fetched(uid, after=-uid), header(f"<{uid}@x>")) for uid in range(1, 6)])
     mirror.detach(inbox.number, [2])
     assert [uid for uid, _ in mirror.unfilled(inbox.number, 3)] == [1, 3, 4]
-    assert mirror.uids(inbox.number) == {1, 3, 4, 5}
+    assert mirror.known(inbox.number).keys() == {1, 3, 4, 5}
     assert mirror.count(inbox.number) == 4
     assert mirror.known(inbox.number, [1, 2, 9]) == {1: frozenset()}
 
