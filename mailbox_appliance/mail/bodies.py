@@ -12,10 +12,13 @@ MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
 MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable needs up to three for one
 TOO_LONG = "The text is very long; its end is left out."
 
-_META_CHARSET = re.compile(
-    rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I
-)  # Senders of bulk mail fill the preview with these.
-_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I)
+# Senders of bulk mail fill the preview with what is not seen. Joiners stay where they belong to what is seen: in emoji, and in Arabic and Indic letters (Unicode 23.2).
+_JOINED = "\u0600-\u0dff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
+_INVISIBLE = re.compile(
+    f"(?!(?<=[{_JOINED}])[\u200c\u200d](?=[{_JOINED}]))"
+    "[\u00ad\u034f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
 _LONGEST_SNIPPET = 200
 _GLANCE, _LOOK = 400, 4000  # characters that a snippet is made from
 _QUOTE = re.compile(r">*")
@@ -180,4 +183,4 @@ def _cut(line: str) -> str:
     if len(line) <= _LONGEST_SNIPPET:
         return line
     cut = line[:_LONGEST_SNIPPET]
-    return (cut.rpartition(" ")[0] if " " in cut[150:] else cut) + "…"
+    return (cut.rpartition(" ")[0] if " " in cut[150:] else cut.rstrip("\u200c\u200d")) + "…"

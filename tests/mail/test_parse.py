@@ -313,6 +313,13 @@ def test_only_html() -> None:
         ("> quoted\nmine\n>> more", "mine"),
         ("> only quoted", "> only quoted"),
         ("\u200b\u034f \u00adHi", "Hi"),
+        ("a\u200db\u200d \u200c 👩\u200d", "ab 👩"),
+        (
+            "👩\u200d💻 👩🏽\u200d❤\ufe0f\u200d👨 🏳\ufe0f\u200d🌈",
+            "👩\u200d💻 👩🏽\u200d❤\ufe0f\u200d👨 🏳\ufe0f\u200d🌈",
+        ),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("👨\u200d👩\u200d" * 200, ("👨\u200d👩\u200d" * 50)[:-1] + "…"),
         ("word " * 100, ("word " * 100)[:199] + "…"),
         ("x" * 300, "x" * 200 + "…"),
         ("", ""),
