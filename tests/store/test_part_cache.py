@@ -1,5 +1,6 @@
 """The cache of parts: what is complete can be read, what is read stays, the least used go first."""
 
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -169,15 +170,20 @@ def test_what_was_just_kept_is_there_for_who_kept_it(store: Store, number: int) 
 
     def work(part: str) -> None:
         try:
-            for _ in range(40):
+            for _ in range(100):
                 reading = store.parts.keep(number, part, [part.encode() * LIMIT], limit=1)
                 assert b"".join(reading) == part.encode() * LIMIT
         except BaseException as failure:  # noqa: BLE001 - told to the test
             failures.append(failure)
 
-    threads = [threading.Thread(target=work, args=(str(each),)) for each in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    threads = [threading.Thread(target=work, args=(str(each),)) for each in range(8)]
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns between any two steps
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(usual)
     assert not failures
