@@ -58,6 +58,7 @@ class MailboxSync:
         self.account_id = account_id
         #: How far it has come, for a person; None when there is nothing to tell.
         self.progress: str | None = None
+        self.server = ""
         self.ended = threading.Event()
         self._house, self._store = house, house.store
         self._stopping = threading.Event()
@@ -68,7 +69,7 @@ class MailboxSync:
         self._retry_at: float | None = 0.0  # None: when told
         self._mailbox: ImapMailbox | None = None
         self._follower: Follower | None = None
-        self._has_begun = self._is_idling = self._is_ready = False
+        self._has_begun = self._is_idling = self._is_ready = self._is_connecting = False
         self._in_vain: Told | None = None
         self._poll_at = 0.0
         self._cut: Callable[[], None] = _nothing
@@ -89,9 +90,10 @@ class MailboxSync:
         """Tell it to end; it does so between two batches, and needs a turn for it."""
         self._stopping.set()
 
-    def interrupt(self) -> None:
-        """Cut its connection, so that it does not wait for a server that is silent."""
+    def interrupt(self) -> bool:
+        """Cut its connection, so that it does not wait for a server that is silent; False: it only just connects."""
         self._cut()
+        return not self._is_connecting
 
     # --- a task ---
 
@@ -203,9 +205,14 @@ class MailboxSync:
     def _connect(self) -> Follower:
         self._is_ready = False
         endpoint = self._store.accounts.connection(self.account_id).imap
+        self.server = f"{endpoint.host}:{endpoint.port}"
         settings = self._house.settings
         ca_file, timeout = settings.text("remote.ca_file"), float(settings.number("remote.timeout"))
-        mailbox = ImapMailbox.open(endpoint, ca_file=ca_file, timeout=timeout, on_connected=self._connected)
+        self._is_connecting = True
+        try:
+            mailbox = ImapMailbox.open(endpoint, ca_file=ca_file, timeout=timeout, on_connected=self._connected)
+        finally:
+            self._is_connecting = False
         self._mailbox, self._in_vain = mailbox, None
         self._store.accounts.set_capabilities(self.account_id, mailbox.capabilities)
         self._store.accounts.set_status(self.account_id, "syncing")
@@ -217,7 +224,7 @@ class MailboxSync:
         return Follower(means, self._has_synced)
 
     def _connected(self, cut: Callable[[], None]) -> None:
-        self._cut = cut
+        self._cut, self._is_connecting = cut, False
         self._go_on()
 
     def _has_synced(self) -> None:

@@ -4,6 +4,8 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from mailbox_appliance.sync.turns import After, Next, Rest, Task
 from mailbox_appliance.sync.watcher import Watcher
@@ -11,31 +13,55 @@ from mailbox_appliance.sync.watcher import Watcher
 log = logging.getLogger(__name__)
 
 _AFTER_A_FAULT = 60.0
+#: Seconds after which a turn is late: most likely its server is silent.
+LATE = 2.0
+_MOST_SPARE = 12  # threads
+
+
+@dataclass
+class _Turn:
+    """A turn that is taken now. `is_wanted`: its task is to have another one."""
+
+    is_slow: bool
+    is_wanted: bool = False
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() - self.began >= LATE
 
 
 class Pool:
     """Gives tasks their turns, one at a time each, the longest waiting first. May be called from any thread.
 
-    At most half of the threads are with slow ones, so that servers which do not answer hold nobody else up.
+    Servers that do not answer hold nobody else up. At most half of the threads are with slow tasks: those that say so,
+    those whose last turn was late, and those of a server that keeps another one waiting, unless it has just answered
+    them. When turns are late all the same, others have a spare thread for each of these, up to as many again.
     """
 
     def __init__(self, size: int, watcher: Watcher) -> None:
         self._size, self._watcher = size, watcher
-        self._changed = threading.Condition()
+        lock = threading.Lock()
+        self._changed, self._crowded = threading.Condition(lock), threading.Condition(lock)
         self._queue: deque[Task] = deque()
-        self._running: dict[Task, bool] = {}  # and whether it is wanted again
-        self._slow = 0
+        self._running: dict[Task, _Turn] = {}
+        #: Tasks whose last turn was late, and those that wait and whose server has just answered.
+        self._stalled: set[Task] = set()
+        self._lively: set[Task] = set()
         self._threads: list[threading.Thread] = []
+        self._minder: threading.Thread | None = None
         self._is_stopped = False
 
-    def submit(self, task: Task) -> None:
-        """Give a task a turn soon, also when it rests; one that has its turn gets another."""
+    def submit(self, task: Task, *, is_heard: bool = False) -> None:
+        """Give a task a turn soon, also when it rests; one that has its turn gets another.
+
+        `is_heard`: its server has just shown that it answers.
+        """
         with self._changed:
             if task in self._running:
-                self._running[task] = True
-            elif task not in self._queue:
-                self._watcher.release(task)
-                self._enqueue(task)
+                self._running[task].is_wanted = True
+            elif task in self._queue or self._watcher.release(task):
+                self._enqueue(task, is_lively=is_heard)
 
     def stop(self, timeout: float) -> None:
         """End the threads, each after the turn that it is at; waits so many seconds for all of them."""
@@ -43,53 +69,82 @@ class Pool:
             self._is_stopped = True
             self._queue.clear()
             self._changed.notify_all()
+            self._crowded.notify_all()
         deadline = time.monotonic() + timeout
-        for thread in self._threads:
+        for thread in [*self._threads, *([self._minder] if self._minder else [])]:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _enqueue(self, task: Task) -> None:
+    def _enqueue(self, task: Task, *, is_lively: bool) -> None:
         if self._is_stopped:
             return
-        self._queue.append(task)
+        if task not in self._queue:
+            self._queue.append(task)
+        if is_lively:
+            self._lively.add(task)
+        self._call_a_thread()
+
+    def _call_a_thread(self) -> None:
         idle = len(self._threads) - len(self._running)
-        if idle < len(self._queue) and len(self._threads) < self._size:
-            name = f"sync-{len(self._threads) + 1}"
-            self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
-            self._threads[-1].start()
+        if idle < len(self._queue) and len(self._threads) < self._room():
+            self._threads.append(self._begin(self._work, f"sync-{len(self._threads) + 1}"))
+        self._minder = self._minder or self._begin(self._mind, "sync-minder")
         self._changed.notify()
+        self._crowded.notify()
+
+    def _begin(self, work: Callable[[], None], name: str) -> threading.Thread:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _room(self) -> int:
+        """How many turns there may be at once."""
+        late = sum(turn.is_late for turn in self._running.values())
+        return self._size + min(late, self._size, _MOST_SPARE)
+
+    def _mind(self) -> None:
+        """See that others have their turns when some are late."""
+        with self._crowded:
+            while not self._is_stopped:
+                ends = [turn.began + LATE for turn in self._running.values() if not turn.is_late]
+                is_late = not self._crowded.wait(min(ends) - time.monotonic() if ends and self._queue else None)
+                if is_late and self._queue and not self._is_stopped:
+                    self._call_a_thread()
 
     def _work(self) -> None:
         while True:
             with self._changed:
-                taken = self._changed.wait_for(lambda: self._is_stopped or self._take(), None)
-                if self._is_stopped or not isinstance(taken, tuple):
+                while not self._is_stopped and (task := self._take()) is None:
+                    self._changed.wait()
+                if self._is_stopped or task is None:
                     return
-            task, is_slow = taken
             after = _turn(task)
             with self._changed:
-                self._slow -= is_slow
-                is_wanted = self._running.pop(task)
-                self._place(task, after, is_wanted)
-                if is_slow:
-                    self._changed.notify()
+                self._place(task, after, self._running.pop(task))
+                self._changed.notify()
 
-    def _take(self) -> tuple[Task, bool] | None:
+    def _take(self) -> Task | None:
+        silent = {task.server for task, turn in self._running.items() if turn.is_late} - {""}
+        slow, room = sum(turn.is_slow or turn.is_late for turn in self._running.values()), self._room()
         for position, task in enumerate(self._queue):
-            is_slow = task.is_slow
-            if not is_slow or self._slow < max(1, self._size // 2):
+            is_stalled = task in self._stalled or task.server in silent
+            is_slow = task.is_slow or (is_stalled and task not in self._lively)
+            if len(self._running) < room and not (is_slow and slow >= max(1, self._size // 2)):
                 del self._queue[position]
-                self._running[task] = False
-                self._slow += is_slow
-                return task, is_slow
+                self._lively.discard(task)
+                self._running[task] = _Turn(is_slow)
+                if self._queue:
+                    self._call_a_thread()
+                return task
         return None
 
-    def _place(self, task: Task, after: Next, is_wanted: bool) -> None:
+    def _place(self, task: Task, after: Next, turn: _Turn) -> None:
+        (self._stalled.add if turn.is_late and after is not After.ENDED else self._stalled.discard)(task)
         if after is After.ENDED or self._is_stopped:
             return
-        if isinstance(after, Rest) and not is_wanted:
+        if isinstance(after, Rest) and not turn.is_wanted:
             self._watcher.watch(task, after)
         else:
-            self._enqueue(task)
+            self._enqueue(task, is_lively=not turn.is_late)
 
 
 def _turn(task: Task) -> Next:

@@ -61,7 +61,7 @@ class Supervisor:
         with self._lock:
             mailbox = self._mailboxes.get(account_id)
         if mailbox is not None and mailbox.wake(path):
-            self._pool.submit(mailbox)
+            self._pool.submit(mailbox, is_heard=path is not None)  # one of us has just written to the folder
 
     def progress(self, account_id: str) -> str | None:
         """How far the sync of a mailbox has come, for a person; None when there is nothing to tell."""
@@ -80,17 +80,17 @@ class Supervisor:
         self._pool.stop(STOP_TIMEOUT)
         self._watcher.stop(STOP_TIMEOUT)
 
-    def _has_work(self, task: Task) -> None:
-        self._pool.submit(task)
+    def _has_work(self, task: Task, is_heard: bool) -> None:
+        self._pool.submit(task, is_heard=is_heard)
 
     def _end(self, mailboxes: list[MailboxSync]) -> None:
         for mailbox in mailboxes:
             mailbox.stop()
-            self._pool.submit(mailbox)
+            self._pool.submit(mailbox, is_heard=True)  # which waits for no server
         left = _still_running(mailboxes, STOP_TIMEOUT)
-        for mailbox in left:
-            mailbox.interrupt()
-        for mailbox in _still_running(left, CUT_TIMEOUT):
+        # A thread that connects to a silent host cannot be cut; it ends by itself, and touches nothing.
+        cut = [mailbox for mailbox in left if mailbox.interrupt()]
+        for mailbox in _still_running(cut, CUT_TIMEOUT):
             log.warning("the sync of a mailbox did not end in time", extra={"accountId": mailbox.account_id})
 
 

@@ -39,6 +39,11 @@ class Task(Protocol):
         """Whether its next turn may wait for a server that does not even answer."""
         ...
 
+    @property
+    def server(self) -> str:
+        """Which server it talks to; empty where it does not know."""
+        ...
+
     def turn(self) -> Next:
         """Work for about a second at most, but for what a server takes. Never raises."""
         ...

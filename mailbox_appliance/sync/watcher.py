@@ -22,11 +22,16 @@ class _Resting:
 class Watcher:
     """Watches tasks, and hands each on that has something to do. May be called from any thread."""
 
-    def __init__(self, has_work: Callable[[Task], None]) -> None:
-        """`has_work` is called in the watcher's thread, with nothing locked, for a task it no longer watches."""
+    def __init__(self, has_work: Callable[[Task, bool], None]) -> None:
+        """`has_work` is called in the watcher's thread, with nothing locked, for a task it no longer watches.
+
+        It is told whether the task was heard, rather than that its time is up.
+        """
         self._has_work = has_work
         self._lock = threading.Lock()
         self._resting: dict[Task, _Resting] = {}
+        #: Those that are being asked what they heard, with nothing locked, and whether they are wanted meanwhile.
+        self._asked: dict[Task, bool] = {}
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="sync-watcher", daemon=True)
 
@@ -58,28 +63,39 @@ class Watcher:
         with self._lock:
             if self._is_stopped:
                 return
-            self._resting[task] = _Resting(until, rest.sock)
-            if rest.sock is not None:
-                self._selector.register(rest.sock, selectors.EVENT_READ, task)
+            self._watch(task, _Resting(until, rest.sock))
         self._wake()
 
-    def release(self, task: Task) -> bool:
-        """Give a task back, if it rests here; whether it did."""
-        with self._lock:
-            return self._release(task)
+    def _watch(self, task: Task, resting: _Resting) -> None:
+        self._resting[task] = resting
+        if resting.sock is not None:
+            self._selector.register(resting.sock, selectors.EVENT_READ, task)
 
-    def _release(self, task: Task) -> bool:
+    def release(self, task: Task) -> bool:
+        """Watch this task no longer. False: it is just being asked what it heard, and is handed on right after that."""
+        with self._lock:
+            if task in self._asked:
+                self._asked[task] = True
+                return False
+            self._release(task)
+            return True
+
+    def _release(self, task: Task) -> _Resting | None:
         resting = self._resting.pop(task, None)
         if resting is not None and resting.sock is not None and not self._is_stopped:
             self._selector.unregister(resting.sock)
-        return resting is not None
+        return resting
 
     def _run(self) -> None:
         while not self._is_stopped:
             try:
                 ready = [key.data for key, _ in self._selector.select(self._left())]
-                for task in self._due(ready):
-                    self._has_work(task)
+                if None in ready:
+                    self._forget_wakes()
+                for task in self._heard(ready):
+                    self._has_work(task, True)
+                for task in self._over():
+                    self._has_work(task, False)
             except Exception:
                 log.exception("the watcher of sync met a fault of ours")
                 time.sleep(1)
@@ -89,21 +105,28 @@ class Watcher:
             ends = [resting.until for resting in self._resting.values() if resting.until is not None]
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
-    def _due(self, ready: list[Task | None]) -> list[Task]:
-        """The tasks with something to do, which are released."""
-        if None in ready:
-            self._forget_wakes()
+    def _heard(self, ready: list[Task | None]) -> list[Task]:
+        """Those of the tasks that heard of work, or are wanted; they are released."""
+        with self._lock:
+            # Others were released while we were looking: their sockets are somebody else's now.
+            resting = {task: found for task in ready if task is not None and (found := self._release(task)) is not None}
+            self._asked = dict.fromkeys(resting, False)
+        heard = {task for task in resting if _has_heard(task)}  # which takes its time when a server says very much
+        with self._lock:
+            asked, self._asked = self._asked, {}
+            for task in resting.keys() - heard:
+                if not asked[task] and not self._is_stopped:
+                    self._watch(task, resting[task])
+        return [task for task in resting if task in heard or asked[task]]
+
+    def _over(self) -> list[Task]:
+        """The tasks whose time is up; they are released."""
         now = time.monotonic()
         with self._lock:
-            # Released while we were looking: its socket is somebody else's now.
-            heard = [task for task in ready if task in self._resting and task is not None and task.has_heard()]
-            over = [
-                task for task, resting in self._resting.items() if resting.until is not None and resting.until <= now
-            ]
-            due = list(dict.fromkeys([*heard, *over]))
-            for task in due:
+            over = [task for task, rest in self._resting.items() if rest.until is not None and rest.until <= now]
+            for task in over:
                 self._release(task)
-        return due
+        return over
 
     def _wake(self) -> None:
         try:
@@ -117,3 +140,11 @@ class Watcher:
                 pass
         except OSError:  # nothing more to read
             pass
+
+
+def _has_heard(task: Task) -> bool:
+    try:
+        return task.has_heard()
+    except Exception:
+        log.exception("a task of sync cannot be asked")
+        return True

@@ -1,8 +1,10 @@
 """Mail of a real server arrives in the real store, and changes there follow."""
 
 import dataclasses
+import re
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import apsw
@@ -188,6 +190,33 @@ def test_stopping_does_not_wait_for_a_silent_server(store: Store) -> None:
         mirror.supervisor.stop()
     assert not any(thread.name == f"sync-{mirror.account_id}" for thread in threading.enumerate())
     assert store.accounts.get(mirror.account_id).error is None
+
+
+def test_stopping_does_not_wait_for_a_host_that_is_silent(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as listener,
+        socket.socket() as first,
+        socket.socket() as last,
+    ):
+        first.connect(listener.getsockname())  # nobody accepts it: there is no place for others
+        last.setblocking(False)
+        last.connect_ex(listener.getsockname())
+        silent = Endpoint("127.0.0.1", listener.getsockname()[1], "none", "alice", "secret")
+        mirror = Mirror(store, Connection("a@example.test", silent, silent), remote__timeout=60)
+        mirror.supervisor.start()
+        mirror.wait_for(lambda: bool(_threads()), "a turn")
+        time.sleep(0.1)  # it has begun to connect, which nothing tells
+        began = time.monotonic()
+        mirror.supervisor.stop()
+        assert time.monotonic() - began < 4
+    assert not caplog.records
+    for thread in _threads():
+        thread.join(10)  # it is refused now
+    assert not _threads()
+
+
+def _threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if re.fullmatch(r"sync-\d+", thread.name)]
 
 
 def test_a_removed_mailbox_ends_its_sync(mail_server: MailServer, user: str, mirror: Mirror) -> None:

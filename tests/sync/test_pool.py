@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from mailbox_appliance.sync import pool
 from mailbox_appliance.sync.pool import Pool
 from mailbox_appliance.sync.turns import After, Next, Rest, Task
 from mailbox_appliance.sync.watcher import Watcher
@@ -17,8 +18,8 @@ from tests.servers.dovecot import wait_until
 class Turns:
     """A task that does what the test says, and complains about two turns at once."""
 
-    def __init__(self, turn: Callable[["Turns"], Next], *, is_slow: bool = False) -> None:
-        self.is_slow, self.count = is_slow, 0
+    def __init__(self, turn: Callable[["Turns"], Next], *, is_slow: bool = False, server: str = "") -> None:
+        self.is_slow, self.server, self.count = is_slow, server, 0
         self._turn, self._mine = turn, threading.Lock()
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)
@@ -52,12 +53,12 @@ class House:
         self.watcher.start()
         self.tasks: list[Turns] = []
 
-    def submit(self, task: Task) -> None:
-        self.pool.submit(task)
+    def submit(self, task: Task, is_heard: bool = False) -> None:
+        self.pool.submit(task, is_heard=is_heard)
 
-    def task(self, turn: Callable[[Turns], Next], *, is_slow: bool = False) -> Turns:
+    def task(self, turn: Callable[[Turns], Next], *, is_slow: bool = False, server: str = "") -> Turns:
         """A task that has been submitted."""
-        self.tasks.append(Turns(turn, is_slow=is_slow))
+        self.tasks.append(Turns(turn, is_slow=is_slow, server=server))
         self.submit(self.tasks[-1])
         return self.tasks[-1]
 
@@ -154,6 +155,83 @@ def test_slow_ones_leave_room_for_others() -> None:
         go_on.set()
         for task in slow:
             task.wait_for(1)
+
+
+def test_servers_that_fall_silent_leave_room_for_those_that_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "LATE", 0.05)
+    go_on = threading.Event()
+
+    def stall(_: Turns) -> Next:
+        go_on.wait(10)
+        return Rest(None)
+
+    with house_of(3) as house:
+        silent = [house.task(stall, server="silent") for _ in range(9)]
+        answering = [house.task(lambda task: Rest(None, task.ours)) for _ in range(5)]
+        alike = house.task(lambda task: Rest(None, task.ours), server="silent")
+        for task in answering:
+            task.wait_for(1)
+        for number in range(2, 5):
+            for task in answering:
+                task.theirs.send(b"news")
+            for task in answering:
+                task.wait_for(number)
+        assert sum(task.count for task in (*silent, alike)) == 3
+        house.pool.submit(alike, is_heard=True)  # its server does answer
+        alike.wait_for(1)
+        go_on.set()
+        for task in silent:
+            task.wait_for(1)
+
+
+def test_who_was_late_is_slow_until_a_turn_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "LATE", 0.05)
+    go_on = threading.Event()
+
+    def stall(task: Turns) -> Next:
+        go_on.wait(10 if task.count > 1 else 0.1)
+        return Rest(None)
+
+    with house_of(4) as house:
+        silent = [house.task(stall) for _ in range(6)]
+        for task in silent:
+            task.wait_for(1)
+        time.sleep(0.15)
+        for task in silent:
+            house.submit(task)
+        house.task(lambda _: After.ENDED).wait_for(1)
+        assert sum(task.count for task in silent) == 8
+        go_on.set()
+        for task in silent:
+            task.wait_for(2)
+            house.submit(task)
+        for task in silent:
+            task.wait_for(3)
+
+
+def test_what_takes_long_to_hear_holds_up_nobody_who_submits(house: House) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    class Flooded(Turns):
+        def has_heard(self) -> bool:
+            began.set()
+            go_on.wait(10)
+            return super().has_heard()
+
+    task = Flooded(lambda task: Rest(None, task.ours))
+    house.tasks.append(task)
+    house.submit(task)
+    task.wait_for(1)
+    wait_until(lambda: not house.pool._running, lambda: "at rest", 10)
+    task.theirs.send(b"quiet")
+    assert began.wait(10)
+    house.submit(task)  # it is wanted while it is being asked
+    house.task(lambda _: After.ENDED).wait_for(1)
+    assert task.count == 1
+    go_on.set()
+    task.wait_for(2)
+    task.theirs.send(b"news")
+    task.wait_for(3)
 
 
 def test_a_turn_that_fails_ends_no_thread(house: House, caplog: pytest.LogCaptureFixture) -> None:
