@@ -42,6 +42,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
 
 _HELP = "Your mailboxes in one encrypted file on your own machine, for people, scripts and assistants."
 _EPILOG = """Output is the API's JSON on stdout; errors are JSON on stderr (plain text with --format table).
+With --format ndjson, warnings and the nextCursor of a list that goes on are lines of JSON on stderr.
 
 \b
 Environment: MAILBOX_APPLIANCE_...

@@ -146,6 +146,14 @@ def record(value: Any, prefix: str = "") -> str:
     return "".join(lines)
 
 
+def body_page(value: Any) -> str:
+    """A page of a body as it stands, and how to go on."""
+    content, more = plain(value["content"]), value.get("nextOffset")
+    end = "" if content.endswith("\n") else "\n"
+    go_on = "" if more is None else f"[{more} of {value['totalChars']} characters; go on with --offset {more}]\n"
+    return f"{content}{end}{go_on}"
+
+
 def message(value: Any) -> str:
     """A message as one reads it: who, what, when, the text (of one in a list: its beginning), the attachments."""
     names = ("id", "from", "to", "cc", "bcc", "replyTo", "date", "subject", "labels")
@@ -153,7 +161,7 @@ def message(value: Any) -> str:
     body = value.get("body") or {}
     text = body.get("text")
     if text is None:
-        text = "(only HTML: see --format json)" if body.get("html") else value.get("snippet") or ""
+        text = "(only HTML: see --body-format markdown)" if body.get("html") else value.get("snippet") or ""
     files = [
         f"Attachment: {cell(one['filename'])} ({cell(one['mimeType'])}, {one['sizeBytes']} bytes, {cell(one['id'])})\n"
         for one in value.get("attachments") or ()

@@ -13,7 +13,8 @@ MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable n
 TOO_LONG = "The text is very long; its end is left out."
 
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I)
-# Senders of bulk mail fill the preview with what is not seen. Joiners stay where they belong to what is seen: in emoji, and in Arabic and Indic letters (Unicode 23.2).
+# Senders of bulk mail fill the preview with what is not seen. Joiners stay where they belong to what is seen: in emoji,
+# and among Arabic and Indic letters (Unicode 23.2).
 _JOINED = "\u0600-\u0dff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
 _INVISIBLE = re.compile(
     f"(?!(?<=[{_JOINED}])[\u200c\u200d](?=[{_JOINED}]))"

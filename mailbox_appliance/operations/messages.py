@@ -97,7 +97,8 @@ def list_all_messages(
 ) -> Answer[Page[Message]]:
     """Messages of every mailbox that you reach, newest first, as in the list of one mailbox.
 
-    A folder is looked for in each mailbox, by its role, path or name.
+    A folder is looked for in each mailbox, by its role, path or name. The order is that in which the servers received
+    the messages; `after` and `before` go by `date`, which the sender wrote.
     """
     wanted = filters.read(
         q=q,

@@ -183,6 +183,15 @@ def test_a_message_for_people(client_of: CommandLine, server: RecordingServer) -
     )
 
 
+def test_a_body_for_people(client_of: CommandLine, server: RecordingServer) -> None:
+    page = {"format": "text", "content": "One\n  two\x07", "offset": 0, "nextOffset": 10, "totalChars": 30}
+    server.data("GET", "/accounts/acc_1/messages/msg_1/body?format=text", page)
+    line = ("emails", "get", "msg_1", "--account", "acc_1", "--body-format", "text", "--format", "table")
+    assert client_of(*line).out == "One\n  two\ufffd\n[10 of 30 characters; go on with --offset 10]\n"
+    server.data("GET", "/accounts/acc_1/messages/msg_1/body?format=text", page | {"nextOffset": None, "content": "x\n"})
+    assert client_of(*line).out == "x\n"
+
+
 def test_a_conversation_for_people(client_of: CommandLine, server: RecordingServer) -> None:
     items = [{**MESSAGES[0], "snippet": "How are\x07 you"}, MESSAGES[1]]
     page = {"items": items, "nextCursor": "c"}

@@ -77,7 +77,7 @@ ROLES = ("sent", "drafts", "trash", "archive", "spam")
 MAP_OPTIONS: tuple[click.Parameter, ...] = (
     ACCOUNT,
     MAILBOX,
-    *(click.Option([f"--{role}"], metavar="PATH|ID", help=f"The folder for {role}.") for role in ROLES),
+    *(click.Option([f"--{role}"], metavar="PATH|ID", help=f"Its {role} folder.") for role in ROLES),
     click.Option(
         ["--clear"], multiple=True, type=click.Choice(ROLES), help="Leave this one to the server again (repeatable)."
     ),

@@ -12,7 +12,7 @@ from mailbox_appliance.cli.rows import ACCOUNT, Call, Row, execute
 from mailbox_appliance.cli.tree import command
 
 MESSAGE = Row("get", Call("GET", "/accounts/{accountId}/messages/{messageId}"), "Show a message.", view=render.message)
-BODY = Row("get", Call("GET", "/accounts/{accountId}/messages/{messageId}/body"), "Show a body.")
+BODY = Row("get", Call("GET", "/accounts/{accountId}/messages/{messageId}/body"), "Show a body.", view=render.body_page)
 SOURCE = Call("GET", "/accounts/{accountId}/messages/{messageId}/raw")
 
 _PARAMETERS: tuple[click.Parameter, ...] = (
@@ -25,7 +25,7 @@ _PARAMETERS: tuple[click.Parameter, ...] = (
     ),
     click.Option(["--offset"], type=click.IntRange(0), help="With --body-format: the character to begin at."),
     click.Option(["--limit"], type=click.IntRange(1, 1_000_000), help="With --body-format: characters on a page."),
-    click.Option(["--raw"], is_flag=True, help="Save the message as it came."),
+    click.Option(["--raw"], is_flag=True, help="Save the message as it came; --output and --force go with this."),
     *SAVE_OPTIONS,
 )
 

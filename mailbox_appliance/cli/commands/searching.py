@@ -13,14 +13,18 @@ FILTERS: tuple[click.Parameter, ...] = (
     click.Option(["--from", "from_"], metavar="WORDS", help="In the sender's name or address."),
     click.Option(["--to"], metavar="WORDS", help="In the name or address of a recipient."),
     click.Option(["--subject"], metavar="WORDS", help="In the subject."),
-    click.Option(["--after"], metavar="DATE", help="From this date on, 2026-01-31 or 2026-01-31T12:00:00Z."),
-    click.Option(["--before"], metavar="DATE", help="Before this date."),
+    click.Option(
+        ["--after"], metavar="DATE", help="Its date is this or later, 2026-01-31 or 2026-01-31T12:00:00Z (UTC)."
+    ),
+    click.Option(["--before"], metavar="DATE", help="Its date is earlier than this."),
 )
 _COLUMNS = ("id", "date", "from", "subject", "folder.name", "flags.read")
 _SEARCH = """Search messages, newest first; in every mailbox that you reach, unless --account names one.
 
 QUERY: words, '"a phrase"', beg*, from:ada to:bob subject:plan after:2026-01-31 before:2026-03-01 is:unread is:read
-is:starred has:attachment label:work. All of it must be found."""
+is:starred has:attachment label:work. All of it must be found.
+
+Spam and trash are searched only where --folder names them."""
 
 
 def _joined(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> str | None:
@@ -31,7 +35,8 @@ ROWS = (
     Row(
         "list",
         Call("GET", "/accounts/{accountId}/messages"),
-        "List messages, newest first.",
+        "List messages, newest first.\n\nThose in spam and trash only where --folder names them. Newest is what the "
+        "server received last, whatever the date says.",
         (ACCOUNT, click.Option(["--query", "q"], metavar="QUERY", help="As in `emails search`."), *FILTERS, *ALL_PAGES),
         columns=_COLUMNS,
     ),
