@@ -167,7 +167,14 @@ class Follower:
                 found |= self._look(folder)
             except RemoteFault as fault:
                 self._refuse(folder, fault)
+                found |= self._is_dropped(folder)
         return found
+
+    def _is_dropped(self, folder: FolderSync) -> bool:
+        """Whether the server no longer lists a folder; then what was in it is gone from there."""
+        self._must_list = True
+        self._list("arrivals")
+        return all(one is not folder for one in self.folders.values())
 
     def _refuse(self, folder: FolderSync, fault: RemoteFault) -> None:
         """A folder is closed to us, or was just deleted. Raises the fault where it is about more than the folder."""

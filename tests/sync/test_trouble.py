@@ -169,6 +169,21 @@ def test_new_mail_is_there_in_the_middle_of_a_first_sync(
     assert time.monotonic() - began < 2
 
 
+def test_what_was_moved_out_of_a_folder_that_is_deleted_keeps_its_id(
+    mail_server: MailServer, user: str, mirror: Mirror
+) -> None:
+    mail_server.make_folder(user, "Alt")
+    mail_server.deliver(user, source("moves"), source("goes"), folder="Alt")
+    mirror.start()
+    before = mirror.ids()
+    mail_server.doveadm("move", "-u", user, "Archive", "mailbox", "Alt", "subject", "moves")
+    mail_server.doveadm("mailbox", "delete", "-u", user, "Alt")
+    mirror.events.publish(FolderTouched(mirror.account_id, "Archive"))  # nobody has said that `Alt` is gone
+    mirror.wait_for(lambda: "moves" in mirror.messages("Archive"), "what was moved")
+    mirror.wait_until_equal(mail_server, user)
+    assert mirror.ids() == {"moves": before["moves"]}
+
+
 def test_a_folder_that_is_deleted_before_its_bodies_came(
     mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
