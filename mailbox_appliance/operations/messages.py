@@ -144,8 +144,8 @@ def get_thread(
 
     Oldest is what the server received first (INTERNALDATE, RFC 9051 2.3.3), whatever `date` says.
     """
-    subject = appliance.store.messages.thread_subject(account.id, thread_id)
     position = decode_cursor(cursor, account.id, thread_id)
+    subject = appliance.store.messages.thread_subject(account.id, thread_id)
     items, more = appliance.store.messages.list_thread(account.id, thread_id, after=position, limit=limit)
     page = Page(items=items, next_cursor=encode_cursor(more, account.id, thread_id))
     return Thread(id=thread_id, subject=subject, messages=page)
