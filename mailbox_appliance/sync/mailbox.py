@@ -23,6 +23,7 @@ from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.follower import Follower, bodies_left
 from mailbox_appliance.sync.means import Caution, Means, Stopped
 from mailbox_appliance.sync.parser import Parsers
+from mailbox_appliance.sync.plan import Told, is_old
 from mailbox_appliance.sync.turns import After, Next, Rest
 
 log = logging.getLogger(__name__)
@@ -34,10 +35,6 @@ LONGEST_IDLE = 540.0  # RFC 2177: again before 29 minutes; many networks forget 
 
 #: The code of an account's error; every other kind is `provider_unavailable`.
 _CODES: dict[FaultKind, str] = {"login_refused": "authentication_failed", "throttled": "provider_rate_limited"}
-
-
-#: The inbox's position when a change was told, and the number of messages that was told then.
-Told = tuple[FolderState | None, int]
 
 
 @dataclass(frozen=True)
@@ -170,7 +167,7 @@ class MailboxSync:
         has_heard = self._begin_idle(mailbox, follower) or mailbox.idle_news()
         # Seen in practice: servers that tell in each IDLE, at once, what they have told before.
         told = (follower.inbox, mailbox.told_exists) if has_heard else None
-        has_heard, self._in_vain = has_heard and not _is_old(self._in_vain, told), told
+        has_heard, self._in_vain = has_heard and not is_old(self._in_vain, told), told
         if has_heard or self._woken:
             if self._is_idling:
                 self._is_idling = False
@@ -289,13 +286,6 @@ class MailboxSync:
     def _poll_interval(self) -> float:
         """Varied, so that many mailboxes of one server do not ask at the same moment."""
         return self._house.settings.number("sync.poll_interval") * random.uniform(0.9, 1.0)  # noqa: S311 - no secret
-
-
-def _is_old(before: Told | None, told: Told | None) -> bool:
-    """Whether the same was told before in vain, and no more messages than there are at that position, or were told."""
-    if before is None or told is None or before[0] is None or before[0] != told[0]:
-        return False
-    return told[1] <= max(before[0].exists, before[1])
 
 
 def _nothing() -> None:

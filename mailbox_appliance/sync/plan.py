@@ -56,6 +56,8 @@ class TakeIn:
 
 Step = Resettle | Detach | ChangeFlags | TakeIn
 Steps = tuple[Step, ...]
+#: The position of a folder when a change in it was told unasked, and the number of messages that was told then.
+Told = tuple[FolderState | None, int]
 
 
 def plan(have: FolderMirror, news: FolderNews) -> Steps:
@@ -98,3 +100,10 @@ def may_be_news(reached: FolderState | None, state: FolderState, *, thorough: bo
     """
     is_told = state.highestmodseq is not None and state.uidvalidity != 0
     return reached != state or (thorough and not is_told)
+
+
+def is_old(before: Told | None, told: Told | None) -> bool:
+    """Whether the same was told before in vain, and no more messages than there are at that position, or were told."""
+    if before is None or told is None or before[0] is None or before[0] != told[0]:
+        return False
+    return told[1] <= max(before[0].exists, before[1])
