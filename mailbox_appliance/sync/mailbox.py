@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.events import Events, MessageArrived
-from mailbox_appliance.records import AccountError, AccountStatus, FolderState
+from mailbox_appliance.records import AccountError, AccountStatus
 from mailbox_appliance.remote.faults import FaultKind, RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.retry import backoff
