@@ -130,7 +130,8 @@ def hopeless(wanted: Wanted) -> Code | None:
     """Why the action can be done to no message at all, as far as one sees without asking."""
     if wanted.action == "move" and wanted.target is None:
         return "folder_not_found"
-    if not all(_KEYWORD.fullmatch(label) for label in wanted.labels):
+    # $Forwarded says what was done with a message (RFC 9051 2.3.2), and is shown to nobody as a label.
+    if not all(_KEYWORD.fullmatch(label) and label.lower() != "$forwarded" for label in wanted.labels):
         return "label_invalid"
     return None
 

@@ -110,7 +110,23 @@ def test_a_label_is_written_as_the_folder_does() -> None:
         *((label, True) for label in ("Work", "$later", "a.b/c:d", "[x", "a-b_c", "1", "~|}^`'&+,;<=>?@!#")),
         *(
             (label, False)
-            for label in ("", "a b", "a\\", "\\Seen", "(", ")", "{", "%", "*", '"', "]", "é", "\x7f", "a\n")
+            for label in (
+                "",
+                "a b",
+                "$forwarded",
+                "a\\",
+                "\\Seen",
+                "(",
+                ")",
+                "{",
+                "%",
+                "*",
+                '"',
+                "]",
+                "é",
+                "\x7f",
+                "a\n",
+            )
         ),
     ],
 )
