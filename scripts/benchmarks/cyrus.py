@@ -9,6 +9,7 @@ import imaplib
 import json
 import os
 import pwd
+import select
 import socket
 import subprocess
 import time
@@ -84,12 +85,23 @@ class Jmap:
         numbered = [[name, {**given, "accountId": self._user}, str(n)] for n, (name, given) in enumerate(calls)]
         using = ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:mail"]
         self._connection.request("POST", "/jmap/", json.dumps({"using": using, "methodCalls": numbered}), self._fields)
-        # Its answers come in two pieces: without this the second one waits 40 ms for our acknowledgement.
-        self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        self._acknowledge_at_once()
         answer = self._connection.getresponse()
         content = answer.read()
         assert answer.status == 200, (answer.status, content[:300])
         return [given for _, given, _ in json.loads(content)["methodResponses"]]
+
+    def _acknowledge_at_once(self) -> None:
+        """Its answers come in two pieces, the second after we acknowledged the first, which Linux does 40 ms late.
+
+        The kernel forgets what it was told at will, so it is told again until the answer is there.
+        """
+        connection = self._connection.sock
+        while True:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+            if select.select([connection], [], [], 0.0005)[0]:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+                return
 
 
 @contextmanager

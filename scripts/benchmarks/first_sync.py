@@ -54,14 +54,22 @@ def measure() -> Iterator[Figure]:
 
 def _round(folder: Path, server: MailServer, user: str, count: int) -> tuple[float, float, _Ours]:
     maildir = folder / "maildir"
-    fetched = peers.mbsync(maildir, server.imap_port, user, PASSWORD)
-    files = sum(1 for part in ("cur", "new") for _ in (maildir / "INBOX" / part).iterdir())
-    assert files == count, f"mbsync fetched {files}"
+    before = _fetched(maildir, server, user, count)
     ours = _ours(folder / "data", server, user, count)
+    shutil.rmtree(maildir)
+    # Before us and after us: how long it takes depends on what the disk still has to write.
+    after = _fetched(maildir, server, user, count)
     indexed = peers.notmuch_new(maildir)
     assert peers.notmuch_count(maildir, "*") > count * 0.98, "notmuch indexed less"
     shutil.rmtree(maildir)
-    return fetched, indexed, ours
+    return (before + after) / 2, indexed, ours
+
+
+def _fetched(maildir: Path, server: MailServer, user: str, count: int) -> float:
+    took = peers.mbsync(maildir, server.imap_port, user, PASSWORD)
+    files = sum(1 for part in ("cur", "new") for _ in (maildir / "INBOX" / part).iterdir())
+    assert files == count, f"mbsync fetched {files}"
+    return took
 
 
 def _ours(folder: Path, server: MailServer, user: str, count: int) -> _Ours:
