@@ -57,7 +57,9 @@ def found(mailbox: Mailbox, name: str) -> str | None:
 
 def test_what_a_person_means_by_a_name(store: Store, mailbox: Mailbox) -> None:
     roles = {"INBOX": ROLES["INBOX"], "Gesendet": ROLES["Sent"]}
-    store.folders.replace(mailbox.id, listed("INBOX", "Gesendet", "sent", "Sent", "Work/Old", "Old/Work", "Work"), roles)
+    store.folders.replace(
+        mailbox.id, listed("INBOX", "Gesendet", "sent", "Sent", "Work/Old", "Old/Work", "Work"), roles
+    )
     for name, path in (
         (mailbox.folder("Work/Old").id, "Work/Old"),
         ("sent", "Gesendet"),  # the role goes before the path
