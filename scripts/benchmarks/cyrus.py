@@ -9,7 +9,6 @@ import imaplib
 import json
 import os
 import pwd
-import select
 import socket
 import subprocess
 import time
@@ -87,21 +86,20 @@ class Jmap:
         self._connection.request("POST", "/jmap/", json.dumps({"using": using, "methodCalls": numbered}), self._fields)
         self._acknowledge_at_once()
         answer = self._connection.getresponse()
-        content = answer.read()
+        content = b""
+        while piece := answer.read1(65536):
+            content += piece
+            self._acknowledge_at_once()
+        content += answer.read()  # nothing more, and the connection is free again
         assert answer.status == 200, (answer.status, content[:300])
         return [given for _, given, _ in json.loads(content)["methodResponses"]]
 
     def _acknowledge_at_once(self) -> None:
-        """Its answers come in two pieces, the second after we acknowledged the first, which Linux does 40 ms late.
+        """Its answers come in pieces, each after we acknowledged the one before, which Linux does 40 ms late.
 
-        The kernel forgets what it was told at will, so it is told again until the answer is there.
+        The kernel forgets what it was told, so it is told before each piece.
         """
-        connection = self._connection.sock
-        while True:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-            if select.select([connection], [], [], 0.0005)[0]:
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-                return
+        self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
 @contextmanager
