@@ -93,7 +93,9 @@ class Backlog:
             folder = self._folders[0]
             resting = self._means.caution.resting(folder.folder.number)
             unfilled = self._means.store.mirror.unfilled(folder.folder.number, _LISTED + len(resting))
-            self._listed.extend((uid, size) for uid, size in unfilled if uid not in resting)
+            listed = [(uid, size) for uid, size in unfilled if uid not in resting]
+            # Large ones come last: each between two small ones would end a batch, and small batches cost far more.
+            self._listed.extend(sorted(listed, key=lambda pair: pair[1] > LARGE))
             if not self._listed:
                 self._folders.popleft()
         return self._folders[0] if self._listed else None
