@@ -28,7 +28,7 @@ class Bodies:
         message = self._locate(account_id, message_id)
         if message is None:
             return
-        with self._parts.turn(message.number, "body"):
+        with self._parts.turns.of((message.number, "body")):
             message = self._locate(account_id, message_id)
             if message is not None:
                 self._fill(account_id, message)

@@ -7,14 +7,13 @@ large ......................... the part alone is fetched, in pieces, and decode
 Everything is in the cache before anybody is given a byte: who reads slowly holds no connection to a server.
 """
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errands.identity import identified
+from mailbox_appliance.errands.turns import Turns
 from mailbox_appliance.errors import NotFound, SyncRequired
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.mail.large import LARGE
@@ -46,20 +45,14 @@ class Wanted:
     size: int = 0
 
 
-@dataclass
-class _Turn:
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    waiting: int = 0
-
-
 class Parts:
     """Finds and fetches parts. May be used from any thread; the same part is fetched once, whoever asks."""
 
     def __init__(self, store: Store, connections: Connections, settings: Settings, events: Events) -> None:
         self._store, self._connections, self._events = store, connections, events
         self._limit = settings.number("sync.cache_mib") << 20
-        self._lock = threading.Lock()
-        self._turns: dict[tuple[int, str], _Turn] = {}
+        #: By message number and part: whoever fetches something has nobody else fetch it meanwhile.
+        self.turns = Turns()
 
     def attachment(self, account_id: str, message_id: str, attachment_id: str) -> Wanted:
         """An attachment as it is listed. Raises NotFound."""
@@ -97,22 +90,6 @@ class Parts:
         self._events.publish(FolderTouched(message.folder.account_id, message.folder.path))
         return SyncRequired()
 
-    @contextmanager
-    def turn(self, number: int, part: str) -> Iterator[None]:
-        """Have nobody else fetch this meanwhile."""
-        key = (number, part)
-        with self._lock:
-            turn = self._turns.setdefault(key, _Turn())
-            turn.waiting += 1
-        try:
-            with turn.lock:
-                yield
-        finally:
-            with self._lock:
-                turn.waiting -= 1
-                if not turn.waiting:
-                    del self._turns[key]
-
     def _locate(self, account_id: str, message_id: str) -> LocatedMessage:
         message = self._store.mirror.locate(account_id, [message_id]).get(message_id)
         if message is None:
@@ -121,7 +98,7 @@ class Parts:
 
     def _fetch(self, wanted: Wanted) -> Reading:
         number = wanted.message.number
-        with self.turn(number, wanted.part):
+        with self.turns.of((number, wanted.part)):
             return self._store.parts.open(number, wanted.part) or self._fetch_now(wanted)
 
     def _fetch_now(self, wanted: Wanted) -> Reading:
