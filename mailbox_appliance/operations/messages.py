@@ -183,8 +183,8 @@ def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: 
 
 
 def first_sync_warnings(appliance: Appliance, account: Account) -> tuple[str, ...]:
-    """What a reader should know while the first sync of a mailbox is not through."""
-    if account.last_sync_at is not None:
-        return ()
+    """What a reader should know while the mail of a mailbox is still being brought in: headers first, then bodies."""
     progress = appliance.sync.progress(account.id)
-    return (f"The first sync of this mailbox is not through yet{f' ({progress})' if progress else ''}.",)
+    if account.last_sync_at is None:
+        return (f"The first sync of this mailbox is not through yet{f' ({progress})' if progress else ''}.",)
+    return (f"Mail of this mailbox is still being brought in ({progress}).",) if progress else ()

@@ -7,6 +7,7 @@ import pytest
 from mailbox_appliance.records import FetchedMessage
 from tests.checked_client import CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter
+from tests.servers.dovecot import MailServer, wait_until
 from tests.store.mail import MORNING, parsed
 
 MORE = b"MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\nThe budget\r\n"
@@ -295,3 +296,22 @@ def test_the_labels_of_a_mailbox(checked_client: CheckedClient, mailbox: FilledM
     assert checked_client.ask("GET", path).data == [{"id": name, "name": name} for name in names]
     _, token = add_key(checked_client.appliance, checked_client.member["id"], "mail.send")
     assert checked_client.ask("GET", path, token=token).refusal == (403, "permission_denied")
+
+
+def test_a_reader_is_told_how_many_bodies_are_still_to_come(
+    checked_client: CheckedClient, mail_server: MailServer
+) -> None:
+    user, proxy = mail_server.fresh_user(), mail_server.proxy()
+    mail_server.seed(user, {"INBOX": 60})
+    proxy.refuse(r"UID FETCH .*BODY\.PEEK\[\]", answer="NO [SERVERBUG] Oops")
+    login = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
+    servers = {"imap": login | {"port": proxy.port}, "smtp": login | {"port": mail_server.submission_port}}
+    account = checked_client.ask("POST", "/accounts", {"email": user, **servers}).data["id"]
+
+    def warnings() -> list[str]:
+        return list(checked_client.ask("GET", f"/accounts/{account}/messages").body.get("warnings", []))
+
+    told = ["Mail of this mailbox is still being brought in (bodies of 60 messages left)."]
+    wait_until(lambda: warnings() == told, lambda: str(warnings()), 10)
+    proxy.heal()
+    wait_until(lambda: not warnings(), lambda: str(warnings()), 15)
