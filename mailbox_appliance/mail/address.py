@@ -51,6 +51,15 @@ def to_envelope_address(email: str) -> str:
     return address
 
 
+def is_writable(email: str) -> bool:
+    """Whether a message can go there; mail comes with other addresses too, such as `a@[192.0.2.1]`, `a@-b.example`."""
+    try:
+        to_envelope_address(email)
+    except ValueError:
+        return False
+    return True
+
+
 def _unquoted(local: str) -> str:
     """The local part without quotes (RFC 5321 4.1.2); with them where what they hold cannot stand without."""
     inner = local[1:-1] if len(local) > 1 and local[0] == local[-1] == '"' else ""

@@ -50,6 +50,18 @@ def with_bcc(wire: bytes, bcc_header: bytes) -> bytes:
     return b"".join([head, b"\r\n", bcc_header, blank_line[2:], body]) if bcc_header else wire
 
 
+def is_empty(text: str | None, html: str | None, files: int) -> bool:
+    """Whether a message says nothing: no text but white space, nothing to be seen in its HTML, no file."""
+    if files or (text and text.strip()):
+        return False
+    if not html or not html.strip():
+        return True
+    from mailbox_appliance.mail.html import to_text
+
+    # A picture, also one that is not attached, is something to see.
+    return "<img" not in html.lower() and not to_text(html).strip()
+
+
 def _header_texts(message: Outgoing) -> Iterator[str]:
     for address in (message.sender, *message.to, *message.cc, *message.bcc):
         yield address.email
