@@ -155,6 +155,26 @@ class IdempotencyConflict(Conflict):
     code = "idempotency_conflict"
 
 
+class DraftInUse(Conflict):
+    """This draft is being sent already, by the delivery operation {operation}. Wait for it, cancel it where it is
+    scheduled, or decide it where it is uncertain.
+    """
+
+    code = "conflict"
+
+
+class NotWaiting(Conflict):
+    """This scheduled send does not wait any more: it is {status}. It cannot be canceled."""
+
+    code = "conflict"
+
+
+class NotUncertain(Conflict):
+    """Only an uncertain delivery can be decided by a person; this one is {status}."""
+
+    code = "conflict"
+
+
 class AccountExists(Conflict):
     """This mailbox is already connected."""
 
@@ -195,6 +215,12 @@ class Unsupported(Problem):
 
 class Throttled(Problem):
     """Too many attempts. Try again later."""
+
+    code = "too_many_attempts"
+
+
+class QuotaReached(Throttled):
+    """{who} may hand in {most} messages in {window}, and has. Try again later, or have the operator raise {setting}."""
 
     code = "too_many_attempts"
 

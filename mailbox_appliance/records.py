@@ -5,7 +5,7 @@ Those derived from `Wire` are written out to clients as they stand: camelCase, o
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Generic, Literal, TypeVar
 
@@ -422,6 +422,60 @@ class Answer(Generic[T]):
 
     data: T
     warnings: tuple[str, ...] = ()
+    #: The answer of a release before this one, given again (`Idempotency-Replayed: true`).
+    is_replayed: bool = False
+
+
+class ScheduledSend(Wire, frozen=True, kw_only=True):
+    """A send that waits for its time, is being sent, or may have been."""
+
+    id: str
+    account_id: str
+    operation_id: str
+    send_at: Timestamp
+    status: DeliveryStatus
+    to: tuple[Address, ...]
+    subject: str
+    created_at: Timestamp
+
+
+class PreviewedAttachment(Wire, frozen=True, kw_only=True):
+    """A file that would go out."""
+
+    filename: str
+    mime_type: str
+    size_bytes: Count
+
+
+class SendPreview(Wire, frozen=True, kw_only=True):
+    """What would go out, and to whom. Characters are counted as they are read, not as they travel."""
+
+    account_id: str
+    from_: str = msgspec.field(name="from")
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...]
+    bcc: tuple[Address, ...]
+    subject: str
+    attachments: tuple[PreviewedAttachment, ...]
+    body_text_chars: Count
+    body_html_chars: Count
+
+
+class LegacySend(Wire, frozen=True, kw_only=True):
+    """What a send answered before there were delivery operations: the sent message."""
+
+    id: str
+    thread_id: str
+    warnings: tuple[str, ...] | UnsetType = UNSET
+
+
+@dataclass(frozen=True)
+class LegacyAnswer:
+    """An answer of an earlier release, as it was given: its status, and what stood in the envelope."""
+
+    status: int
+    data: LegacySend
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -630,7 +684,11 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class NewDelivery:
-    """A request to send, ready to be accepted: everything about it is fixed."""
+    """A request to send, ready to be accepted: everything about it is fixed.
+
+    With `send_at` it is scheduled. `draft_id`: the saved draft that is sent. `parent_id`: the message that is answered
+    or forwarded, which is marked so after success. `to` and `subject`: how a scheduled one is listed.
+    """
 
     account_id: str
     credential_id: str
@@ -640,6 +698,21 @@ class NewDelivery:
     kind: DeliveryKind
     message: Composed
     thread_id: str | None
+    send_at: datetime | None = None
+    draft_id: str | None = None
+    parent_id: str | None = None
+    to: tuple[Address, ...] = ()
+    subject: str = ""
+    quotas: "tuple[Quota, ...]" = ()
+
+
+@dataclass(frozen=True)
+class Quota:
+    """How many messages a credential, or everybody together for a mailbox, may hand in within a time."""
+
+    of: Literal["credential", "account"]
+    most: int
+    window: timedelta
 
 
 @dataclass(frozen=True)
@@ -654,12 +727,51 @@ class AcceptedDelivery:
 
 @dataclass(frozen=True)
 class OpenDelivery:
-    """An operation that is being sent, without its message."""
+    """An operation that is being sent, or waits for its time, without its message."""
 
     operation_id: str
     account_id: str
     phase: Phase
     is_shown: bool
+    kind: DeliveryKind = "send"
+
+
+@dataclass(frozen=True)
+class UncertainDelivery:
+    """An operation whose message may have been taken: what to look for, who it went to, and how often was looked."""
+
+    operation_id: str
+    account_id: str
+    message_id: str
+    recipients: tuple[str, ...]
+    since: datetime
+    looks: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where the message of an uncertain operation was found: the folder, and its UID there."""
+
+    folder: MirroredFolder
+    uid: int
+
+
+ChoreKind = Literal["remove_draft", "flag_parent", "keep_draft"]
+
+
+@dataclass(frozen=True)
+class Chore:
+    """What is left to be done at the mailbox's server once an operation is over.
+
+    `message_id`: the draft to remove, or the message to flag; None for a draft that is to be kept.
+    """
+
+    operation_id: str
+    account_id: str
+    kind: ChoreKind
+    message_id: str | None
+    flag: str | None
+    attempts: int
 
 
 @dataclass(frozen=True)
@@ -680,3 +792,15 @@ class DeliveryWork:
     result_thread_id: str
     created_at: datetime
     copy_attempts: int
+    attempts: int
+    send_at: datetime | None
+    last_cause: str | None
+    credential_id: str
+    member_id: str
+    draft_id: str | None
+    parent_id: str | None
+
+    @property
+    def dated_at(self) -> datetime:
+        """What its Date field says: when it is to be sent, else when it was accepted."""
+        return self.send_at or self.created_at

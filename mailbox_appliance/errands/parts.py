@@ -117,7 +117,9 @@ class Parts:
     def _own_source(self, wanted: Wanted) -> bytes | None:
         """The message as it was sent, where it is our own copy that is not on the server yet."""
         message = wanted.message
-        return None if message.uid is not None else self._store.deliveries.find_source(wanted.account_id, message.id)
+        return (
+            None if message.uid is not None else self._store.delivery_lists.find_source(wanted.account_id, message.id)
+        )
 
     def _fetch_alone(self, wanted: Wanted) -> Reading | None:
         """The part by the server's number for it; None where the server has no such part."""

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import AccountExists, Detail, Invalid, ProviderThrottled, Unavailable
 from mailbox_appliance.events import AccountAdded, AccountRemoved
 from mailbox_appliance.mail.address import to_envelope_address
-from mailbox_appliance.operations import permissions
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Access, operation
 from mailbox_appliance.operations.sessions import Deleted

@@ -5,7 +5,7 @@ from typing import Literal
 
 from mailbox_appliance import tokens
 from mailbox_appliance.errors import MemberSuspended, Unauthenticated
-from mailbox_appliance.operations.permissions import effective_capabilities
+from mailbox_appliance.permissions import effective_capabilities
 from mailbox_appliance.records import Capability, Member
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.credentials import FoundCredential

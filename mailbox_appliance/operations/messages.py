@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET
 
+from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.operations import contents, filters, permissions
+from mailbox_appliance.operations import contents, filters
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_args, get_or
 
 import msgspec
 
+from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import (
     Detail,
@@ -29,7 +30,6 @@ from mailbox_appliance.errors import (
     TooLarge,
     WrongMedia,
 )
-from mailbox_appliance.operations import permissions
 from mailbox_appliance.operations.caller import Caller, Origin, identify
 from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
 from mailbox_appliance.operations.parameter import Parameter, pointer, wire_name

@@ -61,7 +61,7 @@ def send(
 @operation(needs=Capability.MAIL_READ)
 def get_delivery(appliance: Appliance, caller: Caller, account: Account, operation_id: str) -> Answer[Delivery]:
     """What became of a request to send, as it is now."""
-    return Answer(*appliance.store.deliveries.get(account.id, operation_id, caller.member.id))
+    return Answer(*appliance.store.delivery_lists.get(account.id, operation_id, caller.member.id))
 
 
 def _outgoing(appliance: Appliance, account: Account, message: SavedDraft | InlineMessage) -> Outgoing:
@@ -89,7 +89,7 @@ def _wait(appliance: Appliance, caller: Caller, accepted: AcceptedDelivery) -> A
         ticket = appliance.sender.submit(operation_id, accepted.delivery.account_id)
         ticket.wait(appliance.settings.number("sending.answer_within") if has_place else 0)
     if ticket.problem is None and deliveries.show(operation_id):
-        return Answer(*deliveries.get(accepted.delivery.account_id, operation_id, caller.member.id))
+        return Answer(*appliance.store.delivery_lists.get(accepted.delivery.account_id, operation_id, caller.member.id))
     # Withdrawn, maybe in this very moment: its key is free, and why is about to be told.
     ticket.wait(1)
     raise ticket.problem or Unavailable(reason="nobody got the message; try again.", retry_after=5)

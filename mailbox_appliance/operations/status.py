@@ -1,7 +1,7 @@
 """What this appliance is and how it is doing."""
 
+from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.operations import permissions
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Access, operation
 from mailbox_appliance.records import AccountStatus, Capability, Timestamp, Wire
@@ -75,5 +75,5 @@ def get_status(appliance: Appliance, caller: Caller) -> Status:
             )
             for a in accounts
         ),
-        deliveries=DeliveryCounts(**store.deliveries.counts({a.id for a in accounts})),
+        deliveries=DeliveryCounts(**store.delivery_lists.counts({a.id for a in accounts})),
     )

@@ -81,7 +81,7 @@ class Copier:
 
     def _accounts(self) -> list[str]:
         now = to_millis(self._clock.now())
-        return list(dict.fromkeys(account for _, due, account in self._store.deliveries.list_copies() if due <= now))
+        return list(dict.fromkeys(account for _, due, account in self._store.sent_copies.list() if due <= now))
 
     def _begin(self, account_id: str) -> None:
         with self._lock:
@@ -112,7 +112,7 @@ class Copier:
             turn = self._turns[account_id]
         with turn:
             now = to_millis(self._clock.now())
-            copies = self._store.deliveries.list_copies()
+            copies = self._store.sent_copies.list()
             operations = [operation for operation, due, account in copies if account == account_id and due <= now]
             if operations:
                 file_copies(self._store, self._settings, self._events, account_id, operations)

@@ -34,7 +34,7 @@ def file_copies(store: Store, settings: Settings, events: Events, account_id: st
         connection = store.accounts.connection(account_id)
     except NotFound:  # the mailbox was removed meanwhile; there is nowhere to file to
         for operation_id in operations:
-            store.deliveries.mark_filed(operation_id)
+            store.sent_copies.mark_filed(operation_id)
         return
     left, filed = list(operations), set[str]()
     timeout = settings.number("remote.timeout")
@@ -79,14 +79,14 @@ def _file_one(store: Store, mailbox: ImapMailbox, operation_id: str) -> str:
         store.mirror.set_uid(work.result_id, uid)
     else:
         store.mirror.set_uid(work.result_id, uid, there.size, there.internal_date)
-    store.deliveries.mark_filed(operation_id)
+    store.sent_copies.mark_filed(operation_id)
     return sent.path
 
 
 def _postpone(store: Store, operation_id: str) -> None:
     attempts = store.deliveries.work(operation_id).copy_attempts
     wait = retry.delay(attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
-    store.deliveries.postpone_copy(operation_id, wait, _LATER)
+    store.sent_copies.postpone(operation_id, wait, _LATER)
 
 
 def _sent_folder(store: Store, mailbox: ImapMailbox, account_id: str) -> MirroredFolder:

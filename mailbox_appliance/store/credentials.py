@@ -29,7 +29,13 @@ _SELECT_SESSION = (
 _SELECT_KEY = (
     "SELECT k.token_hash, k.id, k.capabilities, k.account_ids, m.id, m.name, m.email, m.role, m.status, m.created_at,"
     " m.updated_at, m.last_login_at, k.last_used_at FROM api_keys k JOIN members m ON m.id = k.member_id"
-    " WHERE k.token_hash = ? AND k.revoked_at IS NULL"
+    " WHERE k.revoked_at IS NULL AND "
+)
+_KEY_BY_TOKEN, _KEY_BY_ID = f"{_SELECT_KEY} k.token_hash = ?", f"{_SELECT_KEY} k.id = ?"
+# The columns of a member stand where the others have them.
+_MEMBER_BY_ID = (
+    "SELECT NULL, NULL, NULL, NULL, m.id, m.name, m.email, m.role, m.status, m.created_at, m.updated_at,"
+    " m.last_login_at FROM members m WHERE m.id = ?"
 )
 
 
@@ -53,6 +59,19 @@ class Credentials:
     def find(self, token_hash: str) -> FoundCredential | None:
         """The live credential whose token has this hash, or None. Notes that it was used."""
         return self._find_session(token_hash) or self._find_key(token_hash)
+
+    def find_by_id(self, credential_id: str, member_id: str) -> FoundCredential | None:
+        """What a request of earlier may do now: its key, if that is not revoked; of a session its member.
+
+        A session need not live any more: what somebody planned while logged in holds after that.
+        """
+        row = self._database.row(_KEY_BY_ID, (credential_id,))
+        if row is not None:
+            return _to_key(row)
+        if credential_id.startswith("key_"):
+            return None
+        row = self._database.row(_MEMBER_BY_ID, (member_id,))
+        return None if row is None else FoundCredential("session", credential_id, _to_member(row))
 
     def add_session(self, member_id: str, token_hash: str, device_name: str) -> Session:
         """A new session; sessions that have died by age are forgotten. Inside a transaction."""
@@ -126,14 +145,11 @@ class Credentials:
         return FoundCredential("session", row[1], _to_member(row))
 
     def _find_key(self, token_hash: str) -> FoundCredential | None:
-        row = self._database.kept_row(_SELECT_KEY, (token_hash,))
+        row = self._database.kept_row(_KEY_BY_TOKEN, (token_hash,))
         if row is None or not hmac.compare_digest(row[0], token_hash):
             return None
         self._note_use("api_keys", row[1], row[12])
-        accounts = None if row[3] is None else frozenset(json.loads(row[3]))
-        return FoundCredential(
-            "api_key", row[1], _to_member(row), frozenset(map(Capability, json.loads(row[2]))), accounts
-        )
+        return _to_key(row)
 
     def _is_live(self, created_at: str, last_used_at: str) -> bool:
         # Timestamps are compared as text: this is asked with every request.
@@ -152,6 +168,11 @@ class Credentials:
                 )
         except FAILED:  # on a full disk mail can still be read
             log.exception("the use of a credential was not noted", extra={"credential": credential_id})
+
+
+def _to_key(row: Row) -> FoundCredential:
+    accounts = None if row[3] is None else frozenset(json.loads(row[3]))
+    return FoundCredential("api_key", row[1], _to_member(row), frozenset(map(Capability, json.loads(row[2]))), accounts)
 
 
 def _end(created_at: str, last_used_at: str) -> str:

@@ -5,16 +5,21 @@ import json
 import msgspec
 from msgspec import UNSET
 
-from mailbox_appliance.clock import from_timestamp
+from mailbox_appliance.clock import from_timestamp, to_millis, to_timestamp
+from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.records import (
+    Address,
     Delivery,
     DeliveryError,
     DeliveryResult,
+    DeliveryStatus,
     DeliveryWork,
     Envelope,
+    NewDelivery,
     OpenDelivery,
     Phase,
+    ScheduledSend,
 )
 from mailbox_appliance.store.database import Database, Row
 
@@ -24,10 +29,27 @@ COLUMNS = (
 )
 WORK = (
     "SELECT d.id, d.account_id, d.kind, d.status, d.phase, d.shown, m.wire, m.bcc_header, d.envelope,"
-    " d.message_id_header, d.result_id, d.result_thread_id, d.created_at, d.copy_attempts"
+    " d.message_id_header, d.result_id, d.result_thread_id, d.created_at, d.copy_attempts, d.attempts, d.send_at,"
+    " d.last_cause, d.credential_id, d.member_id, d.draft_id, d.parent_id"
     " FROM delivery_operations d LEFT JOIN delivery_messages m ON m.operation = d.id"
 )
-OPEN_DELIVERY = "SELECT id, account_id, phase, shown FROM delivery_operations"
+OPEN_DELIVERY = "SELECT id, account_id, phase, shown, kind FROM delivery_operations"
+SCHEDULED = (
+    "SELECT d.schedule_id, d.account_id, d.id, d.send_at, d.status, d.summary, d.created_at, d.number"
+    " FROM delivery_operations d"
+)
+_INSERT = """
+INSERT INTO delivery_operations (id, account_id, credential_id, member_id, idempotency_key, request_hash, kind, status,
+  phase, shown, envelope, message_id_header, result_id, result_thread_id, draft_id, parent_id, schedule_id, send_at,
+  summary, next_attempt_at, created_at, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """How a scheduled send is listed."""
+
+    to: tuple[Address, ...] = ()
+    subject: str = ""
 
 
 def warnings_of(row: Row) -> tuple[str, ...]:
@@ -67,12 +89,87 @@ def to_work(row: Row) -> DeliveryWork:
         result_thread_id=row[11],
         created_at=from_timestamp(row[12]),
         copy_attempts=row[13],
+        attempts=row[14],
+        send_at=None if row[15] is None else from_timestamp(row[15]),
+        last_cause=row[16],
+        credential_id=row[17],
+        member_id=row[18],
+        draft_id=row[19],
+        parent_id=row[20],
     )
 
 
 def to_open_delivery(row: Row) -> OpenDelivery:
     """A row of `OPEN_DELIVERY`, without the message."""
-    return OpenDelivery(row[0], row[1], Phase(row[2]), bool(row[3]))
+    return OpenDelivery(row[0], row[1], Phase(row[2]), bool(row[3]), row[4])
+
+
+def to_scheduled(row: Row) -> ScheduledSend:
+    """A row of `SCHEDULED` as clients see it."""
+    summary = msgspec.json.decode(row[5] or b"{}", type=Summary)
+    return ScheduledSend(
+        id=row[0],
+        account_id=row[1],
+        operation_id=row[2],
+        send_at=row[3],
+        status=row[4],
+        to=summary.to,
+        subject=summary.subject,
+        created_at=row[6],
+    )
+
+
+def insert(database: Database, new: NewDelivery, at: str) -> Delivery:
+    """Write a new operation down with its message. Inside a transaction."""
+    operation_id, is_scheduled = new_id("dlv"), new.send_at is not None
+    status: DeliveryStatus = "queued" if is_scheduled else "sending"
+    schedule_id = new_id("sch") if is_scheduled else None
+    summary = msgspec.json.encode(Summary(new.to, new.subject)).decode() if is_scheduled else None
+    database.change(
+        _INSERT,
+        (
+            operation_id,
+            new.account_id,
+            new.credential_id,
+            new.member_id,
+            new.idempotency_key,
+            new.request_hash,
+            new.kind,
+            status,
+            is_scheduled,  # it is answered at once, and is not withdrawn
+            msgspec.json.encode(new.message.envelope).decode(),
+            new.message.message_id,
+            new_id("msg"),
+            new.thread_id or new_id("thr"),
+            new.draft_id,
+            new.parent_id,
+            schedule_id,
+            None if new.send_at is None else to_timestamp(new.send_at),
+            summary,
+            None if new.send_at is None else to_millis(new.send_at),
+            at,
+            at,
+        ),
+    )
+    database.change(
+        "INSERT INTO delivery_messages VALUES (?, ?, ?)", (operation_id, new.message.wire, new.message.bcc_header)
+    )
+    note_phase(database, operation_id, Phase.ACCEPTED, at)
+    return Delivery(
+        operation_id=operation_id,
+        account_id=new.account_id,
+        kind=new.kind,
+        status=status,
+        schedule_id=schedule_id or UNSET,
+    )
+
+
+def note_phase(database: Database, operation_id: str, phase: Phase, at: str) -> None:
+    """Note when a phase was entered. Inside a transaction."""
+    database.change(
+        "INSERT INTO delivery_phases SELECT id, attempts, ?, ? FROM delivery_operations WHERE id = ?",
+        (phase, at, operation_id),
+    )
 
 
 def source_of(database: Database, account_id: str, result_id: str) -> bytes | None:

@@ -19,6 +19,10 @@ from mailbox_appliance.store.message_rows import (
 from mailbox_appliance.store.search import Search
 from mailbox_appliance.store.sources import among
 
+_BY_MESSAGE_ID = """
+SELECT m.id FROM messages m JOIN accounts a ON a.number = m.account WHERE a.id = ? AND m.message_id = ?
+  ORDER BY m.number DESC LIMIT 1"""
+
 
 class Messages:
     """Reads messages; `store.mirror` writes them."""
@@ -119,6 +123,11 @@ class Messages:
             if found is not None:
                 return str(found)
         return None
+
+    def find_by_message_id(self, account_id: str, message_id: str) -> str | None:
+        """The id of a message with this canonical Message-ID, the newest one where there are several; or None."""
+        found = self._database.value(_BY_MESSAGE_ID, (account_id, message_id))
+        return None if found is None else str(found)
 
     def reply_headers(self, account_id: str, message_id: str) -> Mapping[str, str]:
         """The header fields of a message that a reply needs, with lower-case names. Raises NotFound."""

@@ -132,6 +132,12 @@ class Mirror:
                 (copy.message_id, copy.thread_id),
             )
 
+    def drop_pending(self, message_id: str) -> None:
+        """Let a copy of ours go that is not on the server: another message stands for it. Inside a transaction."""
+        number = self._database.value("SELECT number FROM messages WHERE id = ? AND uid IS NULL", (message_id,))
+        if number is not None:
+            removal.delete(self._database, [number])
+
     def replace_source(
         self,
         message_id: str,

@@ -16,16 +16,20 @@ from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.credentials import Credentials
 from mailbox_appliance.store.database import FAILED, Database
 from mailbox_appliance.store.deliveries import Deliveries
+from mailbox_appliance.store.delivery_lists import DeliveryLists
+from mailbox_appliance.store.due import Due
 from mailbox_appliance.store.files import sync_folder
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import StoreKey, new_key, write_key
+from mailbox_appliance.store.legacy_keys import LegacyKeys
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.members import Members
 from mailbox_appliance.store.messages import Messages
 from mailbox_appliance.store.mirror import Mirror
 from mailbox_appliance.store.opening import key_in, log_of, look_with, open_database
 from mailbox_appliance.store.part_cache import PartCache
+from mailbox_appliance.store.sent_copies import SentCopies
 from mailbox_appliance.store.upkeep import Upkeep
 from mailbox_appliance.version import __version__
 
@@ -48,7 +52,11 @@ class Store:
         self.messages = Messages(database)
         self.mirror = Mirror(database, self.folders)
         self.parts = PartCache(database, clock)
-        self.deliveries = Deliveries(database, self.messages, self.mirror, clock)
+        self.delivery_lists = DeliveryLists(database, clock)
+        self.deliveries = Deliveries(database, self.delivery_lists, self.messages, self.mirror, clock)
+        self.sent_copies = SentCopies(database, clock)
+        self.due = Due(database)
+        self.legacy_keys = LegacyKeys(database, clock)
         self.upkeep = Upkeep(database)
 
     @classmethod

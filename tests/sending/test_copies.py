@@ -53,7 +53,7 @@ def test_killed_between_the_copy_and_its_record(tmp_path: Path, mail_server: Mai
     finally:
         assert appliance.stop() == 0
     store = Store.open(tmp_path / "data")
-    assert store.deliveries.list_copies() == ()
+    assert store.sent_copies.list() == ()
     store.close()
     assert len(mail_server.messages(user, "Sent")) == 1
     assert len(mail_server.messages(bob)) == 1
@@ -100,7 +100,7 @@ def test_a_copy_that_is_refused_holds_up_no_other(
 ) -> None:
     user = mail_server.fresh_user()
     account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=mail_server.submission_port)
-    deliveries = desk.appliance.store.deliveries
+    sent_copies = desk.appliance.store.sent_copies
     append = ImapMailbox.append
 
     def refuse(self: ImapMailbox, path: str, source: bytes, *, flags: frozenset[str], at: datetime) -> int | None:
@@ -111,10 +111,10 @@ def test_a_copy_that_is_refused_holds_up_no_other(
     monkeypatch.setattr(ImapMailbox, "append", refuse)
     for subject in ("first", "second"):
         desk.send(account, {**a_message(mail_server.fresh_user()), "subject": subject})
-    wait_until(lambda: len(deliveries.list_copies()) == 1, lambda: str(deliveries.list_copies()), 10)
+    wait_until(lambda: len(sent_copies.list()) == 1, lambda: str(sent_copies.list()), 10)
     [copy] = mail_server.messages(user, "Sent")
     assert b"Subject: second" in copy
-    wait_until(lambda: deliveries.list_copies()[0][1] > to_millis(clock.now()), lambda: "not postponed", 10)
+    wait_until(lambda: sent_copies.list()[0][1] > to_millis(clock.now()), lambda: "not postponed", 10)
 
 
 def result(desk: Desk, account: str, operation: str) -> dict[str, list[str]]:
@@ -139,9 +139,9 @@ def test_waits_between_tries_grow_to_half_an_hour(
 
 def wait_of(desk: Desk, clock: FakeClock) -> int:
     """Seconds until the next try, as soon as there was one."""
-    deliveries, now = desk.appliance.store.deliveries, to_millis(clock.now())
-    wait_until(lambda: deliveries.list_copies()[0][1] > now, lambda: "not tried", 10)
-    return (deliveries.list_copies()[0][1] - now) // 1000
+    sent_copies, now = desk.appliance.store.sent_copies, to_millis(clock.now())
+    wait_until(lambda: sent_copies.list()[0][1] > now, lambda: "not tried", 10)
+    return (sent_copies.list()[0][1] - now) // 1000
 
 
 def test_where_there_is_no_sent_folder_one_is_made(desk: Desk, mail_server: MailServer) -> None:
@@ -153,7 +153,7 @@ def test_where_there_is_no_sent_folder_one_is_made(desk: Desk, mail_server: Mail
     answer = desk.send(account, a_message(bob))
     assert answer.data["status"] == "succeeded"
     [_] = mail_server.wait_for_messages(user, 1, "Sent")
-    wait_until(lambda: desk.appliance.store.deliveries.list_copies() == (), lambda: "not recorded", 10)
+    wait_until(lambda: desk.appliance.store.sent_copies.list() == (), lambda: "not recorded", 10)
     message = desk.message(account, answer.data["result"]["id"])
     assert (message.status, message.data["folder"]["role"]) == (200, "sent")
     assert message.data["threadId"] == answer.data["result"]["threadId"]

@@ -1,6 +1,7 @@
 """The tables are what the format says, and what is asked often is answered from an index."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_every_table_is_strict(store: Store) -> None:
         store.database.rows("SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")
     )
     ours = {name: strict for name, strict in found.items() if not name.startswith("sqlite_")}
-    assert len(ours) == 20
+    assert len(ours) == 22
     assert set(ours.values()) == {1}, ours
 
 
@@ -96,9 +97,31 @@ HOT: list[tuple[str, Ask, str]] = [
     ("the UIDs of a folder", lambda s, b, m: s.mirror.known(b.folder().number), "messages_2 (folder=? AND uid>?)"),
     ("a mailbox", lambda s, b, m: s.accounts.find_reachable(b.id, b.owner), "accounts_1 (id=?)"),
     ("a replay", lambda s, b, m: s.deliveries.find_replay("ses_1", "key", HASH), "(credential_id=? AND idempotency"),
-    ("the counts of deliveries", lambda s, b, m: s.deliveries.counts([b.id]), "delivery_operations_open (status=?)"),
+    (
+        "the counts of deliveries",
+        lambda s, b, m: s.delivery_lists.counts([b.id]),
+        "delivery_operations_open (status=?)",
+    ),
     ("what was being sent", lambda s, b, m: s.deliveries.list_sending(), "delivery_operations_open (status=?)"),
-    ("copies to file", lambda s, b, m: s.deliveries.list_copies(), "delivery_operations_copy (copy=?)"),
+    (
+        "the operations of a mailbox",
+        lambda s, b, m: s.delivery_lists.list(b.id, b.owner, before=None, limit=50),
+        "delivery_operations_account (account_id=? AND number<?)",
+    ),
+    (
+        "scheduled sends",
+        lambda s, b, m: s.delivery_lists.list_scheduled(b.id, after=None, limit=50),
+        "delivery_operations_scheduled (account_id=?)",
+    ),
+    (
+        "a draft in use",
+        lambda s, b, m: s.delivery_lists.require_free_draft(b.id, m),
+        "delivery_operations_draft (draft_id=?)",
+    ),
+    ("a legacy key", lambda s, b, m: s.legacy_keys.find("key_1", "key", HASH), "(credential_id=? AND idempotency"),
+    ("evidence", lambda s, b, m: s.due.evidence(datetime.now(UTC)), "delivery_operations_evidence (evidence_next_at"),
+    ("scheduled and due", lambda s, b, m: s.due.scheduled(datetime.now(UTC)), "delivery_operations_due (next_attempt"),
+    ("copies to file", lambda s, b, m: s.sent_copies.list(), "delivery_operations_copy (copy=?)"),
 ]
 
 

@@ -2,7 +2,8 @@
 
     members --< sessions, api_keys, invitations        accounts --< account_grants, folders --< messages -- bodies
     messages -- message_index (full text)              messages --< cached_parts --< cached_chunks
-    delivery_operations --< delivery_phases, -- delivery_messages       audit_events (append-only, chained by HMAC)
+    delivery_operations --< delivery_phases, --< delivery_chores, -- delivery_messages       legacy_idempotency
+    audit_events (append-only, chained by HMAC)
 
 `messages.number` is (internal date in seconds << 4) and counts on within a second: date order, and the key of a search
 index. `id` is what clients see; it stays when the message moves. A message without `uid` is ours and not on the server
@@ -132,14 +133,23 @@ CREATE TABLE delivery_operations (
   envelope TEXT NOT NULL, message_id_header TEXT NOT NULL,
   result_id TEXT NOT NULL, result_thread_id TEXT NOT NULL, result_warnings TEXT NOT NULL DEFAULT '[]',
   warnings TEXT NOT NULL DEFAULT '[]', error_code TEXT, reply_code INTEGER, reply_enhanced TEXT,
-  schedule_id TEXT UNIQUE, send_at TEXT, attempts INTEGER NOT NULL DEFAULT 0, next_attempt_at INTEGER,
+  draft_id TEXT, parent_id TEXT,  -- messages: the saved draft that is sent; what is answered or forwarded
+  schedule_id TEXT UNIQUE, send_at TEXT, summary TEXT,  -- of a scheduled one, JSON: to, subject
+  attempts INTEGER NOT NULL DEFAULT 0, next_attempt_at INTEGER, last_cause TEXT,
+  uncertain_at INTEGER, evidence_next_at INTEGER, evidence_looks INTEGER NOT NULL DEFAULT 0,
   copy TEXT NOT NULL DEFAULT 'none' CHECK (copy IN ('none', 'pending', 'filed')),
   copy_attempts INTEGER NOT NULL DEFAULT 0, copy_next_at INTEGER,
   created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
   UNIQUE (credential_id, idempotency_key)) STRICT;
 CREATE INDEX delivery_operations_account ON delivery_operations (account_id, number);
+CREATE INDEX delivery_operations_credential ON delivery_operations (credential_id, number);
 CREATE INDEX delivery_operations_open ON delivery_operations (status)
   WHERE status IN ('queued', 'sending', 'uncertain');
+CREATE INDEX delivery_operations_scheduled ON delivery_operations (account_id, send_at, number)
+  WHERE schedule_id IS NOT NULL AND status IN ('queued', 'sending', 'uncertain');
+CREATE INDEX delivery_operations_due ON delivery_operations (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX delivery_operations_evidence ON delivery_operations (evidence_next_at) WHERE evidence_next_at IS NOT NULL;
+CREATE INDEX delivery_operations_draft ON delivery_operations (draft_id) WHERE draft_id IS NOT NULL;
 CREATE INDEX delivery_operations_copy ON delivery_operations (copy) WHERE copy = 'pending';
 CREATE TABLE delivery_messages (  -- apart, since the row of an operation is written again in every phase
   operation TEXT PRIMARY KEY REFERENCES delivery_operations (id) ON DELETE CASCADE,
@@ -148,6 +158,16 @@ CREATE TABLE delivery_phases (
   operation TEXT NOT NULL REFERENCES delivery_operations (id) ON DELETE CASCADE,
   attempt INTEGER NOT NULL, phase TEXT NOT NULL, at TEXT NOT NULL) STRICT;
 CREATE INDEX delivery_phases_operation ON delivery_phases (operation);
+CREATE TABLE delivery_chores (  -- what is left to be done at the mailbox's server once an operation is over
+  operation TEXT NOT NULL REFERENCES delivery_operations (id) ON DELETE CASCADE,
+  kind TEXT NOT NULL CHECK (kind IN ('remove_draft', 'flag_parent', 'keep_draft')),
+  attempts INTEGER NOT NULL DEFAULT 0, next_at INTEGER NOT NULL,
+  PRIMARY KEY (operation, kind)) STRICT;
+CREATE INDEX delivery_chores_due ON delivery_chores (next_at);
+CREATE TABLE legacy_idempotency (  -- answers of releases before delivery operations, good for 24 hours
+  credential_id TEXT NOT NULL, idempotency_key TEXT NOT NULL, request_hash TEXT NOT NULL,
+  status INTEGER NOT NULL, response_body TEXT NOT NULL, expires_at TEXT NOT NULL,
+  PRIMARY KEY (credential_id, idempotency_key)) STRICT;
 
 CREATE TABLE audit_events (
   number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, at TEXT NOT NULL,

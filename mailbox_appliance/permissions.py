@@ -28,6 +28,16 @@ def reachable(store: Store, found: FoundCredential) -> tuple[Account, ...]:
     return tuple(a for a in accounts if found.account_ids is None or a.id in found.account_ids)
 
 
+def may_send_now(store: Store, account_id: str, credential_id: str, member_id: str) -> bool:
+    """Whether the one who asked for a send earlier may still send from this mailbox."""
+    found = store.credentials.find_by_id(credential_id, member_id)
+    if found is None or found.member.status != "active":
+        return False
+    if Capability.MAIL_SEND not in effective_capabilities(found):
+        return False
+    return any(account.id == account_id for account in reachable(store, found))
+
+
 def require(held: frozenset[Capability], needed: tuple[Capability, ...]) -> None:
     """Raises Denied, naming the capability, unless one of the needed ones is held."""
     if needed and not held.intersection(needed):

@@ -4,7 +4,7 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Denied
-from mailbox_appliance.operations.permissions import effective_capabilities, require
+from mailbox_appliance.permissions import effective_capabilities, require
 from mailbox_appliance.records import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Capability, Member, Role
 from mailbox_appliance.store.credentials import FoundCredential
 from tests.checked_client import CheckedClient

@@ -1,0 +1,48 @@
+"""The copies of sent messages that are still to be filed in Sent."""
+
+import json
+
+from mailbox_appliance.clock import Clock, to_millis
+from mailbox_appliance.store import endings
+from mailbox_appliance.store.database import Database
+
+
+class SentCopies:
+    """Reads and writes what is known of the copies. Each method that writes is one transaction of its own.
+
+    Where a power cut loses one of these, the copy is looked for once more at the server.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def list(self) -> tuple[tuple[str, int, str], ...]:
+        """Succeeded operations whose copy is not in Sent yet: id, when to try next (milliseconds), mailbox id."""
+        rows = self._database.rows(
+            "SELECT id, coalesce(copy_next_at, 0), account_id FROM delivery_operations WHERE copy = 'pending'"
+            " ORDER BY number"
+        )
+        return tuple((row[0], row[1], row[2]) for row in rows)
+
+    def mark_filed(self, operation_id: str) -> None:
+        """The copy is in Sent. The bytes are on the server now and are no longer kept here."""
+        with self._database.transaction():
+            sql = "UPDATE delivery_operations SET copy = 'filed', result_warnings = '[]' WHERE id = ?"
+            self._database.change(sql, (operation_id,))
+            endings.forget_bytes(self._database, operation_id)
+
+    def give_up(self, operation_id: str, warning: str) -> None:
+        """There will be no copy; the result says so."""
+        with self._database.transaction():
+            sql = "UPDATE delivery_operations SET copy = 'none', result_warnings = ? WHERE id = ?"
+            self._database.change(sql, (json.dumps([warning]), operation_id))
+            endings.forget_bytes(self._database, operation_id)
+
+    def postpone(self, operation_id: str, seconds: float, *warnings: str) -> None:
+        """The copy could not be filed; it is tried again after so many seconds, and the result says so meanwhile."""
+        with self._database.transaction():
+            self._database.change(
+                "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"
+                " result_warnings = ? WHERE id = ?",
+                (to_millis(self._clock.now()) + int(seconds * 1000), json.dumps(warnings), operation_id),
+            )
