@@ -1,7 +1,7 @@
 """Lists of addresses out of header fields, read leniently (RFC 5322 3.4, its obsolete forms, what people write)."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from mailbox_appliance.mail import comments, encoded_words
@@ -31,6 +31,7 @@ _TOKEN = re.compile(
     re.X | re.S,
 )
 _AROUND_SIGN = re.compile(r" ?(@) ?| (\.) ?")
+_EMPTY_GROUP = re.compile(r"\A\s*[^\"(),:;<>@]{1,200}:\s*;\s*(?:,|\Z)")
 _SEPARATORS = re.compile("[<>,]")
 
 
@@ -85,6 +86,36 @@ def _read_any(value: str) -> tuple[Address, ...]:
         else:
             entry.add(kind, text)
     return (*found, *entry.addresses())[:_MAX_ADDRESSES]
+
+
+def read_strictly(value: str) -> tuple[Address, ...]:
+    """As `read`, for a field of which nothing may be lost. Raises ValueError for a group and for what is no address.
+
+    An empty group (`undisclosed-recipients:;`) is nobody.
+    """
+    found: list[Address] = []
+    for entry in _entries(_EMPTY_GROUP.sub("", value)):
+        people = _read_any(entry)
+        if len(people) != 1:
+            raise ValueError(f"`{without_controls(entry)[:200].strip()}` is not one address")
+        found += people
+    return tuple(found)
+
+
+def _entries(value: str) -> Iterator[str]:
+    """What stands between the commas."""
+    start = position = 0
+    while position < len(value):
+        token = _TOKEN.match(value, position)
+        assert token is not None  # noqa: S101 - its last alternative takes any character
+        position = comments.end_of(value, position) if token.lastgroup == "comment" else token.end()
+        if token.lastgroup == "group":
+            raise ValueError("a group of recipients cannot be sent to: name its members one by one")
+        if token.lastgroup == "separator" or position >= len(value):
+            entry = value[start : token.start() if token.lastgroup == "separator" else len(value)]
+            start = position
+            if entry.strip():  # RFC 5322 4.4: there may be nothing between two commas
+                yield entry
 
 
 class _Entry:

@@ -7,14 +7,14 @@ not ASCII exists only in UTF-8, and stands so in its header field (RFC 6532); th
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from email.utils import format_datetime
 
 from mailbox_appliance.mail import field_writing, part_writing
 from mailbox_appliance.mail.address import domain_of, has_forbidden, needs_smtputf8, to_envelope_address
 from mailbox_appliance.mail.part_writing import WrittenPart
-from mailbox_appliance.records import Composed, Envelope, Outgoing
+from mailbox_appliance.records import Address, Composed, Envelope, Outgoing
 
 _LONGEST_TEXT = 10_000
 _MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")
@@ -26,15 +26,13 @@ def compose(message: Outgoing, *, message_id: str, date: datetime) -> Composed:
     Raises ValueError for what no header field can hold: a line break or NUL (also hidden in what looks like an encoded
     word), no address, no MIME type, no content id.
     """
-    if any(len(text) > _LONGEST_TEXT or has_forbidden(text) for text in _header_texts(message)):
-        raise ValueError("a header field cannot hold line breaks, control characters or very long text")
+    lines = list(head(message, message_id, date))
     # The boundaries follow from the Message-ID, which is random: nobody can put one into a text beforehand.
     content = _content(message, hashlib.sha256(message_id.encode()).hexdigest()[:24])
-    head = _head(message, message_id, date)
     return Composed(
-        wire=b"".join([*head, b"MIME-Version: 1.0\r\n", content.fields, b"\r\n", content.body]),
-        bcc_header=field_writing.field("Bcc", field_writing.mailboxes(message.bcc)) if message.bcc else b"",
-        envelope=_envelope(message),
+        wire=b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields, b"\r\n", content.body]),
+        bcc_header=bcc_field(message.bcc),
+        envelope=envelope_of(message),
         message_id=message_id,
     )
 
@@ -42,6 +40,11 @@ def compose(message: Outgoing, *, message_id: str, date: datetime) -> Composed:
 def new_message_id(sender_email: str) -> str:
     """A Message-ID that nobody else makes: random, at the sender's domain (RFC 5322 3.6.4)."""
     return f"<{secrets.token_hex(16)}@{domain_of(to_envelope_address(sender_email))}>"
+
+
+def bcc_field(people: Sequence[Address]) -> bytes:
+    """The Bcc field, for our own copy alone; nothing where it would name nobody."""
+    return field_writing.field("Bcc", field_writing.mailboxes(people)) if people else b""
 
 
 def with_bcc(wire: bytes, bcc_header: bytes) -> bytes:
@@ -71,7 +74,10 @@ def _header_texts(message: Outgoing) -> Iterator[str]:
         yield from (attachment.filename, attachment.mime_type, attachment.content_id or "")
 
 
-def _head(message: Outgoing, message_id: str, date: datetime) -> Iterator[bytes]:
+def head(message: Outgoing, message_id: str, date: datetime) -> Iterator[bytes]:
+    """The header fields that say from whom, to whom, what about and when; no Bcc. Raises ValueError as `compose`."""
+    if any(len(text) > _LONGEST_TEXT or has_forbidden(text) for text in _header_texts(message)):
+        raise ValueError("a header field cannot hold line breaks, control characters or very long text")
     if not _MESSAGE_ID.fullmatch(message_id):
         raise ValueError("not a Message-ID")
     yield field_writing.field("From", field_writing.mailbox(message.sender))
@@ -86,16 +92,16 @@ def _head(message: Outgoing, message_id: str, date: datetime) -> Iterator[bytes]
         yield field_writing.field("Subject", field_writing.text(message.subject))
     yield field_writing.field("Date", [format_datetime(date)])
     yield field_writing.field("Message-ID", [message_id])
-    if parents := _writable_ids([message.in_reply_to or ""]):
+    if parents := writable_ids([message.in_reply_to or ""]):
         yield field_writing.field("In-Reply-To", parents)
-    if ancestors := _writable_ids(message.references):
+    if ancestors := writable_ids(message.references):
         yield field_writing.field("References", ancestors)
 
 
-def _writable_ids(ids: tuple[str, ...] | list[str]) -> list[str]:
+def writable_ids(ids: Iterable[str]) -> list[str]:
     """The Message-IDs that can be written; seen in practice: parents whose id holds spaces or 8-bit characters."""
     bracketed = (each if each.startswith("<") else f"<{each}>" for each in ids)
-    return [each for each in bracketed if _MESSAGE_ID.fullmatch(each)]
+    return [each for each in bracketed if _MESSAGE_ID.fullmatch(each) and not has_forbidden(each)]
 
 
 def _content(message: Outgoing, seed: str) -> WrittenPart:
@@ -120,12 +126,16 @@ def _plain_text(message: Outgoing) -> str:
     return to_text(message.html)
 
 
-def _envelope(message: Outgoing) -> Envelope:
-    """Who gets it, each once. Local parts are told apart by case: only their server may say that they are the same."""
+def envelope_of(message: Outgoing, *, also_named: Iterable[Address] = ()) -> Envelope:
+    """Who gets it, each once. Local parts are told apart by case: only their server may say that they are the same.
+
+    SMTPUTF8 is needed also where the header alone names somebody whose local part is not ASCII.
+    """
     recipients = [to_envelope_address(address.email) for address in (*message.to, *message.cc, *message.bcc)]
     sender = to_envelope_address(message.sender.email)
+    named = (to_envelope_address(address.email) for address in also_named)
     return Envelope(
         sender=sender,
         recipients=tuple(dict.fromkeys(recipients)),
-        smtputf8=any(needs_smtputf8(each) for each in (sender, *recipients)),
+        smtputf8=any(needs_smtputf8(each) for each in (sender, *recipients, *named)),
     )

@@ -1,7 +1,7 @@
 """The moment that a Date field names: RFC 5322 3.3, the obsolete forms of 4.3, and what programs write instead."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 from mailbox_appliance.mail import comments
 
@@ -30,6 +30,19 @@ def read(value: str) -> datetime | None:
         return _moment(day, month, int(year), (hour, minute, second), offset)
     value = comments.remove(value).strip()
     return _from_iso(value) or _from_words(value)
+
+
+def read_local(value: str) -> datetime | None:
+    """As `read`, in the offset from UTC that the field names, where it names one."""
+    moment = read(value)
+    time = _TIME.search(value[:_LONGEST])
+    offset = _offset(value[time.end() : _LONGEST]) if time else None
+    if moment is None or not offset:
+        return moment
+    try:
+        return moment.astimezone(timezone(timedelta(minutes=offset)))
+    except (ValueError, OverflowError):
+        return moment
 
 
 def _from_words(value: str) -> datetime | None:

@@ -18,7 +18,7 @@ MAX_INPUT = 2 * 1024 * 1024  # characters that are read
 _ENOUGH_FOR_A_START = 600  # characters of what a sender wrote
 
 # Possessive (`++`): nothing here can match in a second way, and ways back would be kept for every character.
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""<!--(?:.*?-->|.*)                       # a comment; an unclosed one goes to the end
     | <[!?][^>]*>?
     | (?P<text>(?:[^<]++|<+(?=<)|<(?!/?[A-Za-z]|[!?]))++)
@@ -39,7 +39,7 @@ _DROPPED = frozenset({
     "title", "video"
 })
 # fmt: on
-_UNREAD = frozenset({"script", "style"})  # their text is not HTML: a `<` in it opens nothing
+UNREAD = frozenset({"script", "style"})  # their text is not HTML: a `<` in it opens nothing
 # fmt: off
 _VOID = frozenset({
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"
@@ -90,18 +90,18 @@ def tokens(html: str) -> Iterator[Token]:
     """The tags and texts of HTML, without comments and what is not HTML; at most MAX_INPUT characters are read."""
     html = without_surrogates(html[:MAX_INPUT]).replace("\0", "\ufffd")
     position = 0
-    while match := _TOKEN.match(html, position):
+    while match := TOKEN.match(html, position):
         position = match.end()
         if match["text"]:
             yield Token(content=match["text"])
         elif match["name"]:
             name = match["name"].lower()
             yield Token(name, bool(match["close"]), match["attributes"])
-            if name in _UNREAD and not match["close"]:
-                position = _end_of(name, html, position)
+            if name in UNREAD and not match["close"]:
+                position = end_of(name, html, position)
 
 
-def _end_of(name: str, html: str, start: int) -> int:
+def end_of(name: str, html: str, start: int) -> int:
     """Where the closing tag of a script or style begins; the end of the HTML where there is none."""
     for match in _RAW.finditer(html, start):
         if match[1].lower() == name:
@@ -132,7 +132,7 @@ class Writer:
         elif token.closes:
             self._close(token.name)
         elif token.name in _DROPPED or (token.name not in _VOID and _hides(token.content)):
-            if not token.content.rstrip().endswith("/") or token.name in _UNREAD:
+            if not token.content.rstrip().endswith("/") or token.name in UNREAD:
                 self.dropped, self.depth = token.name, 1
         else:
             self._open(token.name, token.content)

@@ -1,6 +1,5 @@
 """From the bytes of a message, however broken, to what a person reads (RFC 5322, RFC 2045). Never raises; bounded."""
 
-import re
 from collections.abc import Iterable
 from itertools import chain
 
@@ -74,15 +73,7 @@ def unreadable(source: bytes) -> ParsedMessage:
 def attachment_bytes(source: bytes, part: str) -> bytes | None:
     """The decoded bytes of the part with this number; None where there is none, or where it only holds other parts."""
     root, _, _ = structure.read(source)
-    found: Part | None = root
-    if root.children:
-        for step in part.split("."):
-            children = found.children if found else []
-            found = (
-                children[int(step) - 1] if re.fullmatch(r"[1-9]\d{0,3}", step) and int(step) <= len(children) else None
-            )
-    elif part != "1":
-        found = None
+    found = structure.find(root, part)
     return None if found is None or found.children else found.content()[0]
 
 

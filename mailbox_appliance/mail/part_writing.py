@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mailbox_appliance.mail import field_writing
+from mailbox_appliance.mail.address import has_forbidden
 from mailbox_appliance.records import OutgoingAttachment
 
 _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
@@ -41,11 +42,12 @@ def text_part(text: str, subtype: str) -> WrittenPart:
         raw += b"\r\n"
     charset = "us-ascii" if raw.isascii() else "utf-8"
     fields = field_writing.field("Content-Type", [f"text/{subtype};", f"charset={charset}"])
-    encoding, body = _encode_text(raw)
+    encoding, body = encode_text(raw)
     return WrittenPart(fields + _encoding_field(encoding), body)
 
 
-def _encode_text(raw: bytes) -> tuple[str, bytes]:
+def encode_text(raw: bytes) -> tuple[str, bytes]:
+    """The encoding that suits a text with CRLF best, and the text in it."""
     if _UNTOUCHED.fullmatch(raw):
         return "7bit", raw
     if len(raw.translate(None, _PRINTABLE)) * 6 > len(raw):  # 3 octets for each: base64 is shorter
@@ -130,9 +132,14 @@ def _naming_fields(attachment: OutgoingAttachment) -> bytes:
     if attachment.content_id is None:
         return fields
     content_id = attachment.content_id.removeprefix("<").removesuffix(">")
-    if not _CONTENT_ID.fullmatch(content_id):
+    if not is_content_id(content_id):
         raise ValueError("not a content id")
     return fields + field_writing.field("Content-ID", [f"<{content_id}>"])
+
+
+def is_content_id(text: str) -> bool:
+    """Whether a Content-ID can be written: ASCII without spaces and angle brackets, and nothing hidden in it."""
+    return _CONTENT_ID.fullmatch(text) is not None and not has_forbidden(text)
 
 
 def multipart(subtype: str, parts: Sequence[WrittenPart], boundary: str) -> WrittenPart:

@@ -1,13 +1,149 @@
-"""A saved draft, of whatever program, made ready to go (RFC 5322, RFC 2045, RFC 1847)."""
+"""A saved draft, of whatever program, made ready to go (RFC 5322, RFC 2045): read leniently, sent strictly.
 
+Who it goes to must be beyond doubt: where an address could be read in two ways, or lost, the draft is refused.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from mailbox_appliance.records import Address, Composed
+from msgspec import UNSET
+
+from mailbox_appliance.mail import (
+    address_lists,
+    bodies,
+    compose,
+    field_reading,
+    field_writing,
+    parse,
+    structure,
+    threads,
+)
+from mailbox_appliance.mail.address import is_writable, same_mailbox
+from mailbox_appliance.mail.field_reading import Fields
+from mailbox_appliance.mail.seven_bit import as_lines, fields_of, rewritten
+from mailbox_appliance.records import Address, Composed, Outgoing
+
+_LONGEST_HEADER = 256 * 1024
+_MOST_FIELDS = 200  # that are kept as they are
+_BARE = re.compile(rb"\r(?!\n)|\0")
+# Written here from their values, or known to the envelope alone.
+_OWN = frozenset({"from", "to", "cc", "bcc", "reply-to", "subject", "date", "message-id", "in-reply-to", "references"})
+# What servers add on the way (RFC 5322 3.6.7), signatures over fields that change, and what is only about a mailbox.
+# fmt: off
+_STALE = frozenset({
+    "mime-version", "sender", "return-path", "received", "delivered-to", "envelope-to", "envelope-from",
+    "x-original-to", "x-received", "received-spf", "authentication-results", "dkim-signature",
+    "domainkey-signature", "apparently-to", "content-length", "lines", "status", "x-status", "x-uid", "x-uidl",
+    "x-keys", "x-keywords", "x-imap", "x-imapbase", "fcc", "gcc", "lcc", "x-fcc", "x-unsent", "x-identity-key",
+    "x-account-key", "x-uniform-type-identifier", "x-universally-unique-identifier", "x-draft-info",
+    "x-draft-from", "x-our-headers", "x-cursor-pos",
+    # Claws Mail and Sylpheed; `R` names all recipients.
+    "af", "nf", "ps", "srh", "sfn", "dsr", "mid", "cfg", "pt", "s", "rq", "ssv", "nsv", "ssh", "r", "maid", "scf",
+    "rmid", "fmid", "x-claws-end-special-headers",
+})
+# fmt: on
+_STALE_BEGINNINGS = (
+    *("content-", "resent-", "arc-", "x-mozilla-", "x-apple-", "x-kmail-", "x-evolution-", "x-mutt-", "x-gnus-"),
+    *("x-reply-", "x-sylpheed-", "x-claws-", "x-envelope-", "x-spam-", "x-ms-exchange-", "x-gm-"),
+)
 
 
 def released(source: bytes, sender: Address, *, message_id: str, date: datetime) -> Composed:
-    """The draft as it travels: 7-bit, without Bcc, its MIME structure and content as they were.
+    """The draft as it travels: 7-bit, without Bcc; its MIME structure stays, and its content where that is 7-bit.
 
-    Raises ValueError where it cannot go; the reason says what to do.
+    `sender` is the mailbox: a From with another address is refused. Raises ValueError where the draft cannot go; the
+    reason says what to do. How many it goes to, and how large it is, is for the caller to judge.
     """
-    raise NotImplementedError
+    root, listed, warnings = structure.read(source)
+    header = root.source[: root.start]
+    if len(header) > _LONGEST_HEADER or _BARE.search(header):
+        raise ValueError("its header is too long, or holds control characters: save the draft again")
+    written = list(fields_of(header))
+    fields: Fields = {}
+    for name, _, value in written:
+        fields.setdefault(name, []).append(value)
+    _require_content(root, listed, warnings)
+    outgoing, answers_to = _outgoing(fields, sender, bodies.charset_of(root, bodies.choose(root)))
+    content = rewritten(root, warnings)
+    reply_to = field_writing.field("Reply-To", field_writing.mailboxes(answers_to)) if answers_to else b""
+    lines = [*compose.head(outgoing, message_id, date), reply_to, *_kept(written, outgoing)]
+    body = content.body if content.body.endswith(b"\r\n") else content.body + b"\r\n"
+    return Composed(
+        wire=b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields, b"\r\n", body]),
+        bcc_header=compose.bcc_field(outgoing.bcc),
+        envelope=compose.envelope_of(outgoing, also_named=answers_to),
+        message_id=message_id,
+    )
+
+
+def _require_content(root: structure.Part, listed: list[tuple[str, str]], warnings: Iterable[str]) -> None:
+    read = parse.assemble(root, listed, warnings)
+    if compose.is_empty(read.text, read.html, len(read.attachments)):
+        raise ValueError("it is empty: give it a text or an attachment")
+
+
+def _outgoing(fields: Fields, sender: Address, charset: str | None) -> tuple[Outgoing, tuple[Address, ...]]:
+    """Who it is from and for, what it is about and what it answers; and where answers to it go."""
+    to, cc, bcc, answers_to = (_people(fields, name, charset) for name in ("To", "Cc", "Bcc", "Reply-To"))
+    if not (to or cc or bcc):
+        raise ValueError("it has no recipients: give it some in To, Cc or Bcc")
+    parents, ancestors = (_ids(fields, name) for name in ("in-reply-to", "references"))
+    outgoing = Outgoing(
+        sender=_sender(fields, sender, charset),
+        to=to,
+        cc=cc,
+        bcc=bcc,
+        subject=field_reading.text(field_reading.first(fields, "subject"), charset),
+        in_reply_to=parents[0] if parents else None,
+        references=threads.trimmed(ancestors),
+    )
+    return outgoing, answers_to
+
+
+def _sender(fields: Fields, sender: Address, charset: str | None) -> Address:
+    """The mailbox, under the name that the draft gives it."""
+    given = _addresses(fields, "From", charset)
+    if any(not same_mailbox(each.email, sender.email) for each in given):
+        raise ValueError("its From is not this mailbox: change it, or send it from the mailbox that it names")
+    names = [each.name for each in given if each.name is not UNSET]
+    return Address(email=sender.email, name=names[0] if names else sender.name)
+
+
+def _people(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
+    found = _addresses(fields, name, charset)
+    if bad := next((each.email for each in found if not is_writable(each.email)), None):
+        raise ValueError(f"its {name} names {bad}, which cannot be written to: correct it")
+    return found
+
+
+def _addresses(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
+    """The addresses of all fields of this name; seen in practice: one To field for each recipient."""
+    found: list[Address] = []
+    for value in fields.get(name.lower(), ()):
+        try:
+            found += address_lists.read_strictly(field_reading.readable(value, charset))
+        except ValueError as error:
+            raise ValueError(f"its {name} cannot be read: {error}") from error
+    return tuple(found)
+
+
+def _ids(fields: Fields, name: str) -> list[str]:
+    found = (threads.message_ids(field_reading.text(value)) for value in fields.get(name, ()))
+    return compose.writable_ids(dict.fromkeys(each for ids in found for each in ids))
+
+
+def _kept(written: Iterable[tuple[str, bytes, str]], outgoing: Outgoing) -> Iterator[bytes]:
+    """The other fields, as they are: those in clean ASCII that are neither stale nor tell of a hidden recipient."""
+    seen = {each.email.casefold() for each in (*outgoing.to, *outgoing.cc, outgoing.sender)}
+    hidden = {each.email.casefold() for each in outgoing.bcc} - seen
+    count = 0
+    for name, raw, value in written:
+        if name in _OWN or name in _STALE or name.startswith(_STALE_BEGINNINGS) or "bcc" in name:
+            continue
+        lower = field_reading.text(value).casefold()
+        if "bcc:" in lower.replace(" ", "") or any(email in lower or email in value.casefold() for email in hidden):
+            continue
+        if (line := as_lines(raw)) is not None and count < _MOST_FIELDS:
+            count += 1
+            yield line

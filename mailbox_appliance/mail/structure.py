@@ -20,6 +20,7 @@ TOO_DEEP = "The message is nested too deeply; what lies deeper is not shown."
 _MAX_CANDIDATES = 100_000  # places in one message that look like a boundary
 _IDENTITY = frozenset({"", "7bit", "8bit", "binary"})
 _TYPE = re.compile(r"[^\s/;,\"]+/[^\s/;,()\"]+")
+_STEP = re.compile(r"[1-9][0-9]{0,3}")
 _LONGEST_TYPE = 255
 _LONGEST_REMEMBERED = 100
 _NOTHING: Mapping[str, str] = {}
@@ -44,6 +45,7 @@ class Part:
     disposition_parameters: Mapping[str, str]
     children: list["Part"] = field(default_factory=list)
     estimated: int | None = None  # bytes, decoded, of a body that is not at hand
+    begin: int = 0  # where its header begins
 
     def encoding(self) -> str:
         """The Content-Transfer-Encoding (RFC 2045 6.1) without what may follow it."""
@@ -106,6 +108,18 @@ def read(source: bytes) -> tuple[Part, list[tuple[str, str]], tuple[str, ...]]:
     if not root.children:
         root.number = "1"
     return root, fields, tuple(dict.fromkeys(warnings))
+
+
+def find(root: Part, number: str) -> Part | None:
+    """The part with this number (`2`, `1.3`), or None."""
+    if not root.children:
+        return root if number == "1" else None
+    found = root
+    for step in number.split("."):
+        if not (_STEP.fullmatch(step) and int(step) <= len(found.children)):
+            return None
+        found = found.children[int(step) - 1]
+    return found
 
 
 def _header(source: bytes, start: int, end: int, warnings: list[str]) -> tuple[list[tuple[str, str]], int]:
@@ -175,6 +189,7 @@ def _descend(part: Part, budget: _Budget, depth: int, warnings: list[str]) -> No
         number = f"{part.number}.{position}" if part.number else str(position)
         fields, body = _header(part.source, start, end, warnings)
         child = _part(part.source, number, field_reading.by_name(fields), (body, end), default_type)
+        child.begin = start
         part.children.append(child)
         _descend(child, budget, depth + 1, warnings)
 

@@ -1,7 +1,7 @@
 """What holds a conversation together: Message-IDs (RFC 5322 3.6.4) and base subjects (RFC 5256 2.1)."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mailbox_appliance.mail import encoded_words
 
@@ -20,6 +20,10 @@ _LEADING_BLOB = re.compile(_BLOB)
 # Without one of these a subject has nothing that would be taken off.
 _SIGNS = re.compile(r"[:：\[]|=\?|\(fwd\)\s*$", re.I)
 _REPLY = re.compile(r"\s*(?:re|aw|antw|sv|vs|odp|res|réf|rif)\s*(?:\[\d{1,4}\]|\(\d{1,4}\)|\^\d{1,4})?\s*[:：]", re.I)
+
+# What `_REPLY` takes for a sign, the names of lists between the signs, or a sign of a forward.
+_FORWARD = r"(?P<forward>(?:fwd?|wg|tr|rv|enc|doorst|pd|vb|vl)\s*[:：]\s*)"
+_SIGN = re.compile(rf"{_REPLY.pattern}|{_FORWARD}|\[(?!fwd:)[^\[\]]*\]|\s+", re.I)
 
 
 def canonical_message_id(text: str) -> str | None:
@@ -96,6 +100,25 @@ def reply_subject(subject: str) -> str:
     return f"Re: {subject[position:].strip()}".rstrip() if subject[position:].strip() else "Re:"
 
 
+def forward_subject(subject: str) -> str:
+    """The subject of a forward: `Fwd: ` once, whatever signs of a forward it had; those of a reply stay."""
+    text, before = subject.strip(), None
+    while text != before:
+        before, text = text, _without_forward(text)
+    return f"Fwd: {text}".rstrip()
+
+
+def _without_forward(text: str) -> str:
+    position, kept = 0, ""
+    while found := _SIGN.match(text, position):
+        kept += "" if found["forward"] else found[0]
+        position = found.end()
+    text = f"{kept}{text[position:]}".strip()
+    if text[:5].lower() == "[fwd:" and text.endswith("]"):
+        return text[5:-1].strip()
+    return text[:-5].rstrip() if text[-5:].lower() == "(fwd)" else text
+
+
 def reply_references(message_id: str | None, references: Iterable[str], in_reply_to: Iterable[str]) -> tuple[str, ...]:
     """The References of a reply (RFC 5322 3.6.4): the parent's own, or its single In-Reply-To; then the parent's id.
 
@@ -108,4 +131,9 @@ def reply_references(message_id: str | None, references: Iterable[str], in_reply
     ids = [each for each in dict.fromkeys(ancestors) if each != message_id]
     if message_id:
         ids.append(message_id)
+    return trimmed(ids)
+
+
+def trimmed(ids: Sequence[str]) -> tuple[str, ...]:
+    """At most 50 Message-IDs of a References field: the first and the last ones."""
     return tuple(ids if len(ids) <= MAX_REFERENCES else [ids[0], *ids[1 - MAX_REFERENCES :]])
