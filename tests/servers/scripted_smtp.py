@@ -18,9 +18,9 @@ import ssl
 import threading
 
 from tests.servers.smtp_dialogue import Dialogue
-from tests.servers.smtp_script import CLOSE, DROP, STEPS, Accepted, Action, Delay, Keep, Lose, Stall, Step
+from tests.servers.smtp_script import CLOSE, DROP, STEPS, Accepted, Action, Delay, Handed, Keep, Lose, Stall, Step
 
-__all__ = ["CLOSE", "DROP", "Accepted", "Action", "Delay", "Keep", "Lose", "ScriptedSmtp", "Stall", "Step"]
+__all__ = ["CLOSE", "DROP", "Accepted", "Action", "Delay", "Handed", "Keep", "Lose", "ScriptedSmtp", "Stall", "Step"]
 
 
 class ScriptedSmtp:
@@ -41,6 +41,7 @@ class ScriptedSmtp:
         self.recipients: dict[str, Action] = {}
         self._script: dict[Step, list[Action] | Action] = {}
         self._messages: list[Accepted] = []
+        self._handed: list[Handed] = []
         self._reached: dict[Step, int] = dict.fromkeys(STEPS, 0)
         self._released: dict[Step, int] = dict.fromkeys(STEPS, 0)
         self._held: dict[Step, int] = dict.fromkeys(STEPS, 0)
@@ -91,6 +92,7 @@ class ScriptedSmtp:
             self._script.clear()
             self.recipients.clear()
             self._messages.clear()
+            self._handed.clear()
             self._reached = dict.fromkeys(STEPS, 0)
 
     def reached(self, step: Step, count: int = 1, timeout: float = 10) -> None:
@@ -127,6 +129,12 @@ class ScriptedSmtp:
             return tuple(self._messages)
 
     @property
+    def handed(self) -> tuple[Handed, ...]:
+        """All whose final dot has come, kept or not, oldest first."""
+        with self._changed:
+            return tuple(self._handed)
+
+    @property
     def connected(self) -> int:
         """How many connections are open now, held ones included."""
         with self._changed:
@@ -156,6 +164,12 @@ class ScriptedSmtp:
         """Return after so many seconds, or when the server stops."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping, seconds)
+
+    def hand(self, handed: Handed) -> Handed:
+        """The final dot of a message is here."""
+        with self._changed:
+            self._handed.append(handed)
+        return handed
 
     def keep(self, message: Accepted) -> None:
         """The message is delivered."""

@@ -8,7 +8,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-from tests.servers.smtp_script import USUAL, Accepted, Action, Delay, HangUp, Keep, Lose, Stall, Step, keeps
+from tests.servers.smtp_script import USUAL, Accepted, Action, Delay, Handed, HangUp, Keep, Lose, Stall, Step, keeps
 
 if TYPE_CHECKING:
     from tests.servers.scripted_smtp import ScriptedSmtp
@@ -110,14 +110,16 @@ class Dialogue:
         if not self.act("data").startswith("3"):
             return
         source = self.read_message()
-        if self.act("dot", b""):
+        handed = self.server.hand(Handed(source))
+        if said := self.act("dot", b""):
+            handed.said = said
             return
         action = self.server.enter("reply")
         if keeps(action):
             sender = self.sender or ""
             self.server.keep(Accepted(sender, tuple(self.recipients), source, self.parameters, time.time()))
         self.sender = None
-        self.perform("reply", action, None)
+        handed.said = self.perform("reply", action, None)
 
     def read_message(self) -> bytes:
         """The message after DATA, without the dots that were added for the way (RFC 5321 4.5.2)."""

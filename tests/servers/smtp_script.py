@@ -1,6 +1,7 @@
 """What a scripted SMTP server can be told: at which steps, and what to do there."""
 
 import email
+import re
 from dataclasses import dataclass, field
 from typing import Literal, Union, get_args
 
@@ -75,6 +76,19 @@ class Accepted:
     def message_id(self) -> str:
         """Its Message-ID without angle brackets, or an empty text."""
         return str(email.message_from_bytes(self.source).get("Message-ID", "")).strip().strip("<>")
+
+
+@dataclass(eq=False)
+class Handed:
+    """A message whose final dot has come, and what was said to it: nothing as long as `said` is None."""
+
+    source: bytes = field(repr=False)
+    said: str | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the client was given a reply that settles what became of the message."""
+        return self.said is not None and re.match(r"[245][0-9][0-9][ -]", self.said) is not None
 
 
 def keeps(action: Action) -> bool:

@@ -1,0 +1,101 @@
+"""Letters that must arrive at most once, and the clients that insist on an answer, whatever dies meanwhile."""
+
+import http.client
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.servers.running import Answer, RunningAppliance
+
+_PAUSE = 0.03
+_OVER = ("succeeded", "failed", "uncertain")
+
+
+@dataclass
+class Attempt:
+    """One client with one key: it asks until it has an answer, and then until the operation is over."""
+
+    account: str
+    key: str
+    body: dict[str, Any] = field(repr=False)
+    operation_id: str | None = None
+    schedule_id: str | None = None
+    status: str | None = None  # as a client last read it; None: it was never accepted
+    refused: int | None = None
+    problem: str | None = None
+
+    def insist(self, appliance: RunningAppliance, patience: float) -> None:
+        """Ask until the operation is over, is refused for good, or waits for its time; notes what it saw."""
+        until = time.monotonic() + patience
+        try:
+            while time.monotonic() < until and not self._is_through(appliance):
+                time.sleep(_PAUSE)
+        except AssertionError as error:
+            self.problem = str(error)
+
+    def _is_through(self, appliance: RunningAppliance) -> bool:
+        if self.operation_id is None:
+            answer = self._try(appliance, "POST", "send", self.body)
+            if answer is None or answer.status in (429, 503):
+                return False
+            if answer.status not in (200, 202):
+                self.refused = answer.status
+                return True
+            self.operation_id = answer.data["operationId"]
+            self.schedule_id = answer.data.get("scheduleId")
+        else:
+            answer = self._try(appliance, "GET", f"delivery-operations/{self.operation_id}")
+            if answer is None:
+                return False
+            assert answer.status == 200, f"{self} was shown and is not there any more: {answer}"
+        return self._note(answer)
+
+    def _note(self, answer: Answer) -> bool:
+        seen = str(answer.data["status"])
+        if self.status in _OVER:
+            assert seen == self.status, f"{self} became {seen}"
+        assert answer.data["operationId"] == self.operation_id, f"{self} became another operation: {answer}"
+        self.status = seen
+        return seen in _OVER
+
+    def _try(self, appliance: RunningAppliance, method: str, path: str, body: object = None) -> Answer | None:
+        """The answer, or None where the appliance is away."""
+        try:
+            return appliance.ask(method, f"/accounts/{self.account}/{path}", body, Idempotency_Key=self.key)
+        except (OSError, http.client.HTTPException, ValueError):
+            return None
+
+    def take_back_if_waiting(self, appliance: RunningAppliance) -> None:
+        """A scheduled one that met trouble is tried again after a minute: it is canceled, which must be true too."""
+        assert self.problem is None, self.problem
+        if self.status not in ("queued", "sending"):
+            return
+        answer = appliance.ask("DELETE", f"/accounts/{self.account}/scheduled/{self.schedule_id}")
+        assert answer.status in (200, 409), answer
+        self.insist(appliance, 30)
+        assert self.status in _OVER, f"{self} does not end"
+
+    def check_unchanged(self, appliance: RunningAppliance) -> None:
+        """The key still gives the operation that it gave, as it was."""
+        if self.operation_id is None:
+            return
+        answer = appliance.ask("POST", f"/accounts/{self.account}/send", self.body, Idempotency_Key=self.key)
+        assert answer.status == (202 if self.schedule_id else 200), f"{self}: {answer}"
+        self._note(answer)
+
+
+@dataclass
+class Letter:
+    """One message, told by its subject, and all who try to send it."""
+
+    subject: str
+    account: str
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def keys(self) -> set[str]:
+        """The keys that were used for it."""
+        return {attempt.key for attempt in self.attempts}
+
+    def statuses(self) -> dict[str, str]:
+        """What became of each key, as far as it was accepted."""
+        return {attempt.key: attempt.status for attempt in self.attempts if attempt.status is not None}
