@@ -12,7 +12,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from mailbox_appliance.demo import maildir
 
-#: Mail to this name is taken, and then the line goes dead instead of an answer: delivered or not?
+#: Mail to this name is taken, the others get theirs, and the line goes dead instead of an answer: delivered or not?
 LOST = "lost"
 LARGEST_MESSAGE = 40 * 1024 * 1024
 
@@ -75,12 +75,13 @@ class _Rules:
         return "250 2.1.5 OK"
 
     async def handle_DATA(self, server: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802
+        assert isinstance(envelope.content, bytes)  # noqa: S101 - decode_data is off
+        for name in dict.fromkeys(envelope.rcpt_tos):
+            if name not in self._lost:
+                maildir.add(self._folder / name, "INBOX", _trace(envelope, name) + envelope.content)
         if self._lost & set(envelope.rcpt_tos):
             _hang_up(server)
             return "421 4.4.2 Nobody reads this"
-        assert isinstance(envelope.content, bytes)  # noqa: S101 - decode_data is off
-        for name in dict.fromkeys(envelope.rcpt_tos):
-            maildir.add(self._folder / name, "INBOX", _trace(envelope, name) + envelope.content)
         return "250 2.0.0 Delivered"
 
 

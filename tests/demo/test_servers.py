@@ -195,9 +195,11 @@ def test_the_lost_recipient_leaves_one_in_doubt(servers: Ready) -> None:
     with closing(client):
         client.login(ME, servers.password)
         client.mail(ME)
-        assert client.rcpt("lost@demo.test")[0] == 250
+        assert [client.rcpt(name)[0] for name in ("lost@demo.test", MIRA)] == [250, 250]
         with pytest.raises((smtplib.SMTPServerDisconnected, ConnectionResetError)):
             client.data(mail("in-doubt", "lost@demo.test").as_bytes(policy=SMTP))
+    with imap(servers, MIRA) as other:
+        assert len(with_subject(other, "in-doubt")) == 1, "the others have it"
 
 
 def test_the_servers_end_with_whoever_started_them_and_carry_out_the_will(tmp_path: Path) -> None:
