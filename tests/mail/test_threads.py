@@ -3,6 +3,7 @@ import pytest
 from mailbox_appliance.mail.threads import (
     base_subject,
     canonical_message_id,
+    forward_subject,
     message_ids,
     reply_references,
     reply_subject,
@@ -116,6 +117,37 @@ def test_the_subject_of_a_reply(subject: str, is_reply: bool) -> None:
 )
 def test_reply_subject(subject: str, reply: str) -> None:
     assert reply_subject(subject) == reply
+
+
+@pytest.mark.parametrize(
+    ("subject", "forward"),
+    [
+        ("hello", "Fwd: hello"),
+        ("Fwd: hello", "Fwd: hello"),
+        ("fw: FWD : hello", "Fwd: hello"),
+        ("Fwd:hello", "Fwd: hello"),
+        ("WG: TR: hello", "Fwd: hello"),
+        ("Fwd： hello", "Fwd: hello"),
+        ("Re: hello", "Fwd: Re: hello"),
+        ("Re: Fwd: hello", "Fwd: Re: hello"),
+        ("AW: WG: Re[2]: hello", "Fwd: AW: Re[2]: hello"),
+        ("[list] Fw: hello", "Fwd: [list] hello"),
+        ("[list]", "Fwd: [list]"),
+        ("hello (fwd) (Fwd)", "Fwd: hello"),
+        ("[Fwd: hello]", "Fwd: hello"),
+        ("[Fwd: [fwd: Fw: hello (fwd)]]", "Fwd: hello"),
+        ("[Fwd: hello] more", "Fwd: [Fwd: hello] more"),
+        ("Forward: x", "Fwd: Forward: x"),
+        ("x: fwd: y", "Fwd: x: fwd: y"),
+        ("", "Fwd:"),
+        ("Fwd: ", "Fwd:"),
+        ("[" * 2000, "Fwd: " + "[" * 2000),
+        ("[fwd:" * 300 + "x" + "]" * 300, "Fwd: x"),
+    ],
+)
+def test_forward_subject(subject: str, forward: str) -> None:
+    assert forward_subject(subject) == forward
+    assert forward_subject(forward) == forward
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,133 @@
+"""Who a reply goes to, as a table over what a parent may look like."""
+
+import pytest
+from msgspec import UNSET
+
+from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.replies import recipients, threading
+from mailbox_appliance.records import Address, Flags, Message
+
+OWN = ("me@example.com", "me@müller.example")
+
+
+def parent(*fields: str) -> tuple[Message, dict[str, str]]:
+    """A received message with these header fields, as the store gives it."""
+    read = parse(("\r\n".join(fields) + "\r\n\r\nx").encode())
+    message = Message(
+        id="msg_1",
+        thread_id="thr_1",
+        account_id="acc_1",
+        from_=read.sender or UNSET,
+        to=read.to,
+        cc=read.cc or UNSET,
+        reply_to=read.reply_to or UNSET,
+        subject=read.subject,
+        date="2026-01-01T00:00:00Z",
+        flags=Flags(read=True, starred=False, draft=False),
+    )
+    return message, {name.lower(): value for name, value in read.headers.items()}
+
+
+def people(text: str) -> tuple[Address, ...]:
+    return tuple(Address(email=email) for email in text.split())
+
+
+LIST = "List-Post: <https://lists.example.org/post>, <mailto:list@Example.org?subject=x>"
+# fmt: off
+CASES: list[tuple[list[str], dict[str, object], str, str]] = [
+    # one answers the writer
+    (["From: a@x.example", "To: me@example.com, b@x.example"], {}, "a@x.example", ""),
+    (["From: a@x.example", "Reply-To: r@x.example, s@x.example", "To: b@x.example"], {}, "r@x.example s@x.example", ""),
+    (["From: a@x.example", "Reply-To: me@example.com", "To: b@x.example"], {}, "b@x.example", ""),
+    (["Sender: s@x.example", "To: b@x.example"], {}, "s@x.example", ""),
+    (["To: b@x.example"], {}, "b@x.example", ""),
+    ([], {}, "", ""),
+    (["From: ME@Example.com", "To: b@x.example, me@example.com", "Cc: c@x.example"], {},
+     "b@x.example me@example.com", ""),
+    (["From: me@example.com", "To: me@example.com"], {"everybody": True}, "me@example.com", ""),
+    # everybody
+    (["From: a@x.example", "To: me@example.com, b@x.example", "Cc: c@x.example"], {"everybody": True},
+     "a@x.example b@x.example", "c@x.example"),
+    (["From: a@x.example", "Reply-To: r@x.example", "To: b@x.example", "Cc: a@x.example"], {"everybody": True},
+     "r@x.example b@x.example", "a@x.example"),
+    (["From: me@example.com", "To: b@x.example", "Cc: c@x.example, Me@EXAMPLE.com"], {"everybody": True},
+     "b@x.example", "c@x.example"),
+    (["From: a@x.example", "To: b@X.example, b@x.EXAMPLE", "Cc: A@x.example, c@x.example, c@x.example"],
+     {"everybody": True}, "a@x.example b@X.example", "c@x.example"),
+    (["From: a@x.example", "To: me@xn--mller-kva.example, ME@MÜLLER.example", "Cc: me@example.com"],
+     {"everybody": True}, "a@x.example", ""),
+    (["From: a@bücher.example", "Cc: A@xn--bcher-kva.example"], {"everybody": True}, "a@bücher.example", ""),
+    (["From: a@x.example", "To: undisclosed-recipients:;"], {"everybody": True}, "a@x.example", ""),
+    # nobody can write to some
+    (["From: a@x.example", "To: b@[192.0.2.1]", "Cc: c@-x.example, d@x.example"], {"everybody": True},
+     "a@x.example", "d@x.example"),
+    # what is given stays
+    (["From: a@x.example", "Cc: c@x.example"], {"to": people("z@x.example")}, "z@x.example", ""),
+    (["From: a@x.example", "To: b@x.example", "Cc: c@x.example, z@x.example"],
+     {"to": people("z@x.example"), "everybody": True}, "z@x.example", "c@x.example"),
+    (["From: a@x.example", "Cc: c@x.example"], {"cc": people("z@x.example")}, "a@x.example", "z@x.example"),
+    (["From: a@x.example", "To: b@x.example", "Cc: c@x.example"], {"cc": people("a@x.example"), "everybody": True},
+     "b@x.example", "a@x.example"),
+    (["From: a@x.example", "Cc: c@x.example"], {"cc": (), "everybody": True}, "a@x.example", ""),
+    (["From: a@-x.example", "Cc: c@x.example"], {"to": (), "everybody": True}, "", "c@x.example"),
+    # a mailing list hears answers to all, and only these (RFC 2369 3.4)
+    (["From: a@x.example", "To: me@example.com", LIST], {"everybody": True}, "a@x.example list@Example.org", ""),
+    (["From: a@x.example", "To: me@example.com", LIST], {}, "a@x.example", ""),
+    (["From: a@x.example", "To: LIST@example.org", LIST], {"everybody": True}, "a@x.example LIST@example.org", ""),
+    (["From: a@x.example", "To: me@example.com", "Cc: list@example.org", LIST], {"everybody": True},
+     "a@x.example", "list@example.org"),
+    (["From: a@x.example", "Reply-To: list@example.org", "To: list@example.org", LIST], {"everybody": True},
+     "list@example.org", ""),
+    (["From: a@x.example", "List-Post: NO (closed)"], {"everybody": True}, "a@x.example", ""),
+    (["From: a@x.example", "List-Post: <mailto:a%2Bb@x.example>"], {"everybody": True},
+     "a@x.example a+b@x.example", ""),
+    (["From: a@x.example", "List-Post: <mailto:b@[192.0.2.1]>"], {"everybody": True}, "a@x.example", ""),
+    (["From: a@x.example", "List-Post: <mailto:b@x.example%0d%0aBcc:e@x.example>"], {"everybody": True},
+     "a@x.example", ""),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("fields", "given", "to", "cc"), CASES)
+def test_who_a_reply_goes_to(fields: list[str], given: dict[str, object], to: str, cc: str) -> None:
+    found = recipients(*parent(*fields), OWN, **given)  # type: ignore[arg-type]
+    assert ([each.email for each in found.to], [each.email for each in found.cc]) == (to.split(), cc.split())
+
+
+def test_names_stay() -> None:
+    found = recipients(
+        *parent("From: Ann <a@x.example>", "Cc: =?utf-8?Q?J=C3=B6rg?= <j@x.example>"), OWN, everybody=True
+    )
+    assert (found.to, found.cc) == (
+        (Address(email="a@x.example", name="Ann"),),
+        (Address(email="j@x.example", name="Jörg"),),
+    )
+
+
+@pytest.mark.parametrize("everybody", [False, True])
+@pytest.mark.parametrize("field", ["From: a@[192.0.2.1]", "From: a@x.example\r\nReply-To: r@x.example, b@-x.example"])
+def test_whom_nobody_can_write_to_is_told(field: str, everybody: bool) -> None:
+    with pytest.raises(ValueError, match="cannot be written to; give `to` yourself"):
+        recipients(*parent(field, "To: b@x.example"), OWN, everybody=everybody)
+
+
+@pytest.mark.parametrize(
+    ("fields", "in_reply_to", "references"),
+    [
+        (["Message-ID: <p@x>"], "<p@x>", ["<p@x>"]),
+        (["Message-ID: <p@x>", "References: <a@x>\r\n <b@x>"], "<p@x>", ["<a@x>", "<b@x>", "<p@x>"]),
+        (["Message-ID: <p@x>", "In-Reply-To: <b@x>"], "<p@x>", ["<b@x>", "<p@x>"]),
+        (["Message-ID: <p@x>", "In-Reply-To: <b@x> <c@x>"], "<p@x>", ["<p@x>"]),
+        (["Message-ID: p@x", "References: a@x"], "<p@x>", ["<a@x>", "<p@x>"]),
+        (["References: <a@x>"], None, ["<a@x>"]),
+        ([], None, []),
+        (
+            ["Message-ID: <p@x>", "References: " + " ".join(f"<{n}@x>" for n in range(200))],
+            "<p@x>",
+            ["<0@x>", *(f"<{n}@x>" for n in range(152, 200)), "<p@x>"],
+        ),
+    ],
+)
+def test_what_ties_a_reply_to_its_parent(fields: list[str], in_reply_to: str | None, references: list[str]) -> None:
+    found = threading(parent(*fields)[1])
+    assert (found.in_reply_to, list(found.references)) == (in_reply_to, references)
