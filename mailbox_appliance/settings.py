@@ -55,6 +55,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("sync.workers", 6, "Threads that bring mail in, for all mailboxes together.", minimum=1, maximum=64),
     Option("sending.answer_within", 25, "Seconds that a send waits for its outcome before it answers.", maximum=300),
     Option("sending.dot_timeout", 600, "Seconds to wait for the reply to a message (RFC 5321 4.5.3.2.6).", minimum=1),
+    Option(
+        "sending.keep_connection", 10, "Seconds an SMTP connection is kept for the next message; 0: none.", maximum=60
+    ),
 )
 BY_NAME = {option.name: option for option in OPTIONS}
 
