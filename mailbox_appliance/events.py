@@ -25,6 +25,14 @@ class DeliveryMarked(Event):
 
 
 @dataclass(frozen=True)
+class DeliveryScheduled(Event):
+    """A scheduled send was accepted, and waits for its time."""
+
+    operation_id: str
+    account_id: str
+
+
+@dataclass(frozen=True)
 class DeliverySettled(Event):
     """A delivery operation was given a new status, or was withdrawn (status `withdrawn`)."""
 

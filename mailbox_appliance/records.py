@@ -422,8 +422,9 @@ class Answer(Generic[T]):
 
     data: T
     warnings: tuple[str, ...] = ()
-    #: The answer of a release before this one, given again (`Idempotency-Replayed: true`).
+    #: The answer of a release before this one, given again (`Idempotency-Replayed: true`), with its status.
     is_replayed: bool = False
+    status: int | None = None
 
 
 class ScheduledSend(Wire, frozen=True, kw_only=True):

@@ -58,6 +58,16 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "sending.keep_connection", 10, "Seconds an SMTP connection is kept for the next message; 0: none.", maximum=60
     ),
+    Option("sending.credential_per_hour", 0, "Messages that one API key or session may hand in an hour; 0: no limit."),
+    Option("sending.credential_per_day", 0, "Messages that one API key or session may hand in a day; 0: no limit."),
+    Option(
+        "sending.account_per_hour",
+        0,
+        "Messages that may be handed in an hour for one mailbox, whoever does; 0: no limit.",
+    ),
+    Option(
+        "sending.account_per_day", 0, "Messages that may be handed in a day for one mailbox, whoever does; 0: no limit."
+    ),
 )
 BY_NAME = {option.name: option for option in OPTIONS}
 

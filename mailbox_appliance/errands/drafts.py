@@ -57,6 +57,8 @@ class Drafts:
     def __init__(self, connections: Connections, store: Store, events: Events) -> None:
         self._connections, self._store, self._events = connections, store, events
         self._turns = Turns()
+        #: By id: whoever decides to send a draft, or to change it, has nobody else decide meanwhile.
+        self.decisions = Turns()
 
     def locate(self, account_id: str, draft_id: str, *, may_delete: bool) -> LocatedMessage:
         """A draft that one may replace or remove. Raises NotFound, NotMarkedAsDraft."""

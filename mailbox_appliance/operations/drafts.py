@@ -1,5 +1,8 @@
 """Drafts: kept in the mailbox's drafts folder at its server, so that every mail program shows them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import msgspec
 
 from mailbox_appliance.appliance import Appliance
@@ -11,8 +14,9 @@ from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.operations import messages
 from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.given import DraftMessage
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Cursor, Limit, operation
-from mailbox_appliance.operations.outgoing import DraftMessage, composed, resolve_draft
+from mailbox_appliance.operations.outgoing import composed, resolve_draft
 from mailbox_appliance.operations.sessions import Deleted
 from mailbox_appliance.records import Account, Answer, Capability, Message, Outgoing, Page
 from mailbox_appliance.remote.faults import RemoteFault
@@ -60,28 +64,39 @@ def update_draft(
 ) -> Answer[Message]:
     """Replace a draft as a whole: what is not given is gone, attachments too. Its id stays.
 
-    `sync_required`: somebody else has changed or removed it; get it again first. What lies in the drafts folder without
+    `sync_required`: somebody else has changed or removed it; get it again first. `conflict`: it is being sent, or waits
+    for its time to be sent. What lies in the drafts folder without
     being marked as a draft is replaced only for those who may delete it (`mail.delete`).
     """
     may_delete = Capability.MAIL_DELETE in caller.capabilities
     appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
     version = _version(resolve_draft(appliance.store, account, message), appliance.clock)
-    try:
+    with _deciding(appliance, account, draft_id):
         warnings = appliance.drafts.replace(account.id, draft_id, version, may_delete=may_delete)
-    except RemoteFault as fault:
-        raise problem_of(fault) from fault
     found = get_draft(appliance, caller, account, draft_id)
     return Answer(found.data, (*found.warnings, *warnings))
 
 
 @operation(needs=Capability.MAIL_DRAFTS, asks_servers=True)
 def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Deleted:
-    """Remove a draft for good; what is not marked as one only for those who may delete it (`mail.delete`)."""
-    try:
+    """Remove a draft for good; what is not marked as one only for those who may delete it (`mail.delete`).
+
+    `conflict`: it is being sent, or waits for its time to be sent; cancel the scheduled send first.
+    """
+    with _deciding(appliance, account, draft_id):
         appliance.drafts.remove(account.id, draft_id, may_delete=Capability.MAIL_DELETE in caller.capabilities)
-    except RemoteFault as fault:
-        raise problem_of(fault) from fault
     return Deleted(id=draft_id)
+
+
+@contextmanager
+def _deciding(appliance: Appliance, account: Account, draft_id: str) -> Iterator[None]:
+    """Change a draft that nobody sends, and that nobody begins to send meanwhile. Raises DraftInUse."""
+    with appliance.drafts.decisions.of(draft_id):
+        appliance.store.delivery_lists.require_free_draft(account.id, draft_id)
+        try:
+            yield
+        except RemoteFault as fault:
+            raise problem_of(fault) from fault
 
 
 def _version(outgoing: Outgoing, clock: Clock) -> Version:

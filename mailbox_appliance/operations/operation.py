@@ -44,6 +44,10 @@ MAIL_LIMIT = 36 * MIB
 _RETRY_AFTER = 5
 
 
+#: Raises NotFound or Denied where the caller may not do this to what the single values of a request name.
+Allows = Callable[[Appliance, Caller, Account, Mapping[str, str]], None]
+
+
 class Access(Enum):
     """What a caller must come with."""
 
@@ -89,6 +93,7 @@ class Operation(Generic[P, R]):
         needs: tuple[Capability, ...],
         needs_of: Callable[[object], Capability | None] | None,
         owner: bool,
+        allows: Allows | None,
         https: bool,
         asks_servers: bool,
         body_limit: int,
@@ -96,7 +101,7 @@ class Operation(Generic[P, R]):
     ) -> None:
         self.function = function
         self.access, self.needs, self.owner, self.https = access, needs, owner, https
-        self.needs_of = needs_of
+        self.needs_of, self.allows = needs_of, allows
         self.asks_servers, self.body_limit, self.stands_for = asks_servers, body_limit, stands_for
         self.name = f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"
         self.help = inspect.cleandoc(function.__doc__ or "")
@@ -124,6 +129,8 @@ class Operation(Generic[P, R]):
         permissions.require(caller.capabilities, self._needs_of(request))
         if self.owner and self.account is not None:
             permissions.require_owner(given[self.account], caller.member.id)
+        if self.allows is not None and self.account is not None:
+            self.allows(appliance, caller, given[self.account], request.values)
         try:
             self._read(request, given)
             return self._run(appliance, caller, given)
@@ -222,6 +229,7 @@ def operation(
     needs: Capability | tuple[Capability, ...] = (),
     needs_of: Callable[[object], Capability | None] | None = None,
     owner: bool = False,
+    allows: Allows | None = None,
     https: bool = False,
     asks_servers: bool = False,
     body_limit: int = JSON_LIMIT,
@@ -230,8 +238,9 @@ def operation(
     """Make a function an operation.
 
     `needs`: one of these capabilities. `needs_of`: the one that a decoded body asks for. `owner`: only the mailbox's
-    owner. `https`: remotely only by HTTPS. `asks_servers`: it waits for other people's servers, so few may run at once.
-    `stands_for`: the REST call whose fingerprint its retries are told by.
+    owner. `allows`: raises NotFound or Denied where it depends on what the request names. `https`: remotely only by
+    HTTPS. `asks_servers`: it waits for other people's servers, so few may run at once. `stands_for`: the REST call by
+    whose fingerprint its retries are told.
     """
     return lambda function: Operation(
         function,
@@ -239,6 +248,7 @@ def operation(
         needs=(needs,) if isinstance(needs, Capability) else needs,
         needs_of=needs_of,
         owner=owner,
+        allows=allows,
         https=https,
         asks_servers=asks_servers,
         body_limit=body_limit,

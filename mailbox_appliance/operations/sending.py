@@ -1,24 +1,45 @@
 """Handing messages over: every door's sends pass here, and each idempotency key hands over at most once."""
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import ServersBusy, Unavailable, Unsupported
-from mailbox_appliance.events import DeliveryMarked
-from mailbox_appliance.mail.threads import canonical_message_id
+from mailbox_appliance.errors import QuotaReached, ServersBusy, Unavailable
+from mailbox_appliance.events import DeliveryMarked, DeliveryScheduled
+from mailbox_appliance.mail.preview import preview_of
 from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.forwarding import forwarding
+from mailbox_appliance.operations.given import Forward, InlineMessage, SavedDraft
 from mailbox_appliance.operations.operation import MAIL_LIMIT, IdempotencyKey, RequestHash, operation
-from mailbox_appliance.operations.outgoing import InlineMessage, SavedDraft, check_send_at, composed, resolve
+from mailbox_appliance.operations.prepared import Prepared, preparing, quotas
 from mailbox_appliance.records import (
     AcceptedDelivery,
     Account,
     Answer,
     Capability,
     Delivery,
+    LegacySend,
     NewDelivery,
-    Outgoing,
     Phase,
+    SendPreview,
 )
 
 _RETRY_AFTER = 2
+
+
+@operation(needs=(Capability.MAIL_DRAFTS, Capability.MAIL_SEND), body_limit=MAIL_LIMIT)
+def preview(
+    appliance: Appliance, caller: Caller, account: Account, message: SavedDraft | InlineMessage
+) -> Answer[SendPreview]:
+    """What a send of this request would hand over, and to whom. Nothing is stored or sent.
+
+    Sender, recipients, reply fields, attachments and the text that is derived from HTML are made as for a send. What is
+    wrong with the request is refused as a send refuses it. `warnings` say what else a send by this credential would
+    meet now: a missing `mail.send`, a quota that is used up, a mailbox whose login is refused.
+    """
+    with preparing(appliance, caller, account, message) as prepared:
+        shown = preview_of(account.id, prepared.message)
+    return Answer(shown, tuple(_refusals(appliance, caller, account, prepared)))
 
 
 @operation(needs=Capability.MAIL_SEND, body_limit=MAIL_LIMIT, stands_for="POST /api/v1/accounts/{accountId}/send")
@@ -29,56 +50,102 @@ def send(
     message: SavedDraft | InlineMessage,
     idempotency_key: IdempotencyKey,
     request_hash: RequestHash,
-) -> Answer[Delivery]:
-    """Send a message from this mailbox, at most once for each idempotency key (RFC 5321, RFC 5322).
+) -> Answer[Delivery | LegacySend]:
+    """Send a message from this mailbox now, or with `sendAt` later; at most once for each idempotency key.
 
-    A retry with the same key and the same request answers with the operation that there is and sends nothing. An
-    answer within some 25 seconds tells the outcome; a longer hand-over answers `sending` and goes on by itself.
-    `uncertain` means that the message may have been delivered; it is never retried.
+    A retry with the same key and the same request sends nothing and answers with the operation that there is, as it is
+    now, under the status of the first answer. Keys do not expire. 503, and 429 `provider_rate_limited`: nobody got the
+    message and the key is free for the same request.
+
+    An answer within some 25 seconds tells the outcome; a longer hand-over answers `sending` and goes on by itself.
+    `uncertain`: the message may have been delivered; it is never sent again, but looked for, for 24 hours. Delivery
+    between two parties cannot be made exactly-once, and this is where it shows.
+
+    With `sendAt` the answer is 202, `queued`, with a `scheduleId`. What is sent is fixed now, byte for byte; rights are
+    checked again when it is due. With `draftId` the saved draft is sent, and removed after success only; until then no
+    other request can send, change or delete it (409 `conflict`). Keys that were used before there were delivery
+    operations answer as they did then, for 24 hours, with `Idempotency-Replayed: true`.
     """
+    preparation = preparing(appliance, caller, account, message)
+    return _hand_in(appliance, caller, account, idempotency_key, request_hash, preparation)
+
+
+@operation(
+    needs=Capability.MAIL_SEND,
+    body_limit=MAIL_LIMIT,
+    stands_for="POST /api/v1/accounts/{accountId}/messages/{messageId}/forward",
+)
+def forward(
+    appliance: Appliance,
+    caller: Caller,
+    account: Account,
+    message_id: str,
+    request: Forward,
+    idempotency_key: IdempotencyKey,
+    request_hash: RequestHash,
+) -> Answer[Delivery | LegacySend]:
+    """Forward a message, at most once for each idempotency key, which works as for a send.
+
+    The original is fetched whole and quoted with its header block below the comment. It begins a new conversation;
+    after success the original is marked as forwarded (`$Forwarded`). Attachments count against the same limits as those
+    of a send: where they are too large, set `includeAttachments` to false.
+    """
+    preparation = forwarding(appliance, account, message_id, request)
+    return _hand_in(appliance, caller, account, idempotency_key, request_hash, preparation)
+
+
+def _hand_in(
+    appliance: Appliance,
+    caller: Caller,
+    account: Account,
+    key: str,
+    request_hash: str,
+    preparation: AbstractContextManager[Prepared],
+) -> Answer[Delivery | LegacySend]:
+    """The operation of this key: the one that there is, whatever became of drafts and quotas since, or a new one."""
     store, credential = appliance.store, caller.found
-    accepted = store.deliveries.find_replay(credential.id, idempotency_key, request_hash)
+    earlier = store.legacy_keys.find(credential.id, key, request_hash)
+    if earlier is not None:
+        return Answer(earlier.data, earlier.warnings, is_replayed=True, status=earlier.status)
+    accepted = store.deliveries.find_replay(credential.id, key, request_hash)
     if accepted is None:
-        outgoing = _outgoing(appliance, account, message)
-        new = NewDelivery(
-            account_id=account.id,
-            credential_id=credential.id,
-            member_id=credential.member.id,
-            idempotency_key=idempotency_key,
-            request_hash=request_hash,
-            kind="send",
-            message=composed(outgoing, appliance.clock.now()),
-            thread_id=_thread(appliance, account, outgoing),
-        )
-        accepted = store.deliveries.accept(new)
+        with preparation as prepared:
+            accepted = store.deliveries.accept(_new(appliance, caller, account, key, request_hash, prepared))
         if accepted.is_new:
-            appliance.events.publish(DeliveryMarked(accepted.delivery.operation_id, Phase.ACCEPTED))
+            _announce(appliance, accepted.delivery)
     if accepted.is_shown:
         return Answer(accepted.delivery, accepted.warnings)
     return _wait(appliance, caller, accepted)
 
 
-@operation(needs=Capability.MAIL_READ)
-def get_delivery(appliance: Appliance, caller: Caller, account: Account, operation_id: str) -> Answer[Delivery]:
-    """What became of a request to send, as it is now."""
-    return Answer(*appliance.store.delivery_lists.get(account.id, operation_id, caller.member.id))
+def _new(
+    appliance: Appliance, caller: Caller, account: Account, key: str, request_hash: str, prepared: Prepared
+) -> NewDelivery:
+    return NewDelivery(
+        account_id=account.id,
+        credential_id=caller.found.id,
+        member_id=caller.member.id,
+        idempotency_key=key,
+        request_hash=request_hash,
+        kind=prepared.kind,
+        message=prepared.message,
+        thread_id=prepared.thread_id,
+        send_at=prepared.send_at,
+        draft_id=prepared.draft_id,
+        parent_id=prepared.parent_id,
+        to=prepared.to,
+        subject=prepared.subject,
+        quotas=quotas(appliance.settings),
+    )
 
 
-def _outgoing(appliance: Appliance, account: Account, message: SavedDraft | InlineMessage) -> Outgoing:
-    check_send_at(message.send_at, appliance.clock.now())
-    if isinstance(message, SavedDraft):
-        raise Unsupported(reason="sending a saved draft is not offered by this release; send its content inline.")
-    if message.send_at is not None:
-        raise Unsupported(reason="scheduling is not offered by this release; leave out sendAt to send now.")
-    return resolve(appliance.store, account, message)
+def _announce(appliance: Appliance, delivery: Delivery) -> None:
+    appliance.events.publish(DeliveryMarked(delivery.operation_id, Phase.ACCEPTED))
+    if delivery.kind == "scheduled":
+        appliance.events.publish(DeliveryScheduled(delivery.operation_id, delivery.account_id))
 
 
-def _thread(appliance: Appliance, account: Account, outgoing: Outgoing) -> str | None:
-    named = (canonical_message_id(i) for i in reversed((*outgoing.references, outgoing.in_reply_to or "")))
-    return appliance.store.messages.find_thread(account.id, filter(None, named))
-
-
-def _wait(appliance: Appliance, caller: Caller, accepted: AcceptedDelivery) -> Answer[Delivery]:
+def _wait(appliance: Appliance, caller: Caller, accepted: AcceptedDelivery) -> Answer[Delivery | LegacySend]:
     """The outcome, where it comes in time and a worker may wait for it; else the operation as it is on its way."""
     operation_id, deliveries = accepted.delivery.operation_id, appliance.store.deliveries
     with appliance.waiting_place() as has_place:
@@ -93,3 +160,18 @@ def _wait(appliance: Appliance, caller: Caller, accepted: AcceptedDelivery) -> A
     # Withdrawn, maybe in this very moment: its key is free, and why is about to be told.
     ticket.wait(1)
     raise ticket.problem or Unavailable(reason="nobody got the message; try again.", retry_after=5)
+
+
+def _refusals(appliance: Appliance, caller: Caller, account: Account, prepared: Prepared) -> Iterator[str]:
+    """What stands in the way of a send by this caller, beside the message itself."""
+    if Capability.MAIL_SEND not in caller.capabilities:
+        yield f"{Capability.MAIL_SEND} is missing: this credential may preview this message and not send it."
+    if account.status == "reauth_required":
+        yield "The mail server refuses the login of this mailbox: correct its password before you send."
+    if prepared.message.envelope.smtputf8:
+        yield "An address has letters beyond ASCII: a send is refused where the mail server does not offer SMTPUTF8."
+    try:
+        lists = appliance.store.delivery_lists
+        lists.require_quotas(account.id, caller.found.id, quotas(appliance.settings))
+    except QuotaReached as reached:
+        yield reached.message

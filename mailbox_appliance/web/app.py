@@ -103,7 +103,7 @@ class App:
             try:
                 request = read_request(environ, path, route)
                 given = route.operation.call(self._appliance, origin_of(environ), bearer_token(environ), request)
-                return responses.success(route.status_of(given.data), given)
+                return responses.success(given.status or route.status_of(given.data), given)
             except Problem as problem:
                 response = responses.failure(problem, request_id, allowed)
                 if response.status == 500:

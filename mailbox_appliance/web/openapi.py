@@ -9,9 +9,9 @@ import msgspec
 from mailbox_appliance.operations.decoding import body_types
 from mailbox_appliance.operations.operation import Access, Operation
 from mailbox_appliance.operations.parameter import HEADERS
-from mailbox_appliance.records import Download
+from mailbox_appliance.records import Download, LegacySend
 from mailbox_appliance.version import __version__
-from mailbox_appliance.web.responses import ErrorEnvelope
+from mailbox_appliance.web.responses import REPLAYED, ErrorEnvelope
 from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
 
 _REFERENCE = "#/components/schemas/{name}"
@@ -78,7 +78,7 @@ def _types() -> tuple[Any, ...]:
     for route in ROUTES:
         operation = route.operation
         if operation.result is not Download:
-            found[operation.result] = None
+            found.update(dict.fromkeys(_results(operation)))
         if operation.body is not None:
             found.update(dict.fromkeys(body_types(operation.body.type)))
         found.update(dict.fromkeys(parameter.type for parameter in operation.parameters.values()))
@@ -100,8 +100,7 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
         needs = f"Needs {' or '.join(f'`{need}`' for need in operation.needs)}." if operation.needs else ""
         described["description"] = "\n\n".join(filter(None, (rest, needs)))
     if operation.body is not None:
-        choices = [schema_of[choice] for choice in body_types(operation.body.type)]
-        schema = choices[0] if len(choices) == 1 else {"oneOf": choices}
+        schema = _one_of([schema_of[choice] for choice in body_types(operation.body.type)])
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return described
 
@@ -129,8 +128,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
-    result = route.operation.result
-    success = _file(route) if result is Download else _response(route.success, _envelope(schema_of[result]))
+    success = _file(route) if route.operation.result is Download else _success(route, schema_of)
     described = {
         str(status): success | {"description": _MEANING[status]}
         for status in (route.success, route.also)
@@ -138,6 +136,24 @@ def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     }
     problem = schema_of[ErrorEnvelope]
     described.update((str(status), _response(status, problem)) for status in sorted(route.errors | _ALWAYS))
+    return described
+
+
+def _results(operation: Operation[Any, Any]) -> tuple[Any, ...]:
+    """What an operation may answer with."""
+    return body_types(operation.result) or (operation.result,)
+
+
+def _one_of(choices: list[dict[str, Any]]) -> dict[str, Any]:
+    return choices[0] if len(choices) == 1 else {"oneOf": choices}
+
+
+def _success(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
+    results = _results(route.operation)
+    described = _response(route.success, _envelope(_one_of([schema_of[result] for result in results])))
+    if LegacySend in results:
+        meaning = "The answer of an earlier release, given again: the sent message, not a delivery operation."
+        described["headers"][REPLAYED] = {"schema": {"type": "string", "const": "true"}, "description": meaning}
     return described
 
 

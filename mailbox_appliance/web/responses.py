@@ -29,6 +29,8 @@ from mailbox_appliance.records import Answer, Download
 JSON = "application/json; charset=utf-8"
 #: Bytes of a streamed body that are handed over at once: small beside what a connection may hold of its own.
 PIECE = 128 * 1024
+#: Says that an answer is one of an earlier release, given again.
+REPLAYED = "Idempotency-Replayed"
 _MEDIA_TYPE = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
 )  # RFC 6838 4.2
@@ -115,7 +117,8 @@ def success(status: int, answer: Answer[Any]) -> Response:
     """`{"data": ..., "warnings"?: [...]}`, or a file."""
     if isinstance(answer.data, Download):
         return _download(status, answer.data)
-    return Response(status, _encoder.encode(_Envelope(answer.data, answer.warnings)))
+    headers = ((REPLAYED, "true"),) if answer.is_replayed else ()
+    return Response(status, _encoder.encode(_Envelope(answer.data, answer.warnings)), headers)
 
 
 def _download(status: int, file: Download) -> Response:

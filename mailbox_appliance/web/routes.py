@@ -8,18 +8,21 @@ from mailbox_appliance.operations import (
     accounts,
     actions,
     contents,
+    deliveries,
     drafts,
     folders,
     messages,
+    scheduled,
     sending,
     sessions,
     status,
 )
 from mailbox_appliance.operations.operation import Operation
-from mailbox_appliance.records import Delivery
+from mailbox_appliance.records import Delivery, LegacySend
 
 PREFIX = "/api/v1"
 _MESSAGE = "/accounts/{accountId}/messages/{messageId}"
+_DELIVERIES = "/accounts/{accountId}/delivery-operations"
 
 # The sets of the specification; what an endpoint has beyond them stands in its row.
 MAIL = frozenset({400, 401, 403, 404, 409, 422, 429, 500, 503})
@@ -47,8 +50,8 @@ class Route:
         return self.also if self.also is not None and self.chooses_also and self.chooses_also(data) else self.success
 
 
-def _is_scheduled(delivery: Delivery) -> bool:
-    return delivery.kind == "scheduled"
+def _is_scheduled(delivery: Delivery | LegacySend) -> bool:
+    return isinstance(delivery, Delivery) and delivery.kind == "scheduled"
 
 
 ROUTES: tuple[Route, ...] = (
@@ -81,5 +84,11 @@ ROUTES: tuple[Route, ...] = (
     Route("PUT", "/accounts/{accountId}/drafts/{draftId}", drafts.update_draft, MAIL | {413}),
     Route("DELETE", "/accounts/{accountId}/drafts/{draftId}", drafts.delete_draft, MAIL),
     Route("POST", "/accounts/{accountId}/send", sending.send, MAIL, also=202, chooses_also=_is_scheduled),
-    Route("GET", "/accounts/{accountId}/delivery-operations/{operationId}", sending.get_delivery, MAIL),
+    Route("POST", "/accounts/{accountId}/send/preview", sending.preview, MAIL),
+    Route("POST", f"{_MESSAGE}/forward", sending.forward, MAIL),
+    Route("GET", "/accounts/{accountId}/scheduled", scheduled.list_scheduled, MAIL),
+    Route("DELETE", "/accounts/{accountId}/scheduled/{scheduleId}", scheduled.cancel_scheduled, MAIL),
+    Route("GET", _DELIVERIES, deliveries.list_deliveries, MAIL),
+    Route("GET", f"{_DELIVERIES}/{{operationId}}", deliveries.get_delivery, MAIL),
+    Route("POST", f"{_DELIVERIES}/{{operationId}}/resolve", deliveries.resolve_delivery, MAIL | {413}),
 )

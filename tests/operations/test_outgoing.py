@@ -2,7 +2,7 @@
 
 import base64
 import email
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.errors import Invalid
-from mailbox_appliance.operations.outgoing import check_send_at, composed
+from mailbox_appliance.operations.outgoing import composed
 from mailbox_appliance.records import Address, Outgoing
 from tests.operations.conftest import Mailbox
 from tests.servers.desk import Desk, a_key, a_message
@@ -112,46 +112,7 @@ def test_too_much_to_attach(desk: Desk, mailbox: Mailbox) -> None:
     assert [detail["path"] for detail in answer.body["error"]["details"]] == ["/attachments"]
 
 
-TOMORROW = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-
-
-@pytest.mark.parametrize("body", [{"draftId": "msg_x"}, a_message(sendAt=TOMORROW)])
-def test_what_is_not_offered_yet_says_so(desk: Desk, mailbox: Mailbox, body: dict[str, Any]) -> None:
-    answer = desk.send(mailbox.id, body)
-    assert (answer.status, answer.code) == (422, "unsupported_capability")
-
-
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        None,
-        "2026-01-31T12:00:00.001Z",
-        "2026-01-31t13:01:00+01:00",
-        "2027-02-01T12:00:00Z",
-        "2026-02-01T00:00:00-23:59",
-    ],
-)
-def test_a_time_to_send_at(text: str | None) -> None:
-    check_send_at(text, NOW)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "tomorrow", "2026-02-01", "20260201T120000Z", "2026-02-01T12:00:00", "2026-02-01 12:00:00Z"),
-        *("2026-02-30T12:00:00Z", "2026-02-01T25:00:00Z", "2026-02-01T12:00Z", "2026-W06-1T12:00:00Z"),
-        *("2026-02-01T12:00:00Z\n", "２026-02-01T12:00:00Z", "2026-02-01T12:00:00+24:00", "9" * 100_000),
-        *("2026-01-31T12:00:00Z", "2026-01-31T12:59:59+01:00", "1970-01-01T00:00:00Z"),  # past
-        *("2027-02-01T12:00:01Z", "9999-12-31T23:59:59-23:59"),  # too far ahead
-    ],
-)
-def test_no_time_to_send_at(text: str) -> None:
-    with pytest.raises(Invalid) as caught:
-        check_send_at(text, NOW)
-    assert [detail.path for detail in caught.value.details] == ["/sendAt"]
 
 
 def test_what_cannot_be_written_is_a_refusal() -> None:

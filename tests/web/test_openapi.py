@@ -83,6 +83,14 @@ def test_the_header_of_send_is_described_as_the_specification_has_it() -> None:
     assert (header["schema"]["minLength"], header["schema"]["maxLength"]) == (1, 255)
 
 
+def test_a_send_may_answer_as_an_earlier_release_did() -> None:
+    for path in ("/accounts/{accountId}/send", FORWARD):
+        answered = description()["paths"]["/api/v1" + path]["post"]["responses"]["200"]
+        choices = answered["content"]["application/json"]["schema"]["properties"]["data"]["oneOf"]
+        assert [choice["$ref"].rpartition("/")[2] for choice in choices] == ["Delivery", "LegacySend"]
+        assert not answered["headers"]["Idempotency-Replayed"].get("required")
+
+
 def test_the_order_of_messages_is_described() -> None:
     for path in ("/accounts/{accountId}/messages", "/accounts/{accountId}/threads/{threadId}"):
         assert "INTERNALDATE" in description()["paths"]["/api/v1" + path]["get"]["description"]
@@ -96,6 +104,7 @@ def test_only_what_is_said_to_answer_413_lists_it() -> None:
         "PATCH /api/v1/accounts/{accountId}/imap/folders",
         "POST /api/v1/accounts/{accountId}/drafts",
         "PUT /api/v1/accounts/{accountId}/drafts/{draftId}",
+        "POST /api/v1/accounts/{accountId}/delivery-operations/{operationId}/resolve",
     }
 
 
@@ -109,6 +118,8 @@ def body_schema(path: str) -> Any:
 SERVER = {"host": "h", "port": 993, "security": "tls", "username": "u", "password": "p"}
 MESSAGE: dict[str, object] = {"body": {"text": "Hi"}, "to": [{"email": "bob@example.org", "name": "Bob"}]}
 FILE = {"filename": "a.txt", "mimeType": "text/plain", "content": "aGk="}
+FORWARD = "/accounts/{accountId}/messages/{messageId}/forward"
+RESOLVE = "/accounts/{accountId}/delivery-operations/{operationId}/resolve"
 # A body, and whether it fits: a client made from the description sends what is taken.
 BODIES: tuple[tuple[str, dict[str, object], bool], ...] = (
     ("/auth/login", {"email": "ada@example.org", "password": "x", "deviceName": "d"}, True),
@@ -124,6 +135,17 @@ BODIES: tuple[tuple[str, dict[str, object], bool], ...] = (
     ("/accounts/{accountId}/send", MESSAGE | {"draftId": "msg_1"}, False),
     ("/accounts/{accountId}/send", MESSAGE | {"attachments": [FILE | {"disposition": "other"}]}, False),
     ("/accounts/{accountId}/send", {"to": []}, False),
+    ("/accounts/{accountId}/send", {"draftId": "msg_1", "sendAt": "2030-01-31T09:00:00Z"}, True),
+    ("/accounts/{accountId}/send", {"draftId": "msg_1", "sendAt": None}, False),
+    ("/accounts/{accountId}/send/preview", MESSAGE, True),
+    ("/accounts/{accountId}/send/preview", {"draftId": ""}, False),
+    (FORWARD, {"to": [{"email": "bob@example.org"}]}, True),
+    (FORWARD, {"to": [{"email": "bob@example.org"}], "comment": "", "includeAttachments": False}, True),
+    (FORWARD, {"to": []}, False),
+    (FORWARD, {"to": [{"email": "bob@example.org"}], "bcc": []}, False),
+    (RESOLVE, {"outcome": "succeeded"}, True),
+    (RESOLVE, {"outcome": "uncertain"}, False),
+    (RESOLVE, {}, False),
 )
 
 

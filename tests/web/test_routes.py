@@ -35,7 +35,13 @@ PROMISED: tuple[tuple[str, Access, set[int], set[int]], ...] = (
     ("PUT /accounts/{accountId}/drafts/{draftId}", Access.CREDENTIAL, {200}, MAIL | {413}),
     ("DELETE /accounts/{accountId}/drafts/{draftId}", Access.CREDENTIAL, {200}, MAIL),
     ("POST /accounts/{accountId}/send", Access.CREDENTIAL, {200, 202}, MAIL),
+    ("POST /accounts/{accountId}/send/preview", Access.CREDENTIAL, {200}, MAIL),
+    ("POST /accounts/{accountId}/messages/{messageId}/forward", Access.CREDENTIAL, {200}, MAIL),
+    ("GET /accounts/{accountId}/scheduled", Access.CREDENTIAL, {200}, MAIL),
+    ("DELETE /accounts/{accountId}/scheduled/{scheduleId}", Access.CREDENTIAL, {200}, MAIL),
+    ("GET /accounts/{accountId}/delivery-operations", Access.CREDENTIAL, {200}, MAIL),
     ("GET /accounts/{accountId}/delivery-operations/{operationId}", Access.CREDENTIAL, {200}, MAIL),
+    ("POST /accounts/{accountId}/delivery-operations/{operationId}/resolve", Access.SESSION, {200}, MAIL | {413}),
 )
 
 

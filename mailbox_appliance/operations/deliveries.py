@@ -1,0 +1,83 @@
+"""What became of requests to send: looked up, listed, and decided by a person where there is doubt."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Denied, Detail
+from mailbox_appliance.events import DeliverySettled
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import Access, Cursor, Limit, operation
+from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
+from mailbox_appliance.records import Account, Answer, Capability, Delivery, DeliveryWork, Input, Page
+from mailbox_appliance.sending.copies import Copy, copy_of
+
+_LIST = "deliveries"
+
+
+class Resolution(Input, frozen=True, kw_only=True):
+    """What a person found out about an uncertain delivery."""
+
+    outcome: Annotated[
+        Literal["succeeded", "failed"],
+        Meta(description="`succeeded`: somebody got it. `failed`: nobody got it; it may be sent again with a new key."),
+    ]
+
+
+@operation(needs=Capability.MAIL_READ)
+def list_deliveries(
+    appliance: Appliance, caller: Caller, account: Account, limit: Limit = 50, cursor: Cursor | None = None
+) -> Page[Delivery]:
+    """The delivery operations of a mailbox that you see, newest first.
+
+    You see those of the same member, whichever session or API key made them, and every scheduled one.
+    """
+    before = decode_cursor(cursor, account.id, _LIST)
+    items, more = appliance.store.delivery_lists.list(account.id, caller.member.id, before=before, limit=limit)
+    return Page(items=items, next_cursor=encode_cursor(more, account.id, _LIST))
+
+
+@operation(needs=Capability.MAIL_READ)
+def get_delivery(appliance: Appliance, caller: Caller, account: Account, operation_id: str) -> Answer[Delivery]:
+    """What became of a request to send, as it is now.
+
+    It is there for the same member, whichever session or API key asks, and for everybody with access to the mailbox
+    where it is scheduled.
+    """
+    return Answer(*appliance.store.delivery_lists.get(account.id, operation_id, caller.member.id))
+
+
+def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
+    """Raises NotFound where the caller does not see the operation, Denied where somebody else has to decide it."""
+    lists, operation_id = appliance.store.delivery_lists, values.get("operationId", "")
+    sender = lists.sender_of(account.id, operation_id)
+    if caller.member.id not in (sender, account.owner_member_id):
+        lists.get(account.id, operation_id, caller.member.id)
+        reason = "only who sent it, or the owner of the mailbox, may decide it."
+        raise Denied(reason=reason, details=(Detail("owner", account.owner_member_id),))
+
+
+@operation(access=Access.SESSION, allows=_require_sender_or_owner)
+def resolve_delivery(
+    appliance: Appliance, caller: Caller, account: Account, operation_id: str, request: Resolution
+) -> Answer[Delivery]:
+    """Say what became of an uncertain delivery; only its sender or the owner of the mailbox may, in a session.
+
+    It is final and audited. After `succeeded` our copy is filed in Sent as after any success. 409: it is not uncertain.
+    """
+    store = appliance.store
+    copy = _copy(appliance, store.deliveries.work(operation_id)) if request.outcome == "succeeded" else None
+    with store.database.transaction(durable=True):
+        store.deliveries.resolve(operation_id, request.outcome, copy)
+        store.audit.record(caller.actor, "delivery.resolve", ("delivery", operation_id))
+    appliance.events.publish(DeliverySettled(operation_id, account.id, request.outcome))
+    sender = store.delivery_lists.sender_of(account.id, operation_id)
+    return Answer(*store.delivery_lists.get(account.id, operation_id, sender))
+
+
+def _copy(appliance: Appliance, work: DeliveryWork) -> Copy | None:
+    """Our copy, to be read at once under `result.id`; None where there is no folder for it yet, or nothing to file."""
+    sent = appliance.store.folders.find_by_role(work.account_id, "sent")
+    return copy_of(work, sent) if sent is not None and work.status == "uncertain" and work.wire else None

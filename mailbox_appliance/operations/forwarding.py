@@ -1,0 +1,45 @@
+"""Forwarding: the original is fetched whole, quoted below a comment, and its files go along."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errands.parts import MOST_PARSED
+from mailbox_appliance.errors import Detail, MessageTooLarge
+from mailbox_appliance.mail.forwarding import forwarded, taken_along
+from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.operations.given import Forward
+from mailbox_appliance.operations.operation import MIB
+from mailbox_appliance.operations.outgoing import composed, people, require_count, require_files, sender_of
+from mailbox_appliance.operations.prepared import Prepared
+from mailbox_appliance.operations.sources import read_source
+from mailbox_appliance.records import Account, Outgoing
+
+_FILES = "/includeAttachments"
+
+
+@contextmanager
+def forwarding(appliance: Appliance, account: Account, message_id: str, request: Forward) -> Iterator[Prepared]:
+    """The forward, ready. Raises Invalid with the place of what cannot go, NotFound, and what stands for a fault of
+    the server's.
+    """
+    sender = sender_of(account, request.from_)
+    to, cc = people("to", request.to) or (), people("cc", request.cc) or ()
+    require_count(len(to) + len(cc))
+    with appliance.asking_servers():
+        source = _original(appliance, account, message_id)
+    quoted = forwarded(parse(source), request.comment or None, with_attachments=request.include_attachments)
+    files = taken_along(source, quoted.parts)
+    require_files((len(file.content) for file in files), _FILES)
+    outgoing = Outgoing(
+        sender=sender, to=to, cc=cc, subject=quoted.subject, text=quoted.text, html=quoted.html, attachments=files
+    )
+    message = composed(outgoing, appliance.clock.now())
+    yield Prepared(message=message, to=to, subject=quoted.subject, kind="forward", parent_id=message_id)
+
+
+def _original(appliance: Appliance, account: Account, message_id: str) -> bytes:
+    if appliance.parts.source(account.id, message_id).size > MOST_PARSED:
+        details = (Detail("path:messageId", "Use another mail program for it."),)
+        raise MessageTooLarge(what="The original", limit=f"{MOST_PARSED // MIB} MiB", details=details)
+    return read_source(appliance, account, message_id)

@@ -1,0 +1,41 @@
+"""Scheduled sends: those that wait for their time, and how one is taken back."""
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.events import DeliverySettled
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import Cursor, Limit, operation
+from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
+from mailbox_appliance.operations.sessions import Deleted
+from mailbox_appliance.records import Account, Answer, Capability, Page, ScheduledSend
+
+_LIST = "scheduled"
+_LATER = "The message is not among the drafts yet: the mail server could not be asked. This is tried again by itself."
+
+
+@operation(needs=Capability.MAIL_READ)
+def list_scheduled(
+    appliance: Appliance,
+    caller: Caller,  # noqa: ARG001
+    account: Account,
+    limit: Limit = 50,
+    cursor: Cursor | None = None,
+) -> Page[ScheduledSend]:
+    """The scheduled sends of a mailbox that are not over, whoever scheduled them, the soonest first."""
+    after = decode_cursor(cursor, account.id, _LIST)
+    items, more = appliance.store.delivery_lists.list_scheduled(account.id, after=after, limit=limit)
+    return Page(items=items, next_cursor=encode_cursor(more, account.id, _LIST))
+
+
+@operation(needs=Capability.MAIL_SEND)
+def cancel_scheduled(appliance: Appliance, caller: Caller, account: Account, schedule_id: str) -> Answer[Deleted]:
+    """Take a scheduled send back: its operation ends as `failed` with `canceled`, its message is kept as a draft.
+
+    409: it is being sent, or was. `warnings` tell where the mail server could not be asked now; the draft follows then.
+    """
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        operation_id = store.deliveries.cancel(account.id, schedule_id)
+        store.audit.record(caller.actor, "schedule.cancel", ("schedule", schedule_id))
+    appliance.events.publish(DeliverySettled(operation_id, account.id, "failed"))
+    is_kept = not store.due.chores_of(operation_id)
+    return Answer(Deleted(id=schedule_id), () if is_kept else (_LATER,))

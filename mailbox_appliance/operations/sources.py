@@ -1,0 +1,20 @@
+"""The whole source of a message for what is made of it here: from the store, else fetched once from its server."""
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errands.parts import Wanted
+from mailbox_appliance.records import Account
+
+
+def read_source(appliance: Appliance, account: Account, message_id: str) -> bytes:
+    """The source of a message. Waits for the server where it is not here: have a waiting place, and no transaction.
+
+    Raises NotFound, SyncRequired, and what stands for a fault of the server's.
+    """
+    wanted: Wanted = appliance.parts.source(account.id, message_id)
+    found = appliance.parts.find(wanted) or appliance.parts.fetch(wanted)
+    try:
+        return b"".join(found.chunks)
+    finally:
+        close = getattr(found.chunks, "close", None)
+        if close is not None:
+            close()
