@@ -25,13 +25,14 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "emails": (
         "emails",
         (
-            "Messages: list, search, get, send, delivery-status, "
+            "Messages: list, search, get, send, preview, forward, delivery-status, deliveries, resolve, "
             "read, unread, star, unstar, archive, trash, untrash, delete, move, label."
         ),
     ),
     "labels": ("labels", "Labels of messages: list."),
     "attachments": ("attachments", "Attachments: download."),
-    "drafts": ("drafts", "Drafts: list, get, create, update, delete."),
+    "drafts": ("drafts", "Drafts: list, get, create, update, delete, send."),
+    "scheduled": ("scheduled", "What is sent later: list, cancel."),
     "threads": ("threads", "Conversations: get."),
     "sessions": ("me", "Log-ins of yours: list, revoke."),
     "instances": ("instances", "Appliances that you logged in to: list, use, remove."),

@@ -1,4 +1,4 @@
-"""A message from options: the body of POST /accounts/{accountId}/send and of drafts."""
+"""A message from options: the bodies that send, preview and forward a message, and that keep a draft."""
 
 import base64
 import re
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mailbox_appliance.cli import moments
 from mailbox_appliance.cli.failures import Failure, wrong_usage
 from mailbox_appliance.cli.inputs import LARGEST_ATTACHMENTS, given_options, read_file, read_input, read_text, too_large
 
@@ -18,7 +19,7 @@ Given = dict[str, Any]
 #: `Name <a@b>` or `<a@b>` (RFC 5322 3.4); what the address itself may look like is the server's to say.
 _NAMED = re.compile(r"\s*(?P<name>.*?)\s*<(?P<email>[^<>]*)>\s*", re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-_BESIDE_THE_BODY = ("account", "idempotency_key", "draft_id")
+_BESIDE_THE_BODY = ("account", "idempotency_key", "draft_id", "message_id")
 
 #: What a message is made of, for a send and for a draft.
 OPTIONS: tuple[click.Parameter, ...] = (
@@ -35,6 +36,17 @@ OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(["--attach"], multiple=True, metavar="FILE", help="A file to attach (repeatable)."),
     click.Option(["--reply-to"], metavar="MESSAGE-ID", help="The message to answer."),
     click.Option(["--reply-all"], is_flag=True, help="Answer everybody who got it."),
+)
+SEND_AT = click.Option(
+    ["--send-at"], metavar="TIME", help=f"Send it at this time, at most 366 days ahead: {moments.FORMS}."
+)
+#: Where a message goes, what is said above it, and what goes along.
+FORWARD_OPTIONS: tuple[click.Parameter, ...] = (
+    *OPTIONS[:2],
+    click.Option(["--from", "from_"], metavar="ADDRESS", help="The sender (default: the mailbox)."),
+    click.Option(["--comment"], metavar="TEXT", help="A text above the forwarded message."),
+    click.Option(["--comment-file"], metavar="FILE|-", help="The text above it, from a file or stdin."),
+    click.Option(["--no-attachments"], is_flag=True, help="Leave out its attachments, but for pictures in the text."),
 )
 
 
@@ -56,8 +68,26 @@ def body(terminal: "Terminal", given: Given) -> Any:
         return read_input(terminal, given["input_"])
     if given.get("draft") is not None:
         _goes_alone(given, "draft", "send_at")
-        return _without_none({"draftId": given["draft"], "sendAt": given["send_at"]})
+        return saved_draft(given["draft"], given)
     return _inline(terminal, given)
+
+
+def saved_draft(draft_id: str, given: Given) -> dict[str, Any]:
+    """The body that sends a draft that is saved already."""
+    return _without_none({"draftId": draft_id, "sendAt": _send_at(given)})
+
+
+def forward(terminal: "Terminal", given: Given) -> Any:
+    """The body that forwards a message: the input as it stands, or one made of the options."""
+    if given["input_"] is not None:
+        _goes_alone(given, "input_")
+        return read_input(terminal, given["input_"])
+    if not given["to"]:
+        raise wrong_usage("Say who it goes to.", "option:--to")
+    people = {name: [address(text) for text in given[name]] or None for name in ("to", "cc")}
+    comment = _one_text(terminal, given, "comment")
+    no_files = False if given["no_attachments"] else None
+    return _without_none({**people, "from": given["from_"], "comment": comment, "includeAttachments": no_files})
 
 
 def _goes_alone(given: Given, name: str, *also: str) -> None:
@@ -77,21 +107,35 @@ def _inline(terminal: "Terminal", given: Given) -> dict[str, Any]:
         "replyToMessageId": given["reply_to"],
         "replyAll": given["reply_all"] or None,
         "attachments": attachments(given["attach"]) or None,
-        "sendAt": given.get("send_at"),
+        "sendAt": _send_at(given),
     }
     return _without_none(message)
 
 
+def _send_at(given: Given) -> str | None:
+    text = given.get("send_at")
+    return None if text is None else moments.rfc3339(text, "--send-at")
+
+
 def _content(terminal: "Terminal", given: Given) -> dict[str, str]:
-    if given["text"] is not None and given["text_file"] is not None:
-        raise wrong_usage("--text and --text-file exclude each other.", "option:--text-file")
     if given["text_file"] == "-" == given["html_file"]:
         raise wrong_usage(
             "Only one of --text-file and --html-file can come from the standard input.", "option:--html-file"
         )
-    text = read_text(terminal, given["text_file"]) if given["text_file"] is not None else given["text"]
+    text = _one_text(terminal, given, "text")
     html = read_text(terminal, given["html_file"]) if given["html_file"] is not None else None
     return _without_none({"text": text, "html": html})
+
+
+def _one_text(terminal: "Terminal", given: Given, name: str) -> str | None:
+    """The text of an option, or of the file that the option beside it names."""
+    text: str | None = given[name]
+    file = given[f"{name}_file"]
+    if file is None:
+        return text
+    if text is not None:
+        raise wrong_usage(f"--{name} and --{name}-file exclude each other.", f"option:--{name}-file")
+    return read_text(terminal, file)
 
 
 def attachments(names: tuple[str, ...]) -> list[dict[str, str]]:

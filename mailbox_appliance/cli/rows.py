@@ -66,7 +66,9 @@ class Row:
     help: str
     parameters: tuple[click.Parameter, ...] = ()
     columns: tuple[str, ...] = ()
-    view: Callable[[Any], str] = render.record
+    view: show.View = render.record
+    #: What stands below the answer in a table.
+    remark: show.Remark = show.no_remark
     body: Callable[[Invocation, Given], Any] | None = None
     headers: Callable[[Given], dict[str, str]] | None = None
     exit_code: Callable[[Any], int] = always_done
@@ -105,7 +107,7 @@ def execute(row: Row, invocation: Invocation, given: Given) -> int:
         return _follow(row, invocation, client, path, given)
     with pause:
         answer = client.call(Request(row.call.method, path, _query(row, given), body, headers, row.timeout))
-    show.show(invocation, answer, row.columns, row.view)
+    show.show(invocation, answer, row.columns, row.view, row.remark)
     return row.exit_code(answer)
 
 
@@ -177,7 +179,7 @@ def _follow(row: Row, invocation: Invocation, client: "Client", path: str, given
     if warnings:
         gathered["warnings"] = warnings
     if invocation.format != "ndjson":
-        show.show(invocation, gathered, row.columns, row.view)
+        show.show(invocation, gathered, row.columns, row.view, row.remark)
     else:
         show.tell_beside(invocation, gathered)
     return row.exit_code(gathered)

@@ -7,6 +7,13 @@ from mailbox_appliance.cli import render
 from mailbox_appliance.cli.invocation import Invocation
 
 View = Callable[[Any], str]
+#: What a person is told below an answer, made of the whole of it; scripts read the answer.
+Remark = Callable[[Any], str]
+
+
+def no_remark(_answer: Any) -> str:
+    """Where an answer speaks for itself."""
+    return ""
 
 
 def items_of(answer: Any) -> list[Any] | None:
@@ -36,10 +43,16 @@ def tell_beside(invocation: Invocation, answer: Any) -> None:
         invocation.terminal.complain(render.json_text(one, unicode=False))
 
 
-def show(invocation: Invocation, answer: Any, columns: Sequence[str] = (), view: View = render.record) -> None:
+def show(
+    invocation: Invocation,
+    answer: Any,
+    columns: Sequence[str] = (),
+    view: View = render.record,
+    remark: Remark = no_remark,
+) -> None:
     """Write one answer of the API. `columns` are for a list of things, `view` is for a single one."""
     if invocation.format == "table":
-        _as_table(invocation, answer, columns, view)
+        _as_table(invocation, answer, columns, view, remark)
     elif invocation.format == "ndjson":
         _line_by_line(invocation, answer)
     else:
@@ -63,7 +76,7 @@ def _line_by_line(invocation: Invocation, answer: Any) -> None:
     tell_beside(invocation, answer)
 
 
-def _as_table(invocation: Invocation, answer: Any, columns: Sequence[str], view: View) -> None:
+def _as_table(invocation: Invocation, answer: Any, columns: Sequence[str], view: View, remark: Remark) -> None:
     terminal, items = invocation.terminal, items_of(answer)
     if items is not None:
         names = columns or tuple(items[0] if items and isinstance(items[0], dict) else ())
@@ -71,6 +84,7 @@ def _as_table(invocation: Invocation, answer: Any, columns: Sequence[str], view:
     else:
         data = answer.get("data", answer)
         text = "Done.\n" if data is None else view(data)
+    text += remark(answer)
     encoding = getattr(terminal.stdout, "encoding", None) or "utf-8"
     terminal.write(text.encode(encoding, "replace").decode(encoding))
     for warning in answer.get("warnings", ()):

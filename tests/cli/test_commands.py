@@ -19,6 +19,7 @@ from tests.cli.recording_server import Canned, RecordingServer
 PAGE: dict[str, Any] = {"items": [], "nextCursor": None}
 IN = "/accounts/acc_1"
 SEND = ("emails", "send", "--account", "acc_1", "--idempotency-key", "k1")
+FORWARD = ("emails", "forward", "msg_1", "--account", "acc_1", "--idempotency-key", "k1")
 ADD = ("accounts", "add", "--email", "a@b.example", "--imap-host", "i", "--smtp-host", "s", "--password-stdin")
 
 # fmt: off
@@ -57,6 +58,10 @@ READING: list[tuple[str, str]] = [
      f"GET {IN}/messages/m/body?format=html&offset=5&limit=9"),
     ("threads get thr_1 --account acc_1 --limit 2 --cursor c",    f"GET {IN}/threads/thr_1?limit=2&cursor=c"),
     ("emails delivery-status dlv_1 --account acc_1",              f"GET {IN}/delivery-operations/dlv_1"),
+    ("emails deliveries --account acc_1 --limit 2 --cursor c",    f"GET {IN}/delivery-operations?limit=2&cursor=c"),
+    ("scheduled list --account acc_1",                            f"GET {IN}/scheduled"),
+    ("scheduled list --account acc_1 --limit 2 --cursor c",       f"GET {IN}/scheduled?limit=2&cursor=c"),
+    ("scheduled cancel sch_1 --account acc_1",                    f"DELETE {IN}/scheduled/sch_1"),
     ("--format ndjson emails list --account acc_1",               f"GET {IN}/messages"),
     ("emails --format ndjson list --account acc_1",               f"GET {IN}/messages"),
     ("emails list --account acc_1 --format=table",                f"GET {IN}/messages"),
@@ -76,7 +81,8 @@ SENDING: list[tuple[list[str], dict[str, Any]]] = [
     (["--to", "a@b", "--send-at", "2030-01-31T09:00:00Z"],
      {"to": [{"email": "a@b"}], "body": {}, "sendAt": "2030-01-31T09:00:00Z"}),
     (["--draft", "msg_2"],                    {"draftId": "msg_2"}),
-    (["--draft", "msg_2", "--send-at", "T"],  {"draftId": "msg_2", "sendAt": "T"}),
+    (["--draft", "msg_2", "--send-at", "2030-01-31t09:00:00+01:00"],
+     {"draftId": "msg_2", "sendAt": "2030-01-31t09:00:00+01:00"}),
     (["--text-file", "-"],                    {"body": {"text": "from stdin ä\n"}}),
     (["--html-file", "-", "--text", "t"],     {"body": {"text": "t", "html": "from stdin ä\n"}}),
     (["--subject", "--format", "--text", "-"], {"subject": "--format", "body": {"text": "-"}}),
@@ -115,6 +121,23 @@ WRONG: list[tuple[list[str], str]] = [
     ([*SEND, "--text", "a", "--text-file", "-"],                     "option:--text-file"),
     ([*SEND, "--text-file", "-", "--html-file", "-"],                "option:--html-file"),
     ([*SEND, "--draft", "msg_1", "--subject", "x"],                  "option:--draft"),
+    ([*SEND, "--input", "-", "--draft", "msg_1"],                    "option:--input"),
+    ([*SEND, "--send-at", "tomorrow"],                               "option:--send-at"),
+    ([*SEND, "--draft", "msg_1", "--send-at", "2030-02-30T09:00Z"],  "option:--send-at"),
+    (["emails", "preview", "--draft", "m", "--attach", "f"],         "option:--draft"),
+    (["emails", "preview", "--idempotency-key", "k"],                "option:--idempotency-key"),
+    ([*FORWARD],                                                     "option:--to"),
+    ([*FORWARD, "--to", "a@b", "--input", "-"],                      "option:--input"),
+    ([*FORWARD, "--to", "a@b", "--bcc", "c@d"],                      "option:--bcc"),
+    ([*FORWARD, "--to", "a@b", "--comment", "a", "--comment-file", "-"], "option:--comment-file"),
+    (["emails", "forward", "msg_1", "--to", "a@b"],                  "option:--idempotency-key"),
+    (["emails", "forward", "--to", "a@b", "--idempotency-key", "k"], "argument:MESSAGE_ID"),
+    (["emails", "resolve", "dlv_1"],                                 "option:--outcome"),
+    (["emails", "resolve", "dlv_1", "--outcome", "uncertain"],       "option:--outcome"),
+    (["drafts", "send", "msg_1"],                                    "option:--idempotency-key"),
+    (["drafts", "send", "msg_1", "--idempotency-key", "k", "--send-at", "x"], "option:--send-at"),
+    (["scheduled", "cancel"],                                        "argument:SCHEDULE_ID"),
+    (["scheduled", "cancel", "..", "--account", "acc_1"],            "path:scheduleId"),
     ([*SEND, "--input", "-", "--to", "a@b"],                         "option:--input"),
     ([*SEND, "--attach", "/no/such/file"],                           ""),
     ([*SEND, "--subject", "\udcff"],                                 ""),

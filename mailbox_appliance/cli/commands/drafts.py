@@ -5,13 +5,13 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import outgoing, render
+from mailbox_appliance.cli.commands.sending import DRAFT, SEND_DRAFT
 from mailbox_appliance.cli.inputs import INPUT_OPTION
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import ACCOUNT, ALL_PAGES, Call, Given, Row
 from mailbox_appliance.cli.tree import group
 
 _LIST, _ONE = "/accounts/{accountId}/drafts", "/accounts/{accountId}/drafts/{draftId}"
-DRAFT = click.Argument(["draft_id"])
 MESSAGE_OPTIONS: tuple[click.Parameter, ...] = (ACCOUNT, *outgoing.OPTIONS, INPUT_OPTION)
 
 
@@ -49,5 +49,6 @@ ROWS = (
         waiting_for="Saving…",
     ),
     Row("delete", Call("DELETE", _ONE), "Delete a draft for good.", (DRAFT, ACCOUNT), timeout=180.0),
+    SEND_DRAFT,
 )
 drafts = group("drafts", "Drafts.", [row.command() for row in ROWS])

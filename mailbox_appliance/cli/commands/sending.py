@@ -1,0 +1,158 @@
+"""Sending messages, forwarding them, and what became of it: commands of `emails`, and the one of `drafts`."""
+
+import re
+from typing import Any
+
+import click
+
+from mailbox_appliance.cli import deliveries, outgoing
+from mailbox_appliance.cli.failures import wrong_usage
+from mailbox_appliance.cli.inputs import INPUT_OPTION
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.rows import ACCOUNT, ALL_PAGES, Call, Given, Row
+
+#: RFC 9110 5.5 would allow more; the API takes 1 to 255 characters of printable ASCII without spaces.
+_KEY = re.compile(r"[!-~]{1,255}")
+_SEND = Call("POST", "/accounts/{accountId}/send")
+_OPERATIONS = "/accounts/{accountId}/delivery-operations"
+#: The server answers after 25 s at the latest, unless all who may wait are waiting already or a draft must be fetched.
+_PATIENCE = 90.0
+_ENDS = (
+    "\n\nThe answer is a delivery operation. Exit code 0: it succeeded or is on its way; 5: it failed; 3: it may have "
+    "been delivered. Repeating it with the same key is safe."
+)
+
+
+def idempotency_header(given: Given) -> dict[str, str]:
+    """The header that makes repeating the command safe."""
+    key = given["idempotency_key"]
+    if not _KEY.fullmatch(key):
+        raise wrong_usage(
+            "An idempotency key has 1 to 255 printable ASCII characters and no spaces.", "header:Idempotency-Key"
+        )
+    return {"Idempotency-Key": key}
+
+
+def _message(invocation: Invocation, given: Given) -> Any:
+    return outgoing.body(invocation.terminal, given)
+
+
+def _forward(invocation: Invocation, given: Given) -> Any:
+    return outgoing.forward(invocation.terminal, given)
+
+
+def _draft(_invocation: Invocation, given: Given) -> Any:
+    return outgoing.saved_draft(given["draft_id"], given)
+
+
+def _outcome(_invocation: Invocation, given: Given) -> Any:
+    return {"outcome": given["outcome"]}
+
+
+def _hand_over(name: str, call: Call, text: str, body: Any, *parameters: click.Parameter) -> Row:
+    """A command that hands a message over, at most once for each key."""
+    return Row(
+        name,
+        call,
+        text + _ENDS,
+        parameters,
+        body=body,
+        headers=idempotency_header,
+        exit_code=deliveries.exit_code,
+        remark=deliveries.remark,
+        timeout=_PATIENCE,
+        waiting_for="Sending…",
+    )
+
+
+IDEMPOTENCY_KEY = click.Option(
+    ["--idempotency-key"],
+    required=True,
+    metavar="KEY",
+    help="A name of your choice for this sending: the same key never sends twice.",
+)
+OPERATION = click.Argument(["operation_id"])
+DRAFT = click.Argument(["draft_id"])
+MESSAGE_OPTIONS: tuple[click.Parameter, ...] = (
+    *outgoing.OPTIONS,
+    click.Option(["--draft"], metavar="ID", help="Send this saved draft; only --send-at goes with it."),
+    outgoing.SEND_AT,
+    INPUT_OPTION,
+)
+ROWS = (
+    _hand_over(
+        "send",
+        _SEND,
+        "Send a message, now or later.",
+        _message,
+        ACCOUNT,
+        IDEMPOTENCY_KEY,
+        *MESSAGE_OPTIONS,
+    ),
+    Row(
+        "preview",
+        Call("POST", "/accounts/{accountId}/send/preview"),
+        "Show what a send with these options would send, and to whom.\n\nNothing is sent. What a send would refuse "
+        "is refused here in the same words.",
+        (ACCOUNT, *MESSAGE_OPTIONS),
+        body=_message,
+        timeout=_PATIENCE,
+        waiting_for="Looking…",
+    ),
+    _hand_over(
+        "forward",
+        Call("POST", "/accounts/{accountId}/messages/{messageId}/forward"),
+        "Forward a message, with its attachments.",
+        _forward,
+        click.Argument(["message_id"]),
+        ACCOUNT,
+        IDEMPOTENCY_KEY,
+        *outgoing.FORWARD_OPTIONS,
+        INPUT_OPTION,
+    ),
+    Row(
+        "delivery-status",
+        Call("GET", f"{_OPERATIONS}/{{operationId}}"),
+        "Show what became of a sending.\n\nExit code 0: it succeeded or is on its way; 5: it failed; 3: it may have "
+        "been delivered.",
+        (OPERATION, ACCOUNT),
+        exit_code=deliveries.exit_code,
+        remark=deliveries.remark,
+    ),
+    Row(
+        "deliveries",
+        Call("GET", _OPERATIONS),
+        "List what was sent and what became of it, newest first.",
+        (ACCOUNT, *ALL_PAGES),
+        columns=deliveries.COLUMNS,
+        remark=deliveries.remark,
+    ),
+    Row(
+        "resolve",
+        Call("POST", f"{_OPERATIONS}/{{operationId}}/resolve"),
+        "Say what became of an uncertain delivery.\n\nFor its sender or the mailbox's owner, logged in. Ask the "
+        "recipients first: the outcome is final.",
+        (
+            OPERATION,
+            click.Option(
+                ["--outcome"],
+                type=click.Choice(("succeeded", "failed")),
+                required=True,
+                help="succeeded: they got it; failed: nobody got it.",
+            ),
+            ACCOUNT,
+        ),
+        body=_outcome,
+    ),
+)
+#: The command of `drafts` that sends one.
+SEND_DRAFT = _hand_over(
+    "send",
+    _SEND,
+    "Send a draft, now or later; it is removed from the drafts once it was sent.",
+    _draft,
+    DRAFT,
+    ACCOUNT,
+    IDEMPOTENCY_KEY,
+    outgoing.SEND_AT,
+)

@@ -1,0 +1,61 @@
+"""What a delivery operation means to whoever sent: an exit code for scripts, and plain sentences for people."""
+
+from typing import Any
+
+from mailbox_appliance.cli import render
+from mailbox_appliance.cli.failures import NETWORK, UNCERTAIN
+from mailbox_appliance.cli.show import items_of
+
+#: Columns of a list of operations; what became of a single one is shown whole.
+COLUMNS = ("operationId", "kind", "status", "error.code")
+_PROGRAM = "mailbox-appliance"
+#: So many operations are named one by one.
+_NAMED = 10
+
+
+def exit_code(answer: Any) -> int:
+    """3 for an uncertain delivery, 5 for a failed one, 0 for one that succeeded or is on its way."""
+    return {"uncertain": UNCERTAIN, "failed": NETWORK}.get(render.look_up(answer, "data.status"), 0)
+
+
+def remark(answer: Any) -> str:
+    """What a person is told below an operation, or a list of them: doubt above all. Empty where there is nothing."""
+    items = items_of(answer)
+    if items is None:
+        operation = render.look_up(answer, "data")
+        return _of_one(operation) if isinstance(operation, dict) and "operationId" in operation else ""
+    return _of_many([one for one in items if render.look_up(one, "status") == "uncertain"])
+
+
+def _of_one(operation: dict[str, Any]) -> str:
+    where = f" --account {render.cell(operation['accountId'])}" if operation.get("accountId") else ""
+    name = render.cell(operation["operationId"])
+    look = f"{_PROGRAM} emails delivery-status {name}{where}"
+    said = {
+        "queued": f"It waits for its time. What becomes of it:\n  {look}",
+        "sending": f"It is still on its way. Look again, or repeat the command with the same key:\n  {look}",
+        "failed": "It was not delivered, and its key keeps this outcome: to send it after all, use another key.",
+        "uncertain": _doubt("This message", look, f"{_PROGRAM} emails resolve {name}{where}"),
+    }.get(str(operation.get("status")))
+    return f"\n{said}\n" if said else ""
+
+
+def _of_many(operations: list[Any]) -> str:
+    if not operations:
+        return ""
+    names = [render.cell(render.look_up(one, "operationId")) for one in operations]
+    beyond = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    who = f"What belongs to {', '.join(names[:_NAMED])}{beyond}"
+    ends = (f"{_PROGRAM} emails {verb} OPERATION-ID" for verb in ("delivery-status", "resolve"))
+    return f"\n{_doubt(who, *ends)}\n"
+
+
+def _doubt(what: str, look: str, decide: str) -> str:
+    """What `uncertain` means and what to do about it."""
+    return (
+        f"UNCERTAIN: {what} may have been delivered, or may not: its last byte went out, and no clear answer came.\n"
+        "Do not send it again with another key: whoever got it would get it twice.\n"
+        f"Look later whether it has turned up; that is looked for during 24 hours:\n  {look}\n"
+        "Or ask the recipients, and say yourself what became of it:\n"
+        f"  {decide} --outcome succeeded|failed"
+    )

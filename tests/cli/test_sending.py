@@ -1,0 +1,197 @@
+"""Command lines that send, look at what they would send, and decide what became of it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+from tests.cli.recording_server import Canned, RecordingServer
+
+IN = "/accounts/acc_1"
+AT = ("--account", "acc_1")
+KEY = ("--idempotency-key", "k1")
+OPERATION: dict[str, Any] = {"operationId": "dlv_1", "accountId": "acc_1", "kind": "send", "status": "succeeded"}
+LOOK = "mailbox-appliance emails delivery-status dlv_1 --account acc_1"
+
+# fmt: off
+#: options of `emails forward msg_1` -> the body
+FORWARDING: list[tuple[list[str], dict[str, Any]]] = [
+    (["--to", "a@b"],                          {"to": [{"email": "a@b"}]}),
+    (["--to", "Ann <a@b>", "--to", "c@d", "--cc", "e@f"],
+     {"to": [{"name": "Ann", "email": "a@b"}, {"email": "c@d"}], "cc": [{"email": "e@f"}]}),
+    (["--to", "a@b", "--from", "me@b", "--comment", "See\nbelow"],
+     {"to": [{"email": "a@b"}], "from": "me@b", "comment": "See\nbelow"}),
+    (["--to", "a@b", "--comment-file", "-"],   {"to": [{"email": "a@b"}], "comment": "from stdin ä\n"}),
+    (["--to", "a@b", "--no-attachments"],      {"to": [{"email": "a@b"}], "includeAttachments": False}),
+]
+#: command line -> method and target, and the body
+OTHERS: list[tuple[str, str, dict[str, Any]]] = [
+    ("emails preview --to a@b --text Hi",
+     f"POST {IN}/send/preview",                {"to": [{"email": "a@b"}], "body": {"text": "Hi"}}),
+    ("emails preview --reply-to msg_1 --reply-all",
+     f"POST {IN}/send/preview",                {"replyToMessageId": "msg_1", "replyAll": True, "body": {}}),
+    ("emails preview --draft msg_1 --send-at 2030-01-31T09:00:00Z",
+     f"POST {IN}/send/preview",                {"draftId": "msg_1", "sendAt": "2030-01-31T09:00:00Z"}),
+    ("emails preview --input -",               f"POST {IN}/send/preview", {"body": {}}),
+    ("emails resolve dlv_1 --outcome failed",  f"POST {IN}/delivery-operations/dlv_1/resolve", {"outcome": "failed"}),
+    ("drafts send msg_1 --idempotency-key k1", f"POST {IN}/send", {"draftId": "msg_1"}),
+    ("drafts send msg_1 --idempotency-key k1 --send-at 2030-01-31T09:00:00+01:00",
+     f"POST {IN}/send",                        {"draftId": "msg_1", "sendAt": "2030-01-31T09:00:00+01:00"}),
+]
+#: what an operation has besides -> what a person is told of it, and the exit code
+TOLD: list[tuple[dict[str, Any], list[str], int]] = [
+    ({"status": "succeeded"}, [], 0),
+    ({"status": "queued", "scheduleId": "sch_1"}, ["waits for its time", LOOK], 0),
+    ({"status": "sending"}, ["on its way", "same key", LOOK], 0),
+    ({"status": "failed", "error": {"code": "recipient_rejected"}}, ["recipient_rejected", "use another key"], 5),
+    ({"status": "uncertain"},
+     ["UNCERTAIN: This message may have been delivered", "Do not send it again with another key", LOOK,
+      "mailbox-appliance emails resolve dlv_1 --account acc_1 --outcome succeeded|failed"], 3),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("options", "body"), FORWARDING)
+def test_a_forward_from_options(
+    options: list[str], body: dict[str, Any], client_of: CommandLine, server: RecordingServer
+) -> None:
+    server.data("POST", f"{IN}/messages/msg_1/forward", OPERATION)
+    outcome = client_of("emails", "forward", "msg_1", *AT, *KEY, *options, stdin="from stdin ä\n".encode())
+    assert (outcome.code, outcome.err, outcome.data) == (0, "", OPERATION)
+    (asked,) = server.asked
+    assert (asked.json, asked.headers["Idempotency-Key"]) == (body, "k1")
+
+
+def test_a_whole_body_forwards_as_it_stands(client_of: CommandLine, server: RecordingServer) -> None:
+    server.data("POST", f"{IN}/messages/msg_1/forward", OPERATION)
+    assert client_of("emails", "forward", "msg_1", *AT, *KEY, "--input", "-", stdin=b'{ "to":[] }').code == 0
+    assert server.asked[0].body == b'{ "to":[] }'
+
+
+@pytest.mark.parametrize(("line", "request_line", "body"), OTHERS)
+def test_a_command_is_one_request(
+    line: str, request_line: str, body: dict[str, Any], client_of: CommandLine, server: RecordingServer
+) -> None:
+    method, target = request_line.split(" ")
+    server.data(method, target, {"subject": "Hi"})
+    outcome = client_of(*line.split(" "), *AT, stdin=b'{"body": {}}')
+    assert (outcome.code, outcome.err) == (0, "")
+    (asked,) = server.asked
+    assert asked.json == body
+    assert asked.headers.get("Idempotency-Key") == ("k1" if target.endswith("/send") else None)
+
+
+def test_a_local_time_is_sent_with_its_offset(client_of: CommandLine, server: RecordingServer) -> None:
+    server.data("POST", f"{IN}/send", OPERATION | {"status": "queued"}, status=202)
+    outcome = client_of("drafts", "send", "msg_1", *AT, *KEY, "--send-at", "2030-01-31 09:00")
+    assert outcome.code == 0
+    sent = server.asked[0].json["sendAt"]
+    assert sent.startswith("2030-01-31T09:00:00")
+    assert sent[19] in "+-"
+
+
+def test_the_largest_attachments_go_out_and_more_is_told_before(
+    client_of: CommandLine, server: RecordingServer
+) -> None:
+    server.data("POST", f"{IN}/send/preview", {"subject": ""})
+    large = client_of.folder / "large"
+    with large.open("wb") as stream:
+        stream.truncate(25 * 1024 * 1024)
+    preview = ("emails", "preview", *AT, "--to", "a@b", "--attach", str(large))
+    assert client_of(*preview).code == 0
+    assert 33 * 1024 * 1024 < len(server.asked[0].body) < 36 * 1024 * 1024
+    with large.open("wb") as stream:
+        stream.truncate(36 * 1024 * 1024 + 1)
+    for line in (preview, ("emails", "forward", "msg_1", *AT, *KEY, "--input", str(large))):
+        outcome = client_of(*line)
+        assert (outcome.code, outcome.error["code"]) == (2, "message_too_large")
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(("besides", "told", "code"), TOLD)
+def test_a_person_is_told_what_it_means(
+    besides: dict[str, Any], told: list[str], code: int, client_of: CommandLine, server: RecordingServer
+) -> None:
+    server.answer("POST", f"{IN}/send", Canned(value={"data": OPERATION | besides, "warnings": ["Ann was refused."]}))
+    server.data("GET", f"{IN}/delivery-operations/dlv_1", OPERATION | besides)
+    sent = client_of("emails", "send", *AT, *KEY, "--to", "a@b", "--format", "table")
+    looked = client_of("emails", "delivery-status", "dlv_1", *AT, "--format", "table")
+    assert (sent.code, looked.code, looked.err) == (code, code, "")
+    assert sent.out == looked.out
+    assert sent.out.startswith("operationId: dlv_1\n")
+    assert [text for text in told if text not in sent.out] == []
+    assert ("UNCERTAIN" in sent.out) == (besides["status"] == "uncertain")
+    assert sent.err == "Warning: Ann was refused.\n"
+
+
+def test_scripts_get_the_answer_and_nothing_else(client_of: CommandLine, server: RecordingServer) -> None:
+    value = {"data": OPERATION | {"status": "uncertain"}, "warnings": ["w"]}
+    server.answer("POST", f"{IN}/send", Canned(value=value))
+    send = ("emails", "send", *AT, *KEY, "--to", "a@b")
+    outcome = client_of(*send)
+    assert (outcome.code, json.loads(outcome.out), outcome.err) == (3, value, "")
+    outcome = client_of(*send, "--format", "ndjson")
+    assert (outcome.code, json.loads(outcome.out), outcome.err) == (3, value["data"], '{"warnings": ["w"]}\n')
+
+
+def test_doubt_shows_in_lists(client_of: CommandLine, server: RecordingServer) -> None:
+    rows = [OPERATION | {"operationId": f"dlv_{n}", "status": "uncertain" if n else "succeeded"} for n in range(13)]
+    waiting = {"id": "sch_1", "sendAt": "2030-01-31T09:00:00.000Z", "to": [{"email": "a@b"}], "subject": "Hi"}
+    server.data("GET", f"{IN}/delivery-operations", {"items": rows, "nextCursor": None})
+    server.data("GET", f"{IN}/scheduled", {"items": [waiting | rows[1]], "nextCursor": None})
+    outcome = client_of("emails", "deliveries", *AT, "--format", "table")
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[:3] == [
+        "OPERATIONID  KIND  STATUS     CODE",
+        "dlv_0        send  succeeded  -",
+        "dlv_1        send  uncertain  -",
+    ]
+    assert "UNCERTAIN: What belongs to dlv_1, dlv_2, " in outcome.out
+    assert "dlv_10 and 2 more may have been delivered" in outcome.out
+    outcome = client_of("scheduled", "list", *AT, "--format", "table")
+    assert outcome.out.splitlines()[1] == "sch_1  2030-01-31T09:00:00.000Z  uncertain  a@b  Hi"
+    assert "UNCERTAIN: What belongs to dlv_1 may have been delivered" in outcome.out
+    assert "emails resolve OPERATION-ID --outcome" in outcome.out
+
+
+def test_without_doubt_a_list_is_only_a_list(client_of: CommandLine, server: RecordingServer) -> None:
+    server.data("GET", f"{IN}/scheduled", {"items": [], "nextCursor": None})
+    assert client_of("scheduled", "list", *AT, "--format", "table").out == "Nothing.\n"
+
+
+def test_what_a_person_decided_is_done(client_of: CommandLine, server: RecordingServer) -> None:
+    resolved = OPERATION | {"status": "failed", "error": {"code": "resolved_as_failed"}}
+    server.data("POST", f"{IN}/delivery-operations/dlv_1/resolve", resolved)
+    outcome = client_of("emails", "resolve", "dlv_1", *AT, "--outcome", "failed")
+    assert (outcome.code, outcome.data) == (0, resolved)
+
+
+def test_the_answer_of_an_earlier_release_is_shown_as_it_is(client_of: CommandLine, server: RecordingServer) -> None:
+    value = {"data": {"id": "msg_9", "threadId": "thr_9"}}
+    replayed = (("Content-Type", "application/json"), ("Idempotency-Replayed", "true"))
+    server.answer("POST", f"{IN}/send", Canned(value=value, fields=replayed))
+    send = ("emails", "send", *AT, *KEY, "--to", "a@b")
+    outcome = client_of(*send)
+    assert (outcome.code, json.loads(outcome.out)) == (0, value)
+    assert client_of(*send, "--format", "table").out == "id: msg_9\nthreadId: thr_9\n"
+
+
+def test_a_preview_for_people(client_of: CommandLine, server: RecordingServer) -> None:
+    file = {"filename": "a.txt", "mimeType": "text/plain", "sizeBytes": 3}
+    preview = {
+        "accountId": "acc_1", "from": "me@b.example", "to": [{"email": "a@b", "name": "Ann"}], "cc": [], "bcc": [],
+        "subject": "Hi", "attachments": [file], "bodyTextChars": 5, "bodyHtmlChars": 0,
+    }  # fmt: skip
+    server.data("POST", f"{IN}/send/preview", preview)
+    assert client_of("emails", "preview", *AT, "--to", "a@b", "--format", "table").out == (
+        "accountId: acc_1\nfrom: me@b.example\nto:\n  Ann <a@b>\ncc: -\nbcc: -\nsubject: Hi\n"
+        "attachments:\n  filename: a.txt, mimeType: text/plain, sizeBytes: 3\nbodyTextChars: 5\nbodyHtmlChars: 0\n"
+    )
+
+
+def test_a_lost_answer_is_to_be_asked_for_with_the_same_key(client_of: CommandLine, server: RecordingServer) -> None:
+    server.answer("POST", f"{IN}/messages/msg_1/forward", Canned(drop=True))
+    outcome = client_of("emails", "forward", "msg_1", *AT, *KEY, "--to", "a@b")
+    assert (outcome.code, outcome.error["code"]) == (5, "appliance_unreachable")
+    assert "the same --idempotency-key" in outcome.error["message"]
