@@ -127,7 +127,7 @@ def _listed(part: Part) -> ParsedAttachment:
     disposition = part.disposition
     return ParsedAttachment(
         part=part.number,
-        filename=part.filename() or _made_up_name(part),
+        filename=part.filename() or made_up_name(part),
         mime_type=field_reading.without_controls(part.mime_type),
         size_bytes=part.size(),
         content_id=part.content_id(),
@@ -135,7 +135,7 @@ def _listed(part: Part) -> ParsedAttachment:
     )
 
 
-def _made_up_name(part: Part) -> str:
+def made_up_name(part: Part) -> str:
     """A name for a part that has none: the subject of an attached message, else the number of the part."""
     if part.mime_type in ("message/rfc822", "message/global"):  # the latter: RFC 6532 3.7
         content, _ = part.content()

@@ -52,7 +52,10 @@ def encode_text(raw: bytes) -> tuple[str, bytes]:
         return "7bit", raw
     if len(raw.translate(None, _PRINTABLE)) * 6 > len(raw):  # 3 octets for each: base64 is shorter
         return "base64", base64_lines(raw)
-    return "quoted-printable", _FRAGILE_LINE.sub(_escape_start, binascii.b2a_qp(raw, istext=True))
+    quoted = binascii.b2a_qp(raw, istext=True)
+    if b"\r\n" not in raw:  # then it does not know how lines end
+        quoted = quoted.replace(b"\n", b"\r\n")
+    return "quoted-printable", _FRAGILE_LINE.sub(_escape_start, quoted)
 
 
 def _escape_start(match: re.Match[bytes]) -> bytes:

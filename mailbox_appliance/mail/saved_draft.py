@@ -25,7 +25,7 @@ from mailbox_appliance.mail.seven_bit import as_lines, fields_of, rewritten
 from mailbox_appliance.records import Address, Composed, Outgoing
 
 _LONGEST_HEADER = 256 * 1024
-_MOST_FIELDS = 200  # that are kept as they are
+_MOST_FIELDS = 1_000
 _BARE = re.compile(rb"\r(?!\n)|\0")
 # Written here from their values, or known to the envelope alone.
 _OWN = frozenset({"from", "to", "cc", "bcc", "reply-to", "subject", "date", "message-id", "in-reply-to", "references"})
@@ -57,9 +57,11 @@ def released(source: bytes, sender: Address, *, message_id: str, date: datetime)
     """
     root, listed, warnings = structure.read(source)
     header = root.source[: root.start]
-    if len(header) > _LONGEST_HEADER or _BARE.search(header):
-        raise ValueError("its header is too long, or holds control characters: save the draft again")
-    written = list(fields_of(header))
+    if _BARE.search(header):
+        raise ValueError("its header holds control characters: save the draft again")
+    written = list(fields_of(header[: _LONGEST_HEADER + 1]))
+    if len(header) > _LONGEST_HEADER or len(written) > _MOST_FIELDS:
+        raise ValueError("its header is too long: save the draft again, or send it to fewer people")
     fields: Fields = {}
     for name, _, value in written:
         fields.setdefault(name, []).append(value)
@@ -137,13 +139,11 @@ def _kept(written: Iterable[tuple[str, bytes, str]], outgoing: Outgoing) -> Iter
     """The other fields, as they are: those in clean ASCII that are neither stale nor tell of a hidden recipient."""
     seen = {each.email.casefold() for each in (*outgoing.to, *outgoing.cc, outgoing.sender)}
     hidden = {each.email.casefold() for each in outgoing.bcc} - seen
-    count = 0
     for name, raw, value in written:
         if name in _OWN or name in _STALE or name.startswith(_STALE_BEGINNINGS) or "bcc" in name:
             continue
         lower = field_reading.text(value).casefold()
         if "bcc:" in lower.replace(" ", "") or any(email in lower or email in value.casefold() for email in hidden):
             continue
-        if (line := as_lines(raw)) is not None and count < _MOST_FIELDS:
-            count += 1
+        if (line := as_lines(raw)) is not None:
             yield line

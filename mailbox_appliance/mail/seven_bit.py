@@ -6,7 +6,7 @@ Parts that are not are encoded anew (RFC 2045 6), but for one that is signed: it
 import re
 from collections.abc import Iterator
 
-from mailbox_appliance.mail import field_reading, field_writing, structure
+from mailbox_appliance.mail import field_reading, field_writing, parse, structure
 from mailbox_appliance.mail.address import has_forbidden
 from mailbox_appliance.mail.part_writing import WrittenPart, base64_lines, encode_text
 from mailbox_appliance.mail.structure import Part
@@ -16,6 +16,12 @@ _TOO_LONG = re.compile(rb"[^\n]{1000}")  # 998 octets are allowed, and there is 
 _FIELD = re.compile(rb"^([!-9;-~]{1,200})[ \t]*:([^\n]*(?:\n[ \t][^\n]*)*)$", re.M)
 _CLEAN_LINES = re.compile(rb"[\t -~]++(?:\n[\t ]++(?=[!-~])[\t -~]++)*+")
 _BOUNDARY = re.compile(r"[ -!#-\[\]-~]{1,900}")
+# fmt: off
+_TELLING = frozenset({
+    "type", "transfer-encoding", "disposition", "id", "description", "language", "location", "base", "md5", "features",
+    "class", "duration", "alternative", "translation-type"
+})
+# fmt: on
 _NAME = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}")
 _LINE_ORIENTED = frozenset({"", "7bit", "8bit"})
 _ENCODED = frozenset({"base64", "quoted-printable"})
@@ -104,7 +110,7 @@ def _leaf(part: Part, boundaries: tuple[bytes, ...]) -> WrittenPart:
 
 def _attached_message(part: Part) -> WrittenPart:
     """RFC 2046 5.2.1: no encoding is allowed for a message. It goes as a file, so that it stays exact."""
-    name = part.filename() or "message.eml"
+    name = part.filename() or parse.made_up_name(part)
     words = field_writing.with_parameters("attachment", [field_writing.parameter("filename", name)])
     fields = b"Content-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n"
     return WrittenPart(fields + field_writing.field("Content-Disposition", words), base64_lines(part.content()[0]))
@@ -125,10 +131,10 @@ def _is_utf_8(part: Part) -> bool:
 
 
 def _fields(part: Part, leaving_out: str = "") -> bytes:
-    """The Content fields (RFC 2045 3), each once; all others mean nothing in a part."""
-    seen, lines = {leaving_out, "content-length"}, []
+    """The fields that say what a part is (RFC 2045 3), each once; all others mean nothing in a part."""
+    seen, lines = {leaving_out}, []
     for name, written, value in fields_of(part.source[part.begin : part.start]):
-        if name.startswith("content-") and name not in seen:
+        if name.removeprefix("content-") in _TELLING and name.startswith("content-") and name not in seen:
             seen.add(name)
             lines.append(as_lines(written) or _written_anew(name, value))
     return b"".join(lines)
