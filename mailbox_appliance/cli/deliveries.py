@@ -9,6 +9,8 @@ from mailbox_appliance.cli.show import items_of
 #: Columns of a list of operations; what became of a single one is shown whole.
 COLUMNS = ("operationId", "kind", "status", "error.code")
 _PROGRAM = "mailbox-appliance"
+#: Commands that look at an operation, and that decide it.
+_VERBS = ("delivery-status", "resolve")
 #: So many operations are named one by one.
 _NAMED = 10
 
@@ -28,14 +30,13 @@ def remark(answer: Any) -> str:
 
 
 def _of_one(operation: dict[str, Any]) -> str:
-    where = f" --account {render.cell(operation['accountId'])}" if operation.get("accountId") else ""
-    name = render.cell(operation["operationId"])
-    look = f"{_PROGRAM} emails delivery-status {name}{where}"
+    name = f"{render.cell(operation['operationId'])}{_where(operation)}"
+    look, decide = (f"{_PROGRAM} emails {verb} {name}" for verb in _VERBS)
     said = {
         "queued": f"It waits for its time. What becomes of it:\n  {look}",
         "sending": f"It is still on its way. Look again, or repeat the command with the same key:\n  {look}",
         "failed": "It was not delivered, and its key keeps this outcome: to send it after all, use another key.",
-        "uncertain": _doubt("This message", look, f"{_PROGRAM} emails resolve {name}{where}"),
+        "uncertain": _doubt("This message", look, decide),
     }.get(str(operation.get("status")))
     return f"\n{said}\n" if said else ""
 
@@ -45,16 +46,21 @@ def _of_many(operations: list[Any]) -> str:
         return ""
     names = [render.cell(render.look_up(one, "operationId")) for one in operations]
     beyond = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    who = f"What belongs to {', '.join(names[:_NAMED])}{beyond}"
-    ends = (f"{_PROGRAM} emails {verb} OPERATION-ID" for verb in ("delivery-status", "resolve"))
-    return f"\n{_doubt(who, *ends)}\n"
+    who = f"What was sent as {', '.join(names[:_NAMED])}{beyond}"
+    look, decide = (f"{_PROGRAM} emails {verb} OPERATION-ID{_where(operations[0])}" for verb in _VERBS)
+    return f"\n{_doubt(who, look, decide)}\n"
+
+
+def _where(operation: Any) -> str:
+    account = render.look_up(operation, "accountId")
+    return f" --account {render.cell(account)}" if account else ""
 
 
 def _doubt(what: str, look: str, decide: str) -> str:
     """What `uncertain` means and what to do about it."""
     return (
-        f"UNCERTAIN: {what} may have been delivered, or may not: its last byte went out, and no clear answer came.\n"
-        "Do not send it again with another key: whoever got it would get it twice.\n"
+        f"UNCERTAIN: {what} may have been delivered, or may not: the last byte went out, and no clear answer came.\n"
+        "Never send it again with another key: whoever got it would get it twice.\n"
         f"Look later whether it has turned up; that is looked for during 24 hours:\n  {look}\n"
         "Or ask the recipients, and say yourself what became of it:\n"
         f"  {decide} --outcome succeeded|failed"
