@@ -15,8 +15,8 @@ from mailbox_appliance.cli.rows import ACCOUNT, ALL_PAGES, Call, Given, Row
 _KEY = re.compile(r"[!-~]{1,255}")
 _SEND = Call("POST", "/accounts/{accountId}/send")
 _OPERATIONS = "/accounts/{accountId}/delivery-operations"
-#: The server answers after 25 s at the latest, unless all who may wait are waiting already or a draft must be fetched.
-_PATIENCE = 90.0
+#: The outcome is waited for for 25 s at the most; a draft, or what is forwarded, may have to be fetched before.
+_PATIENCE = 180.0
 _ENDS = (
     "\n\nThe answer is a delivery operation. Exit code 0: it succeeded or is on its way; 5: it failed; 3: it may have "
     "been delivered. Repeating it with the same key is safe."
