@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checked_client import CheckedClient
 from tests.servers.desk import Desk
 from tests.servers.dovecot import MailServer
 from tests.servers.scripted_smtp import ScriptedSmtp
@@ -44,3 +45,12 @@ def mailbox(_mailbox: Mailbox) -> Iterator[Mailbox]:
     _mailbox.smtp.forget()
     yield _mailbox
     _mailbox.smtp.forget()
+
+
+@pytest.fixture
+def asking(desk: Desk) -> CheckedClient:
+    """The desk's administrator, whose every answer is held against the contract."""
+    client = CheckedClient(desk.appliance)
+    client.token = desk.token
+    client.member = client.ask("GET", "/me").data["member"]
+    return client
