@@ -687,8 +687,9 @@ class Phase(StrEnum):
 class NewDelivery:
     """A request to send, ready to be accepted: everything about it is fixed.
 
-    With `send_at` it is scheduled. `draft_id`: the saved draft that is sent. `parent_id`: the message that is answered
-    or forwarded, which is marked so after success. `to` and `subject`: how a scheduled one is listed.
+    With `send_at` it is scheduled. `draft_id`: the saved draft that is sent, in this `draft_version`. `parent_id`: the
+    message that is answered or forwarded, which is marked so after success. `to` and `subject`: how a scheduled one is
+    listed.
     """
 
     account_id: str
@@ -705,6 +706,7 @@ class NewDelivery:
     to: tuple[Address, ...] = ()
     subject: str = ""
     quotas: "tuple[Quota, ...]" = ()
+    draft_version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -751,10 +753,15 @@ class UncertainDelivery:
 
 @dataclass(frozen=True)
 class Found:
-    """Where the message of an uncertain operation was found: the folder, and its UID there."""
+    """Where the message of an uncertain operation was found.
+
+    `uid`: None where the mirror knows the folder by another UIDVALIDITY yet.
+    """
 
     folder: MirroredFolder
-    uid: int
+    uid: int | None
+    size: int | None = None
+    internal_date: datetime | None = None
 
 
 ChoreKind = Literal["remove_draft", "flag_parent", "keep_draft"]
@@ -764,15 +771,18 @@ ChoreKind = Literal["remove_draft", "flag_parent", "keep_draft"]
 class Chore:
     """What is left to be done at the mailbox's server once an operation is over.
 
-    `message_id`: the draft to remove, or the message to flag; None for a draft that is to be kept.
+    `message_id`: the draft to remove, in this `draft_version`, or the message to flag; None for a draft that is to be
+    kept. `since`: when the operation ended.
     """
 
     operation_id: str
     account_id: str
     kind: ChoreKind
     message_id: str | None
+    draft_version: str | None
     flag: str | None
     attempts: int
+    since: datetime
 
 
 @dataclass(frozen=True)
@@ -800,6 +810,7 @@ class DeliveryWork:
     member_id: str
     draft_id: str | None
     parent_id: str | None
+    updated_at: datetime
 
     @property
     def dated_at(self) -> datetime:

@@ -268,7 +268,7 @@ class Deliveries:
         row = self._database.row(sql, (found.folder.number, found.uid))
         work = self.work(operation_id)
         if row is None:
-            self._mirror.set_uid(work.result_id, found.uid)
+            self._mirror.set_uid(work.result_id, found.uid, found.size, found.internal_date)
         elif row[0] != work.result_id:
             self._mirror.drop_pending(work.result_id)
             change = "UPDATE delivery_operations SET result_id = ?, result_thread_id = ? WHERE id = ?"

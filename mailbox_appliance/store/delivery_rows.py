@@ -30,7 +30,7 @@ COLUMNS = (
 WORK = (
     "SELECT d.id, d.account_id, d.kind, d.status, d.phase, d.shown, m.wire, m.bcc_header, d.envelope,"
     " d.message_id_header, d.result_id, d.result_thread_id, d.created_at, d.copy_attempts, d.attempts, d.send_at,"
-    " d.last_cause, d.credential_id, d.member_id, d.draft_id, d.parent_id"
+    " d.last_cause, d.credential_id, d.member_id, d.draft_id, d.parent_id, d.updated_at"
     " FROM delivery_operations d LEFT JOIN delivery_messages m ON m.operation = d.id"
 )
 OPEN_DELIVERY = "SELECT id, account_id, phase, shown, kind FROM delivery_operations"
@@ -40,9 +40,9 @@ SCHEDULED = (
 )
 _INSERT = """
 INSERT INTO delivery_operations (id, account_id, credential_id, member_id, idempotency_key, request_hash, kind, status,
-  phase, shown, envelope, message_id_header, result_id, result_thread_id, draft_id, parent_id, schedule_id, send_at,
-  summary, next_attempt_at, created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+  phase, shown, envelope, message_id_header, result_id, result_thread_id, draft_id, draft_version, parent_id,
+  schedule_id, send_at, summary, next_attempt_at, created_at, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ def warnings_of(row: Row) -> tuple[str, ...]:
 
 def to_delivery(row: Row) -> Delivery:
     """A row of `COLUMNS` as clients see it."""
-    result_warnings = tuple(json.loads(row[6]))
+    result_warnings = tuple(json.loads(row[6]).values())
     succeeded = row[3] == "succeeded"
     return Delivery(
         operation_id=row[0],
@@ -96,6 +96,7 @@ def to_work(row: Row) -> DeliveryWork:
         member_id=row[18],
         draft_id=row[19],
         parent_id=row[20],
+        updated_at=from_timestamp(row[21]),
     )
 
 
@@ -142,6 +143,7 @@ def insert(database: Database, new: NewDelivery, at: str) -> Delivery:
             new_id("msg"),
             new.thread_id or new_id("thr"),
             new.draft_id,
+            new.draft_version,
             new.parent_id,
             schedule_id,
             None if new.send_at is None else to_timestamp(new.send_at),

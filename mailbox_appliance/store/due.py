@@ -8,21 +8,21 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from mailbox_appliance.clock import from_millis, to_millis, to_timestamp
+from mailbox_appliance.clock import from_millis, from_timestamp, to_millis, to_timestamp
 from mailbox_appliance.records import Chore, Envelope, OpenDelivery, UncertainDelivery
 from mailbox_appliance.store import endings
-from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.delivery_rows import OPEN_DELIVERY, to_open_delivery
 
 LONGEST_WAIT = timedelta(minutes=30)
-_MOST = 200  # of a kind at once; what is left is due still
+_MOST = 200  # of a kind at once in a mailbox; what is left is due still
 
 _NEXT = """
 SELECT min(due) FROM (
-  SELECT min(next_attempt_at) AS due FROM delivery_operations WHERE next_attempt_at IS NOT NULL
-  UNION ALL SELECT min(evidence_next_at) FROM delivery_operations WHERE evidence_next_at IS NOT NULL
-  UNION ALL SELECT min(next_at) FROM delivery_chores
-  UNION ALL SELECT min(coalesce(copy_next_at, 0)) FROM delivery_operations WHERE copy = 'pending')"""
+  SELECT min(next_attempt_at) AS due FROM delivery_operations WHERE next_attempt_at > :after
+  UNION ALL SELECT min(evidence_next_at) FROM delivery_operations WHERE evidence_next_at > :after
+  UNION ALL SELECT min(next_at) FROM delivery_chores WHERE next_at > :after
+  UNION ALL SELECT min(copy_next_at) FROM delivery_operations WHERE copy = 'pending' AND copy_next_at > :after)"""
 _HASTEN = (
     """UPDATE delivery_operations SET next_attempt_at = :now
          WHERE next_attempt_at > :far AND last_cause IS NOT NULL AND send_at <= :at""",
@@ -32,9 +32,9 @@ _HASTEN = (
 )
 _CHORES = """
 SELECT c.operation, d.account_id, c.kind, CASE c.kind WHEN 'remove_draft' THEN d.draft_id WHEN 'flag_parent' THEN
-  d.parent_id END, CASE c.kind WHEN 'flag_parent' THEN iif(d.kind = 'forward', '$Forwarded', '\\Answered') END,
-  c.attempts
-FROM delivery_chores c JOIN delivery_operations d ON d.id = c.operation WHERE """
+  d.parent_id END, d.draft_version,
+  CASE c.kind WHEN 'flag_parent' THEN iif(d.kind = 'forward', '$Forwarded', '\\Answered') END, c.attempts, d.updated_at
+FROM delivery_chores c CROSS JOIN delivery_operations d ON d.id = c.operation WHERE """
 
 
 class Due:
@@ -43,9 +43,9 @@ class Due:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def next(self) -> datetime | None:
-        """When something is due next, or None where nothing waits."""
-        millis = self._database.value(_NEXT)
+    def next(self, after: datetime) -> datetime | None:
+        """When something is due next, later than `after`; None where nothing else waits."""
+        millis = self._database.value(_NEXT, {"after": to_millis(after)})
         return None if millis is None else from_millis(millis)
 
     def hasten(self, now: datetime) -> None:
@@ -58,15 +58,23 @@ class Due:
     def scheduled(self, now: datetime) -> tuple[OpenDelivery, ...]:
         """Scheduled sends whose time has come, the earliest first."""
         where = "next_attempt_at IS NOT NULL AND next_attempt_at <= ? AND status = 'queued'"
-        sql = f"{OPEN_DELIVERY} WHERE {where} ORDER BY next_attempt_at LIMIT {_MOST}"
+        sql = f"{OPEN_DELIVERY} WHERE {where} ORDER BY next_attempt_at"
         return tuple(map(to_open_delivery, self._database.rows(sql, (to_millis(now),))))
 
-    def evidence(self, now: datetime) -> tuple[UncertainDelivery, ...]:
-        """Uncertain operations whose message is to be looked for now."""
+    def evidence_accounts(self, now: datetime) -> tuple[str, ...]:
+        """The mailboxes with uncertain operations whose message is to be looked for now, the longest due first."""
+        sql = (
+            "SELECT account_id FROM delivery_operations WHERE evidence_next_at <= ?"
+            " GROUP BY account_id ORDER BY min(evidence_next_at)"
+        )
+        return tuple(row[0] for row in self._database.rows(sql, (to_millis(now),)))
+
+    def evidence(self, now: datetime, account_id: str) -> tuple[UncertainDelivery, ...]:
+        """Uncertain operations of a mailbox whose message is to be looked for now."""
         rows = self._database.rows(
             "SELECT id, account_id, message_id_header, envelope, uncertain_at, evidence_looks FROM delivery_operations"
-            f" WHERE evidence_next_at IS NOT NULL AND evidence_next_at <= ? ORDER BY evidence_next_at LIMIT {_MOST}",
-            (to_millis(now),),
+            f" WHERE evidence_next_at <= ? AND +account_id = ? ORDER BY evidence_next_at LIMIT {_MOST}",
+            (to_millis(now), account_id),
         )
         return tuple(
             UncertainDelivery(
@@ -89,20 +97,31 @@ class Due:
                 (None if next_at is None else to_millis(next_at), operation_id),
             )
 
-    def chores(self, now: datetime) -> tuple[Chore, ...]:
-        """Chores whose time has come."""
-        rows = self._database.rows(f"{_CHORES} c.next_at <= ? ORDER BY c.next_at LIMIT {_MOST}", (to_millis(now),))
-        return tuple(Chore(*row) for row in rows)
+    def chore_accounts(self, now: datetime) -> tuple[str, ...]:
+        """The mailboxes with chores whose time has come, the longest due first."""
+        sql = (
+            "SELECT d.account_id FROM delivery_chores c JOIN delivery_operations d ON d.id = c.operation"
+            " WHERE c.next_at <= ? GROUP BY d.account_id ORDER BY min(c.next_at)"
+        )
+        return tuple(row[0] for row in self._database.rows(sql, (to_millis(now),)))
+
+    def chores(self, now: datetime, account_id: str) -> tuple[Chore, ...]:
+        """Chores in a mailbox whose time has come."""
+        sql = f"{_CHORES} c.next_at <= ? AND +d.account_id = ? ORDER BY c.next_at LIMIT {_MOST}"
+        return tuple(map(_to_chore, self._database.rows(sql, (to_millis(now), account_id))))
 
     def chores_of(self, operation_id: str) -> tuple[Chore, ...]:
         """What is left to be done after an operation."""
-        return tuple(Chore(*row) for row in self._database.rows(f"{_CHORES} c.operation = ?", (operation_id,)))
+        return tuple(map(_to_chore, self._database.rows(f"{_CHORES} c.operation = ?", (operation_id,))))
 
-    def finish_chore(self, chore: Chore) -> None:
-        """It is done, or never can be. What was kept for it is dropped."""
+    def finish_chore(self, chore: Chore, warning: str | None = None) -> None:
+        """It is done, or never can be, as the result then warns. What was kept for it is dropped."""
         with self._database.transaction():
             sql = "DELETE FROM delivery_chores WHERE operation = ? AND kind = ?"
             self._database.change(sql, (chore.operation_id, chore.kind))
+            if warning is not None:
+                sql = "UPDATE delivery_operations SET result_warnings = json_set(result_warnings, '$.' || ?, ?)"
+                self._database.change(f"{sql} WHERE id = ?", (chore.kind, warning, chore.operation_id))
             endings.forget_bytes(self._database, chore.operation_id)
 
     def put_off_chore(self, chore: Chore, next_at: datetime) -> None:
@@ -112,3 +131,9 @@ class Due:
                 "UPDATE delivery_chores SET attempts = attempts + 1, next_at = ? WHERE operation = ? AND kind = ?",
                 (to_millis(next_at), chore.operation_id, chore.kind),
             )
+
+
+def _to_chore(row: Row) -> Chore:
+    """A row of `_CHORES`."""
+    operation_id, account_id, kind, message_id, version, flag, attempts, ended_at = row
+    return Chore(operation_id, account_id, kind, message_id, version, flag, attempts, from_timestamp(ended_at))

@@ -1,10 +1,12 @@
 """The copies of sent messages that are still to be filed in Sent."""
 
-import json
-
 from mailbox_appliance.clock import Clock, to_millis
 from mailbox_appliance.store import endings
 from mailbox_appliance.store.database import Database
+
+#: The warnings of a result, without and with what is said of the copy.
+_WITHOUT = "json_remove(result_warnings, '$.copy')"
+_WITH = "json_set(result_warnings, '$.copy', ?)"
 
 
 class SentCopies:
@@ -27,22 +29,30 @@ class SentCopies:
     def mark_filed(self, operation_id: str) -> None:
         """The copy is in Sent. The bytes are on the server now and are no longer kept here."""
         with self._database.transaction():
-            sql = "UPDATE delivery_operations SET copy = 'filed', result_warnings = '[]' WHERE id = ?"
+            sql = f"UPDATE delivery_operations SET copy = 'filed', result_warnings = {_WITHOUT} WHERE id = ?"
             self._database.change(sql, (operation_id,))
             endings.forget_bytes(self._database, operation_id)
 
     def give_up(self, operation_id: str, warning: str) -> None:
         """There will be no copy; the result says so."""
         with self._database.transaction():
-            sql = "UPDATE delivery_operations SET copy = 'none', result_warnings = ? WHERE id = ?"
-            self._database.change(sql, (json.dumps([warning]), operation_id))
+            sql = f"UPDATE delivery_operations SET copy = 'none', result_warnings = {_WITH} WHERE id = ?"
+            self._database.change(sql, (warning, operation_id))
             endings.forget_bytes(self._database, operation_id)
 
-    def postpone(self, operation_id: str, seconds: float, *warnings: str) -> None:
+    def postpone(self, operation_id: str, seconds: float, warning: str) -> None:
         """The copy could not be filed; it is tried again after so many seconds, and the result says so meanwhile."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"
-                " result_warnings = ? WHERE id = ?",
-                (to_millis(self._clock.now()) + int(seconds * 1000), json.dumps(warnings), operation_id),
+                f" result_warnings = {_WITH} WHERE id = ?",
+                (to_millis(self._clock.now()) + int(seconds * 1000), warning, operation_id),
+            )
+
+    def wait(self, operation_id: str, seconds: float) -> None:
+        """The provider has not filed the copy yet; it is looked for again after so many seconds."""
+        with self._database.transaction():
+            self._database.change(
+                "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ? WHERE id = ?",
+                (to_millis(self._clock.now()) + int(seconds * 1000), operation_id),
             )

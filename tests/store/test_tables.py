@@ -119,7 +119,9 @@ HOT: list[tuple[str, Ask, str]] = [
         "delivery_operations_draft (draft_id=?)",
     ),
     ("a legacy key", lambda s, b, m: s.legacy_keys.find("key_1", "key", HASH), "(credential_id=? AND idempotency"),
-    ("evidence", lambda s, b, m: s.due.evidence(datetime.now(UTC)), "delivery_operations_evidence (evidence_next_at"),
+    ("evidence", lambda s, b, m: s.due.evidence(datetime.now(UTC), b.id), "delivery_operations_evidence (evidence_ne"),
+    ("chores", lambda s, b, m: s.due.chores(datetime.now(UTC), b.id), "delivery_chores_due (next_at<?)"),
+    ("the next thing due", lambda s, b, m: s.due.next(datetime.now(UTC)), "delivery_chores_due (next_at>?)"),
     ("scheduled and due", lambda s, b, m: s.due.scheduled(datetime.now(UTC)), "delivery_operations_due (next_attempt"),
     ("copies to file", lambda s, b, m: s.sent_copies.list(), "delivery_operations_copy (copy=?)"),
 ]

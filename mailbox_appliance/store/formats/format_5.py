@@ -131,9 +131,10 @@ CREATE TABLE delivery_operations (
   status TEXT NOT NULL CHECK (status IN ('queued', 'sending', 'succeeded', 'failed', 'uncertain')),
   phase TEXT NOT NULL, shown INTEGER NOT NULL DEFAULT 0,
   envelope TEXT NOT NULL, message_id_header TEXT NOT NULL,
-  result_id TEXT NOT NULL, result_thread_id TEXT NOT NULL, result_warnings TEXT NOT NULL DEFAULT '[]',
+  result_id TEXT NOT NULL, result_thread_id TEXT NOT NULL,
+  result_warnings TEXT NOT NULL DEFAULT '{}',  -- JSON: what it is about -> text
   warnings TEXT NOT NULL DEFAULT '[]', error_code TEXT, reply_code INTEGER, reply_enhanced TEXT,
-  draft_id TEXT, parent_id TEXT,  -- messages: the saved draft that is sent; what is answered or forwarded
+  draft_id TEXT, draft_version TEXT, parent_id TEXT,  -- the saved draft that is sent; what is answered or forwarded
   schedule_id TEXT UNIQUE, send_at TEXT, summary TEXT,  -- of a scheduled one, JSON: to, subject
   attempts INTEGER NOT NULL DEFAULT 0, next_attempt_at INTEGER, last_cause TEXT,
   uncertain_at INTEGER, evidence_next_at INTEGER, evidence_looks INTEGER NOT NULL DEFAULT 0,
