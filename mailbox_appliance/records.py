@@ -753,7 +753,7 @@ class UncertainDelivery:
 
 @dataclass(frozen=True)
 class Found:
-    """Where the message of an uncertain operation was found.
+    """Where a message was found by its Message-ID, and its size and date there.
 
     `uid`: None where the mirror knows the folder by another UIDVALIDITY yet.
     """
