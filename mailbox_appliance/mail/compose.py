@@ -78,7 +78,7 @@ def head(message: Outgoing, message_id: str, date: datetime) -> Iterator[bytes]:
     """The header fields that say from whom, to whom, what about and when; no Bcc. Raises ValueError as `compose`."""
     if any(len(text) > _LONGEST_TEXT or has_forbidden(text) for text in _header_texts(message)):
         raise ValueError("a header field cannot hold line breaks, control characters or very long text")
-    if not _MESSAGE_ID.fullmatch(message_id):
+    if not _is_message_id(message_id):
         raise ValueError("not a Message-ID")
     yield field_writing.field("From", field_writing.mailbox(message.sender))
     if message.to:
@@ -101,7 +101,11 @@ def head(message: Outgoing, message_id: str, date: datetime) -> Iterator[bytes]:
 def writable_ids(ids: Iterable[str]) -> list[str]:
     """The Message-IDs that can be written; seen in practice: parents whose id holds spaces or 8-bit characters."""
     bracketed = (each if each.startswith("<") else f"<{each}>" for each in ids)
-    return [each for each in bracketed if _MESSAGE_ID.fullmatch(each) and not has_forbidden(each)]
+    return [each for each in bracketed if _is_message_id(each)]
+
+
+def _is_message_id(text: str) -> bool:
+    return _MESSAGE_ID.fullmatch(text) is not None and not has_forbidden(text)
 
 
 def _content(message: Outgoing, seed: str) -> WrittenPart:

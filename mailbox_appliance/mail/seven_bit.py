@@ -23,6 +23,7 @@ _TELLING = frozenset({
 })
 # fmt: on
 _NAME = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}")
+_VALUE = re.compile(r"[!-~]{1,200}")
 _LINE_ORIENTED = frozenset({"", "7bit", "8bit"})
 _ENCODED = frozenset({"base64", "quoted-printable"})
 _TORN = frozenset({structure.TOO_MANY, structure.TOO_DEEP, "A boundary between parts is missing."})
@@ -148,7 +149,7 @@ def _written_anew(name: str, value: str) -> bytes:
     if name not in ("content-type", "content-disposition"):
         return b""
     first, parameters = field_reading.parameters(readable)
-    if not re.fullmatch(r"[!-~]{1,200}", first):
+    if not _VALUE.fullmatch(first) or has_forbidden(first):
         return b""
     written = (_parameter(*each) for each in parameters.items() if _NAME.fullmatch(each[0]))
     return field_writing.field(name.title(), field_writing.with_parameters(first, written))

@@ -113,10 +113,12 @@ def _without_forward(text: str) -> str:
     while found := _SIGN.match(text, position):
         kept += "" if found["forward"] else found[0]
         position = found.end()
-    text = f"{kept}{text[position:]}".strip()
-    if text[:5].lower() == "[fwd:" and text.endswith("]"):
-        return text[5:-1].strip()
-    return text[:-5].rstrip() if text[-5:].lower() == "(fwd)" else text
+    rest = text[position:].strip()
+    if rest[:5].lower() == "[fwd:" and rest.endswith("]"):
+        rest = rest[5:-1].strip()
+    elif rest[-5:].lower() == "(fwd)":
+        rest = rest[:-5]
+    return f"{kept}{rest}".strip()
 
 
 def reply_references(message_id: str | None, references: Iterable[str], in_reply_to: Iterable[str]) -> tuple[str, ...]:

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailbox_appliance.mail.compose import compose, new_message_id, with_bcc
+from mailbox_appliance.mail.compose import compose, is_empty, new_message_id, with_bcc
 from mailbox_appliance.mail.parse import attachment_bytes, parse
+from mailbox_appliance.mail.part_writing import encode_text
 from mailbox_appliance.records import Address, Composed, Outgoing, OutgoingAttachment
 
 DATE = datetime(2026, 3, 1, 12, 30, 5, tzinfo=timezone(timedelta(hours=1)))
@@ -397,3 +398,25 @@ def test_any_text_arrives(subject: str, name: str, text: str) -> None:
     assert decoded(read.get("Subject", "")) == subject
     assert people(read, "To") == [(name, "a@b.example")]
     assert _text(read) == lines(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "html", "files", "expected"),
+    [
+        (None, None, 0, True),
+        ("", None, 0, True),
+        (" \r\n\t", "", 0, True),
+        (None, "<p> &nbsp;<br></p>", 0, True),
+        (None, "<style>p {}</style>", 0, True),
+        (None, None, 1, False),
+        (".", None, 0, False),
+        ("", "<p>x</p>", 0, False),
+        ("", '<IMG src="cid:a">', 0, False),
+    ],
+)
+def test_a_message_that_says_nothing(text: str | None, html: str | None, files: int, expected: bool) -> None:
+    assert is_empty(text, html, files) is expected
+
+
+def test_an_attached_text_without_line_breaks_is_folded_with_crlf() -> None:
+    assert encode_text("ü".encode() + b"x" * 200)[1].count(b"=\r\n") == 2

@@ -136,6 +136,7 @@ def test_reply_subject(subject: str, reply: str) -> None:
         ("hello (fwd) (Fwd)", "Fwd: hello"),
         ("[Fwd: hello]", "Fwd: hello"),
         ("[Fwd: [fwd: Fw: hello (fwd)]]", "Fwd: hello"),
+        ("Re: [Fwd: hello]", "Fwd: Re: hello"),
         ("[Fwd: hello] more", "Fwd: [Fwd: hello] more"),
         ("Forward: x", "Fwd: Forward: x"),
         ("x: fwd: y", "Fwd: x: fwd: y"),
