@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import QuotaReached, ServersBusy, Unavailable
+from mailbox_appliance.errors import Problem, QuotaReached, ServersBusy, Unavailable
 from mailbox_appliance.events import DeliveryMarked, DeliveryScheduled
 from mailbox_appliance.mail.preview import preview_of
 from mailbox_appliance.operations.caller import Caller
@@ -86,9 +86,10 @@ def forward(
 ) -> Answer[Delivery | LegacySend]:
     """Forward a message, at most once for each idempotency key, which works as for a send.
 
-    The original is fetched whole and quoted with its header block below the comment. It begins a new conversation;
-    after success the original is marked as forwarded (`$Forwarded`). Attachments count against the same limits as those
-    of a send: where they are too large, set `includeAttachments` to false.
+    The original is fetched whole and quoted with its header block below the comment. The forward names no parent, so
+    that it begins a conversation of its own; after success the original is marked as forwarded (`$Forwarded`).
+    Attachments count against the same limits as those of a send: where they are too large, set `includeAttachments` to
+    false.
     """
     preparation = forwarding(appliance, account, message_id, request)
     return _hand_in(appliance, caller, account, idempotency_key, request_hash, preparation)
@@ -109,8 +110,14 @@ def _hand_in(
         return Answer(earlier.data, earlier.warnings, is_replayed=True, status=earlier.status)
     accepted = store.deliveries.find_replay(credential.id, key, request_hash)
     if accepted is None:
-        with preparation as prepared:
-            accepted = store.deliveries.accept(_new(appliance, caller, account, key, request_hash, prepared))
+        try:
+            with preparation as prepared:
+                accepted = store.deliveries.accept(_new(appliance, caller, account, key, request_hash, prepared))
+        except Problem:
+            # Of two requests with one key the other may have been quicker, and it has the draft now, or sent it.
+            accepted = store.deliveries.find_replay(credential.id, key, request_hash)
+            if accepted is None:
+                raise
         if accepted.is_new:
             _announce(appliance, accepted.delivery)
     if accepted.is_shown:

@@ -67,7 +67,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (a_message(**{"from": "somebody@example.test"}), "/from"),
     (a_message(replyAll=True), "/replyToMessageId"),
     (a_message(replyToMessageId=""), "/replyToMessageId"),
+    (a_message(**{"from": "somebody@example.test\r\nBcc: x@example.test"}), "/from"),
+    (a_message(**{"from": "=?utf-8?Q?a=0D=0A?=@example.test"}), "/from"),
+    (a_message("=?utf-8?Q?a=0D=0A?=@example.test\r\n"), "/to/0/email"),
     # what goes
+    (a_message(body={}), "/body"),
+    (a_message(body={"text": ""}), "/body"),
+    (a_message(body={"text": " \r\n\t", "html": ""}), "/body"),
+    (a_message(body={"html": "<html><body> <p></p></body></html>"}), "/body"),
     (without("body"), "/body"),
     (a_message() | {"body": {"markdown": "x"}}, "/body/markdown"),
     (a_message() | {"body": {"text": None}}, "/body/text"),
@@ -89,18 +96,38 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # when
     (a_message(sendAt="tomorrow"), "/sendAt"),
     (a_message(sendAt="2020-01-01T00:00:00Z"), "/sendAt"),
+    (a_message(sendAt=None), "/sendAt"),
     ({"draftId": "msg_x", "sendAt": "9999-01-01T00:00:00Z"}, "/sendAt"),
+    ({"draftId": "msg_x", "subject": "both shapes"}, "/subject"),
+    ({"draftId": "msg_00000000000000000000000000"}, "/draftId"),
+    ({"draftId": None}, "/draftId"),
 ]
 
 
 @pytest.mark.parametrize(("body", "path"), REFUSED, ids=lambda value: str(value)[-60:])
 def test_what_is_refused(desk: Desk, mailbox: Mailbox, body: dict[str, Any], path: str) -> None:
     key = a_key()
+    before = operations(desk)
     answer = desk.send(mailbox.id, body, key)
     assert (answer.status, answer.code) == (400, "invalid_request")
     assert path in [detail["path"] for detail in answer.body["error"]["details"]]
     assert mailbox.smtp.count("connect") == 0
+    # A preview is as strict, and says the very same.
+    previewed = desk.ask("POST", f"/accounts/{mailbox.id}/send/preview", body).body["error"]
+    assert previewed["details"] == answer.body["error"]["details"]
     # Nothing is stored: the key is free for what can be sent.
+    assert operations(desk) == before
+
+
+def operations(desk: Desk) -> list[Any]:
+    """All that is stored of sends."""
+    database = desk.appliance.store.database
+    return [*database.rows("SELECT * FROM delivery_operations"), *database.rows("SELECT * FROM delivery_messages")]
+
+
+def test_a_key_is_free_after_a_refusal(desk: Desk, mailbox: Mailbox) -> None:
+    key = a_key()
+    assert desk.send(mailbox.id, REFUSED[0][0], key).status == 400
     assert desk.send(mailbox.id, a_message(), key).data["status"] == "succeeded"
 
 
@@ -284,6 +311,8 @@ def test_a_reply_to_odd_addresses_that_are_in_use(desk: Desk, mailbox: Mailbox, 
 
 
 def test_a_reply_to_nothing(desk: Desk, mailbox: Mailbox) -> None:
+    body = reply("msg_00000000000000000000000000")
+    assert desk.ask("POST", f"/accounts/{mailbox.id}/send/preview", body).status == 404
     answer = desk.send(mailbox.id, reply("msg_00000000000000000000000000"))
     assert (answer.status, answer.code) == (404, "not_found")
 

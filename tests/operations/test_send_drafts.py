@@ -1,0 +1,230 @@
+"""Saved drafts that are sent: what goes out, when the draft goes, and that nobody changes one that is on its way."""
+
+import base64
+import email
+import email.policy
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.checked_client import Answer, CheckedClient
+from tests.operations.conftest import Mailbox
+from tests.operations.filled import FilledMailbox, add_key, letter
+from tests.servers.desk import Desk, a_key
+from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.scripted_smtp import Stall
+
+BOB, HIDDEN = "bob@example.test", "hidden@example.test"
+FILE = {"filename": "plan.txt", "mimeType": "text/plain", "content": base64.b64encode(b"step one").decode()}
+WHOLE: dict[str, Any] = {
+    "to": [{"email": BOB, "name": "Bob"}],
+    "bcc": [{"email": HIDDEN}],
+    "subject": "Pläne",
+    "body": {"text": "Hello\n"},
+    "attachments": [FILE],
+}
+
+
+@dataclass
+class Box:
+    """The mailbox, its drafts and its sends."""
+
+    mailbox: Mailbox
+    client: CheckedClient
+    server: MailServer
+
+    def ask(self, method: str, path: str, body: object = None, **more: Any) -> Answer:
+        return self.client.ask(method, f"/accounts/{self.mailbox.id}{path}", body, **more)
+
+    def draft(self, **fields: Any) -> str:
+        return str(self.ask("POST", "/drafts", WHOLE | fields).data["id"])
+
+    def send(self, draft: str, key: str | None = None, *, token: str | None = None, **fields: Any) -> Answer:
+        header = {"Idempotency-Key": key or a_key()}
+        return self.ask("POST", "/send", {"draftId": draft, **fields}, token=token, headers=header)
+
+    def preview(self, draft: str) -> Answer:
+        return self.ask("POST", "/send/preview", {"draftId": draft})
+
+    def deliver(self, source: bytes, folder: str = "Drafts", flags: str = "\\Draft") -> str:
+        """A message that another program has put there; answers its id."""
+        before = self.ids(folder)
+        self.server.deliver(self.mailbox.email, source, folder=folder, flags=flags)
+        self.client.appliance.sync.wake(self.mailbox.id, folder)
+        wait_until(lambda: len(self.ids(folder)) > len(before), lambda: "it is not here", 10)
+        (new,) = self.ids(folder) - before
+        return new
+
+    def ids(self, folder: str) -> set[str]:
+        return {item["id"] for item in self.ask("GET", f"/messages?folder={folder}&limit=100").data["items"]}
+
+    def is_there(self, draft: str) -> bool:
+        return self.ask("GET", f"/drafts/{draft}").status == 200
+
+    def operations(self) -> int:
+        return int(self.client.appliance.store.database.value("SELECT count(*) FROM delivery_operations"))
+
+
+@pytest.fixture
+def box(mailbox: Mailbox, asking: CheckedClient, mail_server: MailServer) -> Box:
+    return Box(mailbox, asking, mail_server)
+
+
+def tomorrow() -> str:
+    return (datetime.now(UTC) + timedelta(days=1)).isoformat()
+
+
+def test_a_draft_goes_out_whole_and_then_goes(box: Box) -> None:
+    draft, key = box.draft(), a_key()
+    answer = box.send(draft, key)
+    assert (answer.status, answer.data["kind"], answer.data["status"]) == (200, "send", "succeeded")
+    (received,) = box.mailbox.smtp.messages
+    assert received.recipients == (BOB, HIDDEN)
+    message = email.message_from_bytes(received.source, policy=email.policy.default)
+    assert (message["Subject"], message["Bcc"]) == ("Pläne", None)
+    assert HIDDEN.encode() not in received.source
+    assert [part.get_content() for part in message.iter_attachments()] == ["step one"]
+    copy = box.ask("GET", f"/messages/{answer.data['result']['id']}").data
+    assert (copy["subject"], copy["bcc"]) == ("Pläne", [{"email": HIDDEN}])
+    wait_until(lambda: not box.is_there(draft), lambda: "the draft is still there", 10)
+    # The request is known by its key, though its draft is gone.
+    again = box.send(draft, key)
+    assert (again.status, again.data["operationId"]) == (200, answer.data["operationId"])
+    other = box.send(draft)
+    assert (other.refusal, other.places) == ((400, "invalid_request"), ["/draftId"])
+    assert len(box.mailbox.smtp.messages) == 1
+
+
+def test_one_draft_under_two_keys_is_sent_once(box: Box) -> None:
+    for _ in range(3):
+        draft, before = box.draft(), len(box.mailbox.smtp.messages)
+        with ThreadPoolExecutor(2) as pool:
+            answers = list(pool.map(lambda key, draft=draft: box.send(draft, key), (a_key(), a_key())))
+        done = [answer for answer in answers if answer.status == 200]
+        (refused,) = (answer for answer in answers if answer.status != 200)
+        assert [answer.data["status"] for answer in done] == ["succeeded"]
+        # Which of these it is depends on whether the draft has been removed by then.
+        assert refused.refusal in ((409, "conflict"), (400, "invalid_request"))
+        assert len(box.mailbox.smtp.messages) == before + 1
+
+
+def test_one_draft_under_one_key_on_two_threads_is_one_delivery(box: Box) -> None:
+    draft, key = box.draft(), a_key()
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda _: box.send(draft, key), range(2)))
+    assert {(answer.status, answer.data["status"]) for answer in answers} == {(200, "succeeded")}
+    assert len({answer.data["operationId"] for answer in answers}) == 1
+    assert len(box.mailbox.smtp.messages) == 1
+
+
+def test_a_draft_that_is_being_sent_stays_as_it_is(box: Box) -> None:
+    draft, key = box.draft(), a_key()
+    box.mailbox.smtp.at("mail", Stall())
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(box.send, draft, key)
+        box.mailbox.smtp.reached("mail")
+        check_in_use(box, draft)
+        box.mailbox.smtp.at("mail", None)
+        box.mailbox.smtp.release("mail")
+        assert asked.result(20).data["status"] == "succeeded"
+
+
+def check_in_use(box: Box, draft: str) -> None:
+    before = box.operations()
+    assert box.send(draft).refusal == (409, "conflict")
+    assert box.ask("POST", "/send/preview", {"draftId": draft}).refusal == (409, "conflict")
+    assert box.ask("PUT", f"/drafts/{draft}", {"body": {}}).refusal == (409, "conflict")
+    assert box.ask("DELETE", f"/drafts/{draft}").refusal == (409, "conflict")
+    assert box.ask("GET", f"/drafts/{draft}").data["subject"] == "Pläne"
+    assert box.operations() == before
+
+
+def test_a_draft_that_is_scheduled_stays_as_it_is_until_it_is_taken_back(box: Box) -> None:
+    draft = box.draft()
+    answer = box.send(draft, sendAt=tomorrow())
+    assert (answer.status, answer.data["status"]) == (202, "queued")
+    (listed,) = box.ask("GET", "/scheduled").data["items"]
+    assert (listed["to"], listed["subject"]) == (WHOLE["to"], "Pläne")
+    check_in_use(box, draft)
+    assert box.ask("DELETE", f"/scheduled/{answer.data['scheduleId']}").warnings == []
+    assert box.ask("PUT", f"/drafts/{draft}", WHOLE | {"subject": "Other"}).status == 200
+    assert box.send(draft).data["status"] == "succeeded"
+    assert b"Other" in box.mailbox.smtp.messages[-1].source
+
+
+def test_a_draft_that_was_refused_is_still_there(box: Box) -> None:
+    draft = box.draft()
+    box.mailbox.smtp.recipients[BOB] = "550 5.1.1 no such user"
+    assert box.send(draft).data["error"] == {"code": "recipient_rejected"}
+    assert box.ask("PUT", f"/drafts/{draft}", WHOLE | {"subject": "Better"}).status == 200
+    box.mailbox.smtp.recipients.clear()
+    assert box.send(draft).data["status"] == "succeeded"
+    assert b"Better" in box.mailbox.smtp.messages[-1].source
+
+
+def test_nobody_got_it_so_the_key_and_the_draft_are_free(box: Box) -> None:
+    draft, key = box.draft(), a_key()
+    box.mailbox.smtp.at("mail", "451 4.3.0 later")
+    assert box.send(draft, key).refusal == (503, "provider_unavailable")
+    assert box.ask("PUT", f"/drafts/{draft}", WHOLE | {"subject": "Meanwhile"}).status == 200
+    box.mailbox.smtp.at("mail", None)
+    assert box.send(draft, key).data["status"] == "succeeded"
+    assert b"Meanwhile" in box.mailbox.smtp.messages[-1].source
+
+
+def test_a_reply_among_the_drafts_continues_its_conversation(box: Box) -> None:
+    parent = box.deliver(letter("Plans", number=77), folder="INBOX", flags="")
+    draft = box.draft(replyToMessageId=parent)
+    delivery = box.send(draft).data
+    assert box.client.appliance.store.deliveries.work(delivery["operationId"]).parent_id == parent
+    assert delivery["result"]["threadId"] == box.ask("GET", f"/messages/{parent}").data["threadId"]
+
+
+REFUSED = {
+    "somebody else's": (b"From: mallory@example.test\r\nTo: b@example.test\r\n\r\nHi\r\n", "From"),
+    "to nobody": (b"Subject: x\r\n\r\nHi\r\n", "recipient"),
+    "empty": (b"To: b@example.test\r\nSubject: x\r\n\r\n \r\n", "empty"),
+    "too many": (b"To: %b\r\n\r\nHi\r\n" % b",\r\n ".join(b"p%d@example.test" % n for n in range(501)), "500"),
+}
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_a_draft_that_cannot_go(box: Box, name: str) -> None:
+    source, reason = REFUSED[name]
+    draft = box.deliver(source)
+    before = box.operations()
+    for answer in (box.send(draft), box.send(draft, sendAt=tomorrow()), box.preview(draft)):
+        assert (answer.refusal, answer.places) == ((400, "invalid_request"), ["/draftId"])
+        assert reason in answer.message
+    assert (box.operations(), box.mailbox.smtp.messages) == (before, ())
+    assert box.ask("DELETE", f"/drafts/{draft}").status == 200
+
+
+def test_what_is_no_draft(box: Box) -> None:
+    letter_id = box.deliver(letter("Plans", number=78), folder="INBOX", flags="")
+    before = box.operations()
+    for draft in (letter_id, "msg_00000000000000000000000000", "nonsense", "x" * 10_000):
+        for answer in (box.send(draft), box.preview(draft)):
+            assert (answer.refusal, answer.places) == ((400, "invalid_request"), ["/draftId"])
+    assert box.operations() == before
+
+
+def test_what_only_lies_among_the_drafts_is_sent_by_who_may_delete_it(box: Box) -> None:
+    source = f"From: {box.mailbox.email}\r\nTo: {BOB}\r\nSubject: filed\r\n\r\nHi\r\n".encode()
+    draft = box.deliver(source, flags="")
+    _, token = add_key(box.client.appliance, box.client.member["id"], "mail.send")
+    refused = box.send(draft, token=token)
+    assert (refused.refusal, refused.places) == ((403, "permission_denied"), ["capability"])
+    assert box.send(draft).data["status"] == "succeeded"
+
+
+def test_a_draft_whose_server_is_away(desk: Desk, asking: CheckedClient) -> None:
+    filled = FilledMailbox(desk.appliance, asking.member["id"], "away@example.org")
+    (draft,) = filled.deliver(letter("one"), flags=["\\Draft"])
+    path, header = f"/accounts/{filled.id}/send", {"Idempotency-Key": a_key()}
+    for body in ({"draftId": draft}, {"draftId": draft, "sendAt": tomorrow()}):
+        assert asking.ask("POST", path, body, headers=header).refusal == (503, "provider_unavailable")
+    assert asking.ask("GET", f"/accounts/{filled.id}/delivery-operations").data["items"] == []
