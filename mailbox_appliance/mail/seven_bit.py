@@ -12,7 +12,7 @@ from mailbox_appliance.mail.part_writing import WrittenPart, base64_lines, encod
 from mailbox_appliance.mail.structure import Part
 
 _BREAK = re.compile(rb"\r\n|\r|\n")
-_TOO_LONG = re.compile(rb"[^\n]{1000}")  # 998 octets are allowed, and there is a CR (RFC 5322 2.1.1)
+_LONGEST_LINE = 998  # octets, without CRLF (RFC 5322 2.1.1)
 _FIELD = re.compile(rb"^([!-9;-~]{1,200})[ \t]*:([^\n]*(?:\n[ \t][^\n]*)*)$", re.M)
 _CLEAN_LINES = re.compile(rb"[\t -~]++(?:\n[\t ]++(?=[!-~])[\t -~]++)*+")
 _BOUNDARY = re.compile(r"[ -!#-\[\]-~]{1,900}")
@@ -32,9 +32,11 @@ _SIGNED = "a signed part is not 7-bit, as RFC 1847 wants it, and would lose its 
 
 def is_seven_bit(content: bytes) -> bool:
     """Whether any server takes these lines as they are: ASCII without NUL, CRLF alone, at most 998 octets each."""
-    if not content.isascii() or b"\0" in content or _TOO_LONG.search(content):
+    if not content.isascii() or b"\0" in content:
         return False
-    return content.count(b"\r\n") == content.count(b"\r") == content.count(b"\n")
+    if not content.count(b"\r\n") == content.count(b"\r") == content.count(b"\n"):
+        return False
+    return max(map(len, content.split(b"\r\n"))) <= _LONGEST_LINE
 
 
 def fields_of(header: bytes) -> Iterator[tuple[str, bytes, str]]:
@@ -52,7 +54,7 @@ def as_lines(field: bytes) -> bytes | None:
 
     Clean is also that no reader finds a line break in what looks like an encoded word.
     """
-    if not _CLEAN_LINES.fullmatch(field) or max(map(len, field.split(b"\n"))) > 998:
+    if not _CLEAN_LINES.fullmatch(field) or max(map(len, field.split(b"\n"))) > _LONGEST_LINE:
         return None
     if b"=?" in field and has_forbidden(field.replace(b"\n", b"").decode()):
         return None
