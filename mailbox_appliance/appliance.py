@@ -1,18 +1,24 @@
 """The parts, assembled: all that an operation may use, made in one place, started in order, stopped in reverse."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from mailbox_appliance import settings as settings_table
 from mailbox_appliance.clock import Clock, SystemClock
+from mailbox_appliance.errands.aftermath import Aftermath
 from mailbox_appliance.errands.bodies import Bodies
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.drafts import Drafts
 from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errors import ServersBusy
-from mailbox_appliance.events import AccountRemoved, Events
+from mailbox_appliance.events import AccountRemoved, DeliveryScheduled, DeliverySettled, Events
+from mailbox_appliance.sending.copier import Copier
+from mailbox_appliance.sending.due import Due
+from mailbox_appliance.sending.evidence import Evidence
 from mailbox_appliance.sending.worker import Sender
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
@@ -44,6 +50,14 @@ class Appliance:
         self.parts = Parts(self.store, self.connections, self.settings, self.events)
         self.bodies = Bodies(self.store, self.connections, self.parts)
         self.drafts = Drafts(self.connections, self.store, self.events)
+        self.copier = Copier(self.store, self.settings, self.events, self.clock, self.sender.is_sending)
+        self.aftermath = Aftermath(self.store, self.connections, self.drafts, self.events, self.clock)
+        lend = partial(self.connections.borrow, in_background=True)
+        self.evidence = Evidence(self.store, self.events, self.clock, lend)
+        duties = (self.evidence, self.copier, self.aftermath)
+        self.due = Due(self.store, self.clock, self.sender.begin_due, duties)
+        self.events.subscribe(DeliveryScheduled, lambda _: self.due.notice())
+        self.events.subscribe(DeliverySettled, lambda _: self.due.notice())
         self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
@@ -51,16 +65,25 @@ class Appliance:
         self._waiting = threading.BoundedSemaphore(min(waiting, workers - 1))
 
     def start(self) -> None:
-        """Look after the store, take up interrupted sends, then bring mail in."""
+        """Look after the store, take up interrupted sends and what is due, then bring mail in."""
         self.store.upkeep.start()
         self.sender.start()
+        self.due.start()
         self.sync.start()
+
+    def release(self) -> None:
+        """Begin to send nothing more, and let every request that waits for a send answer with what is known now."""
+        self.due.release()
+        self.sender.release()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Stop working and close the store."""
+        self.release()
         self.sync.stop()
+        until = time.monotonic() + timeout
         self.sender.stop(timeout)
         self.connections.stop()
+        self.due.stop(max(0.0, until - time.monotonic()))
         self.store.close()
 
     @contextmanager

@@ -73,7 +73,7 @@ def serve(
     finally:
         (data_dir / RUN_FILE).unlink(missing_ok=True)
         # Requests that wait for a send are released first; then everybody gets an answer.
-        appliance.sender.release()
+        appliance.release()
         listeners.stop(_STOP_WITHIN)
         appliance.stop()
     return 0

@@ -49,13 +49,14 @@ class Connections:
         self._is_stopped = False
 
     @contextmanager
-    def borrow(self, account_id: str) -> Iterator[ImapMailbox]:
+    def borrow(self, account_id: str, *, in_background: bool = False) -> Iterator[ImapMailbox]:
         """The connection of this mailbox for oneself, opened where there is none; closed after a fault.
 
         Raises RemoteFault, also when one's turn does not come in time, and NotFound where the mailbox is gone.
+        `in_background`: nobody waits for it, so a request beside it has the patience of one that is alone.
         """
         place = self._place(account_id)
-        if not self._take_turn(place):
+        if not self._take_turn(place, in_background):
             raise RemoteFault("imap", "timeout", "Other requests keep this mailbox's connection busy. Try again later.")
         is_sound = False
         try:
@@ -91,7 +92,9 @@ class Connections:
         if closer is not None:
             closer.join(5.0)
 
-    def _take_turn(self, place: _Place) -> bool:
+    def _take_turn(self, place: _Place, in_background: bool) -> bool:
+        if in_background:
+            return place.turn.acquire(timeout=self._timeout)
         with self._changed:
             place.waiting += 1
             timeout = self._timeout if place.waiting == 1 else min(self._short_wait, self._timeout)

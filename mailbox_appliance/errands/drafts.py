@@ -7,6 +7,7 @@ last of all, so that whenever we stop there is at least one of them.
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errands import role_folders
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.identity import identified
@@ -18,6 +19,7 @@ from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.records import FetchedMessage, LocatedMessage, MirroredFolder, ParsedMessage
+from mailbox_appliance.remote import lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.store.mirror import PendingCopy
@@ -27,6 +29,8 @@ _FLAGS = frozenset({"\\Draft", "\\Seen"})
 #: Flags that a new version does not take over from the one it replaces.
 _NOT_KEPT = frozenset({"\\recent", "\\deleted"})
 _LEFT_BEHIND = "The version before could not be removed from the server; it may still be listed beside the new one."
+_CHANGED = "The draft was changed after it had been handed in; the version that is there now was not sent, and stays."
+_NOT_REMOVED = "The draft could not be removed from the server for good; other mail programs may still show it."
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,37 @@ class Drafts:
         finally:
             self._touch(folder)
         return copy.message_id
+
+    def keep(self, account_id: str, version: Version, thread_id: str) -> None:
+        """Have this version among the drafts, once, however often this is called and whenever it was broken off."""
+        with self._connections.borrow(account_id) as mailbox:
+            folder = role_folders.of_role(self._store, mailbox, account_id, "drafts")
+            found = lookup.find(mailbox, folder, version.message_id)
+        if found is None:
+            self.create(account_id, version, thread_id)
+        else:
+            self._touch(folder)
+
+    def remove_sent(self, account_id: str, draft_id: str, version: str | None) -> str | None:
+        """Remove a draft that has been sent, if it is still in this version (`version_of`); answers a warning if not.
+
+        Raises SyncRequired where it is not where it was: it may be in another place.
+        """
+        with self._turns.of(draft_id):
+            draft = self._store.mirror.locate(account_id, [draft_id]).get(draft_id)
+            if draft is None:
+                return None
+            if version is not None and version != version_of(draft):
+                return _CHANGED
+            try:
+                self._remove(draft, may_delete=True)
+            except RemoteFault as fault:
+                if fault.kind != "unsupported":
+                    raise
+                self._remove_old(draft)  # without UIDPLUS
+                self._touch(draft.folder)
+                return _NOT_REMOVED
+        return None
 
     def replace(self, account_id: str, draft_id: str, version: Version, *, may_delete: bool) -> tuple[str, ...]:
         """Put a new version in the place of a draft, under the same id; answers what one should be told.
@@ -173,6 +208,11 @@ class Drafts:
 
     def _touch(self, folder: MirroredFolder) -> None:
         self._events.publish(FolderTouched(folder.account_id, folder.path))
+
+
+def version_of(draft: LocatedMessage) -> str:
+    """What tells one version of a draft from the next, wherever it lies: its id stays the same."""
+    return draft.message_id or f"{draft.size} bytes of {to_timestamp(draft.internal_date)}"
 
 
 def _fetched(version: Version, flags: frozenset[str]) -> FetchedMessage:

@@ -1,133 +1,170 @@
-"""Files our copy of a sent message in Sent, exactly once: looked for by Message-ID before it is appended."""
+"""Files our copy of a sent message in Sent, exactly once: looked for by Message-ID before it is appended.
+
+Where the provider files what is sent, its copy is waited for instead, and becomes the message that the result names.
+"""
 
 import logging
 from collections.abc import Sequence
+from datetime import timedelta
 
 from mailbox_appliance import retry
+from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.searched import with_words
-from mailbox_appliance.records import DeliveryWork, FetchedMessage, MirroredFolder, ParsedMessage, Sighting
-from mailbox_appliance.remote import folder_making
+from mailbox_appliance.records import DeliveryWork, FetchedMessage, Found, MirroredFolder, ParsedMessage
+from mailbox_appliance.remote import folder_making, lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.sending.providers import files_sent_mail
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
+_FIRST_GLANCE = 5  # seconds: a provider is quick to file its copy
+#: How long a copy is waited for that the provider is to file.
+WAITED_FOR = timedelta(hours=24)
 _DEFAULT_FOLDER = "Sent"
 Copy = tuple[MirroredFolder, FetchedMessage, ParsedMessage]
 _LATER = "The message was sent, but its copy could not be put into the Sent folder yet; this is tried again."
+_NEVER = "The message was sent, but no copy of it was found in the Sent folder, which the provider fills by itself."
 
 
-def file_copies(store: Store, settings: Settings, events: Events, account_id: str, operations: Sequence[str]) -> None:
-    """Put the copies of succeeded operations of one mailbox into Sent, over one connection, the oldest first.
+class Filing:
+    """Puts copies into Sent. Each is noted as filed, or planned for later."""
 
-    What cannot be filed now is noted to be tried again, later each time. One that the server or we cannot deal with
-    holds up none of the others; a connection that is lost does.
-    """
-    try:
-        connection = store.accounts.connection(account_id)
-    except NotFound:  # the mailbox was removed meanwhile; there is nowhere to file to
-        for operation_id in operations:
-            store.sent_copies.mark_filed(operation_id)
-        return
-    left, filed = list(operations), set[str]()
-    timeout = settings.number("remote.timeout")
-    try:
-        with ImapMailbox.open(connection.imap, ca_file=settings.text("remote.ca_file"), timeout=timeout) as mailbox:
-            while left:
-                path = _file_or_postpone(store, mailbox, left[0])
-                left.pop(0)
-                if path is not None:
-                    filed.add(path)
-    except RemoteFault as fault:
-        log.warning("sent copies not filed", extra={"operations": left, "fault": fault.kind})
-    for operation_id in left:
-        _postpone(store, operation_id)
-    for path in sorted(filed):
-        events.publish(FolderTouched(account_id, path))
+    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock) -> None:
+        self._store, self._settings, self._events, self._clock = store, settings, events, clock
 
+    def file(self, account_id: str, operations: Sequence[str]) -> None:
+        """Put the copies of succeeded operations of one mailbox into Sent, over one connection, the oldest first.
 
-def _file_or_postpone(store: Store, mailbox: ImapMailbox, operation_id: str) -> str | None:
-    """File one copy and answer where, or note that it is for later. Raises RemoteFault where the connection is lost."""
-    try:
-        return _file_one(store, mailbox, operation_id)
-    except RemoteFault as fault:
-        if fault.kind != "refused":  # this message may be too large, another one not
+        What cannot be filed now is noted to be tried again, later each time. One that the server or we cannot deal with
+        holds up none of the others; a connection that is lost does.
+        """
+        left, filed = list(operations), set[str]()
+        try:
+            with self._open(account_id) as mailbox:
+                files_itself = self._files_itself(account_id, mailbox)
+                while left:
+                    path = self._file_or_postpone(mailbox, left[0], files_itself)
+                    left.pop(0)
+                    if path is not None:
+                        filed.add(path)
+        except NotFound:  # the mailbox was removed meanwhile; there is nowhere to file to
+            for operation_id in left:
+                self._store.sent_copies.mark_filed(operation_id)
+            return
+        except RemoteFault as fault:
+            log.warning("sent copies not filed", extra={"operations": left, "fault": fault.kind})
+        for operation_id in left:
+            self._postpone(operation_id)
+        for path in sorted(filed):
+            self._events.publish(FolderTouched(account_id, path))
+
+    def _open(self, account_id: str) -> ImapMailbox:
+        endpoint = self._store.accounts.connection(account_id).imap
+        timeout = self._settings.number("remote.timeout")
+        return ImapMailbox.open(endpoint, ca_file=self._settings.text("remote.ca_file"), timeout=timeout)
+
+    def _files_itself(self, account_id: str, mailbox: ImapMailbox) -> bool:
+        account = self._store.accounts.get(account_id)
+        host = self._store.accounts.connection(account_id).smtp.host
+        return files_sent_mail(account.provider, host, mailbox.features)
+
+    def _file_or_postpone(self, mailbox: ImapMailbox, operation_id: str, files_itself: bool) -> str | None:
+        """File one copy and answer where, or plan it. Raises RemoteFault where the connection is lost."""
+        try:
+            work = self._store.deliveries.work(operation_id)
+            return self._await_one(mailbox, work) if files_itself else self._file_one(mailbox, work)
+        except RemoteFault as fault:
+            if fault.kind != "refused":  # this message may be too large, another one not
+                raise
+            log.warning("a sent copy was refused", extra={"operation": operation_id})
+        except NotFound:
             raise
-        log.warning("a sent copy was refused", extra={"operation": operation_id})
-    except Exception:  # a fault of ours
-        log.exception("a sent copy was not filed", extra={"operation": operation_id})
-    _postpone(store, operation_id)
-    return None
+        except Exception:  # a fault of ours
+            log.exception("a sent copy was not filed", extra={"operation": operation_id})
+        self._postpone(operation_id)
+        return None
+
+    def _file_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str:
+        """File one copy, record it, and answer the path of the folder."""
+        sent = self._sent_folder(mailbox, work.account_id)
+        # We may have stopped between APPEND and the record of it; or the provider files by itself, and nobody knew.
+        found = lookup.find(mailbox, sent, work.message_id) or _append(mailbox, work, sent)
+        self._record(work, sent, found)
+        return sent.path
+
+    def _await_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str | None:
+        """Record the copy that the provider has filed, or plan when to look again."""
+        sent = self._store.folders.find_by_role(work.account_id, "sent")
+        found = None if sent is None else lookup.find(mailbox, sent, work.message_id)
+        if sent is not None and found is not None:
+            self._record(work, sent, found)
+            return sent.path
+        if self._clock.now() - work.updated_at < WAITED_FOR:
+            wait = retry.delay(work.copy_attempts + 1, _FIRST_GLANCE, _LONGEST_WAIT)
+            self._store.sent_copies.wait(work.operation_id, wait)
+        else:
+            log.warning("the provider has filed no sent copy", extra={"operation": work.operation_id})
+            with self._store.database.transaction():
+                self._store.mirror.drop_pending(work.result_id)  # it is not at the server, and never will be
+                self._store.sent_copies.give_up(work.operation_id, _NEVER)
+        return None
+
+    def _record(self, work: DeliveryWork, sent: MirroredFolder, found: Found | None) -> None:
+        store = self._store
+        if not store.mirror.locate(work.account_id, [work.result_id]):  # there was no such folder when it was sent
+            store.deliveries.add_copy(work.operation_id, copy_of(work, sent))
+        if found is None:
+            store.mirror.set_uid(work.result_id, None)
+        else:
+            store.mirror.set_uid(work.result_id, found.uid, found.size, found.internal_date)
+        store.sent_copies.mark_filed(work.operation_id)
+
+    def _postpone(self, operation_id: str) -> None:
+        attempts = self._store.deliveries.work(operation_id).copy_attempts
+        wait = retry.delay(attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
+        self._store.sent_copies.postpone(operation_id, wait, _LATER)
+
+    def _sent_folder(self, mailbox: ImapMailbox, account_id: str) -> MirroredFolder:
+        """The folder for sent mail; made where there is none."""
+        folders = self._store.folders
+        found = folders.find_by_role(account_id, "sent")
+        if found is None:
+            folders.take_in(account_id, mailbox.list_folders())  # another client may have made it
+            found = folders.find_by_role(account_id, "sent")
+        if found is None:
+            path = folder_making.make(mailbox, _DEFAULT_FOLDER)
+            folders.take_in(account_id, mailbox.list_folders())
+            # A person may have given that very folder another role; it is still the one to use.
+            found = folders.find_by_role(account_id, "sent") or folders.find(account_id, path)
+        if found is None:
+            raise RemoteFault("imap", "refused", "The IMAP server made a folder for sent mail and does not list it.")
+        return found
 
 
-def _file_one(store: Store, mailbox: ImapMailbox, operation_id: str) -> str:
-    """File one copy, record it, and answer the path of the folder."""
-    work = store.deliveries.work(operation_id)
-    sent = _sent_folder(store, mailbox, work.account_id)
-    if not store.mirror.locate(work.account_id, [work.result_id]):  # there was no such folder when it was sent
-        store.deliveries.add_copy(operation_id, copy_of(work, sent))
-    uid = _file(mailbox, work, sent.path)
-    there = _find_there(mailbox, sent.path, uid)
-    if there is None:
-        store.mirror.set_uid(work.result_id, uid)
-    else:
-        store.mirror.set_uid(work.result_id, uid, there.size, there.internal_date)
-    store.sent_copies.mark_filed(operation_id)
-    return sent.path
-
-
-def _postpone(store: Store, operation_id: str) -> None:
-    attempts = store.deliveries.work(operation_id).copy_attempts
-    wait = retry.delay(attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
-    store.sent_copies.postpone(operation_id, wait, _LATER)
-
-
-def _sent_folder(store: Store, mailbox: ImapMailbox, account_id: str) -> MirroredFolder:
-    """The folder for sent mail; made where there is none."""
-    found = store.folders.find_by_role(account_id, "sent")
-    if found is None:
-        store.folders.take_in(account_id, mailbox.list_folders())  # another client may have made it
-        found = store.folders.find_by_role(account_id, "sent")
-    if found is None:
-        path = folder_making.make(mailbox, _DEFAULT_FOLDER)
-        store.folders.take_in(account_id, mailbox.list_folders())
-        # A person may have given that very folder another role; it is still the one to use.
-        found = store.folders.find_by_role(account_id, "sent") or store.folders.find(account_id, path)
-    if found is None:
-        raise RemoteFault("imap", "refused", "The IMAP server made a folder for sent mail and does not list it.")
-    return found
-
-
-def _file(mailbox: ImapMailbox, work: DeliveryWork, path: str) -> int | None:
-    # We may have stopped between APPEND and the record of it, or the provider files sent mail by itself.
-    uid = max(mailbox.find(path, work.message_id), default=None)
-    if uid is None:
-        source = with_bcc(work.wire, work.bcc_header)
-        uid = mailbox.append(path, source, flags=frozenset({"\\Seen"}), at=work.created_at)
-        if uid is None:  # not every server tells it
-            uid = max(mailbox.find(path, work.message_id), default=None)
-    return uid
-
-
-def _find_there(mailbox: ImapMailbox, path: str, uid: int | None) -> Sighting | None:
-    """What the server says of the copy: the size that it tells may be another than ours."""
-    try:
-        return None if uid is None else mailbox.identify(path, [uid])[1].get(uid)
+def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> Found | None:
+    """Put our copy there; None where nothing can be learned of what is there then."""
+    source = with_bcc(work.wire, work.bcc_header)
+    known = sent.state.uidvalidity if sent.state is not None else None
+    uid = mailbox.append(sent.path, source, flags=frozenset({"\\Seen"}), at=work.dated_at, uidvalidity=known)
+    try:  # the size that the server tells may be another than ours
+        # Not every server tells the UID.
+        return lookup.find(mailbox, sent, work.message_id) if uid is None else lookup.look(mailbox, sent, uid)
     except RemoteFault as fault:
         if fault.kind != "refused":
             raise
-        return None
+        return None if uid is None else Found(sent, uid)
 
 
 def copy_of(work: DeliveryWork, sent: MirroredFolder) -> Copy:
     """Our copy of a sent message, as it will lie in Sent: read, and with its Bcc (RFC 5322 3.6.3)."""
     source = with_bcc(work.wire, work.bcc_header)
-    message = FetchedMessage(0, frozenset({"\\Seen"}), work.created_at, len(source), source)
+    message = FetchedMessage(0, frozenset({"\\Seen"}), work.dated_at, len(source), source)
     return sent, message, with_words(parse(source))

@@ -82,14 +82,14 @@ def test_a_copy_that_cannot_be_filed_is_a_warning_and_is_filed_later(
 
     proxy.open()
     clock.advance(59)
-    desk.appliance.sender.file_due_copies()
+    desk.appliance.copier.file_due()
     assert mail_server.messages(user, "Sent") == []
     clock.advance(1)
-    desk.appliance.sender.file_due_copies()
+    desk.appliance.copier.file_due()
     assert len(mail_server.messages(user, "Sent")) == 1
     assert "warnings" not in result(desk, account, operation)
     clock.advance(3600)
-    desk.appliance.sender.file_due_copies()
+    desk.appliance.copier.file_due()
     assert len(mail_server.messages(user, "Sent")) == 1
     assert len(mail_server.messages(bob)) == 1
 
@@ -103,10 +103,18 @@ def test_a_copy_that_is_refused_holds_up_no_other(
     sent_copies = desk.appliance.store.sent_copies
     append = ImapMailbox.append
 
-    def refuse(self: ImapMailbox, path: str, source: bytes, *, flags: frozenset[str], at: datetime) -> int | None:
+    def refuse(
+        self: ImapMailbox,
+        path: str,
+        source: bytes,
+        *,
+        flags: frozenset[str],
+        at: datetime,
+        uidvalidity: int | None = None,
+    ) -> int | None:
         if b"Subject: first" in source:
             raise fault
-        return append(self, path, source, flags=flags, at=at)
+        return append(self, path, source, flags=flags, at=at, uidvalidity=uidvalidity)
 
     monkeypatch.setattr(ImapMailbox, "append", refuse)
     for subject in ("first", "second"):
@@ -132,7 +140,7 @@ def test_waits_between_tries_grow_to_half_an_hour(
     waits = [wait_of(desk, clock)]
     for _ in range(6):
         clock.advance(waits[-1])
-        desk.appliance.sender.file_due_copies()
+        desk.appliance.copier.file_due()
         waits.append(wait_of(desk, clock))
     assert waits == [60, 120, 240, 480, 960, 1800, 1800]
 

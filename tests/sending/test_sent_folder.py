@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.records import Address, ListedFolder, NewDelivery, Outgoing
-from mailbox_appliance.sending.copies import file_copies
+from mailbox_appliance.sending.copies import Filing
 from tests.errands.rig import Rig
 from tests.servers.dovecot import MailServer
 
@@ -35,7 +36,7 @@ def sent(rig: Rig, subject: str) -> tuple[str, str]:
 
 
 def file(rig: Rig, *operations: str) -> None:
-    file_copies(rig.store, rig.settings, rig.events, rig.account_id, operations)
+    Filing(rig.store, rig.settings, rig.events, SystemClock()).file(rig.account_id, operations)
 
 
 def paths(rig: Rig) -> set[str]:

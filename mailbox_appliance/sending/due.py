@@ -1,0 +1,165 @@
+"""The one timer: begins scheduled sends when their time has come, and has done whatever else waits for a time.
+
+It keeps nothing: what is due, and when, stands in the store. A look asks what is due now, and begins it; then it sleeps
+until the next thing is due by the wall clock, until somebody has news, or a few seconds, since clocks jump and machines
+sleep. What is under way is due still until it is through, and whoever was at it wakes the timer then.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from mailbox_appliance import retry
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+#: Of each duty this many mailboxes at once.
+MOST_AT_ONCE = 4
+# Seconds between two looks at most, and at least, whatever there is to do.
+_LONGEST, _SHORTEST = 5.0, 0.02
+# Seconds that a mailbox's duty rests which could not even be planned, growing.
+_FIRST_REST, _LONGEST_REST = 5.0, 300.0
+
+
+@dataclass(frozen=True)
+class _Trouble:
+    """Something that fails: how often in a row, and until when (monotonic) it rests."""
+
+    failures: int
+    until: float
+
+
+class Duty(Protocol):
+    """Something that has its times, mailbox by mailbox, and waits for servers."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the names of threads and in the log."""
+        ...
+
+    def waiting(self, now: datetime) -> Collection[str]:
+        """The mailboxes in which something is due. Asks the store only."""
+        ...
+
+    def work(self, account_id: str, stopping: threading.Event) -> None:
+        """Do what is due in a mailbox, or plan it for later; begin nothing more once `stopping` is set."""
+        ...
+
+
+class Due:
+    """The timer. `begin` is told of every scheduled send that is due, by its id and mailbox, until it is begun."""
+
+    def __init__(self, store: Store, clock: Clock, begin: Callable[[str, str], None], duties: Sequence[Duty]) -> None:
+        self._store, self._clock, self._begin, self._duties = store, clock, begin, duties
+        self._stopping, self._noticed = threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._at_work: dict[tuple[str, str], threading.Thread] = {}
+        self._troubles: dict[str, _Trouble] = {}
+        self._last_look: datetime | None = None
+        self._thread = threading.Thread(target=self._run, name="due", daemon=True)
+
+    def start(self) -> None:
+        """Take up what was left, and keep looking."""
+        self._thread.start()
+
+    def notice(self) -> None:
+        """Something may be due now, or sooner than it was."""
+        self._noticed.set()
+
+    def release(self) -> None:
+        """Begin nothing more."""
+        self._stopping.set()
+        self._noticed.set()
+
+    def stop(self, timeout: float) -> None:
+        """End, giving what is under way so many seconds. What does not end in time stands in the store."""
+        self.release()
+        deadline = self._clock.monotonic() + timeout
+        with self._lock:
+            threads = [self._thread, *self._at_work.values()]
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - self._clock.monotonic()))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._noticed.clear()  # first, so that news of now is not lost
+            pause = self._look()
+            self._stopping.wait(_SHORTEST)
+            self._noticed.wait(max(0.0, pause - _SHORTEST))
+
+    def _look(self) -> float:
+        """Begin what is due; answers in how many seconds to look again."""
+        now = self._clock.now()
+        self._try("the clock", lambda: self._mind_the_clock(now))
+        self._try("scheduled sends", lambda: self._begin_scheduled(now))
+        for duty in self._duties:
+            self._try(duty.name, lambda duty=duty: self._begin_duty(duty, now))  # type: ignore[misc]
+        next_at: list[datetime | None] = []
+        self._try("what is due", lambda: next_at.append(self._store.due.next(now)))
+        if not next_at or next_at[0] is None:
+            return _LONGEST
+        return min(_LONGEST, (next_at[0] - self._clock.now()).total_seconds())
+
+    def _mind_the_clock(self, now: datetime) -> None:
+        if self._last_look is None or now < self._last_look:
+            self._store.due.hasten(now)
+        self._last_look = now
+
+    def _begin_scheduled(self, now: datetime) -> None:
+        for due in self._store.due.scheduled(now):
+            if self._stopping.is_set():
+                return
+            self._begin(due.operation_id, due.account_id)
+
+    def _begin_duty(self, duty: Duty, now: datetime) -> None:
+        for account_id in duty.waiting(now):
+            with self._lock:
+                busy = sum(1 for name, _ in self._at_work if name == duty.name)
+                if self._stopping.is_set() or busy >= MOST_AT_ONCE:
+                    return
+                if (duty.name, account_id) not in self._at_work and not self._rests(f"{duty.name} {account_id}"):
+                    self._put_to_work(duty, account_id)
+
+    def _put_to_work(self, duty: Duty, account_id: str) -> None:
+        name = f"{duty.name} {account_id}"
+        thread = threading.Thread(target=self._work, args=(duty, account_id), name=name, daemon=True)
+        self._at_work[duty.name, account_id] = thread
+        try:
+            thread.start()
+        except BaseException:  # no more threads are to be had
+            del self._at_work[duty.name, account_id]
+            raise
+
+    def _work(self, duty: Duty, account_id: str) -> None:
+        is_through = self._try(f"{duty.name} {account_id}", lambda: duty.work(account_id, self._stopping))
+        with self._lock:
+            del self._at_work[duty.name, account_id]
+        if is_through:  # else it is due still, and the next look is soon enough
+            self.notice()
+
+    def _try(self, what: str, act: Callable[[], object]) -> bool:
+        """Do something that fails when the store does, say on a full disk; told once, until it succeeds again."""
+        try:
+            act()
+        except Exception:
+            known = self._troubles.get(what)
+            if known is None and not self._stopping.is_set():
+                log.exception("what is due cannot be done now; it is tried again", extra={"what": what})
+            failures = known.failures + 1 if known is not None else 1
+            rest = retry.delay(failures, _FIRST_REST, _LONGEST_REST)
+            self._troubles[what] = _Trouble(failures, time.monotonic() + rest)
+            return False
+        if self._troubles.pop(what, None) is not None:
+            log.info("what is due is done again", extra={"what": what})
+        return True
+
+    def _rests(self, what: str) -> bool:
+        trouble = self._troubles.get(what)
+        return trouble is not None and time.monotonic() < trouble.until

@@ -1,0 +1,154 @@
+"""Looks for what became of uncertain operations: their messages, by Message-ID, where only others can have put them.
+
+    5 s, 30 s, 2 minutes after the operation became uncertain, then every 10 minutes for 24 hours
+    in Sent .......... none of ours is filed meanwhile: what lies there was put there by the provider
+    in the inbox ..... where the mailbox itself is among the recipients
+
+Found, the operation has succeeded. Where there is no place to look it stays uncertain, rightly.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.events import DeliverySettled, Events, FolderTouched
+from mailbox_appliance.mail.address import same_mailbox
+from mailbox_appliance.records import Found, MirroredFolder, UncertainDelivery
+from mailbox_appliance.remote import lookup
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.sending.copies import Copy, copy_of
+from mailbox_appliance.store.audit import SYSTEM
+from mailbox_appliance.store.database import FAILED
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+FIRST_LOOKS = (5, 30, 120)  # seconds after the operation became uncertain
+EVERY = timedelta(minutes=10)
+LOOKED_FOR = timedelta(hours=24)
+#: Lends a mailbox's connection. Raises RemoteFault, and NotFound where the mailbox is gone.
+Borrow = Callable[[str], AbstractContextManager[ImapMailbox]]
+
+
+def next_look(since: datetime, now: datetime, looks: int) -> datetime | None:
+    """When to look again after a look at `now`; None for never. `looks`: how many there were before.
+
+    By the time that has passed, so that whoever was away for an hour goes on with every 10 minutes.
+    """
+    if now < since:  # the clock was set back: what has passed is not known
+        return now + timedelta(seconds=FIRST_LOOKS[looks]) if looks < len(FIRST_LOOKS) else now + EVERY
+    for seconds in FIRST_LOOKS:
+        if now < since + timedelta(seconds=seconds):
+            return since + timedelta(seconds=seconds)
+    return min(now + EVERY, since + LOOKED_FOR) if now < since + LOOKED_FOR else None
+
+
+class Evidence:
+    """Looks, and confirms what it finds."""
+
+    name = "evidence"
+
+    def __init__(self, store: Store, events: Events, clock: Clock, borrow: Borrow) -> None:
+        self._store, self._events, self._clock, self._borrow = store, events, clock, borrow
+
+    def waiting(self, now: datetime) -> tuple[str, ...]:
+        """The mailboxes with operations whose time to be looked for has come."""
+        return self._store.due.evidence_accounts(now)
+
+    def work(self, account_id: str, stopping: threading.Event) -> None:
+        """Look for the messages of a mailbox that are due, each by itself, so that requests have their turns between.
+
+        A mailbox that cannot be reached is asked for none of the others; all wait for their next look.
+        """
+        is_reached = True
+        for uncertain in self._store.due.evidence(self._clock.now(), account_id):
+            if stopping.is_set():
+                return
+            if is_reached:
+                is_reached = self._look_for(uncertain)
+            else:
+                self._plan(uncertain)
+
+    def _look_for(self, uncertain: UncertainDelivery) -> bool:
+        """Look for one message; answers whether the mailbox could be asked."""
+        operation_id, is_reached = uncertain.operation_id, True
+        try:
+            found = self._find(uncertain)
+        except NotFound:  # the mailbox is gone
+            self._store.due.plan_evidence(operation_id, None)
+            return True
+        except RemoteFault as fault:
+            log.info("evidence could not be looked for", extra={"operation": operation_id, "fault": fault.kind})
+            found, is_reached = None, False
+        except FAILED:
+            raise
+        except Exception:  # a fault of ours holds up none of the others
+            log.exception("looking for evidence failed", extra={"operation": operation_id})
+            found = None
+        if found is None:
+            self._plan(uncertain)
+        else:
+            self._confirm(operation_id, found)
+        return is_reached
+
+    def _plan(self, uncertain: UncertainDelivery) -> None:
+        next_at = next_look(uncertain.since, self._clock.now(), uncertain.looks)
+        self._store.due.plan_evidence(uncertain.operation_id, next_at)
+        if next_at is None:
+            log.info("evidence is looked for no more", extra={"operation": uncertain.operation_id})
+
+    def _find(self, uncertain: UncertainDelivery) -> Found | None:
+        places = list(self._places(uncertain))
+        if not places:
+            return None
+        with self._borrow(uncertain.account_id) as mailbox:
+            for folder in places:
+                found = _find_in(mailbox, folder, uncertain.message_id)
+                if found is not None:
+                    return found
+        return None
+
+    def _places(self, uncertain: UncertainDelivery) -> Iterator[MirroredFolder]:
+        account_id, folders = uncertain.account_id, self._store.folders
+        if (sent := folders.find_by_role(account_id, "sent")) is not None:
+            yield sent
+        own, inbox = self._store.accounts.connection(account_id).email, folders.find_by_role(account_id, "inbox")
+        if inbox is not None and any(same_mailbox(recipient, own) for recipient in uncertain.recipients):
+            yield inbox
+
+    def _confirm(self, operation_id: str, found: Found) -> None:
+        account_id, copy = found.folder.account_id, self._copy(operation_id, found)
+        with self._store.database.transaction(durable=True):
+            if not self._store.deliveries.confirm(operation_id, found, copy):
+                return  # a person was faster
+            self._store.audit.record(SYSTEM, "delivery.confirm", ("delivery", operation_id))
+        facts = {"operation": operation_id, "account": account_id, "status": "succeeded", "found": found.folder.role}
+        log.info("delivery", extra=facts)
+        self._events.publish(DeliverySettled(operation_id, account_id, "succeeded"))
+        self._events.publish(FolderTouched(account_id, found.folder.path))
+
+    def _copy(self, operation_id: str, found: Found) -> Copy | None:
+        """Our copy, which stands in the mirror until the server's is seen there; None without a folder for it."""
+        account_id = found.folder.account_id
+        sent = found.folder if found.folder.role == "sent" else self._store.folders.find_by_role(account_id, "sent")
+        try:
+            return None if sent is None else copy_of(self._store.deliveries.work(operation_id), sent)
+        except FAILED:
+            raise
+        except Exception:  # that our copy cannot be shown at once must not keep anybody from knowing
+            log.exception("the sent copy cannot be shown yet", extra={"operation": operation_id})
+            return None
+
+
+def _find_in(mailbox: ImapMailbox, folder: MirroredFolder, message_id: str) -> Found | None:
+    try:
+        return lookup.find(mailbox, folder, message_id)
+    except RemoteFault as fault:
+        if fault.kind != "refused":  # the folder may be gone, the other one not
+            raise
+        return None
