@@ -170,6 +170,7 @@ def check(answer: Answer, method: str, path: str) -> None:
     else:
         _validator(json.dumps(schema)).validate(answer.body)
     _check_times(answer.body)
+    _check_replayed(answer)
     check_messages(answer.body)
 
 
@@ -190,6 +191,13 @@ def _check_envelope(answer: Answer) -> None:
     assert answer.headers.get("www-authenticate", "Bearer") == "Bearer"
     if answer.status == 429:
         assert int(answer.headers["retry-after"]) > 0
+
+
+def _check_replayed(answer: Answer) -> None:
+    """The header of an answer of an earlier release comes with such an answer, and with no other."""
+    data = answer.body.get("data")
+    is_old = isinstance(data, dict) and data.keys() - {"warnings"} == {"id", "threadId"}
+    assert answer.headers.get("idempotency-replayed") == ("true" if is_old else None)
 
 
 def _check_file(answer: Answer, method: str) -> None:

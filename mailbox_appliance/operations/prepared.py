@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errands.drafts import version_of
 from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge, NotFound
 from mailbox_appliance.mail.compose import new_message_id
 from mailbox_appliance.mail.parse import parse
@@ -40,7 +41,10 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 @dataclass(frozen=True)
 class Prepared:
-    """A message that can be handed in. `draft_id`: the saved draft that it is; `parent_id`: what it answers."""
+    """A message that can be handed in.
+
+    `draft_id`: the saved draft that it is, in this `draft_version`; `parent_id`: what it answers or forwards.
+    """
 
     message: Composed
     to: tuple[Address, ...]
@@ -50,6 +54,7 @@ class Prepared:
     parent_id: str | None = None
     send_at: datetime | None = None
     draft_id: str | None = None
+    draft_version: str | None = None
 
 
 @contextmanager
@@ -102,7 +107,7 @@ def _saved(
 ) -> Prepared:
     store = appliance.store
     store.delivery_lists.require_free_draft(account.id, draft_id)
-    source = _source(appliance, caller, account, draft_id)
+    source, version = _source(appliance, caller, account, draft_id)
     try:
         own_id = new_message_id(account.email)
         message = released(source, sender_of(account), message_id=own_id, date=send_at or now)
@@ -121,15 +126,18 @@ def _saved(
         parent_id=_parent(store, account, read),
         send_at=send_at,
         draft_id=draft_id,
+        draft_version=version,
     )
 
 
-def _source(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> bytes:
-    """The draft as it lies at the server. Raises Invalid where there is no such draft."""
+def _source(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> tuple[bytes, str | None]:
+    """The draft as it lies at the server, and which version it is. Raises Invalid where there is no such draft."""
     may_delete = Capability.MAIL_DELETE in caller.capabilities  # it is removed once it has been sent
     try:
-        _require_size(appliance.drafts.locate(account.id, draft_id, may_delete=may_delete).size)
-        return read_source(appliance, account, draft_id)
+        draft = appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
+        _require_size(draft.size)
+        # Where another program changes it from now on, it is another version, which is not removed.
+        return read_source(appliance, account, draft_id), version_of(draft)
     except NotFound as error:
         raise Invalid.at("/draftId", "There is no such draft in this mailbox.") from error
 

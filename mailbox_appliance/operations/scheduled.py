@@ -36,6 +36,9 @@ def cancel_scheduled(appliance: Appliance, caller: Caller, account: Account, sch
     with store.database.transaction(durable=True):
         operation_id = store.deliveries.cancel(account.id, schedule_id)
         store.audit.record(caller.actor, "schedule.cancel", ("schedule", schedule_id))
+    with appliance.waiting_place() as has_place:
+        if has_place:
+            appliance.aftermath.now(operation_id)
     appliance.events.publish(DeliverySettled(operation_id, account.id, "failed"))
-    is_kept = not store.due.chores_of(operation_id)
-    return Answer(Deleted(id=schedule_id), () if is_kept else (_LATER,))
+    is_left = bool(store.due.chores_of(operation_id))
+    return Answer(Deleted(id=schedule_id), (_LATER,) if is_left else ())

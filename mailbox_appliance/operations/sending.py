@@ -139,6 +139,7 @@ def _new(
         thread_id=prepared.thread_id,
         send_at=prepared.send_at,
         draft_id=prepared.draft_id,
+        draft_version=prepared.draft_version,
         parent_id=prepared.parent_id,
         to=prepared.to,
         subject=prepared.subject,
