@@ -34,8 +34,7 @@ class Copier:
 
     def waiting(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with copies whose time has come."""
-        millis = to_millis(now)
-        return tuple(dict.fromkeys(account for _, due, account in self._store.sent_copies.list() if due <= millis))
+        return self._store.sent_copies.accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
         """File the copies of a mailbox that are due, once there is a quiet moment."""
@@ -43,17 +42,17 @@ class Copier:
         while quiet < 2 and time.monotonic() < until and not stopping.wait(_GLANCE):
             quiet = 0 if self._is_sending() else quiet + 1
         if not stopping.is_set():
-            self._file(account_id)
+            self._file(account_id, stopping)
 
     def file_due(self) -> None:
         """File every copy whose time has come, now and here."""
         for account_id in self.waiting(self._clock.now()):
-            self._file(account_id)
+            self._file(account_id, threading.Event())
 
-    def _file(self, account_id: str) -> None:
+    def _file(self, account_id: str, stopping: threading.Event) -> None:
         with self._turns[account_id]:
             now = to_millis(self._clock.now())
             copies = self._store.sent_copies.list()
             operations = [operation for operation, due, account in copies if account == account_id and due <= now]
             if operations:
-                self._filing.file(account_id, operations)
+                self._filing.file(account_id, operations, stopping)

@@ -4,6 +4,7 @@ Where the provider files what is sent, its copy is waited for instead, and becom
 """
 
 import logging
+import threading
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -40,17 +41,17 @@ class Filing:
     def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock) -> None:
         self._store, self._settings, self._events, self._clock = store, settings, events, clock
 
-    def file(self, account_id: str, operations: Sequence[str]) -> None:
+    def file(self, account_id: str, operations: Sequence[str], stopping: threading.Event) -> None:
         """Put the copies of succeeded operations of one mailbox into Sent, over one connection, the oldest first.
 
         What cannot be filed now is noted to be tried again, later each time. One that the server or we cannot deal with
-        holds up none of the others; a connection that is lost does.
+        holds up none of the others; a connection that is lost does. Begins no other once `stopping` is set.
         """
         left, filed = list(operations), set[str]()
         try:
             with self._open(account_id) as mailbox:
                 files_itself = self._files_itself(account_id, mailbox)
-                while left:
+                while left and not stopping.is_set():
                     path = self._file_or_postpone(mailbox, left[0], files_itself)
                     left.pop(0)
                     if path is not None:
@@ -61,7 +62,7 @@ class Filing:
             return
         except RemoteFault as fault:
             log.warning("sent copies not filed", extra={"operations": left, "fault": fault.kind})
-        for operation_id in left:
+        for operation_id in left if not stopping.is_set() else ():
             self._postpone(operation_id)
         for path in sorted(filed):
             self._events.publish(FolderTouched(account_id, path))

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 #: Of each duty this many mailboxes at once.
 MOST_AT_ONCE = 4
 # Seconds between two looks at most, and at least, whatever there is to do.
-_LONGEST, _SHORTEST = 5.0, 0.02
+_LONGEST, _SHORTEST = 5.0, 0.1
 # Seconds that a mailbox's duty rests which could not even be planned, growing.
 _FIRST_REST, _LONGEST_REST = 5.0, 300.0
 

@@ -1,5 +1,7 @@
 """The copies of sent messages that are still to be filed in Sent."""
 
+from datetime import datetime
+
 from mailbox_appliance.clock import Clock, to_millis
 from mailbox_appliance.store import endings
 from mailbox_appliance.store.database import Database
@@ -25,6 +27,14 @@ class SentCopies:
             " ORDER BY number"
         )
         return tuple((row[0], row[1], row[2]) for row in rows)
+
+    def accounts(self, now: datetime) -> tuple[str, ...]:
+        """The mailboxes with copies whose time has come."""
+        sql = (
+            "SELECT DISTINCT account_id FROM delivery_operations WHERE copy = 'pending'"
+            " AND coalesce(copy_next_at, 0) <= ?"
+        )
+        return tuple(row[0] for row in self._database.rows(sql, (to_millis(now),)))
 
     def mark_filed(self, operation_id: str) -> None:
         """The copy is in Sent. The bytes are on the server now and are no longer kept here."""

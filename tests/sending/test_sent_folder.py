@@ -1,5 +1,6 @@
 """Where a copy of what was sent goes: into the folder that is there, or into one that is made, and no other goes."""
 
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +37,7 @@ def sent(rig: Rig, subject: str) -> tuple[str, str]:
 
 
 def file(rig: Rig, *operations: str) -> None:
-    Filing(rig.store, rig.settings, rig.events, SystemClock()).file(rig.account_id, operations)
+    Filing(rig.store, rig.settings, rig.events, SystemClock()).file(rig.account_id, operations, threading.Event())
 
 
 def paths(rig: Rig) -> set[str]:
