@@ -92,8 +92,8 @@ ROWS = (
     Row(
         "preview",
         Call("POST", "/accounts/{accountId}/send/preview"),
-        "Show what a send with these options would send, and to whom.\n\nNothing is sent. What a send would refuse "
-        "is refused here in the same words.",
+        "Show what a send with these options would send, and to whom.\n\nNothing is sent. What is wrong with the "
+        "message is refused in the words of a send; whatever else would stand in its way is told in the warnings.",
         (ACCOUNT, *MESSAGE_OPTIONS),
         body=_message,
         timeout=_PATIENCE,
