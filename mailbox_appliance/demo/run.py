@@ -38,7 +38,8 @@ Three commands to try in another terminal: look into the inbox, send a message, 
   {command} emails send --idempotency-key hello-1 --to {colleague} --cc {email} --subject 'Hello from the demo' --text 'It works.'
   {command} emails list --folder sent --max-results 1
 
-The same key never sends twice: repeat the second command. Mail to lost@demo.test shows an uncertain delivery.
+The same key never sends twice: repeat the second command. Mail to lost@demo.test shows an uncertain delivery; with
+--cc {email} it turns up in the inbox and is found there after some seconds (emails delivery-status).
 Ctrl-C stops everything and leaves nothing behind.
 """  # noqa: E501 - a command is one line
 

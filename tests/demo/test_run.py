@@ -174,12 +174,16 @@ def test_a_newcomer_tries_it_and_nothing_is_left_behind(tmp_path: Path) -> None:
 def test_an_uncertain_delivery_can_be_seen(tmp_path: Path) -> None:
     with running(tmp_path) as demo:
         program = demo.commands()[0].split(" emails ")[0]
-        done = demo.paste(f"{program} emails send --idempotency-key k --to lost@demo.test --subject S --text T")
-        assert done.returncode == 3
+        lost = f"{program} emails send --to lost@demo.test --subject S --text T --idempotency-key"
+        done, found = demo.paste(f"{lost} k"), demo.paste(f"{lost} c --cc {sample.OWNER_EMAIL}")
+        assert (done.returncode, found.returncode) == (3, 3)
         assert json.loads(done.stdout)["data"]["status"] == "uncertain"
         foreign = demo.paste(f"{program} emails send --idempotency-key f --to a@example.com --subject S --text T")
         assert foreign.returncode == 5
         assert json.loads(foreign.stdout)["data"]["error"] == {"code": "recipient_rejected"}
+        look = f"{program} emails delivery-status {json.loads(found.stdout)['data']['operationId']}"
+        wait_until(lambda: demo.paste(look).returncode == 0)
+        assert json.loads(demo.paste(look).stdout)["data"]["status"] == "succeeded"
         family = demo.family()
         os.killpg(demo.process.pid, signal.SIGHUP)  # as when the terminal closes
         assert demo.process.wait(20) == 0
