@@ -33,12 +33,19 @@ def _of_one(operation: dict[str, Any]) -> str:
     name = f"{render.cell(operation['operationId'])}{_where(operation)}"
     look, decide = (f"{_PROGRAM} emails {verb} {name}" for verb in _VERBS)
     said = {
-        "queued": f"It waits for its time. What becomes of it:\n  {look}",
+        "queued": f"It waits for its time. What becomes of it:\n  {look}{_call_back(operation)}",
         "sending": f"It is still on its way. Look again, or repeat the command with the same key:\n  {look}",
         "failed": "It was not delivered, and its key keeps this outcome: to send it after all, use another key.",
         "uncertain": _doubt("This message", look, decide),
     }.get(str(operation.get("status")))
     return f"\n{said}\n" if said else ""
+
+
+def _call_back(operation: dict[str, Any]) -> str:
+    if not operation.get("scheduleId"):
+        return ""
+    cancel = f"{_PROGRAM} scheduled cancel {render.cell(operation['scheduleId'])}{_where(operation)}"
+    return f"\nUntil then it can be called back:\n  {cancel}"
 
 
 def _of_many(operations: list[Any]) -> str:
