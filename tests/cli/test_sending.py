@@ -42,7 +42,8 @@ OTHERS: list[tuple[str, str, dict[str, Any]]] = [
 #: what an operation has besides -> what a person is told of it, and the exit code
 TOLD: list[tuple[dict[str, Any], list[str], int]] = [
     ({"status": "succeeded"}, [], 0),
-    ({"status": "queued", "scheduleId": "sch_1"}, ["waits for its time", LOOK, "mailbox-appliance scheduled cancel sch_1 --account acc_1"], 0),
+    ({"status": "queued", "scheduleId": "sch_1"},
+     ["waits for its time", LOOK, "mailbox-appliance scheduled cancel sch_1 --account acc_1"], 0),
     ({"status": "sending"}, ["on its way", "same key", LOOK], 0),
     ({"status": "failed", "error": {"code": "recipient_rejected"}}, ["recipient_rejected", "use another key"], 5),
     ({"status": "uncertain"},
