@@ -23,9 +23,18 @@ class Mailbox:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """An appliance in this process; it waits long for outcomes, and 2 seconds for the reply to a message."""
+    """An appliance in this process; it waits long for outcomes, and 2 seconds for the reply to a message.
+
+    Each message has a connection of its own, so that what a server does at its beginning meets every one.
+    """
     folder: Path = tmp_path_factory.mktemp("desk")
-    made = Desk(folder / "data", sending__answer_within=20, sending__dot_timeout=2, sync__poll_interval=5)
+    made = Desk(
+        folder / "data",
+        sending__answer_within=20,
+        sending__dot_timeout=2,
+        sending__keep_connection=0,
+        sync__poll_interval=5,
+    )
     yield made
     made.close()
 

@@ -40,7 +40,7 @@ class Box:
         before = self.ids()
         self.server.deliver(self.mailbox.email, source)
         self.client.appliance.sync.wake(self.mailbox.id, "INBOX")
-        wait_until(lambda: len(self.ids()) > len(before), lambda: "it did not come", 20)
+        wait_until(lambda: bool(self.ids() - before), lambda: "it did not come", 20)
         (new,) = self.ids() - before
         return new
 
@@ -66,7 +66,9 @@ def original(*files: bytes, subject: str = "Plans", html: str | None = None) -> 
     message.set_content("Meet me at noon.\n")
     if html is not None:
         message.add_alternative(html, subtype="html")
-        message.get_payload()[1].add_related(b"\x89PNG", "image", "png", cid="<logo@x>", filename="logo.png")  # type: ignore[union-attr]
+        shown = message.get_body(("html",))
+        assert shown is not None
+        shown.add_related(b"\x89PNG", "image", "png", cid="<logo@x>", filename="logo.png")
     for number, content in enumerate(files):
         message.add_attachment(content, "application", "pdf", filename=f"plan {number} ü.pdf")
     return message.as_bytes(policy=email.policy.SMTP)

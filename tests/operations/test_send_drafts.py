@@ -54,7 +54,7 @@ class Box:
         before = self.ids(folder)
         self.server.deliver(self.mailbox.email, source, folder=folder, flags=flags)
         self.client.appliance.sync.wake(self.mailbox.id, folder)
-        wait_until(lambda: len(self.ids(folder)) > len(before), lambda: "it is not here", 10)
+        wait_until(lambda: bool(self.ids(folder) - before), lambda: "it is not here", 10)
         (new,) = self.ids(folder) - before
         return new
 
