@@ -54,15 +54,15 @@ class Aftermath:
         for chore in self._store.due.chores(self._clock.now(), account_id):
             if stopping.is_set():
                 return
-            self._do(chore)
+            self._do(chore, stopping)
 
     def now(self, operation_id: str) -> bool:
         """Do what is left after an operation, now and here; answers whether nothing is left then."""
         for chore in self._store.due.chores_of(operation_id):
-            self._do(chore)
+            self._do(chore, threading.Event())
         return not self._store.due.chores_of(operation_id)
 
-    def _do(self, chore: Chore) -> None:
+    def _do(self, chore: Chore, stopping: threading.Event) -> None:
         with self._turns.of(chore.operation_id):
             # Another thread may have been at it, and done or planned it meanwhile.
             if chore not in self._store.due.chores_of(chore.operation_id):
@@ -74,7 +74,8 @@ class Aftermath:
             except SyncRequired:  # moved by another program, most likely: sync finds it in its new place
                 self._put_off(chore, "moved") if not chore.attempts else self._store.due.finish_chore(chore)
             except RemoteFault as fault:
-                self._put_off(chore, fault.kind)
+                if not stopping.is_set():  # else we hung up ourselves
+                    self._put_off(chore, fault.kind)
             except FAILED:
                 raise
             except Exception:  # a fault of ours holds up none of the others

@@ -70,11 +70,11 @@ class Evidence:
             if stopping.is_set():
                 return
             if is_reached:
-                is_reached = self._look_for(uncertain)
+                is_reached = self._look_for(uncertain, stopping)
             else:
                 self._plan(uncertain)
 
-    def _look_for(self, uncertain: UncertainDelivery) -> bool:
+    def _look_for(self, uncertain: UncertainDelivery, stopping: threading.Event) -> bool:
         """Look for one message; answers whether the mailbox could be asked."""
         operation_id, is_reached = uncertain.operation_id, True
         try:
@@ -83,6 +83,8 @@ class Evidence:
             self._store.due.plan_evidence(operation_id, None)
             return True
         except RemoteFault as fault:
+            if stopping.is_set():  # we hung up ourselves
+                return False
             log.info("evidence could not be looked for", extra={"operation": operation_id, "fault": fault.kind})
             found, is_reached = None, False
         except FAILED:
