@@ -33,7 +33,7 @@ def _of_one(operation: dict[str, Any]) -> str:
     name = f"{render.cell(operation['operationId'])}{_where(operation)}"
     look, decide = (f"{_PROGRAM} emails {verb} {name}" for verb in _VERBS)
     said = {
-        "queued": f"It waits for its time. What becomes of it:\n  {look}{_call_back(operation)}",
+        "queued": f"It waits for its time or its next attempt. What becomes of it:\n  {look}{_call_back(operation)}",
         "sending": f"It is still on its way. Look again, or repeat the command with the same key:\n  {look}",
         "failed": "It was not delivered, and its key keeps this outcome: to send it after all, use another key.",
         "uncertain": _doubt("This message", look, decide),
