@@ -273,7 +273,7 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[\x21-\x7e]*$(?!\n)",
-        description="Names the request.",
+        description="Names this request among those of this credential: it is handed over at most once, for good.",
         extra={"expected": "This must be 1 to 255 printable ASCII characters without spaces."},
     ),
 ]

@@ -33,6 +33,12 @@ def test_who_asks_comes_before_reach_before_rights_before_the_request(
         ("POST", f"{own}/send?%ff", None, (400, "invalid_request")),
         ("POST", f"{own}/send", None, (400, "invalid_request")),
         ("GET", f"{own}/messages?%ff", reader, (400, "invalid_request")),
+        ("POST", f"{own}/send/preview?%ff", reader, (403, "permission_denied")),
+        ("POST", f"{own}/messages/msg_unknown/forward?%ff", reader, (403, "permission_denied")),
+        ("POST", f"{own}/messages/msg_unknown/forward", None, (400, "invalid_request")),
+        ("DELETE", f"{own}/scheduled/sch_unknown?%ff", reader, (403, "permission_denied")),
+        ("POST", f"{foreign}/delivery-operations/dlv_unknown/resolve?%ff", reader, (403, "session_required")),
+        ("POST", f"{foreign}/delivery-operations/dlv_unknown/resolve?%ff", None, (404, "not_found")),
     )
     for method, path, token, refusal in table:
         assert checked_client.ask(method, path, bad, token=token).refusal == refusal, (method, path, token)
