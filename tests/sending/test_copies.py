@@ -13,8 +13,10 @@ from mailbox_appliance.store.store import Store
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.fake_clock import FakeClock
+from tests.servers.fault_proxy import FaultProxy
 from tests.servers.holding_proxy import HoldingProxy
 from tests.servers.running import RunningAppliance
+from tests.servers.scripted_smtp import ScriptedSmtp
 
 
 @pytest.fixture
@@ -165,3 +167,66 @@ def test_where_there_is_no_sent_folder_one_is_made(desk: Desk, mail_server: Mail
     message = desk.message(account, answer.data["result"]["id"])
     assert (message.status, message.data["folder"]["role"]) == (200, "sent")
     assert message.data["threadId"] == answer.data["result"]["threadId"]
+
+
+# --- a provider that files by itself ---
+
+
+@pytest.fixture
+def provider(mail_server: MailServer) -> Iterator[FaultProxy]:
+    """The IMAP server, as Google's."""
+    made = FaultProxy(mail_server.imap_port).start()
+    made.change_answers(rb"IMAP4rev1", lambda _: b"IMAP4rev1 X-GM-EXT-1")
+    yield made
+    made.stop()
+
+
+def sent_by(desk: Desk, account: str, smtp: ScriptedSmtp) -> tuple[str, str, bytes]:
+    """A message that was sent: its operation, the id of our copy, its bytes; and the first look is through."""
+    answer = desk.send(account, a_message())
+    assert answer.data["status"] == "succeeded", answer
+    sent_copies = desk.appliance.store.sent_copies
+    wait_until(lambda: sent_copies.list()[0][1] > 0, lambda: "nobody looked", 10)
+    return answer.data["operationId"], answer.data["result"]["id"], smtp.messages[-1].source
+
+
+def test_the_copy_of_a_provider_is_waited_for_and_becomes_the_message_of_the_result(
+    desk: Desk, clock: FakeClock, mail_server: MailServer, scripted_smtp: ScriptedSmtp, provider: FaultProxy
+) -> None:
+    user = scripted_smtp.user = mail_server.fresh_user()
+    account = desk.connect(user, imap_port=provider.port, smtp_port=scripted_smtp.port)
+    operation, message_id, source = sent_by(desk, account, scripted_smtp)
+    assert "warnings" not in result(desk, account, operation)
+    mail_server.deliver(user, b"X-Provider: Example\r\n" + source, folder="Sent", flags="S")
+    clock.advance(5)
+    desk.appliance.copier.file_due()
+    assert desk.appliance.store.sent_copies.list() == ()
+    assert len(mail_server.messages(user, "Sent")) == 1
+    assert provider.count("APPEND") == 0
+    assert result(desk, account, operation).keys() == {"id", "threadId"}
+    flagged = desk.ask("POST", f"/accounts/{account}/messages/actions", {"messageIds": [message_id], "action": "star"})
+    assert flagged.data["succeededIds"] == [message_id]
+
+
+def test_a_copy_that_the_provider_does_not_file_is_given_up_after_a_day(
+    desk: Desk, clock: FakeClock, mail_server: MailServer, scripted_smtp: ScriptedSmtp
+) -> None:
+    user = scripted_smtp.user = mail_server.fresh_user()
+    account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=scripted_smtp.port)
+    database = desk.appliance.store.database
+    with database.transaction():
+        database.change("UPDATE accounts SET provider = 'outlook'")
+    operation, message_id, _ = sent_by(desk, account, scripted_smtp)
+    waits = [wait_of(desk, clock)]
+    while len(waits) < 11:
+        clock.advance(waits[-1])
+        desk.appliance.copier.file_due()
+        waits.append(wait_of(desk, clock))
+    assert waits == [5, 10, 20, 40, 80, 160, 320, 640, 1280, 1800, 1800]
+    assert "warnings" not in result(desk, account, operation)
+    clock.advance(24 * 3600)
+    desk.appliance.copier.file_due()
+    assert desk.appliance.store.sent_copies.list() == ()
+    assert "no copy of it was found" in result(desk, account, operation)["warnings"][0]
+    assert desk.message(account, message_id).status == 404
+    assert mail_server.messages(user, "Sent") == []

@@ -9,9 +9,9 @@ import pytest
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.records import Address, ListedFolder, NewDelivery, Outgoing
+from mailbox_appliance.records import Address, DeliveryKind, ListedFolder, NewDelivery, Outgoing
 from mailbox_appliance.sending.copies import Filing
-from tests.errands.rig import Rig
+from tests.errands.rig import Rig, letter
 from tests.servers.dovecot import MailServer
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -24,14 +24,16 @@ def rig(tmp_path: Path, mail_server: MailServer) -> Iterator[Rig]:
     made.close()
 
 
-def sent(rig: Rig, subject: str) -> tuple[str, str]:
+def sent(rig: Rig, subject: str, send_at: datetime | None = None) -> tuple[str, str]:
     """A message that was handed over while no folder for sent mail was known; its operation, and its id."""
     box = Address(email="box@example.org")
     message = Outgoing(sender=box, to=(box,), subject=subject, text="t")
     composed = compose(message, message_id=f"<{subject}@example.org>", date=AT)
     owner = rig.store.database.value("SELECT id FROM members")
-    new = NewDelivery(rig.account_id, "ses_1", owner, subject, "hash", "send", composed, None)
+    kind: DeliveryKind = "send" if send_at is None else "scheduled"
+    new = NewDelivery(rig.account_id, "ses_1", owner, subject, "hash", kind, composed, None, send_at=send_at)
     operation = rig.store.deliveries.accept(new).delivery.operation_id
+    rig.store.deliveries.begin(operation)
     rig.store.deliveries.succeed(operation, None, reply_code=250)
     return operation, rig.store.deliveries.work(operation).result_id
 
@@ -60,3 +62,32 @@ def test_a_folder_that_is_not_listed_at_this_moment_stays(rig: Rig) -> None:
     rig.store.folders.take_in(rig.account_id, [ListedFolder("Renamed", "/", frozenset())])
     file(rig, sent(rig, "first")[0])
     assert paths(rig) >= {"Renamed", "INBOX", "Sent"}
+
+
+def test_the_copy_of_a_scheduled_one_has_the_time_at_which_it_was_to_go(rig: Rig) -> None:
+    rig.mirror()
+    at = datetime(2026, 1, 9, 8, 0, tzinfo=UTC)
+    operation, message_id = sent(rig, "later", at)
+    file(rig, operation)
+    assert rig.store.mirror.locate(rig.account_id, [message_id])[message_id].internal_date == at
+
+
+def test_a_copy_of_another_message_whose_id_holds_ours_is_none(rig: Rig) -> None:
+    rig.server.deliver(
+        rig.user, letter("another", message_id="<x@example.org> (was <first@example.org>)"), folder="Sent"
+    )
+    rig.mirror()
+    file(rig, sent(rig, "first")[0])
+    assert rig.at_server("Sent").keys() == {"another", "first"}
+    file(rig, sent(rig, "second")[0])
+    assert rig.at_server("Sent").keys() == {"another", "first", "second"}
+
+
+def test_a_folder_that_was_numbered_anew_takes_the_copy_and_no_uid_of_before(rig: Rig) -> None:
+    rig.server.deliver(rig.user, letter("old"), folder="Sent")
+    rig.mirror()
+    rig.server.renumber(rig.user, "Sent")
+    operation, message_id = sent(rig, "first")
+    file(rig, operation)
+    assert rig.store.mirror.locate(rig.account_id, [message_id])[message_id].uid is None
+    assert rig.at_server("Sent").keys() == {"old", "first"}
