@@ -197,7 +197,7 @@ def test_the_copy_of_a_provider_is_waited_for_and_becomes_the_message_of_the_res
     account = desk.connect(user, imap_port=provider.port, smtp_port=scripted_smtp.port)
     operation, message_id, source = sent_by(desk, account, scripted_smtp)
     assert "warnings" not in result(desk, account, operation)
-    mail_server.deliver(user, b"X-Provider: Example\r\n" + source, folder="Sent", flags="S")
+    mail_server.deliver(user, b"X-Provider: Example\r\n" + source, folder="Sent", flags="\\Seen")
     clock.advance(5)
     desk.appliance.copier.file_due()
     assert desk.appliance.store.sent_copies.list() == ()

@@ -115,7 +115,7 @@ def test_what_the_provider_put_into_sent_was_taken(doubt: Doubt, is_mirrored: bo
     operation = doubt.send()
     assert doubt.look(operation, 5) == "uncertain"
     assert doubt.server.messages(doubt.user, "Sent") == []
-    doubt.server.deliver(doubt.user, doubt.sent, folder="Sent", flags="S")
+    doubt.server.deliver(doubt.user, doubt.sent, folder="Sent", flags="\\Seen")
     if is_mirrored:
         doubt.desk.appliance.events.publish(FolderTouched(doubt.account, "Sent"))
         wait_until(lambda: len(doubt.listed("sent")) == 1, lambda: "Sent is not mirrored", 10)

@@ -1,0 +1,333 @@
+"""What a delivery brings with it at the server: done once, however often it is broken off, and given up at last."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.clock import Clock, SystemClock
+from mailbox_appliance.errands.aftermath import Aftermath
+from mailbox_appliance.errands.drafts import Drafts, Version, version_of
+from mailbox_appliance.mail.compose import compose
+from mailbox_appliance.records import Address, DeliveryKind, NewDelivery, Outgoing
+from tests.errands.rig import WHEN, Rig, letter
+from tests.servers.fake_clock import FakeClock
+
+SEEN = frozenset({"\\Seen"})
+DRAFT = frozenset({"\\Draft", "\\Seen"})
+
+
+class Office:
+    """A mailbox whose operations end as a test says, and who does what is left."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig, self.store = rig, rig.store
+        self.drafts = Drafts(rig.connections, rig.store, rig.events)
+        rig.mirror()
+
+    def operation(self, key: str, *, send_at: datetime | None = None, kind: DeliveryKind = "send", **more: Any) -> str:
+        """An operation that is being sent, or waits for its time."""
+        box, eve = Address(email=self.rig.user), Address(email="eve@example.test")
+        outgoing = Outgoing(box, (Address(email="bob@example.test"),), bcc=(eve,), subject=key, text="t")
+        message = compose(outgoing, message_id=f"<{key}@sent.test>", date=WHEN)
+        owner = self.store.database.value("SELECT id FROM members")
+        kind = kind if send_at is None else "scheduled"
+        new = NewDelivery(
+            self.rig.account_id, "ses_1", owner, key, "hash", kind, message, None, send_at=send_at, **more
+        )
+        return self.store.deliveries.accept(new).delivery.operation_id
+
+    def sent(self, key: str, **more: Any) -> str:
+        """One that has succeeded."""
+        operation = self.operation(key, **more)
+        self.store.deliveries.succeed(operation, None, reply_code=250)
+        return operation
+
+    def canceled(self, key: str) -> str:
+        """A scheduled one that was taken back."""
+        operation = self.operation(key, send_at=SystemClock().now() + timedelta(days=3))
+        sql = "SELECT schedule_id FROM delivery_operations WHERE id = ?"
+        self.store.deliveries.cancel(self.rig.account_id, self.store.database.value(sql, (operation,)))
+        return operation
+
+    def draft(self, subject: str) -> tuple[str, str]:
+        """A saved draft: its id and its version."""
+        version = Version(letter(subject), f"<{subject}@example.test>", WHEN)
+        draft_id = self.drafts.create(self.rig.account_id, version, None)
+        return draft_id, version_of(self.store.mirror.locate(self.rig.account_id, [draft_id])[draft_id])
+
+    def by(self, clock: Clock) -> Aftermath:
+        """Who does what is left, by this clock."""
+        return Aftermath(self.store, self.rig.connections, self.drafts, self.rig.events, clock)
+
+    def work(self, ahead: timedelta = timedelta()) -> None:
+        """Do what is due so much later."""
+        clock = FakeClock(SystemClock().now() + ahead)
+        for account_id in self.by(clock).waiting(clock.now()):
+            self.by(clock).work(account_id, threading.Event())
+
+    def left(self, operation: str) -> list[int]:
+        """How often each chore that is left was tried."""
+        return [chore.attempts for chore in self.store.due.chores_of(operation)]
+
+    def warnings(self, operation: str) -> tuple[str, ...]:
+        found = self.store.deliveries.find(operation)
+        assert found is not None
+        assert found[0].result
+        return found[0].result.warnings or ()
+
+    def away(self) -> None:
+        """The server cannot be reached."""
+        self.rig.proxy.is_shut = True
+        self.rig.proxy.cut_all()
+
+
+@pytest.fixture
+def office(rig: Rig) -> Office:
+    return Office(rig)
+
+
+# --- the draft that was sent ---
+
+
+def test_the_draft_that_was_sent_is_removed(office: Office) -> None:
+    (draft, version), (other, _) = office.draft("one"), office.draft("other")
+    operation = office.sent("a", draft_id=draft, draft_version=version)
+    office.work()
+    assert office.rig.here("Drafts") == office.rig.at_server("Drafts") == {"other": DRAFT}
+    assert (office.left(operation), office.warnings(operation)) == ([], ())
+    assert office.rig.id("other") == other
+
+
+def test_a_draft_that_was_changed_meanwhile_stays_and_the_result_says_so(office: Office) -> None:
+    draft, version = office.draft("one")
+    operation = office.sent("a", draft_id=draft, draft_version=version)
+    new = Version(letter("two"), "<two@example.test>", WHEN)
+    office.drafts.replace(office.rig.account_id, draft, new, may_delete=False)
+    office.work()
+    assert office.rig.here("Drafts") == office.rig.at_server("Drafts") == {"two": DRAFT}
+    assert office.left(operation) == []
+    assert "was changed" in office.warnings(operation)[0]
+
+
+def test_a_draft_that_is_gone_is_no_trouble(office: Office) -> None:
+    draft, version = office.draft("one")
+    office.drafts.remove(office.rig.account_id, draft, may_delete=False)
+    operation = office.sent("a", draft_id=draft, draft_version=version)
+    office.work()
+    assert (office.left(operation), office.warnings(operation)) == ([], ())
+
+
+def test_a_draft_that_another_program_moved_is_removed_where_it_is_found(office: Office) -> None:
+    draft, version = office.draft("one")
+    operation = office.sent("a", draft_id=draft, draft_version=version)
+    office.rig.direct.move("Drafts", [1], "Archive")
+    office.work()
+    assert office.left(operation) == [1]
+    archive = office.store.folders.find(office.rig.account_id, "Archive")
+    assert archive is not None
+    office.store.mirror.moved(office.rig.account_id, [(draft, archive.number, 1)])  # as sync finds it
+    office.work(timedelta(seconds=61))
+    assert office.left(operation) == []
+    assert office.rig.at_server("Archive") == {}
+
+
+def test_one_that_is_nowhere_is_not_looked_for_twice(office: Office) -> None:
+    draft, version = office.draft("one")
+    operation = office.sent("a", draft_id=draft, draft_version=version)
+    office.rig.direct.expunge("Drafts", [1])
+    office.work()
+    office.work(timedelta(seconds=61))
+    assert office.left(operation) == []
+
+
+def test_where_single_messages_cannot_be_removed_the_result_says_so(office: Office) -> None:
+    rig = office.rig
+    draft, version = office.draft("one")
+    rig.deliver("of others", folder="Drafts", flags="\\Deleted")
+    operation = office.sent("a", draft_id=draft, draft_version=version)
+    rig.connections.drop(rig.account_id)
+    rig.proxy.make_poor()
+    office.work()
+    assert office.left(operation) == []
+    assert "could not be removed" in office.warnings(operation)[0]
+    assert rig.at_server("Drafts").keys() == {"one", "of others"}
+
+
+def test_it_is_tried_for_a_day_and_then_given_up(office: Office, caplog: pytest.LogCaptureFixture) -> None:
+    draft, version = office.draft("one")
+    operation = office.sent("a", draft_id=draft, draft_version=version)
+    office.away()
+    waits = []
+    ahead = timedelta()
+    for _ in range(8):
+        office.work(ahead)
+        next_at = office.store.due.next(datetime(2000, 1, 1, tzinfo=UTC))
+        assert next_at is not None
+        waits.append(round((next_at - SystemClock().now() - ahead).total_seconds()))
+        ahead += timedelta(seconds=waits[-1] + 1)
+    assert waits == [60, 120, 240, 480, 960, 1800, 1800, 1800]
+    office.work(timedelta(hours=24, minutes=1))
+    assert office.left(operation) == []
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"][-1].endswith("given up")
+    assert office.rig.at_server("Drafts") == {"one": DRAFT}
+
+
+# --- the message that was answered ---
+
+
+@pytest.mark.parametrize(("kind", "flag"), [("send", "\\Answered"), ("forward", "$Forwarded")])
+def test_what_was_answered_or_forwarded_is_marked_so(office: Office, kind: DeliveryKind, flag: str) -> None:
+    (parent,) = office.rig.deliver("hello", flags="\\Seen")
+    operation = office.sent("a", parent_id=parent, kind=kind)
+    office.work()
+    assert office.rig.here() == office.rig.at_server() == {"hello": SEEN | {flag}}
+    assert office.left(operation) == []
+    assert "INBOX" in office.rig.touched
+
+
+def test_a_server_that_keeps_no_keywords_is_done_without(office: Office) -> None:
+    rig = office.rig
+    rig.proxy.change_answers(rb"\[PERMANENTFLAGS \([^)]*\)\]", lambda _: rb"[PERMANENTFLAGS (\Answered \Seen)]")
+    (parent,) = rig.deliver("hello")
+    forwarded, answered = office.sent("a", parent_id=parent, kind="forward"), office.sent("b", parent_id=parent)
+    office.work()
+    assert (office.left(forwarded), office.left(answered)) == ([], [])
+    assert rig.at_server() == {"hello": frozenset({"\\Answered"})}
+    assert rig.proxy.count("UID STORE") == 1
+
+
+def test_what_was_marked_already_is_left_alone(office: Office) -> None:
+    (parent,) = office.rig.deliver("hello", flags="\\Answered")
+    operation = office.sent("a", parent_id=parent)
+    office.work()
+    assert (office.left(operation), office.rig.proxy.count("UID STORE")) == ([], 0)
+
+
+def test_a_parent_that_is_gone_is_no_trouble(office: Office) -> None:
+    rig = office.rig
+    gone, vanished = rig.deliver("gone", "vanished")
+    rig.act("delete", [gone])
+    rig.direct.expunge("INBOX", [2])
+    operations = [office.sent(key, parent_id=parent) for key, parent in (("a", gone), ("b", vanished), ("c", "msg_x"))]
+    office.work()
+    assert [office.left(operation) for operation in operations] == [[], [1], []]
+    office.work(timedelta(seconds=61))
+    assert office.left(operations[1]) == []
+
+
+# --- the scheduled message that was not sent ---
+
+
+def test_a_message_that_was_taken_back_is_a_draft_again_with_its_bcc(office: Office) -> None:
+    operation = office.canceled("a")
+    promised = office.store.deliveries.work(operation).result_id
+    assert office.by(SystemClock()).now(operation)
+    assert office.rig.here("Drafts") == office.rig.at_server("Drafts") == {"a": DRAFT}
+    message, _ = office.store.messages.get(office.rig.account_id, office.rig.id("a"))
+    assert [address.email for address in message.bcc or ()] == ["eve@example.test"]
+    assert message.id != promised
+    assert office.store.deliveries.work(operation).wire == b""
+    assert office.by(SystemClock()).now(operation)
+    assert office.rig.at_server("Drafts").keys() == {"a"}
+
+
+def test_one_that_failed_is_a_draft_again(office: Office) -> None:
+    operation = office.operation("a", send_at=SystemClock().now())
+    assert office.store.deliveries.fail_queued(operation, "expired")
+    office.work()
+    assert office.rig.here("Drafts") == office.rig.at_server("Drafts") == {"a": DRAFT}
+
+
+def test_it_is_kept_once_though_the_server_hangs_up_after_it_took_it(office: Office) -> None:
+    rig = office.rig
+    operation = office.canceled("a")
+
+    def end(command: str) -> None:
+        if command.upper().startswith("APPEND"):
+            rig.proxy.is_shut = True
+
+    rig.proxy.on_command = end
+    rig.proxy.cut_at("APPEND", moment="after")
+    assert not office.by(SystemClock()).now(operation)
+    assert rig.at_server("Drafts").keys() == {"a"}
+    rig.proxy.is_shut, rig.proxy.on_command = False, lambda _: None
+    office.work(timedelta(seconds=61))
+    assert office.left(operation) == []
+    assert rig.at_server("Drafts") == {"a": DRAFT}
+    rig.mirror()
+    assert rig.agrees("Drafts")
+
+
+def test_it_is_kept_once_though_we_stop_before_that_is_recorded(office: Office) -> None:
+    operation = office.canceled("a")
+    trigger = "CREATE TRIGGER full BEFORE DELETE ON delivery_chores BEGIN SELECT RAISE(ABORT, 'full'); END"
+    with office.store.database.transaction():
+        office.store.database.change(trigger)
+    with pytest.raises(Exception, match="full"):
+        office.by(SystemClock()).now(operation)
+    with office.store.database.transaction():
+        office.store.database.change("DROP TRIGGER full")
+    office.work()
+    assert (office.left(operation), list(office.rig.at_server("Drafts"))) == ([], ["a"])
+    office.rig.direct.select("Drafts")
+    assert len(office.rig.direct.flags()) == 1
+
+
+def test_whoever_asks_at_once_with_the_timer_gets_one_draft(office: Office) -> None:
+    operation, aftermath = office.canceled("a"), office.by(SystemClock())
+    with ThreadPoolExecutor(4) as pool:
+        answers = [each.result() for each in [pool.submit(aftermath.now, operation) for _ in range(4)]]
+    assert answers == [True] * 4
+    assert office.rig.proxy.count("APPEND") == 1
+
+
+def test_a_message_that_is_to_be_kept_is_never_given_up(office: Office) -> None:
+    operation = office.canceled("a")
+    office.away()
+    for days in range(3):
+        office.work(timedelta(days=days))
+    assert office.left(operation) == [3]
+    office.rig.proxy.heal()
+    office.work(timedelta(days=4))
+    assert office.rig.at_server("Drafts") == {"a": DRAFT}
+
+
+def test_where_there_is_no_drafts_folder_one_is_made(bare: Rig) -> None:
+    office = Office(bare)
+    assert office.by(SystemClock()).now(office.canceled("a"))
+    assert bare.at_server("INBOX.Drafts") == {"a": DRAFT}
+
+
+# --- all of them ---
+
+
+def test_one_that_fails_holds_up_none_of_the_others(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    (parent,) = office.rig.deliver("hello")
+    broken, sound = office.canceled("a"), office.sent("b", parent_id=parent)
+    keep = office.drafts.keep
+    monkeypatch.setattr(office.drafts, "keep", lambda *_: 1 / 0)
+    office.work()
+    assert (office.left(broken), office.left(sound)) == ([1], [])
+    monkeypatch.setattr(office.drafts, "keep", keep)
+
+
+def test_in_a_removed_mailbox_nothing_is_done(office: Office) -> None:
+    operation = office.canceled("a")
+    with office.store.database.transaction(durable=True):
+        office.store.deliveries.forget_messages(office.rig.account_id)
+        office.store.accounts.remove(office.rig.account_id)
+    assert office.by(SystemClock()).now(operation)
+    office.work()
+
+
+def test_our_own_stop_is_no_failed_try(office: Office) -> None:
+    operation = office.canceled("a")
+    stopping = threading.Event()
+    office.rig.proxy.on_command = lambda _: stopping.set()
+    office.rig.proxy.cut_at("UID SEARCH")
+    office.by(SystemClock()).work(office.rig.account_id, stopping)
+    assert office.rig.proxy.cuts == 1
+    assert office.left(operation) == [0]
