@@ -112,9 +112,9 @@ class Channel:
 
     def send(self, data: bytes) -> None:
         """Send all of it: no chunk may take longer than the timeout, nor the whole longer than at the slowest rate."""
-        began, view = time.monotonic(), memoryview(data)
+        began, view = self._clock(), memoryview(data)
         for start in range(0, len(view), CHUNK):
-            left = began + self._timeout + start / SLOWEST - time.monotonic()
+            left = began + self._timeout + start / SLOWEST - self._clock()
             if left <= 0:
                 raise TimeoutError
             self.sock.settimeout(min(left, self._timeout))

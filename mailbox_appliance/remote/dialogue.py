@@ -37,6 +37,10 @@ class Dialogue(smtplib.SMTP):
         Raises Malformed, TimeoutError, TooLong, or OSError (also at the end of the connection).
         """
         self.channel.begin(timeout)
+        return self.read_reply()
+
+    def read_reply(self) -> tuple[int, bytes]:
+        """As `getreply`, in the time that has begun already."""
         lines: list[bytes] = []
         while not lines or lines[-1][3:4] == b"-":
             if len(lines) == MAX_LINES:

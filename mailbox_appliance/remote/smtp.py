@@ -1,13 +1,15 @@
-"""Submitting one message over one connection (RFC 6409, RFC 5321), each step apart, so that each can be journalled.
+"""Submitting messages, one after the other (RFC 6409, RFC 5321), each step apart, so that each can be journalled.
 
 A reply that follows the protocol is a value, whatever it says; a server that stops following it is a RemoteFault. Once
 a fault has been raised the connection is of no more use. Body and final dot go apart: until `dot` nobody has the mail.
+Only the envelope is pipelined, where the server offers that; everything else waits for the reply to what was before.
 """
 
 import base64
 import re
 import ssl
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,30 +23,34 @@ from mailbox_appliance.remote.tls import context_for, tls_fault
 __all__ = ["Reply", "Submission"]
 
 _QUIT_TIMEOUT = 2.0
+_LARGEST_GROUP = 50  # commands; their replies must fit into buffers while we are still sending (RFC 2920 3.1)
 _BARE_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n")
 _UNSAFE_IN_PATH = re.compile(r"[\x00-\x20\x7f<>]")
 
 
 class Submission:
-    """One connection for one message."""
+    """One connection, for one message at a time. `taken` counts those that the server has taken on it."""
 
     def __init__(self, dialogue: Dialogue) -> None:
         self._dialogue = dialogue
         self._is_broken = False
+        self.taken = 0
         self.extensions = frozenset(name.upper() for name in dialogue.esmtp_features)
         size = dialogue.esmtp_features.get("size", "").split(" ")[0]
         # RFC 1870 4: 0, or no number, stands for no known limit.
         self.max_size = (int(size) or None) if re.fullmatch(r"[0-9]{1,20}", size) else None
 
     @classmethod
-    def open(cls, endpoint: Endpoint, *, ca_file: str, timeout: float) -> "Submission":
+    def open(
+        cls, endpoint: Endpoint, *, ca_file: str, timeout: float, clock: Callable[[], float] = time.monotonic
+    ) -> "Submission":
         """Connect, secure as the endpoint says (never less), greet, and log in unless the user name is empty.
 
-        Each reply must be complete within `timeout` seconds. Raises RemoteFault.
+        Each reply must be complete within `timeout` seconds as `clock` counts them. Raises RemoteFault.
         """
         context = context_for("smtp", ca_file) if endpoint.security != "none" else None
         sock = addresses.connect(endpoint.host, endpoint.port, endpoint.security, timeout, server="smtp")
-        dialogue = Dialogue(Channel(sock, timeout), endpoint.host)
+        dialogue = Dialogue(Channel(sock, timeout, clock=clock), endpoint.host)
         try:
             with _speaking():
                 _greet(dialogue, endpoint, context)
@@ -54,21 +60,36 @@ class Submission:
             raise
         return cls(dialogue)
 
-    def mail(self, sender: str, *, size: int, smtputf8: bool) -> Reply:
-        """MAIL FROM, with the size (RFC 1870) and the wish for SMTPUTF8 (RFC 6531) where the server knows them.
+    def is_ready(self) -> bool:
+        """Whether another message may be begun: all went well so far, and the server has been silent since."""
+        try:
+            return not self._is_broken and not self._dialogue.channel.has_spoken()
+        except OSError:
+            return False
 
-        Raises RemoteFault (`refused`) when SMTPUTF8 is needed and not offered.
+    def envelope(
+        self, sender: str, recipients: Sequence[str], *, size: int, smtputf8: bool = False, eight_bit: bool = False
+    ) -> Iterator[Reply]:
+        """MAIL FROM and a RCPT TO for each recipient: their replies, in order, as they come.
+
+        With PIPELINING (RFC 2920) the commands go out together, a group at a time; where a reply is not waited for
+        any more, the connection is of no more use. DATA is never part of a group.
+
+        MAIL FROM has the size where the server asks for it (RFC 1870). `smtputf8`: header fields or addresses are in
+        UTF-8 (RFC 6531). `eight_bit`: the content is not 7-bit (RFC 6152). Raises RemoteFault (`refused`) where one of
+        them is needed and not offered.
         """
-        if smtputf8 and "SMTPUTF8" not in self.extensions:
-            raise RemoteFault("smtp", "refused", "The SMTP server takes ASCII addresses only (no SMTPUTF8).")
+        for name, is_needed in (("SMTPUTF8", smtputf8), ("8BITMIME", eight_bit)):
+            if is_needed and name not in self.extensions:
+                raise RemoteFault("smtp", "refused", f"The SMTP server does not offer {name}, which the message needs.")
         options = [f"SIZE={size}"] if "SIZE" in self.extensions else []
-        if smtputf8:
-            options += ["SMTPUTF8", *(["BODY=8BITMIME"] if "8BITMIME" in self.extensions else [])]
-        return self._command(" ".join([f"MAIL FROM:{_path(sender)}", *options]))
-
-    def rcpt(self, recipient: str) -> Reply:
-        """RCPT TO."""
-        return self._command(f"RCPT TO:{_path(recipient)}")
+        options += ["BODY=8BITMIME"] if eight_bit else []
+        options += ["SMTPUTF8"] if smtputf8 else []
+        commands = [" ".join([f"MAIL FROM:{_path(sender)}", *options])]
+        commands += [f"RCPT TO:{_path(recipient)}" for recipient in recipients]
+        step = _LARGEST_GROUP if "PIPELINING" in self.extensions else 1
+        for start in range(0, len(commands), step):
+            yield from self._commands(commands[start : start + step])
 
     def rset(self) -> Reply:
         """RSET: forget sender and recipients."""
@@ -83,34 +104,49 @@ class Submission:
 
         Raises RemoteFault (`refused`, with the reply) when the server ends the message early.
         """
-        channel = self._dialogue.channel
         with self._speaking():
-            channel.send(_stuffed(wire))
-            if channel.has_spoken():
+            self._dialogue.channel.send(_stuffed(wire))
+        self.listen()
+
+    def listen(self) -> None:
+        """Raises RemoteFault (`refused`, with the reply) where the server has spoken before the message had its dot.
+
+        What it said is no answer to the dot, even if it looks like one.
+        """
+        with self._speaking():
+            if self._dialogue.channel.has_spoken():
                 reply = reply_of(*self._dialogue.getreply())
                 raise RemoteFault("smtp", "refused", "The SMTP server broke the message off.", reply)
 
-    def dot(self, timeout: float) -> Reply:
+    def dot(self, timeout: float, meanwhile: Callable[[], object] = lambda: None) -> Reply:
         """The final dot, and what the server makes of the message, waiting up to `timeout` seconds in all.
 
+        `meanwhile` is done while the server is at work; it must not fail.
         From here on a RemoteFault leaves open whether the server has the message. A 3yz reply makes no sense here and
         is `malformed`.
         """
         with self._speaking():
+            self._dialogue.channel.begin(timeout)
             self._dialogue.channel.send(b".\r\n")
-            reply = reply_of(*self._dialogue.getreply(timeout))
+            meanwhile()
+            reply = reply_of(*self._dialogue.read_reply())
         if 300 <= reply.code < 400:
+            self._is_broken = True
             raise malformed("smtp")
+        self.taken += reply.code < 300
         return reply
 
-    def quit(self) -> None:
-        """Say goodbye, unless there was a fault, and close, within 2 seconds. Never raises."""
+    def quit(self, within: float = _QUIT_TIMEOUT) -> None:
+        """Say goodbye, unless there was a fault, and close, within so many seconds. Never raises.
+
+        Whatever comes of it, nothing that was said before is any different.
+        """
         try:
             if self._is_broken:
                 return
-            self._dialogue.channel.sock.settimeout(_QUIT_TIMEOUT)
+            self._dialogue.channel.sock.settimeout(within)
             self._dialogue.channel.sock.sendall(b"QUIT\r\n")
-            self._dialogue.getreply(_QUIT_TIMEOUT)
+            self._dialogue.getreply(within)
         except (OSError, Malformed, TooLong):
             pass
         finally:
@@ -130,11 +166,17 @@ class Submission:
             raise
 
     def _command(self, line: str) -> Reply:
+        return next(self._commands([line]))
+
+    def _commands(self, lines: Sequence[str]) -> Iterator[Reply]:
         with self._speaking():
             if self._dialogue.channel.is_pending():  # a reply to nothing: the next one would be taken for another's
                 raise Malformed
-            self._dialogue.channel.send(line.encode() + b"\r\n")
-            return reply_of(*self._dialogue.getreply())
+            self._dialogue.channel.send(b"".join(line.encode() + b"\r\n" for line in lines))
+        for _ in lines:
+            with self._speaking():
+                reply = reply_of(*self._dialogue.getreply())
+            yield reply
 
 
 @contextmanager

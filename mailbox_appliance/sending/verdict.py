@@ -1,14 +1,18 @@
 """What a reply or a fault at each phase of a hand-over means. Pure: values in, a verdict out.
 
-                     2xx/354    4xx        5xx                      connection lost, silence, no sense
-    connecting       go on      nobody     nobody (535: sign in)    nobody
-    envelope, data   go on      nobody     refused                  nobody
-    dot              accepted   nobody     refused                  uncertain
+                     2xx/354    4xx            5xx                           lost, silent, malformed, too long
+    connecting       go on      nobody         nobody (no login: sign in)    nobody
+    envelope, data   go on      nobody         refused (no login: sign in)   nobody
+    dot              accepted   nobody         refused                       uncertain
                                 421: uncertain
+    QUIT             what was said before stands, whatever is said now
 
 Until the final dot nobody can have got the message (RFC 5321 4.1.1.4); from the dot on only the reply tells, and a
 server that goes away without one may have taken it (RFC 5321 6.1, RFC 1047). A 421 after the dot tells of the channel,
 not of the message, so it decides nothing.
+
+On a connection that was kept from an earlier message anything but the 354 tells of that connection only: it is closed,
+and a new one is asked. It is kept again only where the message was accepted.
 """
 
 from dataclasses import dataclass
@@ -61,12 +65,31 @@ class Removed:
 
 Verdict = GoOn | Accepted | Refused | Nobody | Uncertain | Removed
 
-_PHASE: dict[Step, Phase] = {"mail": Phase.ENVELOPE, "rcpt": Phase.ENVELOPE, "data": Phase.DATA, "dot": Phase.DOT}
+# RFC 4954 4 and 6: authentication required, mechanism too weak, credentials wrong, encryption required.
+_NO_LOGIN = (530, 534, 535, 538)
 _REFUSAL: dict[Step, FailureCode] = {
     "mail": "sender_rejected",
     "rcpt": "recipient_rejected",
     "data": "message_rejected",
     "dot": "message_rejected",
+}
+#: What enhanced codes (RFC 3463, RFC 5248) say more exactly than the step at which they come. Seen in practice: Postfix
+#: judges the sender only at RCPT, others sender and recipients only at the dot.
+_SAYS: dict[str, FailureCode] = {
+    "5.1.7": "sender_rejected",  # bad syntax
+    "5.1.8": "sender_rejected",  # bad system
+    "5.2.252": "sender_rejected",  # Microsoft: SendAsDenied
+    "5.7.60": "sender_rejected",  # Microsoft: no right to send as this sender
+    "5.1.1": "recipient_rejected",
+    "5.1.2": "recipient_rejected",
+    "5.1.3": "recipient_rejected",
+    "5.1.6": "recipient_rejected",
+    "5.6.9": "recipient_rejected",  # RFC 6531: a recipient's server takes no UTF-8 header fields
+    "5.6.1": "message_rejected",  # media not supported
+    "5.6.2": "message_rejected",  # conversion prohibited
+    "5.6.3": "message_rejected",  # conversion required and not supported (RFC 6152: 8-bit content)
+    "5.2.3": "message_too_large",  # for the recipient
+    "5.3.4": "message_too_large",  # for the server (RFC 1870 6.1)
 }
 
 
@@ -77,8 +100,10 @@ def judge_reply(step: Step, reply: Reply) -> Verdict:
         return Uncertain()
     if family == 4:
         return Nobody("throttled" if _is_throttling(reply) else "unavailable")
-    if reply.code in (530, 535) and step != "dot":  # RFC 4954 6: log in first; says nothing about the message
+    if reply.code in _NO_LOGIN and step != "dot":  # says nothing about the message
         return Nobody("login")
+    if step == "rcpt" and reply.code == 552 and reply.enhanced == "5.5.3":
+        return Nobody("unavailable")  # RFC 5321 4.5.3.1.10: too many recipients, said with the code of RFC 821
     if family == 5:
         return Refused(_refusal(step, reply), reply)
     if step == "dot":
@@ -105,13 +130,13 @@ def _is_throttling(reply: Reply) -> bool:
 
 
 def _refusal(step: Step, reply: Reply) -> FailureCode:
-    enhanced = reply.enhanced or ""
-    # RFC 1870 6.1: 552 to MAIL, DATA or the dot; RFC 3463 3.3 and 3.4: more than the mailbox or the system takes.
-    if enhanced in ("5.2.3", "5.3.4") or (reply.code == 552 and step != "rcpt" and not enhanced):
+    enhanced = reply.enhanced
+    if enhanced is None and reply.code == 552 and step != "rcpt":  # RFC 1870 6.1; at RCPT it is a full mailbox
         return "message_too_large"
-    # RFC 3463 3.2. Seen in practice: Postfix judges the sender only at RCPT, others the recipients only at the dot.
-    if enhanced in ("5.1.7", "5.1.8"):
-        return "sender_rejected"
-    if enhanced in ("5.1.1", "5.1.2", "5.1.3", "5.1.6") and step in ("data", "dot"):
+    if step == "rcpt" and reply.code == 553 and enhanced == "5.7.1":
+        return "sender_rejected"  # seen in practice: Postfix, where the login does not own the sender
+    if step in ("data", "dot") and enhanced == "5.6.7":  # RFC 6531 3.5: an address in UTF-8, at MAIL the sender's
         return "recipient_rejected"
-    return _REFUSAL[step]
+    code = _SAYS.get(enhanced or "", _REFUSAL[step])
+    # At MAIL nobody but the sender was named yet.
+    return "sender_rejected" if step == "mail" and code == "recipient_rejected" else code

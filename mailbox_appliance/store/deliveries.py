@@ -134,18 +134,24 @@ class Deliveries:
             )
         return bool(queued)
 
-    def mark(self, operation_id: str, phase: Phase) -> bool:
-        """Enter a phase, on the disk when this returns. False where the operation is over or its mailbox is gone."""
+    def mark(self, operation_id: str, *phases: Phase) -> bool:
+        """Enter a phase, on the disk when this returns; several where nothing is done between them.
+
+        False where the operation is over or its mailbox is gone.
+        """
         at = to_timestamp(self._clock.now())
-        step = 1 if phase is Phase.CONNECTING else 0
         with self._database.transaction(durable=True):
-            marked = self._database.change(
-                "UPDATE delivery_operations SET phase = ?, updated_at = ?, attempts = attempts + ? WHERE id = ?"
-                " AND status = 'sending' AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id)",
-                (phase, at, step, operation_id),
-            )
-            if marked:
-                note_phase(self._database, operation_id, phase, at)
+            return all(self._enter(operation_id, phase, at) for phase in phases)
+
+    def _enter(self, operation_id: str, phase: Phase, at: str) -> bool:
+        step = 1 if phase is Phase.CONNECTING else 0
+        marked = self._database.change(
+            "UPDATE delivery_operations SET phase = ?, updated_at = ?, attempts = attempts + ? WHERE id = ?"
+            " AND status = 'sending' AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id)",
+            (phase, at, step, operation_id),
+        )
+        if marked:
+            note_phase(self._database, operation_id, phase, at)
         return bool(marked)
 
     # --- how it ends --------------------------------------------------------------------------------------------------

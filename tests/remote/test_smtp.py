@@ -1,7 +1,11 @@
 """Submission, step by step, against a server that misbehaves at each of them."""
 
+import socket
+import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -10,7 +14,8 @@ from mailbox_appliance.records import Endpoint
 from mailbox_appliance.remote.faults import RemoteFault, Reply
 from mailbox_appliance.remote.smtp import Submission
 from tests.remote.odd_server import Peer, odd_server
-from tests.servers.dovecot import MailServer
+from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.fake_clock import FakeClock
 from tests.servers.scripted_smtp import CLOSE, DROP, Action, Keep, ScriptedSmtp, Stall, Step
 
 WIRE = b"Message-ID: <one@example.test>\r\nSubject: x\r\n\r\n.dotted\r\n..\r\n.\r\nend\r\n"
@@ -25,9 +30,13 @@ def opened(port: int, *, username: str = "alice@example.test", timeout: float = 
         submission.close()
 
 
+def envelope(submission: Submission, *, size: int = len(WIRE), sender: str = "alice@example.test") -> Iterator[Reply]:
+    """MAIL and one RCPT: their replies."""
+    return submission.envelope(sender, ["bob@example.test"], size=size)
+
+
 def enveloped(submission: Submission) -> Submission:
-    assert submission.mail("alice@example.test", size=len(WIRE), smtputf8=False) == Reply(250, "2.1.0")
-    assert submission.rcpt("bob@example.test") == Reply(250, "2.1.5")
+    assert list(envelope(submission)) == [Reply(250, "2.1.0"), Reply(250, "2.1.5")]
     return submission
 
 
@@ -123,8 +132,8 @@ def patience(says: Action) -> float:
 
 
 STEPS: dict[Step, Callable[[Submission, float], Reply]] = {
-    "mail": lambda s, _: s.mail("alice@example.test", size=1, smtputf8=False),
-    "rcpt": lambda s, _: (s.mail("alice@example.test", size=1, smtputf8=False), s.rcpt("bob@example.test"))[1],
+    "mail": lambda s, _: next(envelope(s)),
+    "rcpt": lambda s, _: list(envelope(s))[1],
     "data": lambda s, _: enveloped(s).data(),
     "dot": lambda s, seconds: handed_over(s).dot(seconds),
     "reply": lambda s, seconds: handed_over(s).dot(seconds),
@@ -219,35 +228,222 @@ def test_a_message_that_is_broken_off_early_brings_the_reply() -> None:
         peer.until_gone()
 
     with odd_server(part) as port, opened(port, username="") as submission:
-        assert submission.mail("a@b.test", size=9, smtputf8=False).code == 250
-        submission.rcpt("b@b.test")
+        assert [reply.code for reply in envelope(submission)] == [250, 250]
         submission.data()
         with pytest.raises(RemoteFault) as caught:
             send_until_broken_off(submission)
     assert (caught.value.kind, caught.value.reply) == ("refused", Reply(552, "5.3.4"))
 
 
-def test_smtputf8_is_asked_for_only_where_it_is_offered(scripted_smtp: ScriptedSmtp) -> None:
+def test_what_the_server_offers_is_used(scripted_smtp: ScriptedSmtp) -> None:
     with opened(scripted_smtp.port) as submission:
-        submission.mail("jürgen@example.test", size=3, smtputf8=True)
-        submission.rcpt("bob@example.test")
-        submission.data()
-        submission.body(b"x\r\n")
-        submission.dot(5)
-    assert scripted_smtp.messages[0].parameters == ("SIZE=3", "SMTPUTF8", "BODY=8BITMIME")
+        for eight_bit in (False, True):
+            list(submission.envelope("jürgen@x.test", ["bob@example.test"], size=3, smtputf8=True, eight_bit=eight_bit))
+            submission.data()
+            submission.body(b"x\r\n")
+            submission.dot(5)
+        assert submission.taken == 2
+    parameters = [message.parameters for message in scripted_smtp.messages]
+    assert parameters == [("SIZE=3", "SMTPUTF8"), ("SIZE=3", "BODY=8BITMIME", "SMTPUTF8")]
+
+
+@pytest.mark.parametrize("needed", ["smtputf8", "eight_bit"])
+def test_what_the_server_does_not_offer_is_not_asked_for(scripted_smtp: ScriptedSmtp, needed: str) -> None:
     scripted_smtp.extensions = ()
     with opened(scripted_smtp.port) as submission:
         assert submission.max_size is None
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "refused"):
-            submission.mail("jürgen@example.test", size=3, smtputf8=True)
+            list(submission.envelope("a@example.test", ["b@example.test"], size=3, **{needed: True}))
+        enveloped(submission)
+    assert scripted_smtp.count("mail") == 1
+
+
+def pipelining(peer: Peer, *replies: str) -> None:
+    """A server that has the whole group before it says a word."""
+    peer.say("220 hi")
+    peer.hear()
+    peer.say("250-me", "250 PIPELINING")
+    heard = [peer.hear() for _ in replies]
+    assert [each.split(":")[0] for each in heard] == ["MAIL FROM"] + ["RCPT TO"] * (len(replies) - 1)
+    peer.say(*replies)
+    peer.until_gone()
+
+
+@pytest.mark.parametrize(
+    "said", [("250 2.1.0 ok", "250 2.1.5 ok", "550 5.1.1 no"), ("553 no", "503 no", "503 no"), ("421 bye",) * 3]
+)
+def test_the_envelope_goes_out_together_where_the_server_takes_it_so(said: tuple[str, ...]) -> None:
+    with odd_server(lambda peer: pipelining(peer, *said)) as port, opened(port, username="") as submission:
+        replies = submission.envelope("a@example.test", ["b@example.test", "c@example.test"], size=3)
+        assert [reply.code for reply in replies] == [int(each[:3]) for each in said]
+
+
+def test_a_long_envelope_goes_out_in_groups(scripted_smtp: ScriptedSmtp) -> None:
+    scripted_smtp.extensions = ("PIPELINING",)
+    recipients = [f"r{number}@example.test" for number in range(500)]
+    scripted_smtp.recipients["r321@example.test"] = "550 5.1.1 no"
+    with opened(scripted_smtp.port) as submission:
+        codes = [reply.code for reply in submission.envelope("a@example.test", recipients, size=3)]
+        assert [index for index, code in enumerate(codes) if code != 250] == [322]
+        assert submission.rset().code == 250
 
 
 @pytest.mark.parametrize("address", ["a@b.test> SIZE=1", "a\r\nDATA", "a b@c.test", "<a@b.test", "a\0@b.test"])
 def test_no_address_ends_a_command(scripted_smtp: ScriptedSmtp, address: str) -> None:
     with opened(scripted_smtp.port) as submission:
         with pytest.raises(ValueError, match="envelope address"):
-            submission.rcpt(address)
+            list(submission.envelope("alice@example.test", [address], size=1))
         assert submission.rset().code == 250
+    assert scripted_smtp.count("mail") == 0
+
+
+# --- one message after the other ---
+
+
+def test_one_connection_takes_several_messages(scripted_smtp: ScriptedSmtp) -> None:
+    with opened(scripted_smtp.port) as submission:
+        for taken in range(3):
+            assert (submission.is_ready(), submission.taken) == (True, taken)
+            handed_over(submission).dot(5)
+    assert [message.source for message in scripted_smtp.messages] == [WIRE] * 3
+    assert (scripted_smtp.count("connect"), scripted_smtp.count("auth")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "says", ["250 2.0.0 ok\r\n421 4.4.2 idle", "250 2.0.0 ok\r\n250 2.0.0 again", "250 ok\r\n2", Keep("250 ok\r\n")]
+)
+def test_a_server_that_has_spoken_unasked_gets_no_further_message(scripted_smtp: ScriptedSmtp, says: Action) -> None:
+    scripted_smtp.at("reply", says)
+    with opened(scripted_smtp.port) as submission:
+        assert handed_over(submission).dot(5).code == 250
+        assert not eventually_ready(submission)
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_a_server_that_has_gone_gets_no_further_message(is_reset: bool) -> None:
+    def part(peer: Peer) -> None:
+        take_one(peer)
+        peer.hear()
+        peer.say("250 ok")
+        if is_reset:
+            peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with odd_server(part) as port, opened(port, username="") as submission:
+        list(envelope(submission))
+        submission.data()
+        submission.body(b"x\r\n")
+        assert submission.dot(5).code == 250
+        assert not eventually_ready(submission)
+
+
+def take_one(peer: Peer) -> None:
+    """A server's part, up to the message without its dot."""
+    peer.say("220 hi")
+    for reply in ("250 me", "250 ok", "250 ok", "354 go"):
+        peer.hear()
+        peer.say(reply)
+    assert peer.hear() == "x"
+
+
+def eventually_ready(submission: Submission) -> bool:
+    """Whether it stays ready for a while; what the server does takes a moment to arrive."""
+    end = time.monotonic() + 0.5
+    while submission.is_ready():
+        if time.monotonic() > end:
+            return True
+        time.sleep(0.005)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("says", "outcome"), [("250 2.0.0 not asked", Reply(250, "2.0.0")), ("552 5.3.4 no", Reply(552, "5.3.4"))]
+)
+def test_what_is_said_before_the_dot_is_no_answer_to_it(says: str, outcome: Reply) -> None:
+    spoken = threading.Event()
+
+    def part(peer: Peer) -> None:
+        take_one(peer)
+        spoken.wait(5)
+        peer.say(says)
+        peer.until_gone()
+
+    with odd_server(part) as port, opened(port, username="") as submission:
+        list(envelope(submission))
+        submission.data()
+        submission.body(b"x\r\n")
+        spoken.set()
+        with pytest.raises(RemoteFault) as caught:
+            listen_until_broken_off(submission)
+        assert (caught.value.kind, caught.value.reply) == ("refused", outcome)
+        assert not submission.is_ready()
+
+
+def listen_until_broken_off(submission: Submission) -> None:
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        submission.listen()
+        time.sleep(0.001)
+
+
+# --- time ---
+
+
+def test_the_reply_to_the_dot_may_take_nine_minutes(scripted_smtp: ScriptedSmtp, clock: FakeClock) -> None:
+    scripted_smtp.at("reply", Stall())
+    with timed(scripted_smtp.port, clock) as submission, ThreadPoolExecutor(1) as pool:
+        handed_over(submission)
+        waiting = pool.submit(submission.dot, 600)
+        wait_until(lambda: scripted_smtp.held("reply") == 1, lambda: "no dot", 10)
+        clock.advance(9 * 60)
+        scripted_smtp.release()
+        assert waiting.result(10) == Reply(250, "2.0.0")
+
+
+def test_the_reply_to_the_dot_may_not_take_ten_minutes_and_a_byte(clock: FakeClock) -> None:
+    is_there, goes_on = threading.Event(), threading.Event()
+
+    def part(peer: Peer) -> None:
+        take_one(peer)
+        assert peer.hear() == "."
+        is_there.set()
+        goes_on.wait(10)
+        peer.say(b"2")
+        peer.until_gone()
+
+    with odd_server(part) as port, timed(port, clock, username="") as submission, ThreadPoolExecutor(1) as pool:
+        list(envelope(submission))
+        submission.data()
+        submission.body(b"x\r\n")
+        waiting = pool.submit(submission.dot, 600)
+        assert is_there.wait(10)
+        clock.advance(10 * 60)
+        goes_on.set()
+        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "timeout"):
+            waiting.result(10)
+
+
+@contextmanager
+def timed(port: int, clock: FakeClock, username: str = "alice@example.test") -> Iterator[Submission]:
+    endpoint = Endpoint("127.0.0.1", port, "none", username, "secret")
+    submission = Submission.open(endpoint, ca_file="", timeout=30, clock=clock.monotonic)
+    try:
+        yield submission
+    finally:
+        submission.close()
+
+
+# --- goodbye ---
+
+
+@pytest.mark.parametrize("says", [None, "250 what", "421 bye", "554 no", "well", CLOSE, DROP, Stall()])
+def test_a_goodbye_never_fails(scripted_smtp: ScriptedSmtp, says: Action) -> None:
+    scripted_smtp.at("quit", says)
+    with opened(scripted_smtp.port) as submission:
+        handed_over(submission).dot(5)
+        began = time.monotonic()
+        submission.quit(0.3)
+        assert time.monotonic() - began < 1
+    assert (scripted_smtp.count("quit"), len(scripted_smtp.messages)) == (1, 1)
 
 
 def test_auth_login_where_plain_is_not_offered() -> None:
@@ -299,9 +495,9 @@ def test_real_postfix(mail_server: MailServer, security: str, port: str) -> None
     user = mail_server.fresh_user()
     endpoint = Endpoint("localhost", getattr(mail_server, port), security, "alice@example.test", "secret")  # type: ignore[arg-type]
     submission = Submission.open(endpoint, ca_file=str(mail_server.ca_file), timeout=10)
-    assert submission.mail("alice@example.test", size=len(WIRE), smtputf8=False).code == 250
-    assert submission.rcpt(user).code == 250
-    assert submission.rcpt("nobody@example.test") == Reply(550, "5.1.1")
+    replies = list(submission.envelope("alice@example.test", [user, "nobody@example.test"], size=len(WIRE)))
+    assert [reply.code for reply in replies] == [250, 250, 550]
+    assert replies[2] == Reply(550, "5.1.1")
     assert submission.data().code == 354
     submission.body(WIRE)
     assert submission.dot(10).code == 250

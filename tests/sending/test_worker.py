@@ -24,9 +24,11 @@ class Office:
 
 
 @contextmanager
-def office(folder: Path, mail_server: MailServer, smtp: ScriptedSmtp, answer_within: int) -> Iterator[Office]:
+def office(
+    folder: Path, mail_server: MailServer, smtp: ScriptedSmtp, answer_within: int, keep: int = 10
+) -> Iterator[Office]:
     user = smtp.user = mail_server.fresh_user()
-    desk = Desk(folder, sending__answer_within=answer_within)
+    desk = Desk(folder, sending__answer_within=answer_within, sending__keep_connection=keep)
     try:
         yield Office(desk, desk.connect(user, imap_port=mail_server.imap_port, smtp_port=smtp.port), smtp)
     finally:
@@ -35,8 +37,8 @@ def office(folder: Path, mail_server: MailServer, smtp: ScriptedSmtp, answer_wit
 
 @pytest.fixture
 def patient(tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp) -> Iterator[Office]:
-    """Requests wait for their outcome."""
-    with office(tmp_path / "data", mail_server, scripted_smtp, 20) as made:
+    """Requests wait for their outcome, and no connection is kept."""
+    with office(tmp_path / "data", mail_server, scripted_smtp, 20, keep=0) as made:
         yield made
 
 
@@ -123,7 +125,7 @@ def test_what_was_never_written_is_uncertain_after_a_restart(
     tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp
 ) -> None:
     scripted_smtp.at("reply", Stall())
-    with office(tmp_path / "data", mail_server, scripted_smtp, 1) as before:
+    with office(tmp_path / "data", mail_server, scripted_smtp, 1, keep=0) as before:
         Fault(before.desk, status("succeeded"))  # it is not mended: the appliance ends without having written it
         answer = before.desk.send(before.account, a_message())
         assert answer.data["status"] == "sending"

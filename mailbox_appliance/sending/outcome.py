@@ -1,0 +1,166 @@
+"""Records how a hand-over ended: one durable transaction, then the news of it.
+
+                immediate, not shown yet    immediate, shown           scheduled
+accepted        succeeded                   succeeded                  succeeded
+refused         failed                      failed                     failed
+nobody          withdrawn, its key is free  failed                     queued again, for 24 hours; then failed
+uncertain       uncertain                   uncertain                  uncertain
+mailbox gone    failed: account_removed     failed: account_removed    failed: account_removed
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from mailbox_appliance import retry
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errors import Detail, JournalFailed, Problem, ProviderThrottled, Unavailable, Unsupported
+from mailbox_appliance.events import DeliveryMarked, DeliverySettled, Events
+from mailbox_appliance.records import AccountError, DeliveryWork, Phase
+from mailbox_appliance.remote.faults import Reply
+from mailbox_appliance.sending.clearance import TRIED_FOR, code_when_too_late, is_too_late, obstacle
+from mailbox_appliance.sending.copies import Copy, copy_of
+from mailbox_appliance.sending.verdict import Accepted, Cause, Nobody, Refused, Removed, Verdict
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+LOGIN_REFUSED = "The SMTP server refused the login."
+MAYBE_DELIVERED = (
+    "The mail server did not say whether it took the message, so it may have been delivered. It is never sent again by"
+    " itself. For 24 hours it is looked for, in a Sent folder that the provider fills and in the inbox; where it is not"
+    " found, ask a recipient, and settle the operation with `resolve`."
+)
+_RETRY_AFTER = 30
+_FIRST_WAIT, _LONGEST_WAIT = 60, 1800
+_CAUSES: dict[Cause, str] = {  # of `internal` the problem itself tells
+    "unavailable": "the SMTP server could not be reached or refused for now. Nobody got the message; try again.",
+    "throttled": "the SMTP server limits how often it may be asked. Nobody got the message; try again later.",
+    "login": "the SMTP server refused the login. Nobody got the message; correct the password of the mailbox.",
+    "smtputf8": "its server takes no addresses with letters beyond ASCII (RFC 6531).",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a hand-over ended. `problem` is what an immediate request is told where the operation was withdrawn."""
+
+    problem: Problem | None = None
+
+
+class Recorder:
+    """Writes outcomes down. Every method raises what the store raises, and may be called again then."""
+
+    def __init__(self, store: Store, events: Events, clock: Clock) -> None:
+        self._store, self._events, self._clock = store, events, clock
+
+    def begin(self, work: DeliveryWork) -> bool:
+        """The turn of a scheduled operation has come. False where it may not go any more, or does not wait any more."""
+        code = obstacle(self._store, self._clock, work)
+        if code is not None:
+            if self._store.deliveries.fail_queued(work.operation_id, code):
+                self._tell(work, "failed", code=code)
+            return False
+        if not self._store.deliveries.begin(work.operation_id):
+            return False
+        self._events.publish(DeliveryMarked(work.operation_id, Phase.ACCEPTED))
+        return True
+
+    def copy_of(self, work: DeliveryWork) -> Copy | None:
+        """Our copy as it will lie in Sent, made beforehand; None where there is no such folder, or none can be made."""
+        try:
+            sent = self._store.folders.find_by_role(work.account_id, "sent")
+            return None if sent is None else copy_of(work, sent)
+        except Exception:  # what becomes of the message must not depend on it
+            log.exception("the sent copy cannot be shown yet", extra={"operation": work.operation_id})
+            return None
+
+    def record(
+        self, work: DeliveryWork, verdict: Verdict, refused: Sequence[str] = (), copy: Copy | None = None
+    ) -> Outcome:
+        """Give the operation the ending that the verdict means. `refused`: the recipients that were."""
+        match verdict:
+            case Accepted(reply):
+                self._succeed(work, reply.code, copy)
+            case Refused(code, reply):
+                named = refused if code != "sender_rejected" else ()
+                warnings = [f"The server refused the recipient {each}; nobody was sent to." for each in named]
+                self._fail(work, code, warnings, reply)
+            case Nobody(cause):
+                return self._nobody(work, cause)
+            case Removed():
+                self._fail(work, "account_removed")
+            case _:
+                self._store.deliveries.settle(work.operation_id, "uncertain", None, [MAYBE_DELIVERED])
+                self._tell(work, "uncertain")
+        return Outcome()
+
+    def put_back(self, work: DeliveryWork, cause: str, wait: float = 0) -> bool:
+        """Have a scheduled operation wait again, of which nobody has got anything. False where it is over."""
+        now = self._clock.now()
+        latest = (work.send_at or now) + TRIED_FOR
+        next_at = max(now, min(now + timedelta(seconds=wait), latest))
+        if not self._store.deliveries.requeue(work.operation_id, next_at, cause):
+            return False
+        self._tell(work, "queued", cause=cause)
+        return True
+
+    def _nobody(self, work: DeliveryWork, cause: Cause) -> Outcome:
+        if cause == "login":
+            error = AccountError(code="authentication_failed", message=LOGIN_REFUSED)
+            self._store.accounts.set_status(work.account_id, "reauth_required", error)
+        if cause == "smtputf8":
+            return self._withdraw(work, Unsupported(reason=_CAUSES[cause]), "recipient_rejected")
+        if work.send_at is not None:
+            return self._try_later(work, cause)
+        return self._withdraw(work, unavailable(cause), "provider_unavailable")
+
+    def _try_later(self, work: DeliveryWork, cause: Cause) -> Outcome:
+        if is_too_late(work, self._clock):
+            self._fail(work, code_when_too_late(cause))
+        else:
+            attempts = self._store.deliveries.work(work.operation_id).attempts
+            self.put_back(work, cause, retry.delay(attempts, _FIRST_WAIT, _LONGEST_WAIT))
+        return Outcome()
+
+    def _withdraw(self, work: DeliveryWork, problem: Problem, code_when_shown: str) -> Outcome:
+        """Free the key, since nobody got the message; an operation that a client was shown ends as failed instead."""
+        if self._store.deliveries.withdraw(work.operation_id):
+            self._tell(work, "withdrawn")
+            return Outcome(problem)
+        self._fail(work, code_when_shown)
+        return Outcome()
+
+    def _succeed(self, work: DeliveryWork, reply_code: int, copy: Copy | None) -> None:
+        try:
+            self._store.deliveries.succeed(work.operation_id, copy, reply_code=reply_code)
+        except Exception:
+            if copy is None:
+                raise
+            # It was sent: that our copy cannot be shown at once must not keep anybody from knowing.
+            log.exception("the sent copy cannot be shown yet", extra={"operation": work.operation_id})
+            self._store.deliveries.succeed(work.operation_id, None, reply_code=reply_code)
+        self._tell(work, "succeeded")
+
+    def _fail(self, work: DeliveryWork, code: str, warnings: Sequence[str] = (), reply: Reply | None = None) -> None:
+        number, enhanced = (None, None) if reply is None else (reply.code, reply.enhanced)
+        self._store.deliveries.settle(
+            work.operation_id, "failed", code, warnings, reply_code=number, reply_enhanced=enhanced
+        )
+        self._tell(work, "failed", code=code, reply=number, enhanced=enhanced)
+
+    def _tell(self, work: DeliveryWork, status: str, **facts: object) -> None:
+        operation, account = work.operation_id, work.account_id
+        log.info("delivery", extra={"operation": operation, "account": account, "status": status, **facts})
+        self._events.publish(DeliverySettled(operation, account, status))
+
+
+def unavailable(cause: Cause) -> Problem:
+    """What a client is told of an operation that was withdrawn."""
+    if cause == "internal":
+        return JournalFailed(retry_after=_RETRY_AFTER)
+    detail = (Detail("smtp", _CAUSES[cause]),)
+    if cause == "throttled":
+        return ProviderThrottled(details=detail, retry_after=_RETRY_AFTER)
+    return Unavailable(reason=_CAUSES[cause], details=detail, retry_after=_RETRY_AFTER)

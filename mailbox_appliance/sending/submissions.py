@@ -1,0 +1,127 @@
+"""The connections over which messages are handed over: one that served well is kept a few seconds for the next message.
+
+A connection is kept for one mailbox and one way to log in, after a success only, and is lent to one thread at a time.
+One that is kept and turns out to be of no use costs a new one: until a message has its dot, nobody can have got it.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mailbox_appliance.records import Endpoint
+from mailbox_appliance.remote.smtp import Submission
+from mailbox_appliance.settings import Settings
+
+#: Messages on one connection; many servers set such a bound, and end the connection where it is passed.
+MOST_MESSAGES = 50
+#: Connections that are kept for all mailboxes together.
+MOST_KEPT = 32
+_SHORT_GOODBYE = 0.5  # seconds, where somebody waits for it
+_LAST_GOODBYES = 1.0  # for all of them when the appliance stops
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A connection that nobody uses, and since when."""
+
+    session: Submission
+    endpoint: Endpoint
+    since: float
+
+
+class Submissions:
+    """Opens, keeps and closes connections. May be used from any thread."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+        """`clock` counts seconds that only grow."""
+        self._settings, self._clock = settings, clock
+        self._longest = settings.number("sending.keep_connection")
+        self._changed = threading.Condition()
+        self._kept: dict[str, list[_Kept]] = defaultdict(list)
+        self._gone: set[str] = set()
+        self._closer: threading.Thread | None = None
+        self._is_stopped = False
+
+    def open(self, endpoint: Endpoint) -> Submission:
+        """A new connection. Raises RemoteFault."""
+        return Submission.open(
+            endpoint,
+            ca_file=self._settings.text("remote.ca_file"),
+            timeout=self._settings.number("remote.timeout"),
+            clock=self._clock,
+        )
+
+    def take(self, account_id: str, endpoint: Endpoint) -> Submission | None:
+        """A connection that was kept for this mailbox and can be used, for oneself; None where there is none."""
+        while (kept := self._pop(account_id)) is not None:
+            is_recent = self._clock() - kept.since < self._longest
+            if kept.endpoint == endpoint and is_recent and kept.session.is_ready():
+                return kept.session
+            kept.session.close()  # who waits for a message to go does not wait for a goodbye
+        return None
+
+    def keep(self, account_id: str, endpoint: Endpoint, session: Submission) -> bool:
+        """Keep a connection on which the last message was taken. False where it is to be closed by its user."""
+        if session.taken >= MOST_MESSAGES or not self._longest:
+            return False
+        with self._changed:
+            count = sum(map(len, self._kept.values()))
+            if self._is_stopped or account_id in self._gone or count >= MOST_KEPT:
+                return False
+            self._kept[account_id].append(_Kept(session, endpoint, self._clock()))
+            if self._closer is None:
+                self._closer = threading.Thread(target=self._run, name="kept smtp connections", daemon=True)
+                self._closer.start()
+        return True
+
+    def drop(self, account_id: str) -> None:
+        """The mailbox is gone: its connections are closed, and none is kept for it any more."""
+        with self._changed:
+            self._gone.add(account_id)
+            left = self._kept.pop(account_id, [])
+        for kept in left:
+            kept.session.quit(_SHORT_GOODBYE)
+
+    def close_unused(self) -> None:
+        """Say goodbye on those that nobody has used for long enough."""
+        oldest = self._clock() - self._longest
+        for kept in self._remove(lambda kept: kept.since <= oldest):
+            kept.session.quit()
+
+    def stop(self) -> None:
+        """Close all, and keep none from now on."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+        left = self._remove(lambda _: True)
+        for kept in left:
+            kept.session.quit(_LAST_GOODBYES / len(left))
+
+    def _pop(self, account_id: str) -> _Kept | None:
+        """The one that was used last: the others may grow old."""
+        with self._changed:
+            kept = self._kept.get(account_id)
+            found = kept.pop() if kept else None
+            if not kept:
+                self._kept.pop(account_id, None)
+            return found
+
+    def _remove(self, is_meant: Callable[[_Kept], bool]) -> list[_Kept]:
+        with self._changed:
+            removed = [kept for each in self._kept.values() for kept in each if is_meant(kept)]
+            for account_id, each in list(self._kept.items()):
+                each[:] = [kept for kept in each if not is_meant(kept)]
+                if not each:
+                    del self._kept[account_id]
+            return removed
+
+    def _run(self) -> None:
+        """Close those that are not used; this thread lives while there are any."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_stopped, max(1.0, self._longest / 4))
+                if self._is_stopped or not self._kept:
+                    self._closer = None
+                    return
+            self.close_unused()
