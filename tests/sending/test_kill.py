@@ -26,8 +26,9 @@ from tests.servers.running import Answer, RunningAppliance
 from tests.servers.scripted_smtp import Action, Keep, Lose, ScriptedSmtp, Stall, Step
 
 DYING = (sys.executable, str(Path(dying.__file__)))
-MANY = {"MAILBOX_APPLIANCE_SERVER_WORKERS": "32", "MAILBOX_APPLIANCE_SERVER_WAITING_WORKERS": "24"}
 SHOWN = {"MAILBOX_APPLIANCE_SENDING_ANSWER_WITHIN": "0"}
+NONE_KEPT = {"MAILBOX_APPLIANCE_SENDING_KEEP_CONNECTION": "0"}
+MANY = NONE_KEPT | {"MAILBOX_APPLIANCE_SERVER_WORKERS": "32", "MAILBOX_APPLIANCE_SERVER_WAITING_WORKERS": "24"}
 
 
 @dataclass
@@ -56,6 +57,11 @@ class Send:
         answer = self.first.result()
         assert answer.status == 200, answer
         return str(answer.data["operationId"])
+
+    def outcome_of_first(self, appliance: RunningAppliance) -> str:
+        """Send, with nobody dying."""
+        self.first.set_result(self.ask(appliance))
+        return self.outcome(appliance)
 
     def outcome(self, appliance: RunningAppliance) -> str:
         """Ask again with the same key, like any client, until the operation is over; answers its last status."""
@@ -118,6 +124,8 @@ UNSEEN = [
     Moment("failed", "failed", 0, script=("rcpt", ["550 5.1.1 unknown"])),
     Moment("uncertain", "uncertain", script=("reply", [Keep("421 closing")])),
 ]
+# On a connection that served an earlier message.
+KEPT = [Moment("envelope"), Moment("data"), Moment("dot", "uncertain", 0), Moment("succeeded")]
 # Once a client was shown that it is on its way: the server holds it until then.
 SEEN = [
     Moment("envelope", script=("auth", [Stall()])),
@@ -163,24 +171,43 @@ def a_target(folder: Path, mail_server: MailServer, environment: dict[str, str])
 
 @pytest.fixture(scope="module")
 def unseen(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[Target]:
-    yield from a_target(tmp_path_factory.mktemp("unseen") / "data", mail_server, {})
+    yield from a_target(tmp_path_factory.mktemp("unseen") / "data", mail_server, NONE_KEPT)
+
+
+@pytest.fixture(scope="module")
+def keeping(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[Target]:
+    yield from a_target(tmp_path_factory.mktemp("keeping") / "data", mail_server, {})
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[Target]:
-    yield from a_target(tmp_path_factory.mktemp("seen") / "data", mail_server, SHOWN)
+    yield from a_target(tmp_path_factory.mktemp("seen") / "data", mail_server, SHOWN | NONE_KEPT)
 
 
 @pytest.mark.parametrize("moment", UNSEEN, ids=lambda moment: moment.at)
 def test_killed_between_two_phases(unseen: Target, callers: ThreadPoolExecutor, moment: Moment) -> None:
-    unseen.order(moment)
-    send = Send(unseen.account)
-    send.first = callers.submit(send.ask, unseen.appliance)
-    unseen.dies()
+    check_unseen(unseen, callers, moment)
+
+
+@pytest.mark.parametrize("moment", KEPT, ids=lambda moment: moment.at)
+def test_killed_between_two_phases_on_a_kept_connection(
+    keeping: Target, callers: ThreadPoolExecutor, moment: Moment
+) -> None:
+    assert Send(keeping.account).outcome_of_first(keeping.appliance) == "succeeded"
+    check_unseen(keeping, callers, moment, connections=0 if moment.copies == 0 or moment.at == "succeeded" else 1)
+
+
+def check_unseen(target: Target, callers: ThreadPoolExecutor, moment: Moment, connections: int | None = None) -> None:
+    """Nobody was shown the operation when the appliance dies at this moment."""
+    target.order(moment)
+    send = Send(target.account)
+    send.first = callers.submit(send.ask, target.appliance)
+    target.dies()
     assert send.shown is None
-    unseen.appliance.start()
-    assert send.outcome(unseen.appliance) == moment.outcome
-    assert send.copies(unseen.smtp) == moment.copies
+    target.appliance.start()
+    assert send.outcome(target.appliance) == moment.outcome
+    assert send.copies(target.smtp) == moment.copies
+    assert connections in (None, target.smtp.count("connect"))
 
 
 @pytest.mark.parametrize("moment", SEEN, ids=lambda moment: moment.at)
