@@ -8,6 +8,8 @@ from typing import Any
 from tests.servers.running import Answer, RunningAppliance
 
 _PAUSE = 0.03
+#: Seconds after which one that is queued still has met trouble: its time was at most 1.5 s ahead.
+_LONGEST_QUEUED = 3.0
 _OVER = ("succeeded", "failed", "uncertain")
 
 
@@ -25,10 +27,12 @@ class Attempt:
     problem: str | None = None
 
     def insist(self, appliance: RunningAppliance, patience: float) -> None:
-        """Ask until the operation is over, is refused for good, or waits for its time; notes what it saw."""
+        """Ask until the operation is over, is refused for good, or waits for another try; notes what it saw."""
         until = time.monotonic() + patience
+        waits_since = until
         try:
-            while time.monotonic() < until and not self._is_through(appliance):
+            while time.monotonic() < min(until, waits_since + _LONGEST_QUEUED) and not self._is_through(appliance):
+                waits_since = min(waits_since, time.monotonic()) if self.status == "queued" else until
                 time.sleep(_PAUSE)
         except AssertionError as error:
             self.problem = str(error)
