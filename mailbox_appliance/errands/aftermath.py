@@ -57,9 +57,15 @@ class Aftermath:
             self._do(chore, stopping)
 
     def now(self, operation_id: str) -> bool:
-        """Do what is left after an operation, now and here; answers whether nothing is left then."""
-        for chore in self._store.due.chores_of(operation_id):
-            self._do(chore, threading.Event())
+        """Do what is left after an operation, now and here; answers whether nothing is left then.
+
+        Also where the store cannot be written: what is done is done, and the rest stays due.
+        """
+        try:
+            for chore in self._store.due.chores_of(operation_id):
+                self._do(chore, threading.Event())
+        except FAILED:
+            log.exception("a chore after a delivery could not be recorded", extra={"operation": operation_id})
         return not self._store.due.chores_of(operation_id)
 
     def _do(self, chore: Chore, stopping: threading.Event) -> None:

@@ -266,8 +266,7 @@ def test_it_is_kept_once_though_we_stop_before_that_is_recorded(office: Office) 
     trigger = "CREATE TRIGGER full BEFORE DELETE ON delivery_chores BEGIN SELECT RAISE(ABORT, 'full'); END"
     with office.store.database.transaction():
         office.store.database.change(trigger)
-    with pytest.raises(Exception, match="full"):
-        office.by(SystemClock()).now(operation)
+    assert not office.by(SystemClock()).now(operation)
     with office.store.database.transaction():
         office.store.database.change("DROP TRIGGER full")
     office.work()
