@@ -63,6 +63,7 @@ class SentCopies:
         """The provider has not filed the copy yet; it is looked for again after so many seconds."""
         with self._database.transaction():
             self._database.change(
-                "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ? WHERE id = ?",
+                "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"
+                f" result_warnings = {_WITHOUT} WHERE id = ?",
                 (to_millis(self._clock.now()) + int(seconds * 1000), operation_id),
             )
