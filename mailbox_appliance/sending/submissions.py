@@ -120,7 +120,7 @@ class Submissions:
         """Close those that are not used; this thread lives while there are any."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._is_stopped, max(1.0, self._longest / 4))
+                self._changed.wait_for(lambda: self._is_stopped, self._longest / 4)
                 if self._is_stopped or not self._kept:
                     self._closer = None
                     return

@@ -1,5 +1,7 @@
 """What every reply and every fault means, at every step: one line a case."""
 
+from typing import get_args
+
 import pytest
 
 from mailbox_appliance.records import Phase
@@ -38,7 +40,6 @@ REPLIES: list[tuple[Step, str, Verdict | str]] = [
     # not now
     ("mail", "451 4.3.0", LATER),
     ("rcpt", "450 4.2.0", LATER),  # greylisting
-    ("rcpt", "452 4.5.3", LATER),  # too many recipients for one go
     ("data", "451", LATER),
     ("dot", "451 4.3.0", LATER),
     ("dot", "452 4.3.1", LATER),
@@ -60,8 +61,15 @@ REPLIES: list[tuple[Step, str, Verdict | str]] = [
     ("rcpt", "530", LOGIN),
     ("data", "530 5.7.57", LOGIN),
     ("mail", "535 5.7.8", LOGIN),
+    ("mail", "534 5.7.9", LOGIN),  # the mechanism is too weak
+    ("mail", "538 5.7.11", LOGIN),  # encryption is required for it
+    ("data", "538", LOGIN),
     ("dot", "530 5.7.0", "message_rejected"),
     ("dot", "535", "message_rejected"),
+    ("dot", "534", "message_rejected"),
+    ("dot", "538", "message_rejected"),
+    ("mail", "454 4.7.0", LATER),  # RFC 4954 6: cannot check logins now
+    ("mail", "432 4.7.12", LATER),  # a password transition is needed
     # no, for good
     ("mail", "550 5.7.1", "sender_rejected"),
     ("mail", "553", "sender_rejected"),
@@ -74,7 +82,36 @@ REPLIES: list[tuple[Step, str, Verdict | str]] = [
     ("dot", "554 5.7.1", "message_rejected"),
     ("dot", "550", "message_rejected"),
     ("dot", "571", "message_rejected"),
+    ("mail", "550", "sender_rejected"),
+    ("mail", "550 5.1.1", "sender_rejected"),  # nobody but the sender was named yet
+    ("mail", "555 5.5.4", "sender_rejected"),  # parameters not known
+    ("rcpt", "550", "recipient_rejected"),
+    ("rcpt", "550 5.7.1", "recipient_rejected"),
+    ("rcpt", "550 5.7.509", "recipient_rejected"),
+    ("rcpt", "553 5.1.3", "recipient_rejected"),
+    ("rcpt", "556 5.1.10", "recipient_rejected"),  # RFC 7504 and 7505: the domain takes no mail
+    ("rcpt", "521", "recipient_rejected"),
+    ("rcpt", "550 5.2.1", "recipient_rejected"),
+    ("dot", "550 5.7.1", "message_rejected"),
+    ("dot", "554 5.6.0", "message_rejected"),
+    ("dot", "500", "message_rejected"),
+    ("dot", "599 5.9.9", "message_rejected"),
+    # content (RFC 3463 3.7), and what RFC 6152 and 6531 add to it
+    ("mail", "554 5.6.3", "message_rejected"),  # 8-bit content would have to be converted
+    ("dot", "554 5.6.1", "message_rejected"),
+    ("rcpt", "550 5.6.2", "message_rejected"),
+    ("mail", "550 5.6.7", "sender_rejected"),  # an address in UTF-8, where none is allowed
+    ("mail", "553 5.6.7", "sender_rejected"),
+    ("rcpt", "550 5.6.7", "recipient_rejected"),
+    ("rcpt", "553 5.6.7", "recipient_rejected"),
+    ("data", "554 5.6.7", "recipient_rejected"),
+    ("dot", "554 5.6.7", "recipient_rejected"),
+    ("rcpt", "550 5.6.9", "recipient_rejected"),  # somebody's server takes no UTF-8 header fields
+    ("dot", "554 5.6.9", "recipient_rejected"),
     # whose fault it is may be told late
+    ("rcpt", "553 5.7.1", "sender_rejected"),  # Postfix: the login does not own the sender
+    ("dot", "550 5.7.60", "sender_rejected"),
+    ("dot", "554 5.2.252", "sender_rejected"),
     ("rcpt", "553 5.1.8", "sender_rejected"),
     ("rcpt", "550 5.1.7", "sender_rejected"),
     ("dot", "550 5.1.8", "sender_rejected"),
@@ -89,6 +126,12 @@ REPLIES: list[tuple[Step, str, Verdict | str]] = [
     ("dot", "552 5.2.3", "message_too_large"),
     ("rcpt", "552 5.3.4", "message_too_large"),
     ("dot", "554 5.3.4", "message_too_large"),
+    ("mail", "523 5.3.4", "message_too_large"),
+    ("mail", "554 5.2.3", "message_too_large"),
+    ("data", "554 5.3.4", "message_too_large"),
+    ("dot", "452 4.3.4", LATER),
+    ("rcpt", "552 5.5.3", LATER),  # RFC 5321 4.5.3.1.10: too many recipients, which 452 should say
+    ("rcpt", "452 4.5.3", LATER),
     ("rcpt", "552", "recipient_rejected"),  # the mailbox is full
     ("rcpt", "552 5.2.2", "recipient_rejected"),
     ("dot", "552 5.2.2", "message_rejected"),
@@ -130,6 +173,7 @@ KINDS: dict[FaultKind, Verdict] = {
     "throttled": SLOWER,
     "forbidden_address": LATER,
     "malformed": LATER,
+    "unsupported": LATER,
 }
 
 
@@ -149,8 +193,17 @@ def test_a_fault(phase: Phase, kind: FaultKind) -> None:
         (Phase.DATA, Reply(451), LATER),
         (Phase.DATA, Reply(421), LATER),
         (Phase.DATA, Reply(250), LATER),  # a message without its dot is none
+        (Phase.DATA, Reply(530, "5.7.0"), LOGIN),
+        (Phase.DATA, Reply(354), LATER),
+        (Phase.ENVELOPE, Reply(554), LATER),
         (Phase.DOT, Reply(554), UNCERTAIN),
+        (Phase.DOT, Reply(250), UNCERTAIN),
     ],
 )
 def test_a_fault_with_a_reply(phase: Phase, said: Reply, expected: Verdict) -> None:
     assert judge_fault(phase, RemoteFault("smtp", "refused", "-", said)) == expected
+
+
+@pytest.mark.parametrize("kind", get_args(FaultKind))
+def test_every_fault_is_in_the_table(kind: FaultKind) -> None:
+    assert kind in KINDS
