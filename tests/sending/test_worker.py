@@ -1,16 +1,20 @@
 """The worker where things go wrong on our side: a journal that cannot be written, a stop, an impatient client."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from mailbox_appliance.mail.compose import compose, new_message_id
-from mailbox_appliance.records import Address, NewDelivery, Outgoing
+from mailbox_appliance.records import Address, Connection, Endpoint, NewDelivery, Outgoing
+from mailbox_appliance.sending import worker
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.fake_clock import FakeClock
 from tests.servers.scripted_smtp import Keep, ScriptedSmtp, Stall
 
 
@@ -222,3 +226,93 @@ def accepted(desk: Desk, account: str) -> str:
     )
     new = NewDelivery(account, "ses_x", "mem_x", a_key(), "hash", "send", message, None)
     return desk.appliance.store.deliveries.accept(new).delivery.operation_id
+
+
+# --- servers that do not answer ---
+
+
+@pytest.fixture
+def crowd(tmp_path: Path, mail_server: MailServer) -> Iterator[tuple[Desk, list[str], str, ScriptedSmtp]]:
+    """Twenty mailboxes of one server that stalls, and one of another server."""
+    stalling = ScriptedSmtp(user="").start()
+    desk = Desk(tmp_path / "data", sending__answer_within=0, sending__keep_connection=0)
+    mailboxes = desk.appliance.store.accounts
+    owner = str(desk.appliance.store.database.value("SELECT id FROM members"))
+    for number in range(20):
+        server = Endpoint("127.0.0.1", 1, "none", f"u{number}", "-")
+        smtp = Endpoint("127.0.0.1", stalling.port, "none", "", "-")
+        with desk.appliance.store.database.transaction():
+            mailboxes.add(owner, None, Connection(f"u{number}@example.test", server, smtp))
+    stalled = [account.id for account in mailboxes.list_reachable(owner)]
+    user = mail_server.fresh_user()
+    free = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=mail_server.submission_port)
+    yield desk, stalled, free, stalling
+    desk.close()
+    stalling.stop()
+
+
+def test_a_server_that_stalls_twenty_mailboxes_holds_up_no_other(
+    crowd: tuple[Desk, list[str], str, ScriptedSmtp], mail_server: MailServer
+) -> None:
+    desk, stalled, free, smtp = crowd
+    smtp.at("mail", Stall())
+    answers = [(account, desk.send(account, a_message())) for account in stalled for _ in range(3)]
+    assert [answer.data["status"] for _, answer in answers] == ["sending"] * 60
+    wait_until(lambda: smtp.held("mail") == worker.MOST_PER_SERVER, lambda: f"{smtp.held('mail')} are held", 10)
+    operation = desk.send(free, a_message(mail_server.fresh_user())).data["operationId"]
+    desk.wait_for(free, operation, "succeeded", 3)
+    smtp.at("mail", None)
+    smtp.release("mail")
+    for account, answer in answers:
+        desk.wait_for(account, answer.data["operationId"], "succeeded")
+    assert len(smtp.messages) == 60
+
+
+# --- time ---
+
+
+def test_a_reply_after_nine_minutes_is_one(
+    tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp, clock: FakeClock
+) -> None:
+    user = scripted_smtp.user = mail_server.fresh_user()
+    desk = Desk(tmp_path / "data", clock, sending__answer_within=0)
+    try:
+        account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=scripted_smtp.port)
+        for seconds, says, status in ((540, None, "succeeded"), (600, b"2", "uncertain")):
+            scripted_smtp.at("reply", [Stall(says)])
+            operation = desk.send(account, a_message()).data["operationId"]
+            wait_until(lambda: scripted_smtp.held("reply") == 1, lambda: "no dot", 10)
+            clock.advance(seconds)
+            assert desk.delivery(account, operation).data["status"] == "sending"
+            scripted_smtp.release("reply")
+            desk.wait_for(account, operation, status)
+    finally:
+        desk.close()
+
+
+def test_a_clock_that_is_set_back_changes_nothing(
+    tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp, clock: FakeClock
+) -> None:
+    user = scripted_smtp.user = mail_server.fresh_user()
+    desk = Desk(tmp_path / "data", clock, sending__answer_within=20)
+    try:
+        account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=scripted_smtp.port)
+        scripted_smtp.at("reply", [Stall()])
+        key = a_key()
+        asked = desk.begin(account, a_message(), key)
+        scripted_smtp.reached("reply")
+        clock.set_wall(clock.now() - timedelta(days=1))
+        scripted_smtp.release("reply")
+        first = asked.result(10)
+        assert first.data["status"] == "succeeded"
+        assert desk.send(account, a_message(), key).data == first.data
+        assert len(scripted_smtp.messages) == 1
+    finally:
+        desk.close()
+
+
+def test_threads_that_nobody_needs_end(patient: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_IDLE_SECONDS", 0.05)
+    for _ in range(2):
+        assert patient.desk.send(patient.account, a_message()).data["status"] == "succeeded"
+        wait_until(lambda: "sending" not in [thread.name for thread in threading.enumerate()], lambda: "one lives", 10)
