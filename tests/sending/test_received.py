@@ -23,8 +23,7 @@ def submit(port: int, user: str, mails: Sequence[tuple[bytes, tuple[str, ...]]])
     """Hand these messages over, one after the other, over one connection."""
     submission = Submission.open(Endpoint("127.0.0.1", port, "none", user, PASSWORD), ca_file="", timeout=10)
     for wire, recipients in mails:
-        assert submission.mail(user, size=len(wire), smtputf8=False).code == 250
-        assert all(submission.rcpt(recipient).code == 250 for recipient in recipients)
+        assert all(reply.code == 250 for reply in submission.envelope(user, recipients, size=len(wire)))
         assert submission.data().code == 354
         submission.body(wire)
         assert submission.dot(10).code == 250
