@@ -22,16 +22,24 @@ ENVIRONMENT = {
 }
 
 
+_USERS = 20  # that send
+
+
 @dataclass(frozen=True)
 class Mail:
-    """Mail servers on loopback without TLS: a mailbox to send from, one to send to, and the password of both."""
+    """Mail servers on loopback without TLS: mailboxes to send from, one to send to, and the password of all."""
 
     name: str
     imap_port: int
     smtp_port: int
-    sender: str
+    senders: tuple[str, ...]
     recipient: str
     password: str
+
+    @property
+    def sender(self) -> str:
+        """The first that is sent from."""
+        return self.senders[0]
 
 
 @contextmanager
@@ -65,8 +73,8 @@ def mail_servers(folder: Path) -> Iterator[Mail]:
             yield mail
         return
     try:
-        sender, recipient = server.fresh_user(), server.fresh_user()
-        yield Mail("Postfix", server.imap_port, server.submission_port, sender, recipient, PASSWORD)
+        *senders, recipient = (server.fresh_user() for _ in range(_USERS + 1))
+        yield Mail("Postfix", server.imap_port, server.submission_port, tuple(senders), recipient, PASSWORD)
     finally:
         server.stop()
 
@@ -82,7 +90,7 @@ def _embedded(folder: Path) -> Iterator[Mail]:
         try:
             ready = json.loads(process.stdout.readline())
             ports = ready["imap_port"], ready["smtp_port"]
-            yield Mail("the demo's server", *ports, OWNER_EMAIL, COLLEAGUE_EMAIL, ready["password"])
+            yield Mail("the demo's server", *ports, (OWNER_EMAIL,), COLLEAGUE_EMAIL, ready["password"])
         finally:
             process.stdin.close()
             process.wait(10)
