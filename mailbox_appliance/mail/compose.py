@@ -18,6 +18,7 @@ from mailbox_appliance.records import Address, Composed, Envelope, Outgoing
 
 _LONGEST_TEXT = 10_000
 _MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")
+_DATE_FIELD = re.compile(rb"^Date[ \t]*:[^\n]*\n(?:[ \t][^\n]*\n)*", re.I | re.M)
 
 
 def compose(message: Outgoing, *, message_id: str, date: datetime) -> Composed:
@@ -51,6 +52,14 @@ def with_bcc(wire: bytes, bcc_header: bytes) -> bytes:
     """The message as our own copy holds it: with its Bcc field, at the end of the header."""
     head, blank_line, body = wire.partition(b"\r\n\r\n")
     return b"".join([head, b"\r\n", bcc_header, blank_line[2:], body]) if bcc_header else wire
+
+
+def redated(wire: bytes, date: datetime) -> bytes:
+    """The same message with this Date: in place of the first one in its header, else at the end of the header."""
+    head, blank_line, body = wire.partition(b"\r\n\r\n")
+    written = field_writing.field("Date", [format_datetime(date)])
+    fields, found = _DATE_FIELD.subn(written, head + b"\r\n", count=1)
+    return b"".join([fields, b"" if found else written, blank_line[2:], body])
 
 
 def is_empty(text: str | None, html: str | None, files: int) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailbox_appliance.mail.compose import compose, is_empty, new_message_id, with_bcc
+from mailbox_appliance.mail.compose import compose, is_empty, new_message_id, redated, with_bcc
 from mailbox_appliance.mail.parse import attachment_bytes, parse
 from mailbox_appliance.mail.part_writing import encode_text
 from mailbox_appliance.records import Address, Composed, Outgoing, OutgoingAttachment
@@ -322,6 +322,26 @@ def test_bcc_stands_in_our_copy_only() -> None:
     assert max(map(len, copy.partition(b"\r\n\r\n")[0].split(b"\r\n"))) <= 78
     assert copy.replace(composed.bcc_header, b"") == composed.wire
     assert with_bcc(composed.wire, made(outgoing()).bcc_header) == composed.wire
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("From: a@b\r\nDate: x\r\nTo: c@d\r\n", "From: a@b\r\n{date}To: c@d\r\n"),
+        ("DATE : x\r\n y\r\n\tz\r\nX-Date: x\r\nDate: w\r\n", "{date}X-Date: x\r\nDate: w\r\n"),
+        ("Subject: x\r\n Date: y\r\n", "Subject: x\r\n Date: y\r\n{date}"),
+        ("Subject: x\r\nDate: x\r\n", "Subject: x\r\n{date}"),
+    ],
+)
+@pytest.mark.parametrize("body", ["", "Date: y\r\n\r\nDate: z\r\n"])
+def test_another_date(head: str, expected: str, body: str) -> None:
+    wire = redated(f"{head}\r\n{body}".encode(), DATE)
+    assert wire.decode() == expected.format(date="Date: Sun, 01 Mar 2026 12:30:05 +0100\r\n") + f"\r\n{body}"
+
+
+def test_a_composed_message_with_another_date() -> None:
+    message, later = outgoing(html="<b>x</b>", attachments=(file("a.pdf"),)), DATE + timedelta(days=1)
+    assert redated(made(message).wire, later) == compose(message, message_id=MESSAGE_ID, date=later).wire
 
 
 def test_nobody_visible_is_told_as_such() -> None:
