@@ -96,6 +96,16 @@ class Letter:
     account: str
     attempts: list[Attempt] = field(default_factory=list)
 
+    def settle(self, appliance: RunningAppliance, outcome: str) -> None:
+        """Say what became of what is uncertain, as the person who sent it."""
+        for operation_id in {each.operation_id for each in self.attempts if each.status == "uncertain"}:
+            path = f"/accounts/{self.account}/delivery-operations/{operation_id}/resolve"
+            answer = appliance.ask("POST", path, {"outcome": outcome})
+            assert answer.status == 200, answer
+            assert answer.data["status"] == outcome, answer
+        for attempt in self.attempts:
+            attempt.status = outcome if attempt.status == "uncertain" else attempt.status
+
     def keys(self) -> set[str]:
         """The keys that were used for it."""
         return {attempt.key for attempt in self.attempts}

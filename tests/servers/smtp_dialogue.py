@@ -110,16 +110,16 @@ class Dialogue:
         if not self.act("data").startswith("3"):
             return
         source = self.read_message()
-        handed = self.server.hand(Handed(source))
+        handed = self.server.hand(Handed(source, time.monotonic()))
         if said := self.act("dot", b""):
-            handed.said = said
+            handed.answered(said)
             return
         action = self.server.enter("reply")
         if keeps(action):
             sender = self.sender or ""
             self.server.keep(Accepted(sender, tuple(self.recipients), source, self.parameters, time.time()))
         self.sender = None
-        handed.said = self.perform("reply", action, None)
+        handed.answered(self.perform("reply", action, None))
 
     def read_message(self) -> bytes:
         """The message after DATA, without the dots that were added for the way (RFC 5321 4.5.2)."""

@@ -2,6 +2,7 @@
 
 import email
 import re
+import time
 from dataclasses import dataclass, field
 from typing import Literal, Union, get_args
 
@@ -80,10 +81,19 @@ class Accepted:
 
 @dataclass(eq=False)
 class Handed:
-    """A message whose final dot has come, and what was said to it: nothing as long as `said` is None."""
+    """A message whose final dot has come, and what was said to it: nothing as long as `said` is None.
+
+    `at` is when the dot came, `said_at` when the reply was sent (`time.monotonic()`).
+    """
 
     source: bytes = field(repr=False)
+    at: float
     said: str | None = None
+    said_at: float = 0.0
+
+    def answered(self, said: str) -> None:
+        """A reply was sent."""
+        self.said, self.said_at = said, time.monotonic()
 
     @property
     def is_decided(self) -> bool:
