@@ -68,6 +68,7 @@ class Database:
         self._peewee = _EncryptedDatabase(file, cipher, key, self._opened)
         self._writing = threading.RLock()
         self._is_durable = False
+        self._full: weakref.WeakSet[Any] = weakref.WeakSet()  # connections whose commits wait for the disk now
         self._is_closed = False
         self._kept: dict[tuple[object, ...], Row] = {}
 
@@ -153,14 +154,17 @@ class Database:
     @contextmanager
     def _durably(self, connection: Any, durable: bool) -> Iterator[None]:
         self._is_durable = durable
-        if durable:
+        # Said only where it changes: a thread that sends commits durably over and over.
+        if durable and connection not in self._full:
             connection.execute("PRAGMA synchronous=FULL")
+            self._full.add(connection)
+        elif not durable and connection in self._full:
+            connection.execute("PRAGMA synchronous=NORMAL")
+            self._full.discard(connection)
         try:
             yield
         finally:
             self._is_durable = False
-            if durable:
-                connection.execute("PRAGMA synchronous=NORMAL")
 
     def close(self, within: float = 2.0) -> None:
         """Close every thread's connection; the last one folds the write-ahead log into the file.
