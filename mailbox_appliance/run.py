@@ -1,5 +1,6 @@
 """Start in order, wait, stop in reverse: what `serve` does, and what set-up does where nothing is serving."""
 
+import gc
 import json
 import logging
 import os
@@ -69,6 +70,7 @@ def serve(
         url = _url(listeners)
         _write_run_file(data_dir, url)
         _announce(appliance, url, ready_json=ready_json)
+        _keep_out_of_the_way()
         stopping.wait()
     finally:
         (data_dir / RUN_FILE).unlink(missing_ok=True)
@@ -162,6 +164,13 @@ def _setup_code(appliance: Appliance) -> str | None:
     code = "-".join(secrets.token_hex(3) for _ in range(4))
     write_private(file, code.encode() + b"\n")
     return code
+
+
+def _keep_out_of_the_way() -> None:
+    """What stays for good is not looked through for garbage any more, and the rest not after every few objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def _stop_on_signals() -> threading.Event:
