@@ -11,6 +11,7 @@ from mailbox_appliance.mail.address import is_writable, same_mailbox
 from mailbox_appliance.mail.threads import message_ids, reply_references
 from mailbox_appliance.records import Address, Message
 
+_NOBODY = "It does not tell whom to answer; give `to` yourself."
 _POSTING = re.compile(r"<\s*mailto:([^<>?]{3,320})[^<>]*>", re.IGNORECASE)
 
 
@@ -24,10 +25,11 @@ class Threading:
 
 @dataclass(frozen=True)
 class Recipients:
-    """To and Cc of a reply."""
+    """To and Cc of a reply. `left_out`: the addresses of those it would go to as well, if they could be written."""
 
     to: tuple[Address, ...]
     cc: tuple[Address, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def threading(headers: Mapping[str, str]) -> Threading:
@@ -51,41 +53,62 @@ def recipients(
     """To and Cc of a reply; a list that is given (not None) stays as it is, and nobody stands in both.
 
     `headers` are those of the parent, with lower-case names; `own` are the mailbox's addresses. Without `everybody`, Cc
-    is empty unless it is given. Raises ValueError, with the reason, where somebody it goes to in the first place has an
-    address that cannot be written; further ones with such an address are left out.
+    is empty unless it is given. Raises ValueError, with the reason, where To is not given and the parent does not tell
+    whom to answer, or somebody it goes to in the first place has an address that cannot be written; further ones with
+    such an address are left out.
     """
-    copied = cc or ()
-    found = to if to is not None else _first(parent, headers, own, copied, everybody=everybody)
-    if cc is None and everybody:
-        cc = _usable(_others(parent.cc or (), (*own, *(each.email for each in found))))
-    return Recipients(found, cc or ())
+    named = [each.email for each in cc or ()]
+    first = to if to is not None else _first(parent, own, named, everybody=everybody)
+    found, copied = first, cc or ()
+    left_out: dict[str, None] = {}
+    if everybody and to is None:
+        found = _writable(_all(first, parent, headers, (*own, *named)), left_out)
+    if everybody and cc is None:
+        copied = _writable(_others(parent.cc or (), (*own, *(each.email for each in found))), left_out)
+    if to is None and not (found or copied):
+        found = first  # what we wrote to ourselves alone
+        if not found:
+            raise ValueError(_NOBODY)
+    return Recipients(found, copied, tuple(left_out))
 
 
-def _first(
-    parent: Message, headers: Mapping[str, str], own: tuple[str, ...], copied: Iterable[Address], *, everybody: bool
-) -> tuple[Address, ...]:
-    """Reply-To, else From (RFC 5322 3.6.2), and for everybody also To and the list, without ourselves.
-
-    A reply to what we sent ourselves goes to those we sent it to. Nobody stands here who is named in the given Cc.
-    """
-    writers = parent.reply_to or ((parent.from_,) if parent.from_ is not UNSET else ())
-    if all(_is_among(writer.email, own) for writer in writers):
-        writers = parent.to
-    named = [each.email for each in copied]
+def _first(parent: Message, own: tuple[str, ...], named: Iterable[str], *, everybody: bool) -> tuple[Address, ...]:
+    """Whom an answer is for, but for those who are named in the given Cc."""
+    writers = _writers(parent, own)
+    if not writers and not everybody:
+        raise ValueError(_NOBODY)
     first = _others(writers, named)
     for address in first:
         if not is_writable(address.email):
             raise ValueError(f"{address.email} cannot be written to; give `to` yourself.")
-    if not everybody:
-        return first
+    return first
+
+
+def _writers(parent: Message, own: tuple[str, ...]) -> tuple[Address, ...]:
+    """Reply-To, else From (RFC 5322 3.6.2), where it names anybody but us; nobody where there is neither.
+
+    A reply to what we sent ourselves goes to those we sent it to.
+    """
+    sender = (parent.from_,) if parent.from_ is not UNSET else ()
+    for writers in (parent.reply_to or (), sender):
+        if any(not _is_among(writer.email, own) for writer in writers):
+            return writers
+    return parent.to if parent.reply_to or sender else ()
+
+
+def _all(
+    first: tuple[Address, ...], parent: Message, headers: Mapping[str, str], named: Iterable[str]
+) -> tuple[Address, ...]:
+    """Those an answer is for, whom the parent was for, and the list that it came by."""
     posting = () if _names(parent.cc or (), headers) else _posting_address(headers)
-    return _usable(_others((*writers, *parent.to, *posting), (*own, *named))) or first
+    return _others((*first, *parent.to, *posting), named)
 
 
 def _posting_address(headers: Mapping[str, str]) -> tuple[Address, ...]:
     """Where a mailing list wants its answers: RFC 2369 3.4, where `NO` means nowhere."""
     found = _POSTING.search(headers.get("list-post", ""))
-    return (Address(email=unquote(found[1]).strip()),) if found else ()
+    email = unquote(found[1]).strip() if found else ""
+    return (Address(email=email),) if is_writable(email) else ()
 
 
 def _names(people: Iterable[Address], headers: Mapping[str, str]) -> bool:
@@ -109,5 +132,12 @@ def _others(people: Iterable[Address], named: Iterable[str]) -> tuple[Address, .
     return tuple(found)
 
 
-def _usable(people: Iterable[Address]) -> tuple[Address, ...]:
-    return tuple(person for person in people if is_writable(person.email))
+def _writable(people: Iterable[Address], left_out: dict[str, None]) -> tuple[Address, ...]:
+    """Those that a message can go to; the addresses of the others are added to `left_out`."""
+    found = []
+    for person in people:
+        if is_writable(person.email):
+            found.append(person)
+        else:
+            left_out[person.email] = None
+    return tuple(found)

@@ -38,10 +38,13 @@ CASES: list[tuple[list[str], dict[str, object], str, str]] = [
     # one answers the writer
     (["From: a@x.example", "To: me@example.com, b@x.example"], {}, "a@x.example", ""),
     (["From: a@x.example", "Reply-To: r@x.example, s@x.example", "To: b@x.example"], {}, "r@x.example s@x.example", ""),
-    (["From: a@x.example", "Reply-To: me@example.com", "To: b@x.example"], {}, "b@x.example", ""),
+    (["From: a@x.example", "Reply-To: me@example.com", "To: b@x.example"], {}, "a@x.example", ""),
+    (["From: a@x.example", "Reply-To: me@example.com, r@x.example", "To: b@x.example"], {},
+     "me@example.com r@x.example", ""),
     (["Sender: s@x.example", "To: b@x.example"], {}, "s@x.example", ""),
-    (["To: b@x.example"], {}, "b@x.example", ""),
-    ([], {}, "", ""),
+    (["From: Mailer <>", "Reply-To: r@x.example", "To: b@x.example"], {}, "r@x.example", ""),
+    (["From: me@example.com", "Reply-To: ME@example.com", "To: b@x.example"], {}, "b@x.example", ""),
+    (["From: Mailer <>", "Reply-To: me@example.com", "To: b@x.example"], {}, "b@x.example", ""),
     (["From: ME@Example.com", "To: b@x.example, me@example.com", "Cc: c@x.example"], {},
      "b@x.example me@example.com", ""),
     (["From: me@example.com", "To: me@example.com"], {"everybody": True}, "me@example.com", ""),
@@ -58,6 +61,21 @@ CASES: list[tuple[list[str], dict[str, object], str, str]] = [
      {"everybody": True}, "a@x.example", ""),
     (["From: a@bücher.example", "Cc: A@xn--bcher-kva.example"], {"everybody": True}, "a@bücher.example", ""),
     (["From: a@x.example", "To: undisclosed-recipients:;"], {"everybody": True}, "a@x.example", ""),
+    # not only to ourselves while there is anybody else
+    (["From: a@x.example", "Reply-To: me@example.com", "To: me@example.com"], {"everybody": True}, "a@x.example", ""),
+    (["From: a@x.example", "Reply-To: me@example.com", "To: b@x.example", "Cc: a@x.example, c@x.example"],
+     {"everybody": True}, "a@x.example b@x.example", "c@x.example"),
+    (["From: me@example.com", "Reply-To: me@example.com", "To: b@x.example, me@example.com"], {"everybody": True},
+     "b@x.example", ""),
+    (["From: me@example.com", "To: me@example.com", "Cc: c@x.example"], {"everybody": True}, "", "c@x.example"),
+    (["From: me@example.com", "To: me@example.com", "Cc: c@x.example"], {"everybody": True, "cc": ()},
+     "me@example.com", ""),
+    # without a writer: the others
+    (["From: Mailer <>", "To: me@example.com, b@x.example", "Cc: c@x.example"], {"everybody": True},
+     "b@x.example", "c@x.example"),
+    (["Cc: c@x.example"], {"everybody": True}, "", "c@x.example"),
+    (["To: b@x.example"], {"to": people("z@x.example")}, "z@x.example", ""),
+    (["To: b@x.example"], {"to": ()}, "", ""),
     # nobody can write to some
     (["From: a@x.example", "To: b@[192.0.2.1]", "Cc: c@-x.example, d@x.example"], {"everybody": True},
      "a@x.example", "d@x.example"),
@@ -102,6 +120,36 @@ def test_names_stay() -> None:
         (Address(email="a@x.example", name="Ann"),),
         (Address(email="j@x.example", name="Jörg"),),
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "given"),
+    [
+        (["To: b@x.example"], {}),
+        (["From: Mailer <>", "To: b@x.example"], {}),
+        (["From: Nobody:;", "To: b@x.example"], {}),
+        (["From: nobody", "To: b@x.example"], {"cc": people("z@x.example")}),
+        ([], {}),
+        ([], {"everybody": True}),
+        (["To: me@example.com"], {"everybody": True}),
+        (["From: me@example.com"], {}),
+        (["To: b@-x.example"], {"everybody": True}),
+    ],
+)
+def test_mail_that_nobody_wrote_has_no_reply(fields: list[str], given: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="give `to` yourself"):
+        recipients(*parent(*fields), OWN, **given)  # type: ignore[arg-type]
+
+
+def test_who_is_left_out_is_told() -> None:
+    fields = ["From: a@x.example", 'To: "john doe"@x.example, b@x.example', "Cc: J <c@[192.0.2.1]>, D <d@-x>"]
+    everybody = recipients(*parent(*fields), OWN, everybody=True)
+    assert everybody.left_out == ('"john doe"@x.example', "c@[192.0.2.1]", "d@-x")
+    assert recipients(*parent(*fields), OWN).left_out == ()
+    assert recipients(*parent(*fields), OWN, everybody=True, cc=()).left_out == ('"john doe"@x.example',)
+    assert recipients(*parent(*fields), OWN, everybody=True, to=()).left_out == ("c@[192.0.2.1]", "d@-x")
+    posted = [*fields[:1], "List-Post: <mailto:b@x.example%0d%0aBcc:e@x.example>"]
+    assert recipients(*parent(*posted), OWN, everybody=True).left_out == ()
 
 
 @pytest.mark.parametrize("everybody", [False, True])
