@@ -30,6 +30,7 @@ _TOKEN = re.compile(
     | (?P<word>[^\s",;:<>()=]+|.)""",
     re.X | re.S,
 )
+_BESIDE_SIGN = re.compile(r" ?([.@]) ?")
 _AROUND_SIGN = re.compile(r" ?(@) ?| (\.) ?")
 _EMPTY_GROUP = re.compile(r"\A\s*[^\"(),:;<>@]{1,200}:\s*;\s*(?:,|\Z)")
 _SEPARATORS = re.compile("[<>,]")
@@ -165,14 +166,15 @@ class _Entry:
 def _bare(angle: str) -> str:
     """What stands in angle brackets, without comments and without what may stand before the address."""
     if "(" in angle and ")" in angle and '"' not in angle:
-        angle = "".join(comments.remove(angle).split())
+        angle = comments.remove(angle)
     if angle.lstrip().startswith("@"):  # RFC 5322 4.4: a route
         return angle.rpartition(":")[2]
     return angle.removeprefix("mailto:")  # seen in practice
 
 
 def _made(email: str, name: str, comment: str) -> tuple[Address, ...]:
-    email = without_controls(email) if '"' in email else "".join(email.split()).strip("'")
+    # RFC 5322 4.4: white space beside a dot or `@` is no part of it. Elsewhere it stays: without it, it were another's.
+    email = without_controls(email) if '"' in email else _BESIDE_SIGN.sub(r"\1", " ".join(email.split())).strip("'")
     email = encoded_words.decode(email)
     local, _, domain = email.rpartition("@")
     if not local or not domain or len(email) > _LONGEST or not email.isprintable() or _SEPARATORS.search(email):

@@ -153,7 +153,15 @@ def test_who_is_left_out_is_told() -> None:
 
 
 @pytest.mark.parametrize("everybody", [False, True])
-@pytest.mark.parametrize("field", ["From: a@[192.0.2.1]", "From: a@x.example\r\nReply-To: r@x.example, b@-x.example"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        "From: a@[192.0.2.1]",
+        "From: a@x.example\r\nReply-To: r@x.example, b@-x.example",
+        'From: "Doe, John" <john doe@x.example>',
+        'From: "john doe"@x.example',
+    ],
+)
 def test_whom_nobody_can_write_to_is_told(field: str, everybody: bool) -> None:
     with pytest.raises(ValueError, match="cannot be written to; give `to` yourself"):
         recipients(*parent(field, "To: b@x.example"), OWN, everybody=everybody)
