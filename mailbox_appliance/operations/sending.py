@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Problem, QuotaReached, ServersBusy, Unavailable
+from mailbox_appliance.errors import Problem, QuotaReached, Unavailable
 from mailbox_appliance.events import DeliveryMarked, DeliveryScheduled
 from mailbox_appliance.mail.preview import preview_of
 from mailbox_appliance.operations.caller import Caller
@@ -23,8 +23,6 @@ from mailbox_appliance.records import (
     Phase,
     SendPreview,
 )
-
-_RETRY_AFTER = 2
 
 
 @operation(needs=(Capability.MAIL_DRAFTS, Capability.MAIL_SEND), body_limit=MAIL_LIMIT)
@@ -154,12 +152,12 @@ def _announce(appliance: Appliance, delivery: Delivery) -> None:
 
 
 def _wait(appliance: Appliance, caller: Caller, accepted: AcceptedDelivery) -> Answer[Delivery | LegacySend]:
-    """The outcome, where it comes in time and a worker may wait for it; else the operation as it is on its way."""
+    """The outcome, where it comes in time and a worker may wait for it; else the operation as it is on its way.
+
+    Shown on behalf of a retry, it cannot be withdrawn any more either: if nobody gets it, it ends as `failed`.
+    """
     operation_id, deliveries = accepted.delivery.operation_id, appliance.store.deliveries
     with appliance.waiting_place() as has_place:
-        if not (has_place or accepted.is_new):
-            # Showing it on behalf of a retry would take from the first request the right to withdraw it.
-            raise ServersBusy(retry_after=_RETRY_AFTER)
         # Submitting joins the one who waits already: a second request with the key gets the same answer.
         ticket = appliance.sender.submit(operation_id, accepted.delivery.account_id)
         ticket.wait(appliance.settings.number("sending.answer_within") if has_place else 0)

@@ -328,8 +328,11 @@ def test_two_requests_with_one_key_are_both_told_when_nobody_got_it(desk: Desk, 
     assert desk.send(mailbox.id, a_message(), key).data["status"] == "succeeded"
 
 
-def test_retries_that_find_no_place_to_wait_do_not_use_up_the_key(desk: Desk, mailbox: Mailbox) -> None:
-    mailbox.smtp.at("mail", Stall("451 4.3.0 later"))
+@pytest.mark.parametrize(("reply", "status", "error"), [(None, "succeeded", None), ("451 4.3.0 later", "failed", 1)])
+def test_retries_that_find_no_place_to_wait_are_shown_what_there_is(
+    desk: Desk, mailbox: Mailbox, reply: Action, status: str, error: int | None
+) -> None:
+    mailbox.smtp.at("mail", Stall(reply))
     key = a_key()
     first = desk.begin(mailbox.id, a_message(), key)
     mailbox.smtp.reached("mail")
@@ -337,12 +340,16 @@ def test_retries_that_find_no_place_to_wait_do_not_use_up_the_key(desk: Desk, ma
     wait_until(lambda: waiting(desk) == 4, lambda: f"{waiting(desk)} wait", 10)
     wait_until(lambda: sum(each.done() for each in retries) == 4, lambda: "some still wait for a place", 10)
     early = [each.result() for each in retries if each.done()]
-    assert [(answer.status, answer.headers["Retry-After"]) for answer in early] == [(503, "2")] * 4
-    mailbox.smtp.release("mail")
-    assert {each.result(20).status for each in (first, *retries)} == {503}
+    assert {(answer.status, answer.data["status"]) for answer in early} == {(200, "sending")}
     mailbox.smtp.at("mail", None)
-    assert desk.send(mailbox.id, a_message(), key).data["status"] == "succeeded"
-    assert len(mailbox.smtp.messages) == 1
+    mailbox.smtp.release("mail")
+    # What was shown is not taken back any more, whoever has waited for it.
+    late = [each.result(20) for each in (first, *retries) if each.result(20) not in early]
+    ended = {"code": "provider_unavailable"} if error else None
+    assert [(each.status, each.data["status"], each.data.get("error")) for each in late] == [(200, status, ended)] * 4
+    assert len({answer.data["operationId"] for answer in (*early, *late)}) == 1
+    assert desk.send(mailbox.id, a_message(), key).data == late[0].data
+    assert len(mailbox.smtp.messages) == (0 if error else 1)
 
 
 def waiting(desk: Desk) -> int:
