@@ -9,6 +9,8 @@ from html import escape
 from msgspec.structs import replace
 
 from mailbox_appliance.mail import dates, structure
+from mailbox_appliance.mail.address import has_forbidden
+from mailbox_appliance.mail.field_reading import without_controls
 from mailbox_appliance.mail.part_writing import is_content_id, media_type
 from mailbox_appliance.mail.quoted_html import embedded, with_content_ids
 from mailbox_appliance.mail.threads import forward_subject
@@ -52,7 +54,7 @@ def forwarded(original: ParsedMessage, comment: str | None, *, with_attachments:
         html = _html(comment, block, with_content_ids(embedded(original.html), shown.rename))
     parts = (shown.sent(part) for part in original.attachments)
     return Forwarded(
-        subject=forward_subject(original.subject),
+        subject=without_controls(forward_subject(original.subject)),
         text=_text(comment, block, _plain(original)),
         html=html,
         parts=tuple(part for part in parts if with_attachments or part.disposition == "inline"),
@@ -169,7 +171,7 @@ def _attachment(part: ParsedAttachment, there: structure.Part) -> OutgoingAttach
 
 
 def _type(mime_type: str, there: structure.Part) -> str:
-    """The type with its parameters, as far as they can be written; for one that cannot, that of any file."""
+    """The type with those of its parameters that can be written; for a type that cannot, that of any file."""
     if not _is_type(mime_type):
         return _OCTETS
     written = mime_type
@@ -185,4 +187,4 @@ def _is_type(text: str) -> bool:
         media_type(text)
     except ValueError:
         return False
-    return True
+    return not has_forbidden(text)

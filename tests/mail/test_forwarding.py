@@ -1,16 +1,19 @@
 """A forwarded message: what stands above the original, what its HTML still shows, and which files go along."""
 
+import email
 import re
 import time
 
 import pytest
 from msgspec.structs import replace
 
+from mailbox_appliance.mail.address import has_forbidden
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.forwarding import Forwarded, forwarded, taken_along
 from mailbox_appliance.mail.parse import attachment_bytes, parse
 from mailbox_appliance.mail.quoted_html import embedded
 from mailbox_appliance.records import Address, Outgoing
+from tests.mail import fuzz
 from tests.mail.test_compose import DATE, MESSAGE_ID
 from tests.mail.test_corpus import CASES
 
@@ -258,6 +261,55 @@ def test_a_file_stays_what_it_is(head: str, kept: str) -> None:
     assert (listed.mime_type, attachment_bytes(wire, listed.part)) == (kept, b"\xe4")
     assert ('charset="iso-8859-1"' in wire.decode()) == ("iso-8859-1" in head)
     assert ('method="REQUEST"' in wire.decode()) == ("REQUEST" in head)
+
+
+HIDDEN = "=?utf-8?B?YQpi?="  # a line break
+HOSTILE = [
+    f'Content-Type: image/png; name="{HIDDEN}"',
+    f'Content-Type: image/png; x="{HIDDEN}"; y=z',
+    'Content-Type: image/png; a="=?utf-8?B?"; b="YQpi?="',
+    f"Content-Type: image/{HIDDEN}; x=y",
+    f'Content-Type: image/png; name*0="=?utf-8?B?Y"; name*1="Qpi?="; {HIDDEN}=x',
+    f'Content-Type: image/png; charset="{HIDDEN}"; boundary="{HIDDEN}"',
+    f"Content-Type: {HIDDEN}",
+    'Content-Type: image/png; x="a\rb"; y="\0"; z="\x85"',
+    "Content-Type: image/png" + "".join(f"; p{n}=v" for n in range(50)),
+    'Content-Type: image/png; x="' + "\\\\" * 300 + '"; x=y; X=z',
+    "Content-Type: multipart/mixed",
+    "Content-Type: message/rfc822\r\nContent-Transfer-Encoding: base64",
+    f'Content-Type: image/png\r\nContent-Disposition: inline; filename="{HIDDEN}"',
+    "Content-Type: image/png\r\nContent-Disposition: inline; filename*=utf-8''%3D%3Futf-8%3FB%3FYQpi%3F%3D",
+    'Content-Type: image/png\r\nContent-Disposition: inline; filename*0="=?utf-8?B?"; filename*1="YQpi?="',
+    'Content-Type: image/png\r\nContent-Disposition: inline; filename="../..\u202e/\u2066"',
+]
+
+
+@pytest.mark.parametrize("head", HOSTILE)
+@pytest.mark.parametrize("content_id", ["k", HIDDEN, "a b", "a\rb", "\0", "k" * 2_000, "<>", "\u202e"])
+@pytest.mark.parametrize("with_attachments", [False, True])
+def test_no_part_makes_a_forward_impossible(head: str, content_id: str, with_attachments: bool) -> None:
+    part = f"{head}\r\nContent-ID: <{content_id}>\r\n\r\nYQpi"
+    source = html_message(f'<img src="cid:{content_id}"><img src="cid:k">', part, head=f"{DATED}Subject: {HIDDEN}\r\n")
+    wire = sent(source, "c", with_attachments=with_attachments)
+    assert wire.isascii()
+    for each in email.message_from_bytes(wire).walk():
+        assert not [value for value in each.values() if has_forbidden(re.sub("\r\n(?=[ \t])", "", str(value)))]
+    if with_attachments and "rfc822" not in head:
+        assert [attachment_bytes(wire, each.part) for each in parse(wire).attachments] == [b"YQpi"]
+
+
+def test_what_else_a_hostile_type_says_is_kept() -> None:
+    wire = sent(html_message("x", f'Content-Type: image/png; name="{HIDDEN}"; x="{HIDDEN}"; y=z\r\n\r\nx'))
+    assert b'Content-Type: image/png; y="z"\r\n' in wire
+    assert [each.filename for each in parse(wire).attachments] == ["ab"]
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_damaged_messages_can_be_forwarded(number: int) -> None:
+    for each in range(5):
+        source = fuzz.message(5, number * 5 + each)
+        for with_attachments in (False, True):
+            assert sent(source, with_attachments=with_attachments).isascii()
 
 
 def test_an_attached_message_goes_along_whole() -> None:
