@@ -132,7 +132,8 @@ def _content(message: Outgoing, seed: str) -> WrittenPart:
 
 
 def _plain_text(message: Outgoing) -> str:
-    if message.text is not None or message.html is None:
+    """The text, or what the HTML says where there is none but white space."""
+    if message.html is None or (message.text and message.text.strip()):
         return message.text or ""
     from mailbox_appliance.mail.html import to_text
 

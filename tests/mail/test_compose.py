@@ -221,8 +221,9 @@ def test_a_message_has_the_levels_it_needs(message: Outgoing, expected: object) 
     assert structure(email.message_from_bytes(made(message).wire)) == expected
 
 
-def test_only_html_gets_a_text_made_from_it() -> None:
-    assert parse(made(outgoing(text=None, html="<h1>Hi</h1><p>Größe<br>M</p>")).wire).text == "Hi\n\nGröße\nM"
+@pytest.mark.parametrize("text", [None, "", " \r\n\t\u00a0"])
+def test_only_html_gets_a_text_made_from_it(text: str | None) -> None:
+    assert parse(made(outgoing(text=text, html="<h1>Hi</h1><p>Größe<br>M</p>")).wire).text == "Hi\n\nGröße\nM"
 
 
 def test_an_inline_image_has_its_content_id() -> None:
