@@ -12,13 +12,10 @@ MAX_HEADER = 1024 * 1024  # bytes of one header that are looked at
 MAX_FIELDS = 5_000
 MAX_VALUE = 64 * 1024  # bytes of one field that are looked at
 _MAX_PARAMETERS = 200
-_LONGEST_NAME = 200
 
 # Lines that are no field, such as a "From " line of an mbox, are passed over; seen in practice amid good fields.
 _FIELD = re.compile(r"^([!-9;-~]{1,200})[ \t]*:([^\n]*)", re.M)
-# Controls, line separators, and the marks that turn the direction of text around.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 _PARAMETER = re.compile(r';\s*([^\s=;"]{1,80})\s*=\s*("(?:\\.|[^"\\])*(?:"|\Z)|[^;]*)', re.S)
 _SECTION = re.compile(r"([^*]+)(?:\*(\d{1,3}))?(\*)?")
 
@@ -165,17 +162,3 @@ def _join(sections: Mapping[int, tuple[str, bool]]) -> str:
             charset, _, content = content.split("'", 2)
         raw += unquote_to_bytes(content) if extended else content.encode("utf-8", "replace")
     return charsets.decode(raw, charset)[0]
-
-
-def filename(value: str) -> str:
-    """A file name that is only a name: decoded, no folders, no controls, no marks of direction, at most 200 characters.
-
-    Encoded words do not belong here (RFC 2047 5) but are what many programs write.
-    """
-    name = without_controls(_UNSEEN.sub("", encoded_words.decode(value))).replace("\\", "/").rpartition("/")[2].strip()
-    if not name.strip(". "):
-        return ""
-    stem, dot, extension = name.rpartition(".")
-    if len(name) <= _LONGEST_NAME or not dot or len(extension) > 20:
-        return name[:_LONGEST_NAME]
-    return f"{stem[: _LONGEST_NAME - 1 - len(extension)]}.{extension}"

@@ -5,7 +5,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from mailbox_appliance.mail import address_lists, bodies, dates, field_reading, html, structure, threads
+from mailbox_appliance.mail import address_lists, bodies, dates, field_reading, file_names, html, structure, threads
 from mailbox_appliance.mail.field_reading import Fields
 from mailbox_appliance.mail.structure import Part
 from mailbox_appliance.records import Address, ParsedAttachment, ParsedMessage
@@ -16,18 +16,6 @@ _LONGEST_HEADER = 16 * 1024
 _LONGEST_SUBJECT = 2_000
 _MAX_SHOWN_WARNINGS = 20
 _SHOWN_OF_UNREADABLE = 100_000  # bytes
-
-_EXTENSIONS = {
-    "application/pdf": ".pdf",
-    "image/gif": ".gif",
-    "image/jpeg": ".jpg",
-    "image/png": ".png",
-    "message/global": ".eml",
-    "message/rfc822": ".eml",
-    "text/calendar": ".ics",
-    "text/html": ".html",
-    "text/plain": ".txt",
-}
 
 
 def parse(source: bytes) -> ParsedMessage:
@@ -142,6 +130,6 @@ def made_up_name(part: Part) -> str:
         header = content[: min(field_reading.body_start(content), field_reading.MAX_HEADER)]
         subject = field_reading.text(field_reading.first(field_reading.by_name(field_reading.split(header)), "subject"))
         # A subject is no path: its slashes are part of what it says.
-        if name := field_reading.filename(subject[:150].replace("/", "-").replace("\\", "-")):
+        if name := file_names.plain(subject[:150].replace("/", "-").replace("\\", "-")):
             return f"{name}.eml"
-    return f"attachment-{part.number}{_EXTENSIONS.get(part.mime_type, '')}"
+    return file_names.made_up(f"attachment-{part.number}", part.mime_type)

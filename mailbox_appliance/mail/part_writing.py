@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mailbox_appliance.mail import field_writing
+from mailbox_appliance.mail import field_writing, file_names
 from mailbox_appliance.mail.address import has_forbidden
 from mailbox_appliance.records import OutgoingAttachment
 
@@ -76,9 +76,12 @@ def base64_lines(raw: bytes) -> bytes:
 def file_part(attachment: OutgoingAttachment) -> WrittenPart:
     """An attached file. Its bytes arrive exactly; only an attached message is sent as it is, with CRLF.
 
+    Its name arrives as a reader may show it: without folders and marks of direction, and made up where nothing is left.
+
     Raises ValueError where the type, the name or the content id cannot stand in a header field.
     """
     mime_type, parameters = media_type(attachment.mime_type)
+    naming = _naming_fields(attachment, mime_type)
     content, encoding = attachment.content, "base64"
     if mime_type.startswith("message/"):
         # RFC 2046 5.2.1: no encoding is allowed here. A message that needs one goes as a file, so that it stays exact.
@@ -89,7 +92,7 @@ def file_part(attachment: OutgoingAttachment) -> WrittenPart:
     elif mime_type.startswith("text/") and not any(name == "charset" for name, _ in parameters):
         parameters += [("charset", "utf-8")] if _is_utf_8(content) else []
     words = field_writing.with_parameters(mime_type, (field_writing.parameter(*each) for each in parameters))
-    fields = field_writing.field("Content-Type", words) + _encoding_field(encoding) + _naming_fields(attachment)
+    fields = field_writing.field("Content-Type", words) + _encoding_field(encoding) + naming
     return WrittenPart(fields, base64_lines(content) if encoding == "base64" else content)
 
 
@@ -128,9 +131,10 @@ def _is_utf_8(content: bytes) -> bool:
     return not content.isascii()
 
 
-def _naming_fields(attachment: OutgoingAttachment) -> bytes:
+def _naming_fields(attachment: OutgoingAttachment, mime_type: str) -> bytes:
     disposition = "inline" if attachment.inline else "attachment"
-    words = field_writing.with_parameters(disposition, [field_writing.parameter("filename", attachment.filename)])
+    name = file_names.plain(attachment.filename) or file_names.made_up("attachment", mime_type)
+    words = field_writing.with_parameters(disposition, [field_writing.parameter("filename", name)])
     fields = field_writing.field("Content-Disposition", words)
     if attachment.content_id is None:
         return fields

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from mailbox_appliance.mail import comments, encoded_words, field_reading
+from mailbox_appliance.mail import comments, encoded_words, field_reading, file_names
 from mailbox_appliance.mail.field_reading import Fields
 
 MAX_PARTS = 1_000
@@ -88,7 +88,7 @@ class Part:
     def filename(self) -> str:
         """The name of the file, safe to show; empty where the part has none."""
         given = self.disposition_parameters.get("filename") or self.parameters.get("name") or ""
-        return field_reading.filename(given)
+        return file_names.received(given)
 
 
 @dataclass

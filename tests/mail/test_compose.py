@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mailbox_appliance.mail.compose import compose, is_empty, new_message_id, redated, with_bcc
 from mailbox_appliance.mail.parse import attachment_bytes, parse
 from mailbox_appliance.mail.part_writing import encode_text
+from mailbox_appliance.mail.preview import preview_of
 from mailbox_appliance.records import Address, Composed, Outgoing, OutgoingAttachment
 
 DATE = datetime(2026, 3, 1, 12, 30, 5, tzinfo=timezone(timedelta(hours=1)))
@@ -125,10 +126,9 @@ MESSAGES = {
     "inline image and file": outgoing(html='<img src="cid:a@b">', attachments=(image("<a@b>"), file("x.pdf"))),
     "inline image without HTML": outgoing(attachments=(image("logo"),)),
     "100 files": outgoing(attachments=tuple(file(f"f{n}.bin", bytes([n]) * n) for n in range(100))),
-    "file name with quotes": outgoing(attachments=(file('a "b" \\c.pdf'),)),
+    "file name with quotes": outgoing(attachments=(file('a "b" c.pdf'),)),
     "file name in Unicode": outgoing(attachments=(file("Überweisung – Größe 🎉.pdf"),)),
-    "file name with slashes": outgoing(attachments=(file("../../etc/passwd"), file("C:\\boot.ini"))),
-    "file name of 300 letters": outgoing(attachments=(file("ü" * 150 + "n" * 150 + ".pdf"),)),
+    "file name of 200 letters": outgoing(attachments=(file("ü" * 150 + "n" * 46 + ".pdf"),)),
     "file name with percent and quotes": outgoing(attachments=(file("100%25 'sure'; x=\"y\".pdf"),)),
     "file name that looks encoded": outgoing(attachments=(file("=?utf-8?Q?a.pdf?="),)),
     "text file kept exactly": outgoing(attachments=(file("a.txt", b"a\nb\r\nc\rd\xff\0 \n.\n", "text/plain"),)),
@@ -224,6 +224,32 @@ def test_a_message_has_the_levels_it_needs(message: Outgoing, expected: object) 
 @pytest.mark.parametrize("text", [None, "", " \r\n\t\u00a0"])
 def test_only_html_gets_a_text_made_from_it(text: str | None) -> None:
     assert parse(made(outgoing(text=text, html="<h1>Hi</h1><p>Größe<br>M</p>")).wire).text == "Hi\n\nGröße\nM"
+
+
+@pytest.mark.parametrize(
+    ("given", "mime_type", "name"),
+    [
+        ("../../etc/passwd", "text/plain", "passwd"),
+        ("C:\\temp\\boot.ini", "text/plain", "boot.ini"),
+        ("a/b\\c.txt", "text/plain", "c.txt"),
+        ("rtl\u202etxt.exe", "text/plain", "rtltxt.exe"),
+        ("\u2066a\u2069\u200e.pdf", "application/pdf", "a.pdf"),
+        ("a\tb.txt ", "text/plain", "ab.txt"),
+        ("", "text/plain", "attachment.txt"),
+        (" ", "image/png; x=y", "attachment.png"),
+        (".", "IMAGE/JPEG", "attachment.jpg"),
+        ("..", "message/rfc822", "attachment.eml"),
+        ("x/", "application/x-y", "attachment"),
+        ("\\", "application/pdf", "attachment.pdf"),
+        (".htaccess", "text/plain", ".htaccess"),
+        ("x" * 300 + ".pdf", "application/pdf", "x" * 196 + ".pdf"),
+        ("x" * 199 + " y", "application/pdf", "x" * 199),
+    ],
+)
+def test_a_file_is_called_on_the_wire_what_the_preview_calls_it(given: str, mime_type: str, name: str) -> None:
+    composed = made(outgoing(attachments=(file(given, b"\xff", mime_type),)))
+    assert [filename(part) for part in leaves(email.message_from_bytes(composed.wire))][1:] == [name]
+    assert [each.filename for each in preview_of("acc_1", composed).attachments] == [name]
 
 
 def test_an_inline_image_has_its_content_id() -> None:
