@@ -56,7 +56,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("sending.answer_within", 25, "Seconds that a send waits for its outcome before it answers.", maximum=300),
     Option("sending.dot_timeout", 600, "Seconds to wait for the reply to a message (RFC 5321 4.5.3.2.6).", minimum=1),
     Option(
-        "sending.keep_connection", 10, "Seconds an SMTP connection is kept for the next message; 0: none.", maximum=60
+        "sending.keep_connection", 3, "Seconds an SMTP connection is kept for the next message; 0: none.", maximum=60
     ),
     Option("sending.credential_per_hour", 0, "Messages that one API key or session may hand in an hour; 0: no limit."),
     Option("sending.credential_per_day", 0, "Messages that one API key or session may hand in a day; 0: no limit."),

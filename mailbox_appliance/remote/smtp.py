@@ -68,7 +68,14 @@ class Submission:
             return False
 
     def envelope(
-        self, sender: str, recipients: Sequence[str], *, size: int, smtputf8: bool = False, eight_bit: bool = False
+        self,
+        sender: str,
+        recipients: Sequence[str],
+        *,
+        size: int,
+        smtputf8: bool = False,
+        eight_bit: bool = False,
+        first_within: float | None = None,
     ) -> Iterator[Reply]:
         """MAIL FROM and a RCPT TO for each recipient: their replies, in order, as they come.
 
@@ -77,7 +84,7 @@ class Submission:
 
         MAIL FROM has the size where the server asks for it (RFC 1870). `smtputf8`: header fields or addresses are in
         UTF-8 (RFC 6531). `eight_bit`: the content is not 7-bit (RFC 6152). Raises RemoteFault (`refused`) where one of
-        them is needed and not offered.
+        them is needed and not offered. `first_within`: seconds for the first reply, where that is less than for others.
         """
         for name, is_needed in (("SMTPUTF8", smtputf8), ("8BITMIME", eight_bit)):
             if is_needed and name not in self.extensions:
@@ -89,7 +96,7 @@ class Submission:
         commands += [f"RCPT TO:{_path(recipient)}" for recipient in recipients]
         step = _LARGEST_GROUP if "PIPELINING" in self.extensions else 1
         for start in range(0, len(commands), step):
-            yield from self._commands(commands[start : start + step])
+            yield from self._commands(commands[start : start + step], None if start else first_within)
 
     def rset(self) -> Reply:
         """RSET: forget sender and recipients."""
@@ -168,14 +175,14 @@ class Submission:
     def _command(self, line: str) -> Reply:
         return next(self._commands([line]))
 
-    def _commands(self, lines: Sequence[str]) -> Iterator[Reply]:
+    def _commands(self, lines: Sequence[str], first_within: float | None = None) -> Iterator[Reply]:
         with self._speaking():
             if self._dialogue.channel.is_pending():  # a reply to nothing: the next one would be taken for another's
                 raise Malformed
             self._dialogue.channel.send(b"".join(line.encode() + b"\r\n" for line in lines))
-        for _ in lines:
+        for number, _ in enumerate(lines):
             with self._speaking():
-                reply = reply_of(*self._dialogue.getreply())
+                reply = reply_of(*self._dialogue.getreply(first_within if number == 0 else None))
             yield reply
 
 

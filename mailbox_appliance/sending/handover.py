@@ -9,7 +9,7 @@ import logging
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.events import DeliveryMarked, Events
 from mailbox_appliance.records import Endpoint, Phase
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.faults import RemoteFault, Reply
 from mailbox_appliance.remote.smtp import Submission
 from mailbox_appliance.sending.copies import Copy
 from mailbox_appliance.sending.outcome import LOGIN_REFUSED, Outcome, Recorder, unavailable
@@ -20,15 +20,20 @@ from mailbox_appliance.sending.verdict import (
     Nobody,
     Refused,
     Removed,
+    Step,
     Uncertain,
     Verdict,
     judge_fault,
     judge_reply,
+    tells_of_connection,
 )
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
+
+#: Seconds in which a connection that was kept has to answer: the way to the server may have been forgotten meanwhile.
+_PATIENCE = 3.0
 
 
 class _Over(Exception):
@@ -91,34 +96,40 @@ class Handover:
         try:
             endpoint = self._store.accounts.connection(account_id).smtp
             self._session = self._submissions.take(account_id, endpoint)
-            verdict = self._content() if self._may_use_kept() else self._on_a_new_one(endpoint)
+            verdict = self._on_a_kept_one() or self._on_a_new_one(endpoint)
         except (_Over, NotFound):
             return Removed()
-        # Not only when this is recorded: the next message need not wait for that.
-        session = self._session if isinstance(verdict, Accepted) else None
-        if session is not None and self._submissions.keep(account_id, endpoint, session):
-            self._session = None
+        if isinstance(verdict, Accepted):
+            self._keep(endpoint)
         return verdict
 
-    def _may_use_kept(self) -> bool:
-        """Whether there is a connection that was kept, and it has asked for the message.
+    def _keep(self, endpoint: Endpoint) -> None:
+        """Leave the connection to the next message, which need not wait until this one is recorded."""
+        try:
+            if self._session is not None and self._submissions.keep(self._work.account_id, endpoint, self._session):
+                self._session = None
+        except Exception:  # the message was taken, whatever happens now
+            log.exception("a connection could not be kept", extra={"operation": self._operation_id})
 
-        Where it says or does anything else it is closed, and nothing has happened: nobody can have got anything.
+    def _on_a_kept_one(self) -> Verdict | None:
+        """What comes of a connection that was kept; None where there is none, or none any more.
+
+        Where it is lost, or says what only a broken one says, it is closed, and nothing has happened: nobody can have
+        got anything, and nothing was said about the message.
         """
         session = self._session
         if session is None:
             self._enter(Phase.CONNECTING)
-            return False
+            return None
         self._enter(Phase.CONNECTING, Phase.ENVELOPE)  # nothing is done between them
         try:
-            if isinstance(self._invitation(session), GoOn):
-                return True
+            verdict = self._invitation(session)
         except RemoteFault as fault:
             log.info("a kept connection is of no use", extra={"operation": self._operation_id, "fault": fault.kind})
-        session.close()
-        self._session, self._phase = None, Phase.CONNECTING
-        self._refused.clear()
-        return False
+            session.close()
+            self._session, self._phase = None, Phase.CONNECTING
+            return None
+        return self._content() if isinstance(verdict, GoOn) else verdict
 
     def _on_a_new_one(self, endpoint: Endpoint) -> Verdict:
         self._session = session = self._submissions.open(endpoint)
@@ -140,19 +151,24 @@ class Handover:
         if not isinstance(verdict, GoOn):
             return verdict
         self._enter(Phase.DATA)
-        return judge_reply("data", session.data())
+        return _judged_on(session, "data", session.data())
 
     def _envelope(self, session: Submission, *, eight_bit: bool) -> Verdict:
         if self._phase is not Phase.ENVELOPE:
             self._enter(Phase.ENVELOPE)
         envelope, size = self._work.envelope, len(self._work.wire)
         replies = session.envelope(
-            envelope.sender, envelope.recipients, size=size, smtputf8=envelope.smtputf8, eight_bit=eight_bit
+            envelope.sender,
+            envelope.recipients,
+            size=size,
+            smtputf8=envelope.smtputf8,
+            eight_bit=eight_bit,
+            first_within=min(_PATIENCE, self._settings.number("remote.timeout")) if session.taken else None,
         )
-        verdict = judge_reply("mail", next(replies))
+        verdict = _judged_on(session, "mail", next(replies))
         if not isinstance(verdict, GoOn):
             return verdict
-        verdicts = [judge_reply("rcpt", reply) for reply in replies]
+        verdicts = [_judged_on(session, "rcpt", reply) for reply in replies]
         refused = [verdict for verdict in verdicts if not isinstance(verdict, GoOn)]
         if not refused:
             return GoOn()
@@ -186,6 +202,13 @@ class Handover:
             raise _Over
         for phase in phases:
             self._events.publish(DeliveryMarked(self._operation_id, phase))
+
+
+def _judged_on(session: Submission, step: Step, reply: Reply) -> Verdict:
+    """As `judge_reply`; raises RemoteFault where a connection that was kept tells of itself only."""
+    if session.taken and tells_of_connection(step, reply):
+        raise RemoteFault("smtp", "disconnected", "The SMTP server has ended the connection that was kept.", reply)
+    return judge_reply(step, reply)
 
 
 def _reset(session: Submission) -> None:

@@ -4,6 +4,7 @@ A connection is kept for one mailbox and one way to log in, after a success only
 One that is kept and turns out to be of no use costs a new one: until a message has its dot, nobody can have got it.
 """
 
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -13,10 +14,14 @@ from mailbox_appliance.records import Endpoint
 from mailbox_appliance.remote.smtp import Submission
 from mailbox_appliance.settings import Settings
 
+log = logging.getLogger(__name__)
+
 #: Messages on one connection; many servers set such a bound, and end the connection where it is passed.
 MOST_MESSAGES = 50
 #: Connections that are kept for all mailboxes together.
 MOST_KEPT = 32
+#: Mailboxes that were removed and are remembered, for those messages of theirs that were under way.
+MOST_GONE = 1000
 _SHORT_GOODBYE = 0.5  # seconds, where somebody waits for it
 _LAST_GOODBYES = 1.0  # for all of them when the appliance stops
 
@@ -39,7 +44,7 @@ class Submissions:
         self._longest = settings.number("sending.keep_connection")
         self._changed = threading.Condition()
         self._kept: dict[str, list[_Kept]] = defaultdict(list)
-        self._gone: set[str] = set()
+        self._gone: dict[str, None] = {}  # in the order in which they went
         self._closer: threading.Thread | None = None
         self._is_stopped = False
 
@@ -67,18 +72,17 @@ class Submissions:
             return False
         with self._changed:
             count = sum(map(len, self._kept.values()))
-            if self._is_stopped or account_id in self._gone or count >= MOST_KEPT:
+            if self._is_stopped or account_id in self._gone or count >= MOST_KEPT or not self._has_closer():
                 return False
             self._kept[account_id].append(_Kept(session, endpoint, self._clock()))
-            if self._closer is None:
-                self._closer = threading.Thread(target=self._run, name="kept smtp connections", daemon=True)
-                self._closer.start()
         return True
 
     def drop(self, account_id: str) -> None:
         """The mailbox is gone: its connections are closed, and none is kept for it any more."""
         with self._changed:
-            self._gone.add(account_id)
+            self._gone[account_id] = None
+            if len(self._gone) > MOST_GONE:
+                del self._gone[next(iter(self._gone))]
             left = self._kept.pop(account_id, [])
         for kept in left:
             kept.session.quit(_SHORT_GOODBYE)
@@ -115,6 +119,18 @@ class Submissions:
                 if not each:
                     del self._kept[account_id]
             return removed
+
+    def _has_closer(self) -> bool:
+        """Whether somebody closes what nobody uses: else nothing may be kept."""
+        if self._closer is None:
+            closer = threading.Thread(target=self._run, name="kept smtp connections", daemon=True)
+            try:
+                closer.start()
+            except RuntimeError:  # no more threads are to be had
+                log.warning("no thread is to be had that closes connections, so none is kept")
+                return False
+            self._closer = closer
+        return True
 
     def _run(self) -> None:
         """Close those that are not used; this thread lives while there are any."""

@@ -11,8 +11,9 @@ Until the final dot nobody can have got the message (RFC 5321 4.1.1.4); from the
 server that goes away without one may have taken it (RFC 5321 6.1, RFC 1047). A 421 after the dot tells of the channel,
 not of the message, so it decides nothing.
 
-On a connection that was kept from an earlier message anything but the 354 tells of that connection only: it is closed,
-and a new one is asked. It is kept again only where the message was accepted.
+On a connection that was kept from an earlier message, 421 and what makes no sense tell of that connection only, as its
+end does: until it has asked for the message it is closed then, and a new one is asked. Every other reply counts as on a
+new one. A connection is kept only where the message was accepted.
 """
 
 from dataclasses import dataclass
@@ -111,6 +112,11 @@ def judge_reply(step: Step, reply: Reply) -> Verdict:
     if family == (3 if step == "data" else 2):
         return GoOn()
     return Nobody("unavailable")  # a reply that makes no sense here; the dot was not sent
+
+
+def tells_of_connection(step: Step, reply: Reply) -> bool:
+    """Whether a reply to MAIL, RCPT or DATA says nothing about the message: it is closing, or no reply to this step."""
+    return reply.code == 421 or reply.code // 100 not in (4, 5, 3 if step == "data" else 2)
 
 
 def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:

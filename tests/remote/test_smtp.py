@@ -16,7 +16,7 @@ from mailbox_appliance.remote.smtp import Submission
 from tests.remote.odd_server import Peer, odd_server
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.fake_clock import FakeClock
-from tests.servers.scripted_smtp import CLOSE, DROP, Action, Keep, ScriptedSmtp, Stall, Step
+from tests.servers.scripted_smtp import CLOSE, DROP, Action, Delay, Keep, ScriptedSmtp, Stall, Step
 
 WIRE = b"Message-ID: <one@example.test>\r\nSubject: x\r\n\r\n.dotted\r\n..\r\n.\r\nend\r\n"
 
@@ -276,6 +276,17 @@ def test_the_envelope_goes_out_together_where_the_server_takes_it_so(said: tuple
     with odd_server(lambda peer: pipelining(peer, *said)) as port, opened(port, username="") as submission:
         replies = submission.envelope("a@example.test", ["b@example.test", "c@example.test"], size=3)
         assert [reply.code for reply in replies] == [int(each[:3]) for each in said]
+
+
+def test_the_first_reply_may_have_less_time_than_the_others(scripted_smtp: ScriptedSmtp) -> None:
+    scripted_smtp.at("rcpt", [Delay(0.5)])
+    with opened(scripted_smtp.port) as submission:
+        replies = submission.envelope("a@example.test", ["b@example.test"], size=3, first_within=0.2)
+        assert [reply.code for reply in replies] == [250, 250]
+        scripted_smtp.at("mail", [Stall()])
+        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "timeout"):
+            list(submission.envelope("a@example.test", ["b@example.test"], size=3, first_within=0.2))
+        assert not submission.is_ready()
 
 
 def test_a_long_envelope_goes_out_in_groups(scripted_smtp: ScriptedSmtp) -> None:

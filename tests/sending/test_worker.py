@@ -11,7 +11,7 @@ import pytest
 
 from mailbox_appliance.mail.compose import compose, new_message_id
 from mailbox_appliance.records import Address, Connection, Endpoint, NewDelivery, Outgoing
-from mailbox_appliance.sending import worker
+from mailbox_appliance.sending import queue, worker
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.fake_clock import FakeClock
@@ -258,7 +258,7 @@ def test_a_server_that_stalls_twenty_mailboxes_holds_up_no_other(
     smtp.at("mail", Stall())
     answers = [(account, desk.send(account, a_message())) for account in stalled for _ in range(3)]
     assert [answer.data["status"] for _, answer in answers] == ["sending"] * 60
-    wait_until(lambda: smtp.held("mail") == worker.MOST_PER_SERVER, lambda: f"{smtp.held('mail')} are held", 10)
+    wait_until(lambda: smtp.held("mail") == queue.MOST_PER_SERVER, lambda: f"{smtp.held('mail')} are held", 10)
     operation = desk.send(free, a_message(mail_server.fresh_user())).data["operationId"]
     desk.wait_for(free, operation, "succeeded", 3)
     smtp.at("mail", None)
@@ -311,8 +311,17 @@ def test_a_clock_that_is_set_back_changes_nothing(
         desk.close()
 
 
-def test_threads_that_nobody_needs_end(patient: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def sending_threads() -> int:
+    return [thread.name for thread in threading.enumerate()].count("sending")
+
+
+def test_threads_that_nobody_needs_end_but_one(patient: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_IDLE_SECONDS", 0.05)
     for _ in range(2):
-        assert patient.desk.send(patient.account, a_message()).data["status"] == "succeeded"
-        wait_until(lambda: "sending" not in [thread.name for thread in threading.enumerate()], lambda: "one lives", 10)
+        patient.smtp.at("mail", Stall())
+        asked = [patient.desk.begin(patient.account, a_message()) for _ in range(2)]
+        wait_until(lambda: patient.smtp.held("mail") == 2, lambda: "not begun", 10)
+        patient.smtp.at("mail", None)
+        patient.smtp.release("mail")
+        assert [each.result(10).data["status"] for each in asked] == ["succeeded"] * 2
+        wait_until(lambda: sending_threads() == 1, lambda: f"{sending_threads()} live", 10)
