@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from msgspec import UNSET
 
 from mailbox_appliance.mail.address import is_writable, same_mailbox
-from mailbox_appliance.mail.threads import message_ids, reply_references
+from mailbox_appliance.mail.threads import exact_message_ids, reply_references
 from mailbox_appliance.records import Address, Message
 
 _NOBODY = "It does not tell whom to answer; give `to` yourself."
@@ -33,9 +33,12 @@ class Recipients:
 
 
 def threading(headers: Mapping[str, str]) -> Threading:
-    """What ties a reply to the message with these header fields (lower-case names; RFC 5322 3.6.4)."""
+    """What ties a reply to the message with these header fields (lower-case names; RFC 5322 3.6.4).
+
+    An id with white space inside is left out: written without it, it would be one that no message has.
+    """
     own, references, in_reply_to = (
-        message_ids(headers.get(n, "")) for n in ("message-id", "references", "in-reply-to")
+        exact_message_ids(headers.get(n, "")) for n in ("message-id", "references", "in-reply-to")
     )
     parent = own[0] if own else None
     return Threading(parent, reply_references(parent, references, in_reply_to))

@@ -131,7 +131,7 @@ def _addresses(fields: Fields, name: str, charset: str | None) -> tuple[Address,
 
 
 def _ids(fields: Fields, name: str) -> list[str]:
-    found = (threads.message_ids(field_reading.text(value)) for value in fields.get(name, ()))
+    found = (threads.exact_message_ids(field_reading.text(value)) for value in fields.get(name, ()))
     return compose.writable_ids(dict.fromkeys(each for ids in found for each in ids))
 
 

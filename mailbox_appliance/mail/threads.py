@@ -37,11 +37,27 @@ def canonical_message_id(text: str) -> str | None:
 
 
 def message_ids(text: str) -> tuple[str, ...]:
-    """All Message-IDs of a References or In-Reply-To value, with angle brackets, in order, each once."""
-    found = ("".join(each.split()) for each in _ID.findall(text))
+    """All Message-IDs of a References or In-Reply-To value, with angle brackets, in order, each once; for comparing.
+
+    White space inside them counts for nothing, as wherever they are compared.
+    """
+    return _listed("".join(each.split()) for each in _ids(text))
+
+
+def exact_message_ids(text: str) -> tuple[str, ...]:
+    """As `message_ids`, for writing: only those that the text has as they are, with no white space inside."""
+    return _listed(each.strip() for each in _ids(text) if len(each.split()) == 1)
+
+
+def _ids(text: str) -> list[str]:
     # Seen in practice: ids without brackets, and a sentence with the sender's address in In-Reply-To.
-    ids = found if "<" in text else (word.strip(",;") for word in text.split() if "@" in word and len(word) <= 998)
-    return tuple(dict.fromkeys([f"<{each}>" for each in ids if each.strip("<>")]))[:_MAX_IDS]
+    if "<" in text:
+        return _ID.findall(text)
+    return [word.strip(",;") for word in text.split() if "@" in word and len(word) <= 998]
+
+
+def _listed(ids: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f"<{each}>" for each in ids if each.strip("<>")))[:_MAX_IDS]
 
 
 def base_subject(subject: str) -> str:

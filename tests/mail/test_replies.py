@@ -177,6 +177,11 @@ def test_whom_nobody_can_write_to_is_told(field: str, everybody: bool) -> None:
         (["Message-ID: p@x", "References: a@x"], "<p@x>", ["<a@x>", "<p@x>"]),
         (["References: <a@x>"], None, ["<a@x>"]),
         ([], None, []),
+        (["Message-ID:\r\n <p@x>\r\n ", "References: <a@x>\r\n\t<b@x>"], "<p@x>", ["<a@x>", "<b@x>", "<p@x>"]),
+        (["Message-ID: <a\tb\x0bc@x>", "References: <a@x>"], None, ["<a@x>"]),
+        (["Message-ID: <p@x>", "References: <a b@x> <c@x> <d\x01e@x> <f@\r\n x>"], "<p@x>", ["<c@x>", "<p@x>"]),
+        (["Message-ID: <p@x>", "In-Reply-To: <a b@x>"], "<p@x>", ["<p@x>"]),
+        (["Message-ID: <a=?utf-8?Q?=0ABcc:?=@x>"], None, []),
         (
             ["Message-ID: <p@x>", "References: " + " ".join(f"<{n}@x>" for n in range(200))],
             "<p@x>",

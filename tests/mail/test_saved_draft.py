@@ -245,10 +245,10 @@ def test_where_answers_go_stays() -> None:
 
 
 def test_hostile_ids_are_left_out_and_many_are_trimmed() -> None:
-    ids = "<a b@x> <=?utf-8?Q?=0ABcc:x?=@x> <ok@x> <\u00e4@x>"
+    ids = "<a b@x> <x=?utf-8?Q?=0ABcc:x?=@x> <ok@x> <\u00e4@x>"
     message = read(made(draft(TO, f"In-Reply-To: {ids}", f"References: {ids} {ids} <two@x>")).wire)
-    assert message["In-Reply-To"] in ("<ab@x>", "<ok@x>")
-    assert message["References"].split()[-2:] == ["<ok@x>", "<two@x>"]
+    assert message["In-Reply-To"] == "<ok@x>"
+    assert message["References"].split() == ["<ok@x>", "<two@x>"]
     many = "References: " + "\r\n ".join(f"<{number}@x>" for number in range(200))
     assert len(read(made(draft(TO, many)).wire)["References"].split()) == 50
 

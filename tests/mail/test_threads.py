@@ -3,6 +3,7 @@ import pytest
 from mailbox_appliance.mail.threads import (
     base_subject,
     canonical_message_id,
+    exact_message_ids,
     forward_subject,
     message_ids,
     reply_references,
@@ -47,6 +48,21 @@ def test_canonical_message_id(text: str, expected: str | None) -> None:
 )
 def test_message_ids(text: str, expected: tuple[str, ...]) -> None:
     assert message_ids(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<a@b> <c@d>,<a@b>", ("<a@b>", "<c@d>")),
+        ("<  a@b\r\n > <c@d>", ("<a@b>", "<c@d>")),
+        ("<a b@c> <d@e>", ("<d@e>",)),
+        ("<a\r\n\t@b>", ()),
+        ("a@b, c@d", ("<a@b>", "<c@d>")),
+        ("<> < >", ()),
+    ],
+)
+def test_message_ids_to_be_written(text: str, expected: tuple[str, ...]) -> None:
+    assert exact_message_ids(text) == expected
 
 
 @pytest.mark.parametrize(
