@@ -163,6 +163,14 @@ class DraftInUse(Conflict):
     code = "conflict"
 
 
+class BeingDecided(Conflict):
+    """Another request is deciding about this draft, or under this idempotency key, at this moment. Repeat the request in
+    a few seconds.
+    """
+
+    code = "conflict"
+
+
 class NotWaiting(Conflict):
     """This scheduled send does not wait any more: it is {status}. It cannot be canceled."""
 

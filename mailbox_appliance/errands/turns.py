@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 @dataclass
 class _Turn:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    waiting: int = 0
+    waiting: int = 0  # with whoever has the turn
 
 
 class Turns:
@@ -22,12 +22,27 @@ class Turns:
     @contextmanager
     def of(self, key: Hashable) -> Iterator[None]:
         """Have nobody else work on this meanwhile. Waits for those who do."""
+        with self._in_line(key) as turn, turn.lock:
+            yield
+
+    @contextmanager
+    def soon(self, key: Hashable, seconds: float) -> Iterator[bool]:
+        """As `of`, within so many seconds, if nobody waits for it already; 0: if nobody has it. Gives False if not."""
+        with self._in_line(key) as turn:
+            is_mine = turn.lock.acquire(timeout=seconds if turn.waiting <= 2 else 0)
+            try:
+                yield is_mine
+            finally:
+                if is_mine:
+                    turn.lock.release()
+
+    @contextmanager
+    def _in_line(self, key: Hashable) -> Iterator[_Turn]:
         with self._lock:
             turn = self._turns.setdefault(key, _Turn())
             turn.waiting += 1
         try:
-            with turn.lock:
-                yield
+            yield turn
         finally:
             with self._lock:
                 turn.waiting -= 1

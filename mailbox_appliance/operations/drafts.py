@@ -18,6 +18,7 @@ from mailbox_appliance.operations.given import DraftMessage
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Cursor, Limit, operation
 from mailbox_appliance.operations.outgoing import composed, resolve_draft
 from mailbox_appliance.operations.sessions import Deleted
+from mailbox_appliance.operations.turns import deciding
 from mailbox_appliance.records import Account, Answer, Capability, Message, Outgoing, Page
 from mailbox_appliance.remote.faults import RemoteFault
 
@@ -58,7 +59,7 @@ def create_draft(appliance: Appliance, caller: Caller, account: Account, message
     return get_draft(appliance, caller, account, draft_id)
 
 
-@operation(needs=Capability.MAIL_DRAFTS, body_limit=MAIL_LIMIT, asks_servers=True)
+@operation(needs=Capability.MAIL_DRAFTS, body_limit=MAIL_LIMIT)
 def update_draft(
     appliance: Appliance, caller: Caller, account: Account, draft_id: str, message: DraftMessage
 ) -> Answer[Message]:
@@ -77,7 +78,7 @@ def update_draft(
     return Answer(found.data, (*found.warnings, *warnings))
 
 
-@operation(needs=Capability.MAIL_DRAFTS, asks_servers=True)
+@operation(needs=Capability.MAIL_DRAFTS)
 def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Deleted:
     """Remove a draft for good; what is not marked as one only for those who may delete it (`mail.delete`).
 
@@ -90,8 +91,8 @@ def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_i
 
 @contextmanager
 def _deciding(appliance: Appliance, account: Account, draft_id: str) -> Iterator[None]:
-    """Change a draft that nobody sends, and that nobody begins to send meanwhile. Raises DraftInUse."""
-    with appliance.drafts.decisions.of(draft_id):
+    """Change a draft that nobody sends, and that nobody begins to send meanwhile. Raises DraftInUse, BeingDecided."""
+    with deciding(appliance, draft_id):
         appliance.store.delivery_lists.require_free_draft(account.id, draft_id)
         try:
             yield

@@ -1,7 +1,8 @@
 """Forwarding: the original is fetched whole, quoted below a comment, and its files go along."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.parts import MOST_PARSED
@@ -13,29 +14,36 @@ from mailbox_appliance.operations.operation import MIB
 from mailbox_appliance.operations.outgoing import composed, people, require_count, require_files, sender_of
 from mailbox_appliance.operations.prepared import Prepared
 from mailbox_appliance.operations.sources import read_source
+from mailbox_appliance.operations.turns import deciding
 from mailbox_appliance.records import Account, Outgoing
 
 _FILES = "/includeAttachments"
 
 
 @contextmanager
-def forwarding(appliance: Appliance, account: Account, message_id: str, request: Forward) -> Iterator[Prepared]:
-    """The forward, ready. Raises Invalid with the place of what cannot go, NotFound, and what stands for a fault of
-    the server's.
+def forwarding(
+    appliance: Appliance, account: Account, message_id: str, request: Forward, key: Hashable
+) -> Iterator[Prepared]:
+    """The forward, ready; while this lasts nobody decides about another request with this key.
+
+    Raises Invalid with the place of what cannot go, NotFound, BeingDecided, and what stands for a server's fault.
     """
     sender = sender_of(account, request.from_)
     to, cc = people("to", request.to) or (), people("cc", request.cc) or ()
     require_count(len(to) + len(cc))
-    with appliance.asking_servers():
-        source = _original(appliance, account, message_id)
+    with deciding(appliance, key):
+        yield _around(appliance, account, message_id, request, Outgoing(sender=sender, to=to, cc=cc))
+
+
+def _around(appliance: Appliance, account: Account, message_id: str, request: Forward, empty: Outgoing) -> Prepared:
+    """The original, quoted in the message that is empty as yet."""
+    source = _original(appliance, account, message_id)
     quoted = forwarded(parse(source), request.comment or None, with_attachments=request.include_attachments)
     files = taken_along(source, quoted.parts)
     require_files((len(file.content) for file in files), _FILES)
-    outgoing = Outgoing(
-        sender=sender, to=to, cc=cc, subject=quoted.subject, text=quoted.text, html=quoted.html, attachments=files
-    )
+    outgoing = replace(empty, subject=quoted.subject, text=quoted.text, html=quoted.html, attachments=files)
     message = composed(outgoing, appliance.clock.now())
-    yield Prepared(message=message, to=to, subject=quoted.subject, kind="forward", parent_id=message_id)
+    return Prepared(message=message, to=empty.to, subject=quoted.subject, kind="forward", parent_id=message_id)
 
 
 def _original(appliance: Appliance, account: Account, message_id: str) -> bytes:

@@ -5,7 +5,7 @@ saved draft .... its source, made ready to go                refused at /draftId
 forward ........ composed around the original                (operations/forwarding.py)
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,6 +23,7 @@ from mailbox_appliance.operations.operation import MAIL_LIMIT, MIB
 from mailbox_appliance.operations.outgoing import composed, require_count, require_files, resolve, sender_of
 from mailbox_appliance.operations.send_times import read_send_at
 from mailbox_appliance.operations.sources import read_source
+from mailbox_appliance.operations.turns import deciding
 from mailbox_appliance.records import (
     Account,
     Address,
@@ -59,20 +60,19 @@ class Prepared:
 
 @contextmanager
 def preparing(
-    appliance: Appliance, caller: Caller, account: Account, message: SavedDraft | InlineMessage
+    appliance: Appliance, caller: Caller, account: Account, message: SavedDraft | InlineMessage, *request: Hashable
 ) -> Iterator[Prepared]:
     """The message, ready; while this lasts nobody changes the draft that it is, or decides to send it as well.
 
-    Raises Invalid with the place of what cannot go, NotFound for an unknown parent, DraftInUse, and for a draft what
-    stands for a fault of the server's.
+    `request`: what tells it and its retries from others. Raises Invalid with the place of what cannot go, NotFound for
+    an unknown parent, DraftInUse, and for a draft BeingDecided and what stands for a fault of the server's.
     """
     now = appliance.clock.now()
     send_at = read_send_at(message.send_at, now)
     if isinstance(message, InlineMessage):
         yield _inline(appliance.store, account, message, send_at, now)
         return
-    # Whoever waits for a turn may wait for the server that another one is asking.
-    with appliance.asking_servers(), appliance.drafts.decisions.of(message.draft_id):
+    with deciding(appliance, *request, message.draft_id):
         yield _saved(appliance, caller, account, message.draft_id, send_at, now)
 
 

@@ -64,7 +64,7 @@ def send(
     other request can send, change or delete it (409 `conflict`). Keys that were used before there were delivery
     operations answer as they did then, for 24 hours, with `Idempotency-Replayed: true`.
     """
-    preparation = preparing(appliance, caller, account, message)
+    preparation = preparing(appliance, caller, account, message, (caller.found.id, idempotency_key))
     return _hand_in(appliance, caller, account, idempotency_key, request_hash, preparation)
 
 
@@ -89,7 +89,7 @@ def forward(
     Attachments count against the same limits as those of a send: where they are too large, set `includeAttachments` to
     false.
     """
-    preparation = forwarding(appliance, account, message_id, request)
+    preparation = forwarding(appliance, account, message_id, request, (caller.found.id, idempotency_key))
     return _hand_in(appliance, caller, account, idempotency_key, request_hash, preparation)
 
 
