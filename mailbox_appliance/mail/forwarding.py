@@ -26,6 +26,21 @@ _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _OCTETS = "application/octet-stream"
 
 
+def _style(*rules: str) -> str:
+    return ' style="' + ";".join(f"{rule}!important" for rule in rules) + '"'
+
+
+# Inline and `!important` wins over every style sheet (CSS Cascade 4, 6.1), so that one of the original does not hide
+# what stands above it. `all` is for readers that know it; the others get what sheets hide things by.
+_SEEN = ("visibility:visible", "opacity:1", "position:static", "transform:none", "filter:none", "clip-path:none")
+_WHOLE = ("height:auto", "max-height:none", "overflow:visible")
+_LETTERS = ("color:#000", "background:#fff", "font-size:medium", "line-height:normal", "text-indent:0")
+_PAGE = _style("display:block", *_SEEN, *_WHOLE)
+_BLOCK = _style("all:revert", "display:block", *_SEEN, *_WHOLE, *_LETTERS, "margin:0", "width:auto", "max-width:none")
+_INLINE = _style("all:revert", "display:inline", *_SEEN, *_LETTERS, "font-weight:bold")
+_BREAK = f"<br{_style('all:revert', 'display:inline')}>\n"
+
+
 @dataclass(frozen=True)
 class Forwarded:
     """A forwarded message. `parts`: what of the original goes along, as it is to be sent.
@@ -43,8 +58,8 @@ class Forwarded:
 def forwarded(original: ParsedMessage, comment: str | None, *, with_attachments: bool) -> Forwarded:
     """The original below a comment. Without attachments only the pictures go along that its HTML shows.
 
-    The HTML of the original stays as its sender wrote it, style sheets included; it can neither end nor forge the block
-    above it that tells whose it is.
+    The HTML of the original stays as its sender wrote it, style sheets included, scripts left out; it can neither end
+    the block above it that tells whose it is, nor style it away.
     """
     comment, block, shown = comment or "", list(_block(original)), _Shown()
     html = None
@@ -148,16 +163,16 @@ def _text(comment: str, block: Iterable[tuple[str, str]], original: str) -> str:
 
 
 def _html(comment: str, block: Iterable[tuple[str, str]], original: str) -> str:
-    rows = (f"<br>\n<b>{name}:</b> {escape(value)}" for name, value in block if value)
-    above = f"<div>{_as_html(comment)}</div>\n<br>\n" if comment else ""
-    body = f"{above}<div>{_TITLE}{''.join(rows)}</div>\n<br>\n{original}"
-    return f"<!DOCTYPE html>\n<html>\n<body>\n{body}\n</body>\n</html>\n"
+    rows = (f"{_BREAK}<b{_INLINE}>{name}:</b> {escape(value)}" for name, value in block if value)
+    above = f"<div{_BLOCK}>{_as_html(comment)}</div>\n{_BREAK}" if comment else ""
+    body = f"{above}<div{_BLOCK}>{_TITLE}{''.join(rows)}</div>\n{_BREAK}{original}"
+    return f"<!DOCTYPE html>\n<html{_PAGE}>\n<body{_PAGE}>\n{body}\n</body>\n</html>\n"
 
 
 def _as_html(text: str) -> str:
     """Text as HTML that shows the same: its line breaks, and spaces that stand together."""
     lines = (re.sub("^ |  ", lambda run: "\u00a0" * len(run[0]), line) for line in _LINE_BREAK.split(text))
-    return "<br>\n".join(escape(line) for line in lines)
+    return _BREAK.join(escape(line) for line in lines)
 
 
 def _attachment(part: ParsedAttachment, there: structure.Part) -> OutgoingAttachment:

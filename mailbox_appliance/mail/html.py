@@ -19,7 +19,7 @@ _ENOUGH_FOR_A_START = 600  # characters of what a sender wrote
 
 # Possessive (`++`): nothing here can match in a second way, and ways back would be kept for every character.
 TOKEN = re.compile(
-    r"""<!--(?:.*?-->|.*)                       # a comment; an unclosed one goes to the end
+    r"""<!--(?:-?>|.*?--!?>|.*)                 # a comment (HTML 13.2.5.43); an unclosed one goes to the end
     | <[!?][^>]*>?
     | (?P<text>(?:[^<]++|<+(?=<)|<(?!/?[A-Za-z]|[!?]))++)
     | <(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,30})

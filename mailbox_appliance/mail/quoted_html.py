@@ -5,11 +5,13 @@ from collections.abc import Callable
 from html import escape, unescape
 from urllib.parse import quote, unquote
 
-from mailbox_appliance.mail.html import TOKEN, UNREAD, attribute, end_of
+from mailbox_appliance.mail.html import TOKEN, attribute, end_of
 
 _OUTER = frozenset({"html", "head", "body"})
 _FOR_THE_WHOLE = frozenset({"base", "meta"})  # a character set, a refresh, where links lead
 _DECLARATION = re.compile(r"<(?:!doctype|\?xml)", re.I)
+_SCRIPT = re.compile(r"<(/?)script(?![A-Za-z0-9:-])", re.I)
+_WHOLE_COMMENT = re.compile(r"<!--(?:-?>|.*--!?>)\Z", re.S)
 _END_OF_TITLE = re.compile(r"</title[^>]{0,100}>", re.I)
 _COLOR = re.compile(r"#?[A-Za-z0-9]{3,20}")
 # RFC 2392 2, in an attribute or in CSS.
@@ -23,7 +25,10 @@ _SAFE = "@!$*+-._~"
 
 
 def embedded(html: str) -> str:
-    """The inside of a document as a `div`; what its `body` says of colours, style and direction is kept."""
+    """The inside of a document as a `div`; what its `body` says of colours, style and direction is kept.
+
+    Scripts are left out, and nothing that is not closed reaches beyond the `div`.
+    """
     pieces: list[str] = []
     position, pictures, opening = 0, 0, "<div>"
     while match := TOKEN.match(html, position):
@@ -35,11 +40,21 @@ def embedded(html: str) -> str:
             position = _behind_title(html, position) if not match["close"] else position
         elif name == "body" and not match["close"] and opening == "<div>":
             opening = _as_div(match["attributes"])
-        elif not (name in _OUTER or name in _FOR_THE_WHOLE or (not name and _DECLARATION.match(match[0]))):
-            if name in UNREAD and not match["close"]:
-                position = end_of(name, html, position)
-            pieces.append(html[start:position])
+        elif script := _SCRIPT.match(match[0]):
+            position = position if script[1] else end_of("script", html, position)
+        elif name == "style" and not match["close"]:
+            position = end_of(name, html, position)
+            pieces.append(html[start:position] + ("</style>" if position == len(html) else ""))
+        elif not (name in _OUTER or name in _FOR_THE_WHOLE or (not name and _is_left_out(match[0]))):
+            pieces.append(match[0])
     return f"{opening}{''.join(pieces).strip()}{html[position:]}</div>"
+
+
+def _is_left_out(token: str) -> bool:
+    """Whether this, which is no tag, is a declaration or a comment that is not closed."""
+    if token.startswith("<!--"):
+        return not _WHOLE_COMMENT.match(token)
+    return _DECLARATION.match(token) is not None
 
 
 def _behind_title(html: str, position: int) -> int:

@@ -190,7 +190,7 @@ OVER = BLOCK + "Subject: Plan\nTo: alice@example.com\n\n"
 SHOWN = File("attachment-1.2.png", "image/png", b"one", "one@x", inline=True)
 FILES = (File("two.png", "image/png", b"two"), File("Ü.pdf", "application/pdf", b"pdf"))
 QUOTED = (
-    "<b>From:</b> Bob &lt;bob@example.org&gt;<br>",
+    ">From:</b> Bob &lt;bob@example.org&gt;<br ",
     '<div style="background-color: #fff">See <img src="cid:one%40x"',
 )
 PICTURED = replace(FORWARD, text=BLOCK + "Subject: FW: Plan\nTo: alice@example.com\n\nSee it", holds=QUOTED)
@@ -206,7 +206,7 @@ FORWARDS: dict[str, tuple[bytes, str | None, bool, Mail]] = {
     "a forward with pictures": (PICTURES, None, True, replace(PICTURED, files=(SHOWN, *FILES))),
     "a forward with pictures, without files": (PICTURES, None, False, replace(PICTURED, files=(SHOWN,))),
     "a forward with pictures and a comment": (PICTURES, "a < b\nc", False, replace(PICTURED, text="a < b\nc\n\n"
-        + PICTURED.text, files=(SHOWN,), holds=(*QUOTED, "<div>a &lt; b<br>\nc</div>"))),
+        + PICTURED.text, files=(SHOWN,), holds=(*QUOTED, ">a &lt; b<br ", "\nc</div>"))),
     "a forward of a meeting": (MEETING, None, True, replace(FORWARD, text=f"{OVER}Hi", files=(
         File("i.ics", "text/calendar", b"\xfc"), File("inner.eml", "message/rfc822", INNER.encode())))),
     "a forward of a meeting, without files": (MEETING, None, False, replace(FORWARD, text=f"{OVER}Hi")),
