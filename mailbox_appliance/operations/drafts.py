@@ -50,13 +50,14 @@ def create_draft(appliance: Appliance, caller: Caller, account: Account, message
     The drafts folder is made where there is none. A request whose answer is lost may be repeated; look at the list
     first, since the draft may be there.
     """
-    outgoing = resolve_draft(appliance.store, account, message)
-    version = _version(outgoing, appliance.clock)
+    resolved = resolve_draft(appliance.store, account, message)
+    version = _version(resolved.outgoing, appliance.clock)
     try:
-        draft_id = appliance.drafts.create(account.id, version, _thread(appliance, account, outgoing))
+        draft_id = appliance.drafts.create(account.id, version, _thread(appliance, account, resolved.outgoing))
     except RemoteFault as fault:
         raise problem_of(fault) from fault
-    return get_draft(appliance, caller, account, draft_id)
+    found = get_draft(appliance, caller, account, draft_id)
+    return Answer(found.data, (*resolved.warnings, *found.warnings))
 
 
 @operation(needs=Capability.MAIL_DRAFTS, body_limit=MAIL_LIMIT)
@@ -71,11 +72,12 @@ def update_draft(
     """
     may_delete = Capability.MAIL_DELETE in caller.capabilities
     appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
-    version = _version(resolve_draft(appliance.store, account, message), appliance.clock)
+    resolved = resolve_draft(appliance.store, account, message)
+    version = _version(resolved.outgoing, appliance.clock)
     with _deciding(appliance, account, draft_id):
         warnings = appliance.drafts.replace(account.id, draft_id, version, may_delete=may_delete)
     found = get_draft(appliance, caller, account, draft_id)
-    return Answer(found.data, (*found.warnings, *warnings))
+    return Answer(found.data, (*resolved.warnings, *found.warnings, *warnings))
 
 
 @operation(needs=Capability.MAIL_DRAFTS)

@@ -11,13 +11,16 @@ from mailbox_appliance.mail.forwarding import forwarded, taken_along
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.operations.given import Forward
 from mailbox_appliance.operations.operation import MIB
-from mailbox_appliance.operations.outgoing import composed, people, require_count, require_files, sender_of
+from mailbox_appliance.operations.outgoing import composed, people, require_files, require_lists, sender_of
 from mailbox_appliance.operations.prepared import Prepared
 from mailbox_appliance.operations.sources import read_source
 from mailbox_appliance.operations.turns import deciding
 from mailbox_appliance.records import Account, Outgoing
 
-_FILES = "/includeAttachments"
+_FILES, _WITHOUT = (
+    "/includeAttachments",
+    "Set includeAttachments to false, and send fewer or smaller files by themselves.",
+)
 
 
 @contextmanager
@@ -30,7 +33,7 @@ def forwarding(
     """
     sender = sender_of(account, request.from_)
     to, cc = people("to", request.to) or (), people("cc", request.cc) or ()
-    require_count(len(to) + len(cc))
+    require_lists({"to": to, "cc": cc})
     with deciding(appliance, key):
         yield _around(appliance, account, message_id, request, Outgoing(sender=sender, to=to, cc=cc))
 
@@ -40,7 +43,7 @@ def _around(appliance: Appliance, account: Account, message_id: str, request: Fo
     source = _original(appliance, account, message_id)
     quoted = forwarded(parse(source), request.comment or None, with_attachments=request.include_attachments)
     files = taken_along(source, quoted.parts)
-    require_files((len(file.content) for file in files), _FILES)
+    require_files((len(file.content) for file in files), _FILES, _WITHOUT)
     outgoing = replace(empty, subject=quoted.subject, text=quoted.text, html=quoted.html, attachments=files)
     message = composed(outgoing, appliance.clock.now())
     return Prepared(message=message, to=empty.to, subject=quoted.subject, kind="forward", parent_id=message_id)

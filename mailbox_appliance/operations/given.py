@@ -38,7 +38,12 @@ class GivenAttachment(Input, frozen=True, kw_only=True):
     filename: Annotated[str, Meta(min_length=1, max_length=1000)]
     mime_type: Annotated[str, Meta(min_length=1, max_length=1000)]
     content: bytes
-    content_id: Annotated[Text, Meta(description="By which the HTML shows it: `cid:ID`.")] | UnsetType = UNSET
+    content_id: (
+        Annotated[
+            Text, Meta(description="By which the HTML shows it: `cid:ID`; brackets around it (`<ID>`) are taken off.")
+        ]
+        | UnsetType
+    ) = UNSET
     disposition: Literal["inline", "attachment"] | UnsetType = UNSET
 
 

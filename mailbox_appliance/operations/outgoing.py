@@ -1,12 +1,13 @@
 """From a request to a message that can be composed: sender, recipients, reply headers and files, all checked."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sized
+from dataclasses import dataclass
 from datetime import datetime
 
 from msgspec import UNSET, UnsetType
 
-from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge
+from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge, NotFound
 from mailbox_appliance.mail import replies
 from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
 from mailbox_appliance.mail.compose import compose, is_empty, new_message_id
@@ -15,7 +16,7 @@ from mailbox_appliance.mail.replies import Recipients, Threading
 from mailbox_appliance.mail.threads import reply_subject
 from mailbox_appliance.operations.given import DraftMessage, GivenAddress, GivenAttachment, InlineMessage
 from mailbox_appliance.operations.texts import refuse_controls
-from mailbox_appliance.records import Account, Address, Composed, Outgoing, OutgoingAttachment
+from mailbox_appliance.records import Account, Address, Composed, Message, Outgoing, OutgoingAttachment
 from mailbox_appliance.store.store import Store
 
 MIB = 1024 * 1024
@@ -24,44 +25,65 @@ MOST_ATTACHED = 25 * MIB
 MOST_RECIPIENTS = 500
 
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,250}")
+_MOST_NAMED = 10
+_PUT_LESS = "Send fewer or smaller files."
 
 
-def resolve(store: Store, account: Account, message: InlineMessage) -> Outgoing:
+@dataclass(frozen=True)
+class Resolved:
+    """A message as it goes out, and what its sender should be told about it."""
+
+    outgoing: Outgoing
+    warnings: tuple[str, ...] = ()
+
+
+def resolve(store: Store, account: Account, message: InlineMessage) -> Resolved:
     """The message as it goes out. Raises Invalid with the place of what cannot go, NotFound for an unknown parent."""
-    outgoing = resolve_draft(store, account, message)
+    resolved = resolve_draft(store, account, message)
+    outgoing = resolved.outgoing
     if not (outgoing.to or outgoing.cc or outgoing.bcc):
         raise Invalid.at("/to", "A message needs at least one recipient in to, cc or bcc.")
     if is_empty(outgoing.text, outgoing.html, len(outgoing.attachments)):
         raise Invalid.at("/body", "The message is empty: give it a text, an HTML or an attachment.")
-    return outgoing
+    return resolved
 
 
-def resolve_draft(store: Store, account: Account, message: DraftMessage) -> Outgoing:
+def resolve_draft(store: Store, account: Account, message: DraftMessage) -> Resolved:
     """As `resolve`, for a message that need not go to anybody yet."""
-    require_count(sum(len(people or ()) for people in (message.to, message.cc, message.bcc)))
+    require_lists({"to": message.to or (), "cc": message.cc or (), "bcc": message.bcc or ()})
     _check_texts(message)
     _check_attachments(message.attachments)
-    outgoing = _addressed(store, account, message)
-    require_count(len(outgoing.to) + len(outgoing.cc) + len(outgoing.bcc))
-    return outgoing
+    resolved = _addressed(store, account, message)
+    filled = resolved.outgoing
+    count = len(filled.to) + len(filled.cc) + len(filled.bcc)
+    require_count(count, "/replyAll" if message.reply_all else "/replyToMessageId")
+    return resolved
 
 
-def require_count(recipients: int, path: str = "/to") -> None:
+def require_lists(lists: Mapping[str, Sized]) -> None:
+    """Raises Invalid, with the list that is too long beside those before it, where a message would go to too many."""
+    count = 0
+    for name, addresses in lists.items():
+        count += len(addresses)
+        require_count(count, f"/{name}")
+
+
+def require_count(recipients: int, path: str) -> None:
     """Raises Invalid where a message would go to too many."""
     if recipients > MOST_RECIPIENTS:
         raise Invalid.at(path, f"A message goes to at most {MOST_RECIPIENTS} recipients.")
 
 
-def require_files(sizes: Iterable[int], path: str = "/attachments") -> None:
+def require_files(sizes: Iterable[int], path: str = "/attachments", advice: str = _PUT_LESS) -> None:
     """Raises Invalid where a message would have too many files, or too large ones."""
     found = list(sizes)
     if len(found) > MOST_ATTACHMENTS:
         raise Invalid.at(path, f"A message has at most {MOST_ATTACHMENTS} attachments.")
     if sum(found) > MOST_ATTACHED:
         raise MessageTooLarge(
-            what="The attachments together",
+            what="The size of all attachments together",
             limit=f"{MOST_ATTACHED // MIB} MiB",
-            details=(Detail(path, "Send fewer or smaller files."),),
+            details=(Detail(path, advice),),
         )
 
 
@@ -94,12 +116,12 @@ def people(name: str, addresses: tuple[GivenAddress, ...] | UnsetType) -> tuple[
     return tuple(Address(email=address.email, name=address.name) for address in addresses)
 
 
-def _addressed(store: Store, account: Account, message: DraftMessage) -> Outgoing:
+def _addressed(store: Store, account: Account, message: DraftMessage) -> Resolved:
     sender = sender_of(account, message.from_)
     to, cc, bcc = (people(name, getattr(message, name)) for name in ("to", "cc", "bcc"))
     found, threading, subject = Recipients(to or (), cc or ()), Threading(), message.subject or ""
     if message.reply_to_message_id is not UNSET:
-        parent, _ = store.messages.get(account.id, message.reply_to_message_id)
+        parent = _parent(store, account, message.reply_to_message_id)
         headers = store.messages.reply_headers(account.id, message.reply_to_message_id)
         threading = replies.threading(headers)
         try:
@@ -109,7 +131,7 @@ def _addressed(store: Store, account: Account, message: DraftMessage) -> Outgoin
         subject = message.subject if message.subject is not UNSET else reply_subject(parent.subject)
     elif message.reply_all:
         raise Invalid.at("/replyToMessageId", "replyAll needs replyToMessageId.")
-    return Outgoing(
+    outgoing = Outgoing(
         sender=sender,
         to=found.to,
         cc=found.cc,
@@ -121,10 +143,30 @@ def _addressed(store: Store, account: Account, message: DraftMessage) -> Outgoin
         in_reply_to=threading.in_reply_to,
         references=threading.references,
     )
+    return Resolved(outgoing, _left_out(found))
+
+
+def _parent(store: Store, account: Account, message_id: str) -> Message:
+    """The message that is answered. Raises NotFound, with its place in the request."""
+    try:
+        parent, _ = store.messages.get(account.id, message_id)
+    except NotFound as error:
+        details = (Detail("/replyToMessageId", "There is no such message in this mailbox."),)
+        raise NotFound(what="message", details=details) from error
+    return parent
+
+
+def _left_out(found: Recipients) -> tuple[str, ...]:
+    """Whom a reply does not go to, though it should."""
+    if not found.left_out:
+        return ()
+    more = len(found.left_out) - _MOST_NAMED
+    names = ", ".join(found.left_out[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return (f"This reply does not go to {names}: these addresses of the original cannot be written to.",)
 
 
 def _attachment(given: GivenAttachment) -> OutgoingAttachment:
-    content_id = given.content_id if given.content_id is not UNSET else None
+    content_id = _bare(given.content_id) if given.content_id is not UNSET else None
     inline = given.disposition == "inline" or (given.disposition is UNSET and content_id is not None)
     return OutgoingAttachment(given.filename, given.mime_type, given.content, content_id, inline)
 
@@ -143,6 +185,12 @@ def _check_attachments(attachments: tuple[GivenAttachment, ...]) -> None:
         except ValueError as error:
             reason = "This is no media type of a file, such as image/png or text/plain; charset=utf-8."
             raise Invalid.at(f"/attachments/{index}/mimeType", reason) from error
-        if attachment.content_id is not UNSET and not _CONTENT_ID.fullmatch(attachment.content_id):
-            raise Invalid.at(f"/attachments/{index}/contentId", "A content id is ASCII without spaces and brackets.")
+        if attachment.content_id is not UNSET and not _CONTENT_ID.fullmatch(_bare(attachment.content_id)):
+            reason = "A content id is up to 250 ASCII characters, such as logo@example.org, without spaces."
+            raise Invalid.at(f"/attachments/{index}/contentId", reason)
     require_files(len(attachment.content) for attachment in attachments)
+
+
+def _bare(content_id: str) -> str:
+    """A content id as `cid:` and lists have it; in a header field it stands in brackets (RFC 2392), which some give."""
+    return content_id[1:-1] if content_id.startswith("<") and content_id.endswith(">") else content_id

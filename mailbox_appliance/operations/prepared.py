@@ -44,7 +44,8 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 class Prepared:
     """A message that can be handed in.
 
-    `draft_id`: the saved draft that it is, in this `draft_version`; `parent_id`: what it answers or forwards.
+    `draft_id`: the saved draft that it is, in this `draft_version`; `parent_id`: what it answers or forwards;
+    `warnings`: what its sender should be told of it.
     """
 
     message: Composed
@@ -56,6 +57,7 @@ class Prepared:
     send_at: datetime | None = None
     draft_id: str | None = None
     draft_version: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -90,7 +92,8 @@ def quotas(settings: Settings) -> tuple[Quota, ...]:
 def _inline(
     store: Store, account: Account, message: InlineMessage, send_at: datetime | None, now: datetime
 ) -> Prepared:
-    outgoing = resolve(store, account, message)
+    resolved = resolve(store, account, message)
+    outgoing = resolved.outgoing
     return Prepared(
         message=composed(outgoing, send_at or now),
         to=outgoing.to,
@@ -99,6 +102,7 @@ def _inline(
         thread_id=thread_of(store, account, outgoing),
         parent_id=message.reply_to_message_id or None,
         send_at=send_at,
+        warnings=resolved.warnings,
     )
 
 
@@ -144,7 +148,7 @@ def _source(appliance: Appliance, caller: Caller, account: Account, draft_id: st
 
 def _require_size(size: int) -> None:
     if size > MAIL_LIMIT:
-        details = (Detail("/draftId", "Send fewer or smaller files."),)
+        details = (Detail("/draftId", "Take files out of it, or make them smaller."),)
         raise MessageTooLarge(what="The draft", limit=f"{MAIL_LIMIT // MIB} MiB", details=details)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, QuotaReached, Unavailable
@@ -37,7 +38,7 @@ def preview(
     """
     with preparing(appliance, caller, account, message) as prepared:
         shown = preview_of(account.id, prepared.message)
-    return Answer(shown, tuple(_refusals(appliance, caller, account, prepared)))
+    return Answer(shown, (*prepared.warnings, *_refusals(appliance, caller, account, prepared)))
 
 
 @operation(needs=Capability.MAIL_SEND, body_limit=MAIL_LIMIT, stands_for="POST /api/v1/accounts/{accountId}/send")
@@ -107,9 +108,11 @@ def _hand_in(
     if earlier is not None:
         return Answer(earlier.data, earlier.warnings, is_replayed=True, status=earlier.status)
     accepted = store.deliveries.find_replay(credential.id, key, request_hash)
+    told: tuple[str, ...] = ()
     if accepted is None:
         try:
             with preparation as prepared:
+                told = prepared.warnings
                 accepted = store.deliveries.accept(_new(appliance, caller, account, key, request_hash, prepared))
         except Problem:
             # Of two requests with one key the other may have been quicker, and it has the draft now, or sent it.
@@ -119,8 +122,9 @@ def _hand_in(
         if accepted.is_new:
             _announce(appliance, accepted.delivery)
     if accepted.is_shown:
-        return Answer(accepted.delivery, accepted.warnings)
-    return _wait(appliance, caller, accepted)
+        return Answer(accepted.delivery, (*told, *accepted.warnings))
+    answer = _wait(appliance, caller, accepted)
+    return replace(answer, warnings=(*told, *answer.warnings))
 
 
 def _new(

@@ -144,7 +144,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({}, "/to"),
     ({"to": []}, "/to"),
     ({"to": people(501)}, "/to"),
-    (TO | {"cc": people(500)}, "/to"),
+    (TO | {"cc": people(500)}, "/cc"),
     ({"to": [{"email": "b@example.test\r\nRSET"}]}, "/to/0/email"),
     ({"to": [{"email": "b@-example.test"}]}, "/to/0/email"),
     ({"to": [{"email": BOB, "name": "a\r\nb"}]}, "/to/0/name"),

@@ -58,7 +58,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (without("to"), "/to"),
     (a_message() | {"to": []}, "/to"),
     (a_message() | {"to": people(501)}, "/to"),
-    (a_message() | {"to": people(250), "cc": people(250), "bcc": people(1)}, "/to"),
+    (a_message() | {"to": people(250), "cc": people(250), "bcc": people(1)}, "/bcc"),
+    (a_message() | {"to": people(1), "cc": people(500), "bcc": people(1)}, "/cc"),
+    ({"body": {"text": "x"}, "bcc": people(501)}, "/bcc"),
     (a_message("not an address"), "/to/0/email"),
     (a_message("b@-example.test"), "/to/0/email"),
     (a_message() | {"to": [{"email": "b@example.test", "name": ""}]}, "/to/0/name"),
@@ -93,6 +95,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (a_message(attachments=[FILE | {"mimeType": "multipart/mixed; boundary=b"}]), "/attachments/0/mimeType"),
     (a_message(attachments=[FILE | {"disposition": "hidden"}]), "/attachments/0/disposition"),
     (a_message(attachments=[FILE | {"contentId": "a b"}]), "/attachments/0/contentId"),
+    (a_message(attachments=[FILE | {"contentId": "<a"}]), "/attachments/0/contentId"),
+    (a_message(attachments=[FILE | {"contentId": "<<a>>"}]), "/attachments/0/contentId"),
+    (a_message(attachments=[FILE | {"contentId": "<>"}]), "/attachments/0/contentId"),
     # when
     (a_message(sendAt="tomorrow"), "/sendAt"),
     (a_message(sendAt="2020-01-01T00:00:00Z"), "/sendAt"),
@@ -137,6 +142,14 @@ def test_too_much_to_attach(desk: Desk, mailbox: Mailbox) -> None:
     answer = desk.send(mailbox.id, body)
     assert (answer.status, answer.code) == (400, "message_too_large")
     assert [detail["path"] for detail in answer.body["error"]["details"]] == ["/attachments"]
+    message = "The size of all attachments together is larger than the limit of 25 MiB (/attachments)."
+    assert answer.body["error"]["message"] == message
+
+
+def test_a_content_id_in_brackets_is_the_same(desk: Desk, mailbox: Mailbox) -> None:
+    body = a_message(body={"html": "<img src='cid:img1@x'>"}, attachments=[FILE | {"contentId": "<img1@x>"}])
+    sent = only(desk, mailbox, body)
+    assert [part["Content-ID"] for part in sent.walk() if part["Content-ID"]] == ["<img1@x>"]
 
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -300,8 +313,16 @@ def test_a_reply_to_whom_nobody_can_write(
         desk, mailbox, mail_server,
         f"From: {CAROL}", f"To: <{address}>, {DAN}", f"Cc: <{address}>", name=f"others-{number}",
     )  # fmt: skip
-    sent = only(desk, mailbox, reply(others, replyAll=True))
-    assert (named(sent, "To"), named(sent, "Cc")) == ([CAROL, DAN], [])
+    shown = desk.message(mailbox.id, others).data["cc"][0]["email"]
+    preview = desk.ask("POST", f"/accounts/{mailbox.id}/send/preview", reply(others, replyAll=True))
+    kept = desk.ask("POST", f"/accounts/{mailbox.id}/drafts", reply(others, replyAll=True))
+    sent = desk.send(mailbox.id, reply(others, replyAll=True))
+    for answer in (preview, kept, sent):
+        (warning,) = answer.body["warnings"]
+        assert warning == f"This reply does not go to {shown}: these addresses of the original cannot be written to."
+    received = email.message_from_bytes(mailbox.smtp.messages[-1].source)
+    assert (named(received, "To"), named(received, "Cc")) == ([CAROL, DAN], [])
+    assert "warnings" not in desk.send(mailbox.id, reply(others, replyAll=True, to=[{"email": DAN}], cc=[])).body
 
 
 def test_a_reply_to_odd_addresses_that_are_in_use(desk: Desk, mailbox: Mailbox, mail_server: MailServer) -> None:
@@ -312,9 +333,25 @@ def test_a_reply_to_odd_addresses_that_are_in_use(desk: Desk, mailbox: Mailbox, 
 
 def test_a_reply_to_nothing(desk: Desk, mailbox: Mailbox) -> None:
     body = reply("msg_00000000000000000000000000")
-    assert desk.ask("POST", f"/accounts/{mailbox.id}/send/preview", body).status == 404
-    answer = desk.send(mailbox.id, reply("msg_00000000000000000000000000"))
-    assert (answer.status, answer.code) == (404, "not_found")
+    for path, key in (("send/preview", None), ("send", a_key()), ("drafts", None)):
+        answer = desk.ask("POST", f"/accounts/{mailbox.id}/{path}", body, Idempotency_Key=key)
+        assert (answer.status, answer.code) == (404, "not_found")
+        assert [detail["path"] for detail in answer.body["error"]["details"]] == ["/replyToMessageId"]
+
+
+def test_a_reply_to_more_than_may_be(desk: Desk, mailbox: Mailbox, mail_server: MailServer) -> None:
+    crowd = ",\r\n ".join(f"p{number}@example.test" for number in range(501))
+    everybody = delivered(desk, mailbox, mail_server, f"From: {CAROL}", f"To: {crowd}", name="crowd")
+    writers = delivered(desk, mailbox, mail_server, f"From: {CAROL}", f"Reply-To: {crowd}", name="writers")
+    for body, path in (
+        (reply(everybody, replyAll=True), "/replyAll"),
+        (reply(writers), "/replyToMessageId"),
+        (reply(everybody, replyAll=True, bcc=people(501)), "/bcc"),
+    ):
+        answer = desk.send(mailbox.id, body)
+        assert (answer.status, answer.code) == (400, "invalid_request")
+        assert [detail["path"] for detail in answer.body["error"]["details"]] == [path]
+    assert desk.send(mailbox.id, reply(everybody)).data["status"] == "succeeded"
 
 
 def test_the_sender_is_the_mailbox(desk: Desk, mailbox: Mailbox) -> None:

@@ -47,6 +47,12 @@ class Later:
         self.clock.advance(seconds)
         self.desk.appliance.due.notice()
 
+    def wait_for_chores(self) -> None:
+        """Until nothing is left to be done at the mail server after what is over."""
+        left = "SELECT operation, kind FROM delivery_chores"
+        database = self.desk.appliance.store.database
+        wait_until(lambda: database.rows(left) == [], lambda: str(database.rows(left)), 10)
+
     def end_of(self, delivery: Any) -> Any:
         """The operation once it waits no more."""
         path = f"/accounts/{self.mailbox.id}/delivery-operations/{delivery['operationId']}"
@@ -69,6 +75,32 @@ def later(tmp_path: Path, clock: FakeClock, mail_server: MailServer) -> Iterator
     yield Later(desk, clock, client, Mailbox(account, user, smtp))
     desk.close()
     smtp.stop()
+
+
+@pytest.mark.parametrize("action", ["trash", "delete"])
+@pytest.mark.parametrize("is_canceled", [True, False])
+def test_a_draft_that_is_lost_while_it_waits_is_kept_when_it_is_not_sent(
+    later: Later, mail_server: MailServer, action: str, is_canceled: bool
+) -> None:
+    path = f"/accounts/{later.mailbox.id}"
+    draft = later.client.ask("POST", f"{path}/drafts", a_message(subject="Saved")).data["id"]
+    body, header = {"draftId": draft, "sendAt": at(hours=1)}, {"Idempotency-Key": a_key()}
+    delivery = later.client.ask("POST", f"{path}/send", body, headers=header).data
+    answer = later.client.ask("POST", f"{path}/messages/actions", {"action": action, "messageIds": [draft]})
+    assert answer.data["succeededIds"] == [draft]
+    assert mail_server.messages(later.mailbox.email, "Drafts") == []
+    if is_canceled:
+        canceled = later.client.ask("DELETE", f"{path}/scheduled/{delivery['scheduleId']}")
+        assert (canceled.status, canceled.warnings) == (200, [])
+    else:
+        later.mailbox.smtp.recipients["bob@example.test"] = "550 5.1.1 no"
+        later.pass_time(3600)
+        assert later.end_of(delivery)["error"] == {"code": "recipient_rejected"}
+        later.wait_for_chores()
+    (kept,) = later.client.ask("GET", f"{path}/drafts").data["items"]
+    assert kept["subject"] == "Saved"
+    (source,) = mail_server.messages(later.mailbox.email, "Drafts")
+    assert email.message_from_bytes(source)["Date"].startswith("Fri, 02 Jan 2026 0")
 
 
 Undo = Callable[[Later], None]
@@ -109,6 +141,7 @@ def test_who_may_not_send_any_more_does_not(later: Later, undo: Undo) -> None:
     (message,) = later.mailbox.smtp.messages
     assert email.message_from_bytes(message.source)["Subject"] == "allowed"
     # Whoever lost the right to the mailbox leaves nothing behind in it.
+    later.wait_for_chores()
     assert later.client.ask("GET", f"/accounts/{later.mailbox.id}/drafts").data["items"] == []
 
 
