@@ -32,12 +32,15 @@ def _style(*rules: str) -> str:
 
 # Inline and `!important` wins over every style sheet (CSS Cascade 4, 6.1), so that one of the original does not hide
 # what stands above it. `all` is for readers that know it; the others get what sheets hide things by.
-_SEEN = ("visibility:visible", "opacity:1", "position:static", "transform:none", "filter:none", "clip-path:none")
+_SEEN = (
+    *("visibility:visible", "opacity:1", "position:static", "transform:none", "translate:none", "scale:none"),
+    *("filter:none", "clip-path:none", "mask:none", "content-visibility:visible", "zoom:1", "margin:0"),
+)
 _WHOLE = ("height:auto", "max-height:none", "overflow:visible")
 _LETTERS = ("color:#000", "background:#fff", "font-size:medium", "line-height:normal", "text-indent:0")
 _PAGE = _style("display:block", *_SEEN, *_WHOLE)
-_BLOCK = _style("all:revert", "display:block", *_SEEN, *_WHOLE, *_LETTERS, "margin:0", "width:auto", "max-width:none")
-_INLINE = _style("all:revert", "display:inline", *_SEEN, *_LETTERS, "font-weight:bold")
+_BLOCK = _style("all:initial", "display:block", *_SEEN, *_WHOLE, *_LETTERS, "width:auto", "max-width:none")
+_INLINE = _style("all:unset", "display:inline", *_SEEN, *_LETTERS, "font-weight:bold")
 _BREAK = f"<br{_style('all:revert', 'display:inline')}>\n"
 
 
