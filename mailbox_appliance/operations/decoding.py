@@ -1,7 +1,9 @@
 """From what a door hands over to typed values; a fault names its place in the request."""
 
+import json
 import re
 import types
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NoReturn, Union, get_args, get_origin
@@ -16,6 +18,7 @@ _AT = re.compile(r" - at `(?:key in )?\$?([^`]*)`$")
 _STEP = re.compile(r"\.|\[(\d+|\.\.\.)\]")
 _NAMED_FIELD = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
 _PATTERN = re.compile(r"Expected `str` matching regex (.*)", re.DOTALL)
+_FILE = re.compile(rb'"[A-Za-z0-9+/=]{4000,}"(?!\s*:)')
 _LONGEST_QUOTE = 200
 
 
@@ -27,9 +30,16 @@ def body_types(annotation: Any) -> tuple[type[msgspec.Struct], ...]:
 
 
 def decode_json(body: bytes) -> object:
-    """The value that a JSON text stands for (RFC 8259: no NaN, no lone surrogates). Raises InvalidJson."""
+    """The value that a JSON text stands for. Raises InvalidJson.
+
+    RFC 8259, without NaN and lone surrogates; RFC 7493 2.3: of a name that stands twice in an object, one program takes
+    the first value and another the last.
+    """
     try:
-        return msgspec.json.decode(body)
+        found = msgspec.json.decode(body)
+        # What was found well-formed is read once more for its names; files (base64) have none.
+        json.loads(_FILE.sub(b'""', body), object_pairs_hook=_require_unique, parse_int=bool, parse_float=bool)
+        return found
     except RecursionError as error:
         raise InvalidJson(reason="it is nested too deeply.", details=(Detail("", "Nested too deeply."),)) from error
     except UnicodeDecodeError as error:
@@ -49,6 +59,7 @@ def convert_body(raw: object, annotation: Any) -> Any:
     try:
         return msgspec.convert(raw, chosen)
     except msgspec.ValidationError as error:
+        _refuse_mixed(raw, chosen, choices)
         _refuse(error, "", chosen)
     except RecursionError as error:
         raise InvalidJson(reason="it is nested too deeply.", details=(Detail("", "Nested too deeply."),)) from error
@@ -62,9 +73,34 @@ def convert_value(text: str, annotation: Any, name: str) -> Any:
         _refuse(error, name, annotation)
 
 
+def _require_unique(members: list[tuple[str, object]]) -> None:
+    if len(dict(members)) < len(members):
+        names = Counter(name for name, _ in members)
+        reason = f"name `{_cut(names.most_common(1)[0][0])}` stands twice in one object."
+        raise InvalidJson(reason=f"the {reason}", details=(Detail("", f"The {reason}"),))
+
+
 def _fits(raw: object, choice: type[msgspec.Struct]) -> bool:
     required = _required(choice)
     return isinstance(raw, dict) and bool(required) and required <= raw.keys()
+
+
+def _refuse_mixed(raw: object, chosen: type[msgspec.Struct], choices: tuple[type[msgspec.Struct], ...]) -> None:
+    """Raises Invalid where a field is given that belongs to another shape of the body than the one that was chosen."""
+    own, required = _fields(chosen), _required(chosen)
+    others = set[str]().union(*map(_fields, choices)).difference(own)
+    stray = next((name for name in raw if name in others), None) if isinstance(raw, dict) else None
+    if stray is not None and required <= raw.keys():
+        named, rest = (
+            " and ".join(f"`{name}`" for name in names) for names in (sorted(required), sorted(own - required))
+        )
+        beside = f", or with {rest}" if rest else ""
+        raise Invalid.at(f"/{stray}", f"`{stray}` does not go with {named}: give {named} alone{beside}.")
+
+
+@cache
+def _fields(choice: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(choice))
 
 
 @cache

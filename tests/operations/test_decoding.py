@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from mailbox_appliance.errors import Invalid, InvalidJson
 from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
-from mailbox_appliance.operations.given import InlineMessage
+from mailbox_appliance.operations.given import InlineMessage, SavedDraft
 from mailbox_appliance.operations.operation import IdempotencyKey
 from mailbox_appliance.operations.sessions import LogIn
 
@@ -24,6 +24,7 @@ class Outer(Struct, forbid_unknown_fields=True):
 
 class ByDraft(Struct, forbid_unknown_fields=True):
     draft: str
+    when: str = ""
 
 
 class ByBody(Struct, forbid_unknown_fields=True):
@@ -43,7 +44,10 @@ DECODED: tuple[tuple[bytes, object], ...] = (
     ('"\u2028"'.encode(), "\u2028"),
     (b"-0.5e-3", -0.0005),
     (b"18446744073709551615", 18446744073709551615),
-    (b'{"a": 1, "a": 2}', {"a": 2}),
+    (b'{"a": {"b": 1}, "c": [{"b": 1}, {"b": 2}]}', {"a": {"b": 1}, "c": [{"b": 1}, {"b": 2}]}),
+    (b'{"a": "{\\"b\\": 1, \\"b\\": 2}"}', {"a": '{"b": 1, "b": 2}'}),
+    (b'{"%s": 1, "%s": 2}' % (b"a" * 2_000, b"b" * 2_000), {"a" * 2_000: 1, "b" * 2_000: 2}),
+    (b"[%s]" % (b"9" * 300), [int("9" * 300)]),
     (b"[" * 500 + b"]" * 500, None),
 )
 
@@ -60,6 +64,23 @@ def test_what_is_no_json_is_refused(text: bytes) -> None:
         decode_json(text)
     assert [detail.path for detail in caught.value.details] == [""]
     assert " - at " not in caught.value.message
+
+
+TWICE: tuple[tuple[bytes, str], ...] = (
+    (b'{"a": 1, "a": 2}', "a"),
+    (b'{"a": 1, "\\u0061": 1}', "a"),
+    (b'[[{"b": {"gr\xc3\xbcn": 1, "x": 2, "gr\xc3\xbcn": 3}}]]', "gr\u00fcn"),
+    (b'{"content": "%s", "to": [], "to": []}' % (b"YQ" * 5_000), "to"),
+    (b'{"": 1, "": 2}', ""),
+    (b'{"%s": 1, "%s": 2}' % (b"a" * 2_000, b"a" * 2_000), "a" * 200 + "..."),
+)
+
+
+@pytest.mark.parametrize(("text", "name"), TWICE, ids=lambda value: repr(value)[:30])
+def test_a_name_that_stands_twice_is_refused(text: bytes, name: str) -> None:
+    with pytest.raises(InvalidJson) as caught:
+        decode_json(text)
+    assert [detail.message for detail in caught.value.details] == [f"The name `{name}` stands twice in one object."]
 
 
 # A body for `Outer`, and where its fault lies.
@@ -130,6 +151,9 @@ CHOICES: tuple[tuple[object, type | str], ...] = (
     ({"body": "b"}, ByBody),
     ({"draft": 7}, "/draft"),
     ({"draft": "d", "body": "b"}, "/body"),
+    ({"draft": "d", "when": "w"}, ByDraft),
+    ({"draft": "d", "body": "b", "when": "w"}, "/body"),
+    ({"draft": "d", "nonsense": 1}, "/nonsense"),
     ({}, "/body"),
     ([], ""),
 )
@@ -143,6 +167,20 @@ def test_of_a_choice_the_required_fields_decide(body: object, expected: type | s
     with pytest.raises(Invalid) as caught:
         convert_body(body, ByDraft | ByBody)
     assert caught.value.details[0].path == expected
+
+
+def test_what_belongs_to_another_shape_is_told_so() -> None:
+    for body, message in (
+        ({"draft": "d", "body": "b"}, "`body` does not go with `draft`: give `draft` alone, or with `when`."),
+        (
+            {"draftId": "d", "subject": "s"},
+            "`subject` does not go with `draftId`: give `draftId` alone, or with `sendAt`.",
+        ),
+        ({"draft": "d", "nonsense": 1}, "Object contains unknown field `nonsense`."),
+    ):
+        with pytest.raises(Invalid) as caught:
+            convert_body(body, ByDraft | ByBody if "draft" in body else SavedDraft | InlineMessage)
+        assert [detail.message for detail in caught.value.details] == [message]
 
 
 VALUES: tuple[tuple[str, Any, object], ...] = (
