@@ -771,8 +771,8 @@ ChoreKind = Literal["remove_draft", "flag_parent", "keep_draft"]
 class Chore:
     """What is left to be done at the mailbox's server once an operation is over.
 
-    `message_id`: the draft to remove, in this `draft_version`, or the message to flag; None for a draft that is to be
-    kept. `since`: when the operation ended.
+    `message_id`: the message to flag, or the saved draft that was sent or is to be kept, in this `draft_version`; None
+    where none was.
     """
 
     operation_id: str
@@ -782,7 +782,6 @@ class Chore:
     draft_version: str | None
     flag: str | None
     attempts: int
-    since: datetime
 
 
 @dataclass(frozen=True)

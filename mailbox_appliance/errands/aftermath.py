@@ -2,15 +2,18 @@
 
     remove_draft ... sent: the saved draft goes, if it is still the version that was sent
     flag_parent .... sent: what was answered or forwarded is marked so (RFC 9051 2.3.2)
-    keep_draft ..... a scheduled send was canceled or failed: its message becomes a draft again, with its Bcc
+    keep_draft ..... a scheduled send was canceled or failed: its message is a draft again, with its Bcc and the Date
+                     of now. Of a saved draft only where that does not lie there any more as it was.
 
-Tried at once, then after 60 s growing to 30 minutes, for 24 hours. Only a message that is to be kept is never given up.
-All of it may be done twice and leaves the same. When is `sending/due`'s to know.
+Tried at once, then after 60 s growing to 30 minutes, as often as a day has room for: tries are counted, not hours,
+since the appliance may be off. What is given up is told in the warnings of the result. Only a message that is to be
+kept is never given up. All of it may be done twice and leaves the same. When is `sending/due`'s to know.
 """
 
 import logging
 import threading
 from datetime import datetime, timedelta
+from functools import partial
 
 from mailbox_appliance import retry
 from mailbox_appliance.clock import Clock
@@ -22,7 +25,7 @@ from mailbox_appliance.errands.identity import identified
 from mailbox_appliance.errands.turns import Turns
 from mailbox_appliance.errors import NotFound, SyncRequired
 from mailbox_appliance.events import Events, FolderTouched
-from mailbox_appliance.mail.compose import with_bcc
+from mailbox_appliance.mail.compose import redated, with_bcc
 from mailbox_appliance.records import Chore, FlagChange, LocatedMessage
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
@@ -32,7 +35,11 @@ from mailbox_appliance.store.store import Store
 log = logging.getLogger(__name__)
 
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
-TRIED_FOR = timedelta(hours=24)
+MOST_TRIES = 52  # take 24 hours
+_GIVEN_UP = {
+    "remove_draft": "The message was sent, but its draft could not be removed; it may still be among the drafts.",
+    "flag_parent": "The message was sent, but the one it answers or forwards could not be marked so.",
+}
 
 
 class Aftermath:
@@ -77,8 +84,8 @@ class Aftermath:
                 warning = self._carry_out(chore)
             except NotFound:  # the mailbox is gone
                 self._store.due.finish_chore(chore)
-            except SyncRequired:  # moved by another program, most likely: sync finds it in its new place
-                self._put_off(chore, "moved") if not chore.attempts else self._store.due.finish_chore(chore)
+            except SyncRequired:  # moved or removed by another program, most likely: sync finds that out
+                self._put_off(chore, "moved")
             except RemoteFault as fault:
                 if not stopping.is_set():  # else we hung up ourselves
                     self._put_off(chore, fault.kind)
@@ -92,14 +99,14 @@ class Aftermath:
 
     def _put_off(self, chore: Chore, fault: str) -> None:
         facts = {"operation": chore.operation_id, "chore": chore.kind, "fault": fault}
-        now = self._clock.now()
-        if chore.kind != "keep_draft" and now - chore.since >= TRIED_FOR:
+        tries = chore.attempts + 1
+        if tries >= MOST_TRIES and chore.kind in _GIVEN_UP:
             log.warning("a chore after a delivery is given up", extra=facts)
-            self._store.due.finish_chore(chore)
+            self._store.due.finish_chore(chore, _GIVEN_UP[chore.kind])
             return
         log.info("a chore after a delivery is put off", extra=facts)
-        wait = retry.delay(chore.attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
-        self._store.due.put_off_chore(chore, now + timedelta(seconds=wait))
+        wait = retry.delay(tries, _FIRST_WAIT, _LONGEST_WAIT)
+        self._store.due.put_off_chore(chore, self._clock.now() + timedelta(seconds=wait))
 
     def _carry_out(self, chore: Chore) -> str | None:
         """Do it; answers what the result should warn of. Raises RemoteFault, SyncRequired, NotFound without mailbox."""
@@ -112,12 +119,17 @@ class Aftermath:
         return None
 
     def _keep_draft(self, chore: Chore) -> None:
+        if chore.message_id and self._drafts.is_there(chore.account_id, chore.message_id, chore.draft_version):
+            return
         work = self._store.deliveries.work(chore.operation_id)
         if not work.wire:
             log.error("a message that was to be kept is not there", extra={"operation": chore.operation_id})
             return
-        version = Version(with_bcc(work.wire, work.bcc_header), work.message_id, self._clock.now())
-        self._drafts.keep(chore.account_id, version, work.result_thread_id)
+        now = self._clock.now()
+        source = with_bcc(redated(work.wire, now), work.bcc_header)
+        # At once with the mirror: whoever removes the draft then is not given it back.
+        record = partial(self._store.due.finish_chore, chore)
+        self._drafts.keep(chore.account_id, Version(source, work.message_id, now), work.result_thread_id, record)
 
     def _flag_parent(self, chore: Chore) -> None:
         message_id, edit = chore.message_id or "", FlagEdit(frozenset({chore.flag or ""}), frozenset())

@@ -4,6 +4,7 @@ What a client was told stays true: the server has a new version before the mirro
 last of all, so that whenever we stop there is at least one of them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -73,8 +74,13 @@ class Drafts:
             raise NotMarkedAsDraft(details=(Detail("capability", "mail.delete"),))
         return found
 
-    def create(self, account_id: str, version: Version, thread_id: str | None) -> str:
-        """Put a new draft into the drafts folder, which is made where there is none; answers the draft's id."""
+    def create(
+        self, account_id: str, version: Version, thread_id: str | None, *, record: Callable[[], None] | None = None
+    ) -> str:
+        """Put a new draft into the drafts folder, which is made where there is none; answers the draft's id.
+
+        `record` is called in the very transaction in which the mirror learns of it.
+        """
         with self._connections.borrow(account_id) as mailbox:
             folder = role_folders.of_role(self._store, mailbox, account_id, "drafts")
         parsed, copy = _parsed(version), PendingCopy(new_id("msg"), thread_id or new_id("thr"))
@@ -83,19 +89,44 @@ class Drafts:
             with self._store.database.transaction():
                 self._store.mirror.add_pending(folder, _fetched(version, _FLAGS), parsed, copy)
                 self._store.mirror.set_uid(copy.message_id, landed.uid, landed.size, landed.at)
+                if record is not None:
+                    record()
         finally:
             self._touch(folder)
         return copy.message_id
 
-    def keep(self, account_id: str, version: Version, thread_id: str) -> None:
-        """Have this version among the drafts, once, however often this is called and whenever it was broken off."""
+    def keep(self, account_id: str, version: Version, thread_id: str, record: Callable[[], None]) -> None:
+        """Have this version among the drafts, however often this is called and whenever it was broken off.
+
+        Where it cannot be known whether an earlier call has put it there, it is put there again: better two drafts, or
+        one that somebody has removed meanwhile, than none. `record` as in `create`.
+        """
         with self._connections.borrow(account_id) as mailbox:
             folder = role_folders.of_role(self._store, mailbox, account_id, "drafts")
             found = lookup.find(mailbox, folder, version.message_id)
-        if found is None:
-            self.create(account_id, version, thread_id)
-        else:
+        if found is not None:
             self._touch(folder)
+        elif not self._is_mirrored(account_id, version):
+            self.create(account_id, version, thread_id, record=record)
+
+    def _is_mirrored(self, account_id: str, version: Version) -> bool:
+        """Whether it is known as a draft somewhere: then it was put there, and moved by somebody since."""
+        message_id = canonical_message_id(version.message_id) or ""
+        found = self._store.messages.find_by_message_id(account_id, message_id)
+        located = self._store.mirror.locate(account_id, [found] if found is not None else [])
+        return any(map(_is_marked, located.values()))
+
+    def is_there(self, account_id: str, draft_id: str, version: str | None) -> bool:
+        """Whether a draft lies among the drafts of the server in this version. Raises RemoteFault."""
+        with self._turns.of(draft_id):
+            draft = self._store.mirror.locate(account_id, [draft_id]).get(draft_id)
+            if draft is None or version not in (None, version_of(draft)) or not _is_among_drafts(draft):
+                return False
+            with self._connections.borrow(account_id) as mailbox:
+                found, _ = identified(self._store, mailbox, draft.folder, [draft])
+            if not found:
+                self._touch(draft.folder)
+            return any("\\deleted" not in {flag.lower() for flag in each.flags} for each in found)
 
     def remove_sent(self, account_id: str, draft_id: str, version: str | None) -> str | None:
         """Remove a draft that has been sent, if it is still in this version (`version_of`); answers a warning if not.
@@ -244,6 +275,12 @@ def _landed(mailbox: ImapMailbox, folder: MirroredFolder, version: Version, uid:
     if folder.state is not None and folder.state.uidvalidity != state.uidvalidity:
         return _Landed(None)  # the mirror knows the folder by other UIDs yet
     return _Landed(found, sightings[found].size, sightings[found].internal_date)
+
+
+def _is_among_drafts(message: LocatedMessage) -> bool:
+    """Whether people find it there: what was thrown away is still marked as a draft."""
+    role = message.folder.role
+    return role == "drafts" or (_is_marked(message) and role not in ("trash", "spam"))
 
 
 def _uids(message: LocatedMessage) -> list[int]:

@@ -6,11 +6,11 @@ own copies only. When is `due`'s to know.
 
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
-from mailbox_appliance.clock import Clock, to_millis
+from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events
 from mailbox_appliance.sending.copies import Filing
 from mailbox_appliance.settings import Settings
@@ -30,7 +30,7 @@ class Copier:
     ) -> None:
         self._store, self._clock, self._is_sending = store, clock, is_sending
         self._filing = Filing(store, settings, events, clock)
-        self._turns: dict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._changed, self._at_work = threading.Condition(), set[str]()
 
     def waiting(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with copies whose time has come."""
@@ -50,9 +50,20 @@ class Copier:
             self._file(account_id, threading.Event())
 
     def _file(self, account_id: str, stopping: threading.Event) -> None:
-        with self._turns[account_id]:
-            now = to_millis(self._clock.now())
-            copies = self._store.sent_copies.list()
-            operations = [operation for operation, due, account in copies if account == account_id and due <= now]
+        with self._turn(account_id):
+            operations = self._store.sent_copies.due(self._clock.now(), account_id)
             if operations:
                 self._filing.file(account_id, operations, stopping)
+
+    @contextmanager
+    def _turn(self, account_id: str) -> Iterator[None]:
+        """Have nobody else file the copies of this mailbox meanwhile."""
+        with self._changed:
+            self._changed.wait_for(lambda: account_id not in self._at_work)
+            self._at_work.add(account_id)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._at_work.discard(account_id)
+                self._changed.notify_all()

@@ -53,9 +53,14 @@ class Duty(Protocol):
 
 
 class Due:
-    """The timer. `begin` is told of every scheduled send that is due, by its id and mailbox, until it is begun."""
+    """The timer. `begin` is told of scheduled sends that are due, by id and mailbox, until they are begun.
 
-    def __init__(self, store: Store, clock: Clock, begin: Callable[[str, str], None], duties: Sequence[Duty]) -> None:
+    It answers False where enough of that mailbox wait already: then the others of it are passed over in this look.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, begin: Callable[[str, str], bool | None], duties: Sequence[Duty]
+    ) -> None:
         self._store, self._clock, self._begin, self._duties = store, clock, begin, duties
         self._stopping, self._noticed = threading.Event(), threading.Event()
         self._lock = threading.Lock()
@@ -113,10 +118,12 @@ class Due:
         self._last_look = now
 
     def _begin_scheduled(self, now: datetime) -> None:
+        full = set[str]()
         for due in self._store.due.scheduled(now):
             if self._stopping.is_set():
                 return
-            self._begin(due.operation_id, due.account_id)
+            if due.account_id not in full and self._begin(due.operation_id, due.account_id) is False:
+                full.add(due.account_id)
 
     def _begin_duty(self, duty: Duty, now: datetime) -> None:
         for account_id in duty.waiting(now):

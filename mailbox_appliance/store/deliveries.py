@@ -178,15 +178,15 @@ class Deliveries:
         with self._database.transaction(durable=True):
             self._end(operation_id, ending)
 
-    def fail_queued(self, operation_id: str, code: str) -> bool:
+    def fail_queued(self, operation_id: str, code: str, warnings: Iterable[str] = ()) -> bool:
         """A scheduled operation ends without an attempt. False where it does not wait any more."""
         with self._database.transaction(durable=True):
-            return self._end(operation_id, Ending("failed", code, came_from="queued"))
+            return self._end(operation_id, Ending("failed", code, tuple(warnings), came_from="queued"))
 
     def cancel(self, account_id: str, schedule_id: str) -> str:
         """Take a scheduled send back, and answer its operation; one that was canceled already stays so.
 
-        Its message is to be kept as a draft, unless it is a saved one. Raises NotFound, NotWaiting.
+        Its message is to be found among the drafts then. Raises NotFound, NotWaiting.
         """
         with self._database.transaction(durable=True):
             row = self._database.row(
@@ -266,7 +266,8 @@ class Deliveries:
         """Our copy is to be filed in Sent, and stands in the mirror already where `sent` is given."""
         work = self.work(operation_id)
         self._set_thread(operation_id, self._add_copy(work, sent) if sent is not None else work.result_thread_id)
-        self._database.change("UPDATE delivery_operations SET copy = 'pending' WHERE id = ?", (operation_id,))
+        sql = "UPDATE delivery_operations SET copy = 'pending', copy_next_at = ? WHERE id = ?"
+        self._database.change(sql, (to_millis(self._clock.now()), operation_id))
 
     def _take_as_copy(self, operation_id: str, found: Found) -> None:
         """What lies in Sent is the sent message: the one that is mirrored already, or our copy, which has its UID."""

@@ -1,6 +1,5 @@
 """Reading delivery operations: one, lists of them, and what stands against taking in another one."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import timedelta
 
@@ -20,6 +19,14 @@ from mailbox_appliance.store.delivery_rows import (
 # Written exactly as in the partial indexes, so that they are used.
 _OPEN = "status IN ('queued', 'sending', 'uncertain')"
 _VISIBLE = "d.shown AND (d.member_id = ? OR d.kind = 'scheduled')"
+# Theirs, and the scheduled ones of everybody: each by its index, however few they are among the others.
+_SEEN = """
+SELECT number FROM (SELECT number FROM delivery_operations WHERE account_id = :account AND {whose}
+  AND number < :before AND shown ORDER BY number DESC LIMIT :most)"""
+_PAGE = f"""
+SELECT {COLUMNS}, d.number FROM delivery_operations d WHERE d.number IN (
+  {_SEEN.format(whose="member_id = :member")} UNION ALL {_SEEN.format(whose="kind = 'scheduled'")})
+  ORDER BY d.number DESC LIMIT :most"""
 _IN_USE = f"""
 SELECT id FROM delivery_operations d WHERE draft_id = ? AND account_id = ? AND ({_OPEN} OR EXISTS (
   SELECT 1 FROM delivery_chores c WHERE c.operation = d.id AND c.kind = 'remove_draft')) LIMIT 1"""
@@ -59,11 +66,9 @@ class DeliveryLists:
         self, account_id: str, member_id: str, *, before: int | None, limit: int
     ) -> tuple[tuple[Delivery, ...], int | None]:
         """A page of the operations that this member sees, newest first, and the position to go on from."""
-        rows = self._database.rows(
-            f"SELECT {COLUMNS}, d.number FROM delivery_operations d WHERE d.account_id = ? AND d.number < ?"
-            f" AND {_VISIBLE} ORDER BY d.number DESC LIMIT ?",
-            (account_id, before if before is not None else 1 << 62, member_id, limit + 1),
-        )
+        before = before if before is not None else 1 << 62
+        values = {"account": account_id, "member": member_id, "before": before, "most": limit + 1}
+        rows = self._database.rows(_PAGE, values)
         page = rows[:limit]
         return tuple(map(to_delivery, page)), page[-1][-1] if len(rows) > limit else None
 
@@ -87,9 +92,11 @@ class DeliveryLists:
 
     def counts(self, account_ids: Collection[str]) -> dict[str, int]:
         """How many operations of these mailboxes are `queued`, `sending` and `uncertain`."""
-        rows = self._database.rows(f"SELECT status, account_id FROM delivery_operations WHERE {_OPEN}")
-        found = Counter(status for status, account_id in rows if account_id in account_ids)
-        return {status: found[status] for status in ("queued", "sending", "uncertain")}
+        # `+`: by the index of what is open, not by that of all that there ever was in these mailboxes.
+        mine = f"+account_id IN ({', '.join('?' * len(account_ids))})"
+        sql = f"SELECT status, count(*) FROM delivery_operations WHERE {_OPEN} AND {mine} GROUP BY status"
+        found: dict[str, int] = dict(self._database.rows(sql, tuple(account_ids)))
+        return {status: found.get(status, 0) for status in ("queued", "sending", "uncertain")}
 
     def require_free_draft(self, account_id: str, draft_id: str) -> None:
         """Raises DraftInUse where a saved draft is on its way, may have been sent, or is about to be removed."""

@@ -175,10 +175,10 @@ def note_phase(database: Database, operation_id: str, phase: Phase, at: str) -> 
 
 
 def source_of(database: Database, account_id: str, result_id: str) -> bytes | None:
-    """The message that was sent under this id, as our copy has it, with Bcc; None where there is none."""
+    """The message that was sent under this id, as our copy has it, with Bcc; None where none is to be filed."""
     row = database.row(
         "SELECT m.wire, m.bcc_header FROM delivery_operations d JOIN delivery_messages m ON m.operation = d.id"
-        " WHERE d.account_id = ? AND d.result_id = ?",
+        " WHERE d.account_id = ? AND d.result_id = ? AND d.copy = 'pending'",
         (account_id, result_id),
     )
     return None if row is None else with_bcc(bytes(row[0]), bytes(row[1]))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from mailbox_appliance.clock import from_millis, from_timestamp, to_millis, to_timestamp
+from mailbox_appliance.clock import from_millis, to_millis, to_timestamp
 from mailbox_appliance.records import Chore, Envelope, OpenDelivery, UncertainDelivery
 from mailbox_appliance.store import endings
 from mailbox_appliance.store.database import Database, Row
@@ -16,13 +16,26 @@ from mailbox_appliance.store.delivery_rows import OPEN_DELIVERY, to_open_deliver
 
 LONGEST_WAIT = timedelta(minutes=30)
 _MOST = 200  # of a kind at once in a mailbox; what is left is due still
+_MOST_SCHEDULED = 32
 
 _NEXT = """
 SELECT min(due) FROM (
-  SELECT min(next_attempt_at) AS due FROM delivery_operations WHERE next_attempt_at > :after
+  SELECT min((SELECT min(next_attempt_at) FROM delivery_operations WHERE account_id = a.id
+    AND next_attempt_at > :after)) AS due FROM accounts a
   UNION ALL SELECT min(evidence_next_at) FROM delivery_operations WHERE evidence_next_at > :after
   UNION ALL SELECT min(next_at) FROM delivery_chores WHERE next_at > :after
   UNION ALL SELECT min(copy_next_at) FROM delivery_operations WHERE copy = 'pending' AND copy_next_at > :after)"""
+# Mailbox by mailbox, so that many of one neither hide those of the others nor are gone through at every look.
+_SCHEDULED = f"""
+{OPEN_DELIVERY} WHERE number IN (SELECT d.number FROM accounts a CROSS JOIN delivery_operations d WHERE d.number IN (
+  SELECT number FROM delivery_operations WHERE account_id = a.id AND next_attempt_at <= :now AND status = 'queued'
+  ORDER BY next_attempt_at LIMIT {_MOST_SCHEDULED})) ORDER BY next_attempt_at"""
+# `+`: else SQLite goes through all that there ever was, by the index of mailboxes, to have them in groups.
+_GROUPS = "SELECT account_id FROM {table} WHERE {due} <= ? GROUP BY +account_id ORDER BY min({due})"
+_EVIDENCE_ACCOUNTS = _GROUPS.format(table="delivery_operations", due="evidence_next_at")
+_CHORE_ACCOUNTS = _GROUPS.format(
+    table="delivery_chores c CROSS JOIN delivery_operations d ON d.id = c.operation", due="c.next_at"
+)
 _HASTEN = (
     """UPDATE delivery_operations SET next_attempt_at = :now
          WHERE next_attempt_at > :far AND last_cause IS NOT NULL AND send_at <= :at""",
@@ -31,9 +44,8 @@ _HASTEN = (
     "UPDATE delivery_chores SET next_at = :now WHERE next_at > :far",
 )
 _CHORES = """
-SELECT c.operation, d.account_id, c.kind, CASE c.kind WHEN 'remove_draft' THEN d.draft_id WHEN 'flag_parent' THEN
-  d.parent_id END, d.draft_version,
-  CASE c.kind WHEN 'flag_parent' THEN iif(d.kind = 'forward', '$Forwarded', '\\Answered') END, c.attempts, d.updated_at
+SELECT c.operation, d.account_id, c.kind, iif(c.kind = 'flag_parent', d.parent_id, d.draft_id), d.draft_version,
+  CASE c.kind WHEN 'flag_parent' THEN iif(d.kind = 'forward', '$Forwarded', '\\Answered') END, c.attempts
 FROM delivery_chores c CROSS JOIN delivery_operations d ON d.id = c.operation WHERE """
 
 
@@ -56,18 +68,13 @@ class Due:
                 self._database.change(sql, values)
 
     def scheduled(self, now: datetime) -> tuple[OpenDelivery, ...]:
-        """Scheduled sends whose time has come, the earliest first."""
-        where = "next_attempt_at IS NOT NULL AND next_attempt_at <= ? AND status = 'queued'"
-        sql = f"{OPEN_DELIVERY} WHERE {where} ORDER BY next_attempt_at"
-        return tuple(map(to_open_delivery, self._database.rows(sql, (to_millis(now),))))
+        """Scheduled sends whose time has come, the earliest first; of each mailbox so many that it has enough to do."""
+        rows = self._database.rows(_SCHEDULED, {"now": to_millis(now)})
+        return tuple(map(to_open_delivery, rows))
 
     def evidence_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with uncertain operations whose message is to be looked for now, the longest due first."""
-        sql = (
-            "SELECT account_id FROM delivery_operations WHERE evidence_next_at <= ?"
-            " GROUP BY account_id ORDER BY min(evidence_next_at)"
-        )
-        return tuple(row[0] for row in self._database.rows(sql, (to_millis(now),)))
+        return tuple(row[0] for row in self._database.rows(_EVIDENCE_ACCOUNTS, (to_millis(now),)))
 
     def evidence(self, now: datetime, account_id: str) -> tuple[UncertainDelivery, ...]:
         """Uncertain operations of a mailbox whose message is to be looked for now."""
@@ -99,11 +106,7 @@ class Due:
 
     def chore_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with chores whose time has come, the longest due first."""
-        sql = (
-            "SELECT d.account_id FROM delivery_chores c JOIN delivery_operations d ON d.id = c.operation"
-            " WHERE c.next_at <= ? GROUP BY d.account_id ORDER BY min(c.next_at)"
-        )
-        return tuple(row[0] for row in self._database.rows(sql, (to_millis(now),)))
+        return tuple(row[0] for row in self._database.rows(_CHORE_ACCOUNTS, (to_millis(now),)))
 
     def chores(self, now: datetime, account_id: str) -> tuple[Chore, ...]:
         """Chores in a mailbox whose time has come."""
@@ -135,5 +138,5 @@ class Due:
 
 def _to_chore(row: Row) -> Chore:
     """A row of `_CHORES`."""
-    operation_id, account_id, kind, message_id, version, flag, attempts, ended_at = row
-    return Chore(operation_id, account_id, kind, message_id, version, flag, attempts, from_timestamp(ended_at))
+    operation_id, account_id, kind, message_id, version, flag, attempts = row
+    return Chore(operation_id, account_id, kind, message_id, version, flag, attempts)

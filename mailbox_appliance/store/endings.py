@@ -1,7 +1,8 @@
 """What comes with the end of a delivery: one status, and from it all that is left to do, or no longer to be kept.
 
     succeeded   the saved draft is removed, the message that was answered or forwarded is flagged
-    failed      a scheduled message is kept as a draft, unless it is one or its sender has lost the right to it
+    failed      a scheduled message is kept as a draft, unless its sender has lost the right to it; a saved draft, too:
+                what was scheduled lies in its bytes here, and may not lie anywhere else by then
     uncertain   evidence is looked for
 
 The bytes of a message are kept as long as they may be needed: until it is sent and its copy is filed, or it is a draft.
@@ -83,7 +84,7 @@ def _add_chores(database: Database, operation_id: str, ending: Ending, now: int)
         _add_chore(database, operation_id, "remove_draft", "d.draft_id IS NOT NULL", now)
         _add_chore(database, operation_id, "flag_parent", "d.parent_id IS NOT NULL", now)
     elif ending.status == "failed" and ending.code not in _NOT_GIVEN_BACK:
-        _add_chore(database, operation_id, "keep_draft", "d.schedule_id IS NOT NULL AND d.draft_id IS NULL", now)
+        _add_chore(database, operation_id, "keep_draft", "d.schedule_id IS NOT NULL", now)
 
 
 def _add_chore(database: Database, operation_id: str, kind: str, where: str, now: int) -> None:

@@ -9,6 +9,7 @@ from mailbox_appliance.store.database import Database
 #: The warnings of a result, without and with what is said of the copy.
 _WITHOUT = "json_remove(result_warnings, '$.copy')"
 _WITH = "json_set(result_warnings, '$.copy', ?)"
+_DUE = "FROM delivery_operations WHERE copy = 'pending' AND copy_next_at <= ?"
 
 
 class SentCopies:
@@ -20,21 +21,16 @@ class SentCopies:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
-    def list(self) -> tuple[tuple[str, int, str], ...]:
-        """Succeeded operations whose copy is not in Sent yet: id, when to try next (milliseconds), mailbox id."""
-        rows = self._database.rows(
-            "SELECT id, coalesce(copy_next_at, 0), account_id FROM delivery_operations WHERE copy = 'pending'"
-            " ORDER BY number"
-        )
-        return tuple((row[0], row[1], row[2]) for row in rows)
-
     def accounts(self, now: datetime) -> tuple[str, ...]:
-        """The mailboxes with copies whose time has come."""
-        sql = (
-            "SELECT DISTINCT account_id FROM delivery_operations WHERE copy = 'pending'"
-            " AND coalesce(copy_next_at, 0) <= ?"
-        )
+        """The mailboxes with copies whose time has come, the longest due first."""
+        # `+`: by the index of what is due, not by that of the mailboxes.
+        sql = f"SELECT account_id {_DUE} GROUP BY +account_id ORDER BY min(copy_next_at)"
         return tuple(row[0] for row in self._database.rows(sql, (to_millis(now),)))
+
+    def due(self, now: datetime, account_id: str) -> tuple[str, ...]:
+        """The operations of a mailbox whose copy is to be filed now, the longest due first."""
+        sql = f"SELECT id {_DUE} AND +account_id = ? ORDER BY copy_next_at"
+        return tuple(row[0] for row in self._database.rows(sql, (to_millis(now), account_id)))
 
     def mark_filed(self, operation_id: str) -> None:
         """The copy is in Sent. The bytes are on the server now and are no longer kept here."""

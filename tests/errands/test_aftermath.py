@@ -1,15 +1,20 @@
 """What a delivery brings with it at the server: done once, however often it is broken off, and given up at last."""
 
+import re
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
 
-from mailbox_appliance.clock import Clock, SystemClock
-from mailbox_appliance.errands.aftermath import Aftermath
+from mailbox_appliance.clock import Clock, SystemClock, from_millis
+from mailbox_appliance.errands.aftermath import MOST_TRIES, Aftermath
 from mailbox_appliance.errands.drafts import Drafts, Version, version_of
+from mailbox_appliance.events import FolderTouched
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.records import Address, DeliveryKind, NewDelivery, Outgoing
 from tests.errands.rig import WHEN, Rig, letter
@@ -45,9 +50,9 @@ class Office:
         self.store.deliveries.succeed(operation, None, reply_code=250)
         return operation
 
-    def canceled(self, key: str) -> str:
+    def canceled(self, key: str, **more: Any) -> str:
         """A scheduled one that was taken back."""
-        operation = self.operation(key, send_at=SystemClock().now() + timedelta(days=3))
+        operation = self.operation(key, send_at=SystemClock().now() + timedelta(days=3), **more)
         sql = "SELECT schedule_id FROM delivery_operations WHERE id = ?"
         self.store.deliveries.cancel(self.rig.account_id, self.store.database.value(sql, (operation,)))
         return operation
@@ -77,6 +82,21 @@ class Office:
         assert found is not None
         assert found[0].result
         return found[0].result.warnings or ()
+
+    def next_in(self) -> timedelta:
+        """How long until a chore is due; nothing where none is left."""
+        millis = self.store.database.value("SELECT min(next_at) FROM delivery_chores")
+        return timedelta() if millis is None else from_millis(millis) - SystemClock().now()
+
+    def set_attempts(self, attempts: int) -> None:
+        """As if everything that is left had been tried so often."""
+        with self.store.database.transaction():
+            self.store.database.change("UPDATE delivery_chores SET attempts = ?", (attempts,))
+
+    def sources(self) -> list[bytes]:
+        """What lies among the drafts at the server."""
+        self.rig.direct.select("Drafts")
+        return [message.source for message in self.rig.direct.fetch(sorted(self.rig.direct.flags()))]
 
     def away(self) -> None:
         """The server cannot be reached."""
@@ -134,13 +154,33 @@ def test_a_draft_that_another_program_moved_is_removed_where_it_is_found(office:
     assert office.rig.at_server("Archive") == {}
 
 
-def test_one_that_is_nowhere_is_not_looked_for_twice(office: Office) -> None:
+def test_one_that_another_program_removed_is_no_trouble_once_sync_has_found_that_out(office: Office) -> None:
     draft, version = office.draft("one")
     operation = office.sent("a", draft_id=draft, draft_version=version)
     office.rig.direct.expunge("Drafts", [1])
     office.work()
     office.work(timedelta(seconds=61))
+    assert office.left(operation) == [2]
+    folder = office.store.folders.find(office.rig.account_id, "Drafts")
+    assert folder is not None
+    office.store.mirror.remove(folder.number, [1])
+    office.work(timedelta(seconds=300))
+    assert (office.left(operation), office.warnings(operation)) == ([], ())
+
+
+def test_one_that_stays_where_nobody_finds_it_is_given_up_and_the_result_says_so(office: Office) -> None:
+    draft, version = office.draft("one")
+    (parent,) = office.rig.deliver("hello")
+    operation = office.sent("a", draft_id=draft, draft_version=version, parent_id=parent)
+    office.rig.direct.expunge("Drafts", [1])
+    office.rig.direct.expunge("INBOX", [1])
+    office.set_attempts(MOST_TRIES - 1)
+    office.work()
     assert office.left(operation) == []
+    assert sorted(warning.partition(", ")[2][:13] for warning in office.warnings(operation)) == [
+        "but its draft",
+        "but the one i",
+    ]
 
 
 def test_where_single_messages_cannot_be_removed_the_result_says_so(office: Office) -> None:
@@ -162,17 +202,27 @@ def test_it_is_tried_for_a_day_and_then_given_up(office: Office, caplog: pytest.
     office.away()
     waits = []
     ahead = timedelta()
-    for _ in range(8):
+    while office.left(operation):
         office.work(ahead)
-        next_at = office.store.due.next(datetime(2000, 1, 1, tzinfo=UTC))
-        assert next_at is not None
-        waits.append(round((next_at - SystemClock().now() - ahead).total_seconds()))
+        waits.append(round(office.next_in().total_seconds() - ahead.total_seconds()))
         ahead += timedelta(seconds=waits[-1] + 1)
-    assert waits == [60, 120, 240, 480, 960, 1800, 1800, 1800]
-    office.work(timedelta(hours=24, minutes=1))
-    assert office.left(operation) == []
+    assert waits[:-1] == [60, 120, 240, 480, 960] + [1800] * (MOST_TRIES - 6)
+    assert 23 * 3600 < sum(waits[:-1]) < 24 * 3600
     assert [record.message for record in caplog.records if record.levelname == "WARNING"][-1].endswith("given up")
+    assert office.warnings(operation)[0].startswith("The message was sent, but its draft could not be removed")
     assert office.rig.at_server("Drafts") == {"one": DRAFT}
+
+
+def test_what_waited_while_nothing_ran_is_tried_as_often_as_anything(office: Office) -> None:
+    draft, version = office.draft("one")
+    operation = office.sent("a", draft_id=draft, draft_version=version)
+    office.away()
+    office.work(timedelta(days=30))  # the network is not there yet at the first try
+    assert office.left(operation) == [1]
+    office.rig.proxy.is_shut = False
+    office.work(timedelta(days=30, seconds=61))
+    assert (office.left(operation), office.warnings(operation)) == ([], ())
+    assert office.rig.at_server("Drafts") == {}
 
 
 # --- the message that was answered ---
@@ -214,8 +264,6 @@ def test_a_parent_that_is_gone_is_no_trouble(office: Office) -> None:
     operations = [office.sent(key, parent_id=parent) for key, parent in (("a", gone), ("b", vanished), ("c", "msg_x"))]
     office.work()
     assert [office.left(operation) for operation in operations] == [[], [1], []]
-    office.work(timedelta(seconds=61))
-    assert office.left(operations[1]) == []
 
 
 # --- the scheduled message that was not sent ---
@@ -232,6 +280,16 @@ def test_a_message_that_was_taken_back_is_a_draft_again_with_its_bcc(office: Off
     assert office.store.deliveries.work(operation).wire == b""
     assert office.by(SystemClock()).now(operation)
     assert office.rig.at_server("Drafts").keys() == {"a"}
+
+
+def test_it_is_a_draft_of_now_not_of_when_it_was_to_be_sent(office: Office) -> None:
+    office.canceled("a")
+    office.work(timedelta(days=1))
+    (source,) = office.sources()
+    (date,) = re.findall(rb"^Date: (.*)\r$", source, re.M)
+    age = SystemClock().now() + timedelta(days=1) - parsedate_to_datetime(date.decode())
+    assert timedelta() <= age < timedelta(minutes=1)
+    assert source.count(b"Bcc: eve@example.test\r\n") == 1
 
 
 def test_one_that_failed_is_a_draft_again(office: Office) -> None:
@@ -273,6 +331,119 @@ def test_it_is_kept_once_though_we_stop_before_that_is_recorded(office: Office) 
     assert (office.left(operation), list(office.rig.at_server("Drafts"))) == ([], ["a"])
     office.rig.direct.select("Drafts")
     assert len(office.rig.direct.flags()) == 1
+
+
+class Killed(BaseException):
+    """As if the process had been ended."""
+
+
+def test_a_draft_that_was_removed_before_the_next_start_does_not_come_back(office: Office) -> None:
+    operation, rig = office.canceled("a"), office.rig
+
+    def end(event: FolderTouched) -> None:
+        if office.sources():
+            raise Killed
+
+    rig.events.subscribe(FolderTouched, end)
+    with pytest.raises(Killed):
+        office.by(SystemClock()).now(operation)
+    with suppress(Killed):
+        office.drafts.remove(rig.account_id, rig.id("a"), may_delete=True)
+    office.work(timedelta(seconds=61))
+    assert (office.left(operation), office.sources()) == ([], [])
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_one_that_was_put_there_unrecorded_is_put_there_again_unless_it_is_known(office: Office, is_seen: bool) -> None:
+    operation, database = office.canceled("a"), office.store.database
+    with database.transaction():
+        database.change("CREATE TRIGGER full BEFORE DELETE ON delivery_chores BEGIN SELECT RAISE(ABORT, 'full'); END")
+    assert not office.by(SystemClock()).now(operation)
+    assert (office.left(operation), office.rig.here("Drafts"), len(office.sources())) == ([0], {}, 1)
+    with database.transaction():
+        database.change("DROP TRIGGER full")
+    office.rig.direct.move("Drafts", [1], "Trash")
+    if is_seen:
+        office.rig.mirror()
+    office.work()
+    assert (office.left(operation), len(office.sources())) == ([], 0 if is_seen else 1)
+
+
+# --- the saved draft that was scheduled and not sent ---
+
+
+def test_a_saved_draft_that_lies_there_as_it_was_is_left_alone(office: Office) -> None:
+    draft, version = office.draft("one")
+    operation = office.canceled("a", draft_id=draft, draft_version=version)
+    assert office.left(operation) == [0]
+    office.work()
+    assert (office.left(operation), office.rig.at_server("Drafts")) == ([], {"one": DRAFT})
+    assert office.rig.proxy.count("APPEND") == 1
+    assert office.store.deliveries.work(operation).wire == b""
+
+
+def _remove(office: Office, draft: str) -> None:
+    office.drafts.remove(office.rig.account_id, draft, may_delete=True)
+
+
+def _trash(office: Office, draft: str) -> None:
+    assert office.rig.act("trash", [draft]).succeeded_ids == (draft,)
+
+
+def _remove_elsewhere(office: Office, draft: str) -> None:
+    office.rig.direct.expunge("Drafts", [1])
+
+
+def _move_elsewhere(office: Office, draft: str) -> None:
+    office.rig.direct.move("Drafts", [1], "Archive")
+
+
+def _mark_elsewhere(office: Office, draft: str) -> None:
+    office.rig.direct.store_flags("Drafts", [1], add=frozenset({"\\Deleted"}), remove=frozenset())
+    office.rig.direct.select("Drafts")
+
+
+@pytest.mark.parametrize("lose", [_remove, _trash, _remove_elsewhere, _move_elsewhere, _mark_elsewhere])
+@pytest.mark.parametrize("is_canceled", [True, False])
+def test_one_whose_draft_is_gone_is_a_draft_again(
+    office: Office, lose: Callable[[Office, str], None], is_canceled: bool
+) -> None:
+    draft, version = office.draft("one")
+    if is_canceled:
+        operation = office.canceled("a", draft_id=draft, draft_version=version)
+    else:
+        operation = office.operation("a", send_at=SystemClock().now(), draft_id=draft, draft_version=version)
+        office.store.deliveries.begin(operation)
+        office.store.deliveries.settle(operation, "failed", "recipient_rejected")
+    lose(office, draft)
+    office.work()
+    assert office.left(operation) == []
+    assert office.rig.at_server("Drafts")["a"] == DRAFT
+    assert office.store.deliveries.work(operation).wire == b""
+
+
+def test_what_was_scheduled_is_kept_beside_a_draft_that_was_changed_since(office: Office) -> None:
+    draft, version = office.draft("one")
+    operation = office.canceled("a", draft_id=draft, draft_version=version)
+    new = Version(letter("two"), "<two@example.test>", WHEN)
+    office.drafts.replace(office.rig.account_id, draft, new, may_delete=False)
+    office.work()
+    assert (office.left(operation), set(office.rig.at_server("Drafts"))) == ([], {"two", "a"})
+
+
+def test_the_message_is_kept_here_until_its_draft_was_looked_for(office: Office) -> None:
+    draft, version = office.draft("one")
+    operation = office.canceled("a", draft_id=draft, draft_version=version)
+    office.away()
+    office.work()
+    assert (office.left(operation), bool(office.store.deliveries.work(operation).wire)) == ([1], True)
+    office.rig.direct.expunge("Drafts", [1])
+    office.rig.proxy.heal()
+    office.work(timedelta(seconds=61))
+    assert office.rig.at_server("Drafts") == {"a": DRAFT}
+
+
+# --- all at once ---
 
 
 def test_whoever_asks_at_once_with_the_timer_gets_one_draft(office: Office) -> None:

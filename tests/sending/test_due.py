@@ -47,12 +47,18 @@ class Bench:
     """A timer, and what it began: `begin` takes scheduled sends on, as the worker does."""
 
     def __init__(self, store: Store, clock: Clock, *duties: Errand) -> None:
-        self.store, self.begun = store, list[str]()
+        self.store, self.begun, self.asked = store, list[str](), list[str]()
+        self.full = set[str]()
         self.due = Due(store, clock, self._begin, duties)
 
-    def _begin(self, operation_id: str, account_id: str) -> None:
+    def _begin(self, operation_id: str, account_id: str) -> bool:
+        self.asked.append(operation_id)
+        if account_id in self.full:
+            return False
         if self.store.deliveries.begin(operation_id):
             self.begun.append(operation_id)
+            self.due.notice()  # as whoever has sent it does
+        return True
 
     def notice(self) -> None:
         """Have it look, and wait until it has."""
@@ -117,6 +123,21 @@ def test_what_was_missed_while_nothing_ran_is_begun_at_the_start(store: Store, c
     clock.advance(23 * 3600)
     bench.due.start()
     bench.wait(*operations)
+
+
+def test_a_mailbox_that_has_enough_to_do_is_passed_over(store: Store, clock: FakeClock, bench: Bench) -> None:
+    busy, idle = Mailbox(store), Mailbox(store)
+    first, *_ = [accept(store, busy, f"busy{n}", send_at=later(clock, seconds=n + 1)) for n in range(9)]
+    other = accept(store, idle, "idle", send_at=later(clock, seconds=60))
+    bench.full.add(busy.id)
+    clock.advance(60)
+    bench.due.start()
+    bench.wait(other)
+    assert set(bench.asked) == {first, other}
+    assert bench.asked.count(other) == 1
+    bench.full.clear()
+    bench.notice()
+    wait_until(lambda: len(bench.begun) == 10, lambda: str(bench.begun), 5)
 
 
 def test_a_jump_of_the_clock_is_noticed_without_anybodys_news(

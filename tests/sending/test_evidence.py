@@ -10,6 +10,7 @@ import pytest
 
 from mailbox_appliance.events import FolderTouched
 from mailbox_appliance.sending.evidence import next_look
+from tests.sending.test_copies import pending
 from tests.servers.desk import Desk, a_message
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.fake_clock import FakeClock
@@ -138,7 +139,7 @@ def check_that_it_is_over(doubt: Doubt, operation: str) -> None:
     sql = "SELECT actor_kind, target_kind, target_id FROM audit_events WHERE action = 'delivery.confirm'"
     assert store.database.rows(sql) == [("system", "delivery", operation)]
     assert store.audit.first_broken() is None
-    wait_until(lambda: store.sent_copies.list() == (), lambda: str(store.sent_copies.list()), 10)
+    wait_until(lambda: pending(store) == [], lambda: str(pending(store)), 10)
     assert len(doubt.server.messages(doubt.user, "Sent")) == 1
     assert len(doubt.smtp.messages) == 1
     assert doubt.next_in() is None

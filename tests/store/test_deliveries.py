@@ -7,17 +7,17 @@ import pytest
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.records import Address, DeliveryStatus, NewDelivery, Outgoing, Phase
 from mailbox_appliance.store.store import Store
-from tests.store.mail import Mailbox
+from tests.store.mail import Mailbox, add_member
 
 
-def accept(store: Store, mailbox: Mailbox, key: str = "key", text: str = "t") -> str:
+def accept(store: Store, mailbox: Mailbox, key: str = "key", text: str = "t", member: str = "") -> str:
     """An operation whose message has a Bcc."""
     ada, bob, eve = (Address(email=f"{name}@example.test") for name in ("ada", "bob", "eve"))
     outgoing = Outgoing(sender=ada, to=(bob,), cc=(), bcc=(eve,), subject="s", text=text, html=None)
     new = NewDelivery(
         account_id=mailbox.id,
         credential_id="ses_1",
-        member_id=mailbox.owner,
+        member_id=member or mailbox.owner,
         idempotency_key=key,
         request_hash="hash",
         kind="send",
@@ -73,3 +73,40 @@ def test_a_phase_does_not_write_the_message_again(store: Store) -> None:
     store.deliveries.settle(operation, "uncertain")
     assert before > 2_000_000
     assert log.stat().st_size - before < 200_000
+
+
+def test_the_pages_of_a_member_hold_their_own_and_the_scheduled_ones_of_everybody(
+    store: Store, mailbox: Mailbox
+) -> None:
+    bob, expected = add_member(store, "Bob"), list[str]()
+    for n in range(12):
+        operation = accept(store, mailbox, str(n), member=(mailbox.owner, bob)[n % 2])
+        if n % 4 == 3:  # Bob's, scheduled
+            at = {"schedule": f"sch_{n}", "id": operation}
+            with store.database.transaction():
+                sql = "UPDATE delivery_operations SET kind = 'scheduled', schedule_id = :schedule WHERE id = :id"
+                store.database.change(sql, at)
+        if n != 4:  # nobody was shown this one yet
+            store.deliveries.show(operation)
+        if (n % 2 == 0 and n != 4) or n % 4 == 3:
+            expected.insert(0, operation)
+    found, before = list[str](), None
+    for _ in range(4):
+        items, before = store.delivery_lists.list(mailbox.id, mailbox.owner, before=before, limit=3)
+        found += [item.operation_id for item in items]
+        if before is None:
+            break
+    assert (found, before) == (expected, None)
+
+
+def test_a_message_can_be_read_from_here_as_long_as_its_copy_is_to_be_filed(store: Store, mailbox: Mailbox) -> None:
+    operation = accept(store, mailbox)
+    result_id = store.deliveries.work(operation).result_id
+    assert store.delivery_lists.find_source(mailbox.id, result_id) is None
+    store.deliveries.succeed(operation, None, reply_code=250)
+    source = store.delivery_lists.find_source(mailbox.id, result_id)
+    assert source is not None
+    assert b"Bcc: eve@example.test\r\n" in source
+    assert store.delivery_lists.find_source("acc_other", result_id) is None
+    store.sent_copies.mark_filed(operation)
+    assert store.delivery_lists.find_source(mailbox.id, result_id) is None

@@ -139,19 +139,24 @@ CREATE TABLE delivery_operations (
   attempts INTEGER NOT NULL DEFAULT 0, next_attempt_at INTEGER, last_cause TEXT,
   uncertain_at INTEGER, evidence_next_at INTEGER, evidence_looks INTEGER NOT NULL DEFAULT 0,
   copy TEXT NOT NULL DEFAULT 'none' CHECK (copy IN ('none', 'pending', 'filed')),
-  copy_attempts INTEGER NOT NULL DEFAULT 0, copy_next_at INTEGER,
+  copy_attempts INTEGER NOT NULL DEFAULT 0, copy_next_at INTEGER,  -- set where `copy` is pending
   created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
   UNIQUE (credential_id, idempotency_key)) STRICT;
 CREATE INDEX delivery_operations_account ON delivery_operations (account_id, number);
+CREATE INDEX delivery_operations_member ON delivery_operations (account_id, member_id, number);
+CREATE INDEX delivery_operations_of_all ON delivery_operations (account_id, number) WHERE kind = 'scheduled';
 CREATE INDEX delivery_operations_credential ON delivery_operations (credential_id, number);
-CREATE INDEX delivery_operations_open ON delivery_operations (status)
+CREATE INDEX delivery_operations_open ON delivery_operations (status, number, account_id)
   WHERE status IN ('queued', 'sending', 'uncertain');
 CREATE INDEX delivery_operations_scheduled ON delivery_operations (account_id, send_at, number)
   WHERE schedule_id IS NOT NULL AND status IN ('queued', 'sending', 'uncertain');
-CREATE INDEX delivery_operations_due ON delivery_operations (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
-CREATE INDEX delivery_operations_evidence ON delivery_operations (evidence_next_at) WHERE evidence_next_at IS NOT NULL;
+CREATE INDEX delivery_operations_due ON delivery_operations (account_id, next_attempt_at)
+  WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX delivery_operations_evidence ON delivery_operations (evidence_next_at, account_id)
+  WHERE evidence_next_at IS NOT NULL;
 CREATE INDEX delivery_operations_draft ON delivery_operations (draft_id) WHERE draft_id IS NOT NULL;
-CREATE INDEX delivery_operations_copy ON delivery_operations (copy) WHERE copy = 'pending';
+CREATE INDEX delivery_operations_copy ON delivery_operations (copy_next_at, account_id) WHERE copy = 'pending';
+CREATE INDEX delivery_operations_result ON delivery_operations (result_id) WHERE copy = 'pending';
 CREATE TABLE delivery_messages (  -- apart, since the row of an operation is written again in every phase
   operation TEXT PRIMARY KEY REFERENCES delivery_operations (id) ON DELETE CASCADE,
   wire BLOB NOT NULL, bcc_header BLOB NOT NULL) STRICT;
