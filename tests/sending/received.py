@@ -147,7 +147,7 @@ BOB = ("From: Bob <bob@example.org>", "Message-ID: <p@example.org>", DATE_FIELD)
 ROOT = ("References: <r@example.org>", "In-Reply-To: <r@example.org>")
 MANY = tuple(f"<{number}@example.org>" for number in range(120))
 REPLY = Mail(subject="Re: Lunch", text="Yes", in_reply_to="<p@example.org>", references=("<p@example.org>",))
-EVERYBODY = {"everybody": True}
+EVERYBODY: dict[str, object] = {"everybody": True}
 # fmt: off
 REPLIES: dict[str, tuple[bytes, dict[str, object], Mail]] = {
     "a reply": (source(*BOB, "Subject: Lunch"), {}, REPLY),
