@@ -11,7 +11,7 @@ mailbox gone    failed: account_removed     failed: account_removed    failed: a
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from mailbox_appliance import retry
 from mailbox_appliance.clock import Clock
@@ -19,7 +19,14 @@ from mailbox_appliance.errors import Detail, JournalFailed, Problem, ProviderThr
 from mailbox_appliance.events import DeliveryMarked, DeliverySettled, Events
 from mailbox_appliance.records import AccountError, DeliveryWork, Phase
 from mailbox_appliance.remote.faults import Reply
-from mailbox_appliance.sending.clearance import TRIED_FOR, code_when_too_late, is_too_late, obstacle
+from mailbox_appliance.sending.clearance import (
+    TOO_LATE,
+    TRIED_FOR,
+    Steadiness,
+    code_when_too_late,
+    is_too_late,
+    obstacle,
+)
 from mailbox_appliance.sending.copies import Copy, copy_of
 from mailbox_appliance.sending.verdict import Accepted, Cause, Nobody, Refused, Removed, Verdict
 from mailbox_appliance.store.store import Store
@@ -29,8 +36,8 @@ log = logging.getLogger(__name__)
 LOGIN_REFUSED = "The SMTP server refused the login."
 MAYBE_DELIVERED = (
     "The mail server did not say whether it took the message, so it may have been delivered. It is never sent again by"
-    " itself. For 24 hours it is looked for, in a Sent folder that the provider fills and in the inbox; where it is not"
-    " found, ask a recipient, and settle the operation with `resolve`."
+    " itself. For 24 hours it is looked for, in Sent, where the appliance files nothing meanwhile, and in the inbox;"
+    " where it is not found, ask a recipient, and settle the operation with `resolve`."
 )
 _RETRY_AFTER = 30
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
@@ -39,6 +46,11 @@ _CAUSES: dict[Cause, str] = {  # of `internal` the problem itself tells
     "throttled": "the SMTP server limits how often it may be asked. Nobody got the message; try again later.",
     "login": "the SMTP server refused the login. Nobody got the message; correct the password of the mailbox.",
     "smtputf8": "its server takes no addresses with letters beyond ASCII (RFC 6531).",
+}
+#: What is stored with a failure of which neither its code nor a reply tells what it was.
+_WARNINGS: dict[str | None, tuple[str, ...]] = {
+    "internal": ("The appliance could not write down what it did next; its disk may be full. Nobody got the message.",),
+    "smtputf8": ("The mail server takes no addresses with letters beyond ASCII (RFC 6531). Nobody got the message.",),
 }
 
 
@@ -54,12 +66,23 @@ class Recorder:
 
     def __init__(self, store: Store, events: Events, clock: Clock) -> None:
         self._store, self._events, self._clock = store, events, clock
+        self._steadiness = Steadiness(clock)
 
     def begin(self, work: DeliveryWork) -> bool:
-        """The turn of a scheduled operation has come. False where it may not go any more, or does not wait any more."""
+        """The turn of a scheduled operation has come. False where it may not go, or does not wait, any more or yet.
+
+        What is too late by a clock that has just jumped ahead waits on; so does what is not due by one that was set
+        back since.
+        """
+        is_steady = self._steadiness.is_given()
+        if work.send_at is not None and work.send_at > self._clock.now():
+            return False
         code = obstacle(self._store, self._clock, work)
+        if code in TOO_LATE and not is_steady:
+            return False
         if code is not None:
-            if self._store.deliveries.fail_queued(work.operation_id, code):
+            warnings = _WARNINGS.get(work.last_cause, ()) if code in TOO_LATE else ()
+            if self._store.deliveries.fail_queued(work.operation_id, code, warnings):
                 self._tell(work, "failed", code=code)
             return False
         if not self._store.deliveries.begin(work.operation_id):
@@ -99,8 +122,9 @@ class Recorder:
     def put_back(self, work: DeliveryWork, cause: str, wait: float = 0) -> bool:
         """Have a scheduled operation wait again, of which nobody has got anything. False where it is over."""
         now = self._clock.now()
-        latest = (work.send_at or now) + TRIED_FOR
-        next_at = max(now, min(now + timedelta(seconds=wait), latest))
+        return self._queue_again(work, cause, min(now + timedelta(seconds=wait), (work.send_at or now) + TRIED_FOR))
+
+    def _queue_again(self, work: DeliveryWork, cause: str, next_at: datetime) -> bool:
         if not self._store.deliveries.requeue(work.operation_id, next_at, cause):
             return False
         self._tell(work, "queued", cause=cause)
@@ -111,25 +135,28 @@ class Recorder:
             error = AccountError(code="authentication_failed", message=LOGIN_REFUSED)
             self._store.accounts.set_status(work.account_id, "reauth_required", error)
         if cause == "smtputf8":
-            return self._withdraw(work, Unsupported(reason=_CAUSES[cause]), "recipient_rejected")
+            return self._withdraw(work, Unsupported(reason=_CAUSES[cause]), "recipient_rejected", cause)
         if work.send_at is not None:
-            return self._try_later(work, cause)
-        return self._withdraw(work, unavailable(cause), "provider_unavailable")
+            return self._try_later(work, cause, work.send_at)
+        return self._withdraw(work, unavailable(cause), "provider_unavailable", cause)
 
-    def _try_later(self, work: DeliveryWork, cause: Cause) -> Outcome:
-        if is_too_late(work, self._clock):
-            self._fail(work, code_when_too_late(cause))
-        else:
+    def _try_later(self, work: DeliveryWork, cause: Cause, send_at: datetime) -> Outcome:
+        is_steady = self._steadiness.is_given()
+        if not is_too_late(work, self._clock):
             attempts = self._store.deliveries.work(work.operation_id).attempts
             self.put_back(work, cause, retry.delay(attempts, _FIRST_WAIT, _LONGEST_WAIT))
+        elif is_steady:
+            self._fail(work, code_when_too_late(cause), _WARNINGS.get(cause, ()))
+        else:  # `begin` has it wait until the clock is to be believed; put right, that makes it due when it was to be
+            self._queue_again(work, cause, send_at)
         return Outcome()
 
-    def _withdraw(self, work: DeliveryWork, problem: Problem, code_when_shown: str) -> Outcome:
+    def _withdraw(self, work: DeliveryWork, problem: Problem, code_when_shown: str, cause: Cause) -> Outcome:
         """Free the key, since nobody got the message; an operation that a client was shown ends as failed instead."""
         if self._store.deliveries.withdraw(work.operation_id):
             self._tell(work, "withdrawn")
             return Outcome(problem)
-        self._fail(work, code_when_shown)
+        self._fail(work, code_when_shown, _WARNINGS.get(cause, ()))
         return Outcome()
 
     def _succeed(self, work: DeliveryWork, reply_code: int, copy: Copy | None) -> None:
