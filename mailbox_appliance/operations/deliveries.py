@@ -65,13 +65,14 @@ def resolve_delivery(
 ) -> Answer[Delivery]:
     """Say what became of an uncertain delivery; only its sender or the owner of the mailbox may, in a session.
 
-    It is final and audited. After `succeeded` our copy is filed in Sent as after any success. 409: it is not uncertain.
+    It is final, and audited as `delivery.resolve_succeeded` or `delivery.resolve_failed`. After `succeeded` our copy is
+    filed in Sent as after any success. 409: it is not uncertain.
     """
     store = appliance.store
     copy = _copy(appliance, store.deliveries.work(operation_id)) if request.outcome == "succeeded" else None
     with store.database.transaction(durable=True):
         store.deliveries.resolve(operation_id, request.outcome, copy)
-        store.audit.record(caller.actor, "delivery.resolve", ("delivery", operation_id))
+        store.audit.record(caller.actor, f"delivery.resolve_{request.outcome}", ("delivery", operation_id))
     appliance.events.publish(DeliverySettled(operation_id, account.id, request.outcome))
     sender = store.delivery_lists.sender_of(account.id, operation_id)
     return Answer(*store.delivery_lists.get(account.id, operation_id, sender))

@@ -35,6 +35,9 @@ def preview(
     Sender, recipients, reply fields, attachments and the text that is derived from HTML are made as for a send. What is
     wrong with the request is refused as a send refuses it. `warnings` say what else a send by this credential would
     meet now: a missing `mail.send`, a quota that is used up, a mailbox whose login is refused.
+
+    For a `draftId` or a `replyToMessageId` it shows sender, recipients, subject and files also to who has no
+    `mail.read`, since that is what they are about to send or to keep as a draft; never a text.
     """
     with preparing(appliance, caller, account, message) as prepared:
         shown = preview_of(account.id, prepared.message)
@@ -54,9 +57,11 @@ def send(
 
     A retry with the same key and the same request sends nothing and answers with the operation that there is, as it is
     now, under the status of the first answer. Keys do not expire. 503, and 429 `provider_rate_limited`: nobody got the
-    message and the key is free for the same request.
+    message and the key is free for the same request. 409 `conflict`: the draft is in use, or another request is
+    deciding about it, or under this key, at this moment.
 
-    An answer within some 25 seconds tells the outcome; a longer hand-over answers `sending` and goes on by itself.
+    An answer within some 25 seconds tells the outcome; a longer hand-over answers `sending` and goes on by itself, and
+    so does one at once while too many requests wait. `warnings` name whom a reply to all could not go to.
     `uncertain`: the message may have been delivered; it is never sent again, but looked for, for 24 hours. Delivery
     between two parties cannot be made exactly-once, and this is where it shows.
 

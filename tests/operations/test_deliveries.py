@@ -106,8 +106,8 @@ def test_sender_and_owner_decide(shared: Shared, who: str) -> None:
     again = shared.resolve(who, delivery, "succeeded")
     assert (again.refusal, "failed" in again.message) == ((409, "conflict"), True)
     database = shared.client.appliance.store.database
-    sql = "SELECT actor_kind, outcome FROM audit_events WHERE action = 'delivery.resolve' AND target_id = ?"
-    assert database.rows(sql, (delivery["operationId"],)) == [("session", "success")]
+    sql = "SELECT action, actor_kind, outcome FROM audit_events WHERE target_id = ?"
+    assert database.rows(sql, (delivery["operationId"],)) == [("delivery.resolve_failed", "session", "success")]
 
 
 def test_of_what_was_sent_after_all_our_copy_is_there_at_once(shared: Shared, mail_server: MailServer) -> None:
@@ -119,6 +119,9 @@ def test_of_what_was_sent_after_all_our_copy_is_there_at_once(shared: Shared, ma
     assert (message["subject"], message["folder"]["role"]) == ("Decided", "sent")
     assert message["threadId"] == result["threadId"]
     wait_until(lambda: copies(mail_server, shared, "Decided") == 1, lambda: "no copy was filed", 10)
+    sql = "SELECT action FROM audit_events WHERE target_id = ?"
+    rows = shared.client.appliance.store.database.rows(sql, (delivery["operationId"],))
+    assert rows == [("delivery.resolve_succeeded",)]
 
 
 def copies(server: MailServer, shared: Shared, subject: str) -> int:
