@@ -42,6 +42,12 @@ _STALE = frozenset({
     "af", "nf", "ps", "srh", "sfn", "dsr", "mid", "cfg", "pt", "s", "rq", "ssv", "nsv", "ssh", "r", "maid", "scf",
     "rmid", "fmid", "x-claws-end-special-headers",
 })
+# What stays also where somebody is hidden.
+_ABOUT_ELSE = frozenset({
+    "importance", "priority", "x-priority", "x-msmail-priority", "sensitivity", "auto-submitted", "precedence",
+    "user-agent", "x-mailer", "organization", "accept-language", "expires", "reply-by", "autocrypt",
+    "disposition-notification-to", "return-receipt-to",
+})
 # fmt: on
 _STALE_BEGINNINGS = (
     *("content-", "resent-", "arc-", "x-mozilla-", "x-apple-", "x-kmail-", "x-evolution-", "x-mutt-", "x-gnus-"),
@@ -136,11 +142,17 @@ def _ids(fields: Fields, name: str) -> list[str]:
 
 
 def _kept(written: Iterable[tuple[str, bytes, str]], outgoing: Outgoing) -> Iterator[bytes]:
-    """The other fields, as they are: those in clean ASCII that are neither stale nor tell of a hidden recipient."""
+    """The other fields, as they are: those in clean ASCII that are neither stale nor tell of a hidden recipient.
+
+    An address can be written in more ways than one can look for (encoded, folded, commented, by its name alone). So
+    where somebody is hidden, only those fields stay that are about something else.
+    """
     seen = {each.email.casefold() for each in (*outgoing.to, *outgoing.cc, outgoing.sender)}
     hidden = {each.email.casefold() for each in outgoing.bcc} - seen
     for name, raw, value in written:
         if name in _OWN or name in _STALE or name.startswith(_STALE_BEGINNINGS) or "bcc" in name:
+            continue
+        if outgoing.bcc and name not in _ABOUT_ELSE:
             continue
         lower = field_reading.text(value).casefold()
         if "bcc:" in lower.replace(" ", "") or any(email in lower or email in value.casefold() for email in hidden):

@@ -1,5 +1,6 @@
 """Drafts of many programs made ready to go: who gets them is beyond doubt, and nobody learns of a hidden recipient."""
 
+import base64
 import email
 import email.policy
 import random
@@ -133,9 +134,30 @@ STALE = (
 
 @pytest.mark.parametrize("field", STALE)
 def test_what_others_must_not_see_or_could_misread_is_dropped(field: str) -> None:
-    source = draft("X-First: one", field, TO, f"Bcc: {HIDDEN}", "X-Last: l")
+    source = draft("X-Priority: 1", field, TO, f"Bcc: {HIDDEN}", "X-Mailer: l")
     names = [name for name, _ in read(made(source).wire).items()]
-    assert names == ["From", "To", "Date", "Message-ID", "X-First", "X-Last", "MIME-Version"]
+    assert names == ["From", "To", "Date", "Message-ID", "X-Priority", "X-Mailer", "MIME-Version"]
+
+
+LOCAL, DOMAIN = HIDDEN.split("@")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        base64.b64encode(HIDDEN.encode()).decode(),
+        f"{LOCAL}%40{DOMAIN}",
+        f"{LOCAL[:4]}\r\n {LOCAL[4:]}@{DOMAIN}",
+        f"{LOCAL} @ {DOMAIN}",
+        f'"{LOCAL}"@{DOMAIN}',
+        f"{LOCAL}(c)@{DOMAIN}",
+        "Hidden Person",
+    ],
+)
+def test_a_field_that_nobody_knows_tells_of_no_hidden_recipient(value: str) -> None:
+    named = f"Bcc: Hidden Person <{HIDDEN}>"
+    assert b"X-Foo" not in made(draft(f"X-Foo: {value}", TO, named)).wire
+    assert b"X-Foo" in made(draft("X-Foo: 1", TO)).wire  # nobody is hidden
 
 
 @pytest.mark.parametrize(
