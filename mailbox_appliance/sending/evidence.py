@@ -4,7 +4,8 @@
     in Sent .......... none of ours is filed meanwhile: what lies there was put there by the provider
     in the inbox ..... where the mailbox itself is among the recipients
 
-Found, the operation has succeeded. Where there is no place to look it stays uncertain, rightly.
+Found, the operation has succeeded. Where there is no place to look it stays uncertain, rightly. A look that could not
+be made ends nothing: after the 24 hours one more is made, when the mailbox can be asked.
 """
 
 import logging
@@ -31,21 +32,27 @@ log = logging.getLogger(__name__)
 FIRST_LOOKS = (5, 30, 120)  # seconds after the operation became uncertain
 EVERY = timedelta(minutes=10)
 LOOKED_FOR = timedelta(hours=24)
+#: Two days of looks, also of those that could not be made, whatever the clock says meanwhile.
+MOST_LOOKS = 300
 #: Lends a mailbox's connection. Raises RemoteFault, and NotFound where the mailbox is gone.
 Borrow = Callable[[str], AbstractContextManager[ImapMailbox]]
 
 
-def next_look(since: datetime, now: datetime, looks: int) -> datetime | None:
-    """When to look again after a look at `now`; None for never. `looks`: how many there were before.
+def next_look(since: datetime, now: datetime, looks: int, *, is_made: bool) -> datetime | None:
+    """When to look again after a look at `now`, which could be made or not; None for never. `looks`: how many before.
 
     By the time that has passed, so that whoever was away for an hour goes on with every 10 minutes.
     """
+    if looks + 1 >= MOST_LOOKS:
+        return None
     if now < since:  # the clock was set back: what has passed is not known
         return now + timedelta(seconds=FIRST_LOOKS[looks]) if looks < len(FIRST_LOOKS) else now + EVERY
     for seconds in FIRST_LOOKS:
         if now < since + timedelta(seconds=seconds):
             return since + timedelta(seconds=seconds)
-    return min(now + EVERY, since + LOOKED_FOR) if now < since + LOOKED_FOR else None
+    if now < since + LOOKED_FOR:
+        return min(now + EVERY, since + LOOKED_FOR)
+    return None if is_made else now + EVERY
 
 
 class Evidence:
@@ -72,7 +79,7 @@ class Evidence:
             if is_reached:
                 is_reached = self._look_for(uncertain, stopping)
             else:
-                self._plan(uncertain)
+                self._plan(uncertain, is_made=False)
 
     def _look_for(self, uncertain: UncertainDelivery, stopping: threading.Event) -> bool:
         """Look for one message; answers whether the mailbox could be asked."""
@@ -93,13 +100,13 @@ class Evidence:
             log.exception("looking for evidence failed", extra={"operation": operation_id})
             found = None
         if found is None:
-            self._plan(uncertain)
+            self._plan(uncertain, is_made=is_reached)
         else:
             self._confirm(operation_id, found)
         return is_reached
 
-    def _plan(self, uncertain: UncertainDelivery) -> None:
-        next_at = next_look(uncertain.since, self._clock.now(), uncertain.looks)
+    def _plan(self, uncertain: UncertainDelivery, *, is_made: bool) -> None:
+        next_at = next_look(uncertain.since, self._clock.now(), uncertain.looks, is_made=is_made)
         self._store.due.plan_evidence(uncertain.operation_id, next_at)
         if next_at is None:
             log.info("evidence is looked for no more", extra={"operation": uncertain.operation_id})

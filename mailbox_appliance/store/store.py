@@ -57,7 +57,7 @@ class Store:
         self.sent_copies = SentCopies(database, clock)
         self.due = Due(database)
         self.legacy_keys = LegacyKeys(database, clock)
-        self.upkeep = Upkeep(database)
+        self.upkeep = Upkeep(database, clock)
 
     @classmethod
     def open(cls, folder: Path, clock: Clock | None = None, key_file: Path | None = None) -> "Store":

@@ -2,17 +2,21 @@
 
 Removed mailboxes: their mail is deleted bit by bit. The full-text index: every batch of messages leaves a piece of its
 own, which is cheap to write; searching gets slower with the number of pieces, so they are merged when writing pauses.
+What is kept for a time only is deleted after it (store/outdated).
 """
 
 import logging
 import threading
+import time
 
-from mailbox_appliance.store import removal
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.store import outdated, removal
 from mailbox_appliance.store.database import Database
 
 log = logging.getLogger(__name__)
 
 EVERY = 5.0  # seconds between two looks
+_FORGET_EVERY = 3600.0
 PAUSE = 0.005  # between two steps, for whoever wants to write
 FEW_PIECES, MANY_PIECES = 16, 256  # more are merged when writing pauses; or at once
 _STEP = 100  # pages of the index that are written in a step: some 20 ms
@@ -28,11 +32,12 @@ _MERGE = "INSERT INTO message_index (message_index, rank) VALUES ('merge', ?)"
 class Upkeep:
     """Looks after an open store on a thread of its own."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._pieces = 0  # when we looked last
+        self._forgets_at = 0.0  # monotonic
 
     def start(self) -> None:
         """Begin, also with what an earlier run left undone."""
@@ -56,6 +61,17 @@ class Upkeep:
             while not self._stopping.is_set() and removal.delete_some(self._database, number):
                 self._stopping.wait(PAUSE)
 
+    def forget(self) -> None:
+        """Delete what was to be kept for a time only."""
+        now, after = self._clock.now(), 0
+        outdated.delete_legacy_keys(self._database, now)
+        while not self._stopping.is_set():
+            found = outdated.delete_some_phases(self._database, now, after)
+            if found is None:
+                return
+            after = found
+            self._stopping.wait(PAUSE)
+
     def merge(self) -> None:
         """Merge the pieces of the index until there are few."""
         while not self._stopping.is_set() and self._merge_some():
@@ -76,6 +92,9 @@ class Upkeep:
 
     def _look(self) -> None:
         self.sweep()
+        if time.monotonic() >= self._forgets_at:
+            self.forget()
+            self._forgets_at = time.monotonic() + _FORGET_EVERY
         before, self._pieces = self._pieces, self.pieces()
         is_paused = before == self._pieces
         if self._pieces > (FEW_PIECES if is_paused else MANY_PIECES):

@@ -42,8 +42,37 @@ DAY = 24 * 3600
     ],
 )
 def test_when_to_look_again(now: float, looks: int, expected: float | None) -> None:
-    found = next_look(SINCE, SINCE + timedelta(seconds=now), looks)
+    found = next_look(SINCE, SINCE + timedelta(seconds=now), looks, is_made=True)
     assert (None if found is None else (found - SINCE).total_seconds()) == expected
+
+
+@pytest.mark.parametrize(
+    ("now", "looks", "expected"),
+    [
+        (5, 0, 30),
+        (DAY, 142, DAY + 600),
+        (9 * DAY, 2, 9 * DAY + 600),
+        (2 * DAY, 298, 2 * DAY + 600),
+        (9 * DAY, 299, None),
+    ],
+)
+def test_a_look_that_could_not_be_made_ends_nothing_but_not_for_ever(
+    now: float, looks: int, expected: float | None
+) -> None:
+    found = next_look(SINCE, SINCE + timedelta(seconds=now), looks, is_made=False)
+    assert (None if found is None else (found - SINCE).total_seconds()) == expected
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_clock_that_was_ten_years_ahead_keeps_nobody_looking_for_ten_years(is_made: bool) -> None:
+    now: datetime | None = SINCE - timedelta(days=3650)
+    for looks in range(1000):
+        assert now is not None
+        before, now = now, next_look(SINCE, now, looks, is_made=is_made)
+        if now is None:
+            break
+    assert (now, looks) == (None, 299)
+    assert before - (SINCE - timedelta(days=3650)) < timedelta(days=3)
 
 
 class Doubt:
@@ -197,6 +226,20 @@ def test_a_mailbox_that_cannot_be_reached_waits_for_its_next_look(doubt: Doubt) 
     wait_until(lambda: doubt.looks(first) == 2, lambda: "nobody looked", 10)
     assert doubt.desk.delivery(doubt.account, first).data["status"] == "uncertain"
     assert doubt.next_in() == 90
+
+
+def test_what_could_not_be_looked_for_in_time_is_looked_for_once_the_mailbox_can_be_reached(doubt: Doubt) -> None:
+    first, second = doubt.send(), doubt.send()
+    doubt.server.deliver(doubt.user, doubt.sent, folder="Sent")
+    doubt.proxy.is_shut = True
+    doubt.proxy.cut_all()
+    assert doubt.look(first, 3 * DAY) == "uncertain"
+    wait_until(lambda: doubt.looks(second) == 1, lambda: "not planned", 10)
+    assert doubt.next_in() == 600
+    doubt.proxy.heal()
+    assert doubt.found(second, 600)
+    wait_until(lambda: doubt.looks(first) == 2, lambda: "nobody looked", 10)
+    wait_until(lambda: doubt.next_in() is None, lambda: str(doubt.next_in()), 10)
 
 
 def test_after_a_restart_it_goes_on_by_the_time_that_has_passed(doubt: Doubt) -> None:
