@@ -689,7 +689,7 @@ class NewDelivery:
 
     With `send_at` it is scheduled. `draft_id`: the saved draft that is sent, in this `draft_version`. `parent_id`: the
     message that is answered or forwarded, which is marked so after success. `to` and `subject`: how a scheduled one is
-    listed.
+    listed. `warnings`: what a client is told with it, whatever becomes of it.
     """
 
     account_id: str
@@ -707,6 +707,7 @@ class NewDelivery:
     subject: str = ""
     quotas: "tuple[Quota, ...]" = ()
     draft_version: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

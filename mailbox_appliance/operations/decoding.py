@@ -4,7 +4,7 @@ import json
 import re
 import types
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NoReturn, Union, get_args, get_origin
 
@@ -87,15 +87,19 @@ def _fits(raw: object, choice: type[msgspec.Struct]) -> bool:
 
 def _refuse_mixed(raw: object, chosen: type[msgspec.Struct], choices: tuple[type[msgspec.Struct], ...]) -> None:
     """Raises Invalid where a field is given that belongs to another shape of the body than the one that was chosen."""
+    if not _fits(raw, chosen) or not isinstance(raw, dict):
+        return
     own, required = _fields(chosen), _required(chosen)
     others = set[str]().union(*map(_fields, choices)).difference(own)
-    stray = next((name for name in raw if name in others), None) if isinstance(raw, dict) else None
-    if stray is not None and required <= raw.keys():
-        named, rest = (
-            " and ".join(f"`{name}`" for name in names) for names in (sorted(required), sorted(own - required))
-        )
+    stray = next((name for name in raw if name in others), None)
+    if stray is not None:
+        named, rest = _quoted(required), _quoted(own - required)
         beside = f", or with {rest}" if rest else ""
         raise Invalid.at(f"/{stray}", f"`{stray}` does not go with {named}: give {named} alone{beside}.")
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return " and ".join(f"`{name}`" for name in sorted(names))
 
 
 @cache

@@ -9,7 +9,10 @@ from mailbox_appliance.operations.sessions import Deleted
 from mailbox_appliance.records import Account, Answer, Capability, Page, ScheduledSend
 
 _LIST = "scheduled"
-_LATER = "The message is not among the drafts yet: the mail server could not be asked. This is tried again by itself."
+_LATER = (
+    "The mail server could not be asked yet whether the message lies among the drafts. This is tried again by itself;"
+    " where it does not, it is put there."
+)
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -34,11 +37,13 @@ def cancel_scheduled(appliance: Appliance, caller: Caller, account: Account, sch
     """
     store = appliance.store
     with store.database.transaction(durable=True):
-        operation_id = store.deliveries.cancel(account.id, schedule_id)
-        store.audit.record(caller.actor, "schedule.cancel", ("schedule", schedule_id))
+        operation_id, is_new = store.deliveries.cancel(account.id, schedule_id)
+        if is_new:
+            store.audit.record(caller.actor, "schedule.cancel", ("schedule", schedule_id))
     with appliance.waiting_place() as has_place:
         if has_place:
             appliance.aftermath.now(operation_id)
-    appliance.events.publish(DeliverySettled(operation_id, account.id, "failed"))
+    if is_new:
+        appliance.events.publish(DeliverySettled(operation_id, account.id, "failed"))
     is_left = bool(store.due.chores_of(operation_id))
     return Answer(Deleted(id=schedule_id), (_LATER,) if is_left else ())

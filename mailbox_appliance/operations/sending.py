@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, QuotaReached, Unavailable
@@ -113,11 +112,9 @@ def _hand_in(
     if earlier is not None:
         return Answer(earlier.data, earlier.warnings, is_replayed=True, status=earlier.status)
     accepted = store.deliveries.find_replay(credential.id, key, request_hash)
-    told: tuple[str, ...] = ()
     if accepted is None:
         try:
             with preparation as prepared:
-                told = prepared.warnings
                 accepted = store.deliveries.accept(_new(appliance, caller, account, key, request_hash, prepared))
         except Problem:
             # Of two requests with one key the other may have been quicker, and it has the draft now, or sent it.
@@ -127,9 +124,8 @@ def _hand_in(
         if accepted.is_new:
             _announce(appliance, accepted.delivery)
     if accepted.is_shown:
-        return Answer(accepted.delivery, (*told, *accepted.warnings))
-    answer = _wait(appliance, caller, accepted)
-    return replace(answer, warnings=(*told, *answer.warnings))
+        return Answer(accepted.delivery, accepted.warnings)
+    return _wait(appliance, caller, accepted)
 
 
 def _new(
@@ -150,6 +146,7 @@ def _new(
         parent_id=prepared.parent_id,
         to=prepared.to,
         subject=prepared.subject,
+        warnings=prepared.warnings,
         quotas=quotas(appliance.settings),
     )
 

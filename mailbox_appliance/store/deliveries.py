@@ -75,7 +75,7 @@ class Deliveries:
                 self._lists.require_free_draft(new.account_id, new.draft_id)
             self._lists.require_quotas(new.account_id, new.credential_id, new.quotas)
             delivery = insert(self._database, new, to_timestamp(self._clock.now()))
-        return AcceptedDelivery(delivery, (), is_new=True, is_shown=new.send_at is not None)
+        return AcceptedDelivery(delivery, new.warnings, is_new=True, is_shown=new.send_at is not None)
 
     def find_replay(self, credential_id: str, idempotency_key: str, request_hash: str) -> AcceptedDelivery | None:
         """The operation that this key made before, or None. Raises IdempotencyConflict where it was another request."""
@@ -183,8 +183,8 @@ class Deliveries:
         with self._database.transaction(durable=True):
             return self._end(operation_id, Ending("failed", code, tuple(warnings), came_from="queued"))
 
-    def cancel(self, account_id: str, schedule_id: str) -> str:
-        """Take a scheduled send back, and answer its operation; one that was canceled already stays so.
+    def cancel(self, account_id: str, schedule_id: str) -> tuple[str, bool]:
+        """Take a scheduled send back; answers its operation, and whether it was not canceled already.
 
         Its message is to be found among the drafts then. Raises NotFound, NotWaiting.
         """
@@ -196,9 +196,10 @@ class Deliveries:
             if row is None:
                 raise NotFound(what="scheduled send")
             operation_id, status, code = row
-            if not self._end(operation_id, Ending("failed", "canceled", came_from="queued")) and code != "canceled":
+            is_new = self._end(operation_id, Ending("failed", "canceled", came_from="queued"))
+            if not is_new and code != "canceled":
                 raise NotWaiting(status=status)
-        return str(operation_id)
+        return str(operation_id), is_new
 
     def confirm(self, operation_id: str, found: Found, sent: Copy | None) -> bool:
         """The message of an uncertain operation was found, so it was taken. False where it is not uncertain any more.

@@ -25,7 +25,7 @@ from mailbox_appliance.store.database import Database, Row
 
 COLUMNS = (
     "d.id, d.account_id, d.kind, d.status, d.result_id, d.result_thread_id, d.result_warnings, d.error_code,"
-    " d.schedule_id, d.warnings, d.shown, d.request_hash"
+    " d.schedule_id, d.warnings, d.shown, d.request_hash, d.accepted_warnings"
 )
 WORK = (
     "SELECT d.id, d.account_id, d.kind, d.status, d.phase, d.shown, m.wire, m.bcc_header, d.envelope,"
@@ -41,8 +41,8 @@ SCHEDULED = (
 _INSERT = """
 INSERT INTO delivery_operations (id, account_id, credential_id, member_id, idempotency_key, request_hash, kind, status,
   phase, shown, envelope, message_id_header, result_id, result_thread_id, draft_id, draft_version, parent_id,
-  schedule_id, send_at, summary, next_attempt_at, created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+  schedule_id, send_at, summary, next_attempt_at, accepted_warnings, created_at, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -53,8 +53,8 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def warnings_of(row: Row) -> tuple[str, ...]:
-    """What a client was told beside the operation."""
-    return tuple(json.loads(row[9]))
+    """What a client is told beside the operation: what was so from the beginning, then what its status brings."""
+    return (*json.loads(row[12]), *json.loads(row[9]))
 
 
 def to_delivery(row: Row) -> Delivery:
@@ -149,6 +149,7 @@ def insert(database: Database, new: NewDelivery, at: str) -> Delivery:
             None if new.send_at is None else to_timestamp(new.send_at),
             summary,
             None if new.send_at is None else to_millis(new.send_at),
+            json.dumps(new.warnings),
             at,
             at,
         ),

@@ -316,8 +316,11 @@ def test_a_reply_to_whom_nobody_can_write(
     shown = desk.message(mailbox.id, others).data["cc"][0]["email"]
     preview = desk.ask("POST", f"/accounts/{mailbox.id}/send/preview", reply(others, replyAll=True))
     kept = desk.ask("POST", f"/accounts/{mailbox.id}/drafts", reply(others, replyAll=True))
-    sent = desk.send(mailbox.id, reply(others, replyAll=True))
-    for answer in (preview, kept, sent):
+    key = a_key()
+    sent = desk.send(mailbox.id, reply(others, replyAll=True), key)
+    again = desk.send(mailbox.id, reply(others, replyAll=True), key)
+    assert again.data == sent.data
+    for answer in (preview, kept, sent, again):
         (warning,) = answer.body["warnings"]
         assert warning == f"This reply does not go to {shown}: these addresses of the original cannot be written to."
     received = email.message_from_bytes(mailbox.smtp.messages[-1].source)

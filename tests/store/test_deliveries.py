@@ -10,7 +10,14 @@ from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, add_member
 
 
-def accept(store: Store, mailbox: Mailbox, key: str = "key", text: str = "t", member: str = "") -> str:
+def accept(
+    store: Store,
+    mailbox: Mailbox,
+    key: str = "key",
+    text: str = "t",
+    member: str = "",
+    warnings: tuple[str, ...] = (),
+) -> str:
     """An operation whose message has a Bcc."""
     ada, bob, eve = (Address(email=f"{name}@example.test") for name in ("ada", "bob", "eve"))
     outgoing = Outgoing(sender=ada, to=(bob,), cc=(), bcc=(eve,), subject="s", text=text, html=None)
@@ -23,8 +30,18 @@ def accept(store: Store, mailbox: Mailbox, key: str = "key", text: str = "t", me
         kind="send",
         message=compose(outgoing, message_id="<a@example.test>", date=datetime(2026, 1, 2, tzinfo=UTC)),
         thread_id=None,
+        warnings=warnings,
     )
     return store.deliveries.accept(new).delivery.operation_id
+
+
+def test_what_is_told_from_the_beginning_is_told_whatever_becomes_of_it(store: Store) -> None:
+    mailbox = Mailbox(store)
+    operation = accept(store, mailbox, warnings=("first",))
+    store.deliveries.settle(operation, "uncertain", warnings=("second",))
+    assert store.delivery_lists.get(mailbox.id, operation, mailbox.owner)[1] == ("first", "second")
+    store.deliveries.resolve(operation, "failed")
+    assert store.delivery_lists.get(mailbox.id, operation, mailbox.owner)[1] == ("first",)
 
 
 def kept(store: Store, operation_id: str) -> tuple[bool, bool]:

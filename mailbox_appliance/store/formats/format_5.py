@@ -133,6 +133,7 @@ CREATE TABLE delivery_operations (
   envelope TEXT NOT NULL, message_id_header TEXT NOT NULL,
   result_id TEXT NOT NULL, result_thread_id TEXT NOT NULL,
   result_warnings TEXT NOT NULL DEFAULT '{}',  -- JSON: what it is about -> text
+  accepted_warnings TEXT NOT NULL DEFAULT '[]',  -- told from the beginning; `warnings`: with the status
   warnings TEXT NOT NULL DEFAULT '[]', error_code TEXT, reply_code INTEGER, reply_enhanced TEXT,
   draft_id TEXT, draft_version TEXT, parent_id TEXT,  -- the saved draft that is sent; what is answered or forwarded
   schedule_id TEXT UNIQUE, send_at TEXT, summary TEXT,  -- of a scheduled one, JSON: to, subject
