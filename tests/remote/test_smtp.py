@@ -176,6 +176,15 @@ def test_every_step_tells_what_the_server_said(
         submission.quit()
 
 
+@pytest.mark.parametrize("step", ["mail", "rcpt", "data"])
+def test_a_reply_that_nobody_asked_for_is_not_taken_for_the_next_one(scripted_smtp: ScriptedSmtp, step: Step) -> None:
+    scripted_smtp.at(step, "250 2.0.0 ok\r\n250 2.0.0 and again")
+    with opened(scripted_smtp.port) as submission:
+        assert STEPS[step](submission, 5) == Reply(250, "2.0.0")
+        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "malformed"):
+            submission.rset()
+
+
 def test_a_dot_that_is_asked_for_more_is_malformed(scripted_smtp: ScriptedSmtp) -> None:
     scripted_smtp.at("reply", Keep("354 more"))
     with opened(scripted_smtp.port) as submission, pytest.raises(RemoteFault, check=lambda f: f.kind == "malformed"):

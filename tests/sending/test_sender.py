@@ -1,0 +1,321 @@
+"""The worker in need: no more threads, a disk that is full when it starts, thousands that fall due together."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.errors import Unavailable
+from mailbox_appliance.events import DeliveryMarked, DeliverySettled
+from mailbox_appliance.mail.compose import compose
+from mailbox_appliance.records import Address, Connection, Endpoint, NewDelivery, Outgoing, Phase
+from mailbox_appliance.sending import worker
+from tests.remote.odd_server import Peer, odd_server
+from tests.sending.test_worker import Fault
+from tests.servers.desk import Desk, a_key, a_message
+from tests.servers.dovecot import wait_until
+from tests.servers.fake_clock import FakeClock
+from tests.servers.scripted_smtp import ScriptedSmtp, Stall
+
+
+@pytest.fixture
+def smtp() -> Iterator[ScriptedSmtp]:
+    server = ScriptedSmtp(user="").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path / "data", sending__answer_within=10)
+    yield made
+    made.close()
+
+
+def mailbox(desk: Desk, port: int, name: str = "ada") -> str:
+    """A mailbox with this SMTP server, and an IMAP server that cannot be reached."""
+    store = desk.appliance.store
+    owner = str(store.database.value("SELECT id FROM members"))
+    imap, smtp = (Endpoint("127.0.0.1", number, "none", "", "-") for number in (1, port))
+    with store.database.transaction():
+        return store.accounts.add(owner, None, Connection(f"{name}@example.test", imap, smtp))
+
+
+def accept(desk: Desk, account: str, send_at: datetime | None = None) -> str:
+    """An operation that stands in the journal and has not been begun."""
+    store = desk.appliance.store
+    sender, recipient = Address(email=desk.account(account)["email"]), Address(email="bob@example.test")
+    key, kind = a_key(), "send" if send_at is None else "scheduled"
+    message = compose(Outgoing(sender, (recipient,), text="t"), message_id=f"<{key}@x.test>", date=SystemClock().now())
+    owner = str(store.database.value("SELECT id FROM members"))
+    new = NewDelivery(account, "ses_x", owner, key, "hash", kind, message, None, send_at=send_at)  # type: ignore[arg-type]
+    return store.deliveries.accept(new).delivery.operation_id
+
+
+def status(desk: Desk, operation: str) -> str | None:
+    """None where it was withdrawn."""
+    found = desk.appliance.store.deliveries.find(operation)
+    return None if found is None else found[0].status
+
+
+def wait_for(desk: Desk, operation: str, expected: str | None) -> None:
+    wait_until(lambda: status(desk, operation) == expected, lambda: str(status(desk, operation)), 10)
+
+
+# --- no more threads ---
+
+
+class NoThreads:
+    """No thread of this name can be started, as at the bound of a container, until there is `room`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        start = threading.Thread.start
+        self.refused, self.room = 0, False
+
+        def refuse(thread: threading.Thread) -> None:
+            if thread.name == name and not self.room:
+                self.refused += 1
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+def test_where_no_thread_is_to_be_had_the_one_that_stays_sends(
+    desk: Desk, smtp: ScriptedSmtp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = mailbox(desk, smtp.port)
+    none = NoThreads(monkeypatch, "sending")
+    smtp.at("mail", [Stall()])
+    asked = [desk.begin(account, a_message()) for _ in range(60)]  # more than the bound of threads
+    wait_until(lambda: none.refused >= 1 and smtp.held("mail") == 1, lambda: f"{none.refused}", 10)
+    smtp.release("mail")
+    assert {each.result(20).status for each in asked} == {200}
+    wait_until(lambda: len(smtp.messages) == len(asked), lambda: str(len(smtp.messages)), 20)
+    # Those that failed to start take nobody's place.
+    none.room = True
+    smtp.at("mail", Stall())
+    again = [desk.begin(account, a_message()) for _ in range(2)]
+    wait_until(lambda: smtp.held("mail") == 2, lambda: f"{smtp.held('mail')} at once", 10)
+    smtp.release("mail")
+    assert [each.result(10).data["status"] for each in again] == ["succeeded"] * 2
+
+
+def test_a_thread_that_was_not_to_be_had_comes_with_the_next_occasion(
+    desk: Desk, smtp: ScriptedSmtp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts = [mailbox(desk, smtp.port, name) for name in "abc"]
+    none = NoThreads(monkeypatch, "sending")
+    smtp.at("mail", [Stall(), Stall(), Stall()])
+    asked = [desk.begin(account, a_message()) for account in accounts]
+    wait_until(lambda: smtp.held("mail") == 1 and none.refused >= 2, lambda: "not begun", 10)
+    none.room = True
+    smtp.release("mail")
+    wait_until(lambda: smtp.held("mail") == 2, lambda: f"{smtp.held('mail')} at once", 10)
+    smtp.release("mail")
+    assert [each.result(10).data["status"] for each in asked] == ["succeeded"] * 3
+
+
+# --- the disk is full at the start ---
+
+
+def restarted(folder: Path, accepted: Callable[[Desk], str], when: str, clock: FakeClock | None = None) -> Desk:
+    """An appliance that finds an interrupted operation, and cannot write what becomes of it."""
+    before = Desk(folder, clock)
+    accepted(before)
+    Fault(before, when)
+    before.close()
+    return Desk(folder, clock, is_new=False, sending__answer_within=1)
+
+
+def mend(desk: Desk) -> None:
+    with desk.appliance.store.database.transaction():
+        desk.appliance.store.database.change("DROP TRIGGER fault")
+
+
+def test_what_cannot_be_taken_back_at_the_start_is_taken_back_later(tmp_path: Path, smtp: ScriptedSmtp) -> None:
+    made = list[str]()
+
+    def accepted(before: Desk) -> str:
+        made.append(accept(before, mailbox(before, smtp.port)))
+        return made[0]
+
+    desk = restarted(tmp_path / "data", accepted, "BEFORE DELETE ON delivery_operations")
+    try:
+        [operation] = made
+        sender = desk.appliance.sender
+        assert not sender.submit(operation, "any").wait(0.7)  # it was tried again meanwhile
+        assert (status(desk, operation), smtp.count("connect")) == ("sending", 0)
+        mend(desk)
+        wait_for(desk, operation, None)
+        assert smtp.count("connect") == 0
+    finally:
+        desk.close()
+
+
+def test_whoever_asks_for_it_meanwhile_is_told_that_it_was_not_sent(tmp_path: Path, smtp: ScriptedSmtp) -> None:
+    made = list[str]()
+
+    def accepted(before: Desk) -> str:
+        made.append(accept(before, mailbox(before, smtp.port)))
+        return made[0]
+
+    desk = restarted(tmp_path / "data", accepted, "BEFORE DELETE ON delivery_operations")
+    try:
+        ticket = desk.appliance.sender.submit(made[0], "any")
+        mend(desk)
+        assert ticket.wait(10)
+        assert isinstance(ticket.problem, Unavailable)
+        assert smtp.count("connect") == 0
+    finally:
+        desk.close()
+
+
+def test_one_that_a_client_was_shown_goes_on_once_that_can_be_written(tmp_path: Path, smtp: ScriptedSmtp) -> None:
+    made = list[str]()
+
+    def accepted(before: Desk) -> str:
+        made.append(accept(before, mailbox(before, smtp.port)))
+        return made[0]
+
+    desk = restarted(tmp_path / "data", accepted, "BEFORE DELETE ON delivery_operations")
+    try:
+        desk.appliance.store.deliveries.show(made[0])
+        wait_for(desk, made[0], "succeeded")
+        assert len(smtp.messages) == 1
+    finally:
+        desk.close()
+
+
+def test_a_scheduled_one_waits_again_once_that_can_be_written(
+    tmp_path: Path, smtp: ScriptedSmtp, clock: FakeClock
+) -> None:
+    made = list[str]()
+
+    def accepted(before: Desk) -> str:
+        operation = accept(before, mailbox(before, smtp.port), clock.now())
+        before.appliance.store.deliveries.begin(operation)
+        made.append(operation)
+        return operation
+
+    fault = "BEFORE UPDATE ON delivery_operations WHEN NEW.status = 'queued'"
+    desk = restarted(tmp_path / "data", accepted, fault, clock)
+    try:
+        settled = list[DeliverySettled]()
+        desk.appliance.events.subscribe(DeliverySettled, settled.append)
+        assert (status(desk, made[0]), smtp.count("connect")) == ("sending", 0)
+        mend(desk)
+        wait_for(desk, made[0], "succeeded")
+        assert [each.status for each in settled] == ["queued", "succeeded"]
+        assert len(smtp.messages) == 1
+    finally:
+        desk.close()
+
+
+# --- many that fall due together ---
+
+
+def test_many_that_are_due_together_leave_the_store_in_their_turn(desk: Desk, smtp: ScriptedSmtp) -> None:
+    crowded, other = (mailbox(desk, smtp.port, name) for name in "ab")
+    sender, at = desk.appliance.sender, SystemClock().now() + timedelta(days=1)  # so that the timer takes no part
+    store = desk.appliance.store
+    with store.database.transaction(durable=True):
+        crowd = [accept(desk, crowded, at) for _ in range(worker.MOST_WAITING + 3)]
+        late = accept(desk, other, at)
+    smtp.at("mail", Stall())
+    busy = [desk.begin(crowded, a_message()) for _ in range(2)]  # all places of the mailbox
+    wait_until(lambda: smtp.held("mail") == 2, lambda: "not begun", 10)
+    assert [sender.begin_due(each, crowded) for each in crowd] == [True] * worker.MOST_WAITING + [False] * 3
+    assert sender.begin_due(late, other)
+    assert sender.begin_due(crowd[0], crowded)  # it has its ticket
+    smtp.at("mail", None)
+    smtp.release("mail")
+    assert [each.result(10).data["status"] for each in busy] == ["succeeded"] * 2
+    wait_until(lambda: sender.begin_due(crowd[-1], crowded), lambda: "no room", 10)
+
+
+def test_three_hundred_due_at_once_go_without_holding_up_anybody(desk: Desk, smtp: ScriptedSmtp) -> None:
+    crowded, other, quick = (mailbox(desk, smtp.port, name) for name in "abc")
+    store, at = desk.appliance.store, SystemClock().now() - timedelta(seconds=60)
+    with store.database.transaction(durable=True):
+        for _ in range(300):
+            accept(desk, crowded, at)
+        accept(desk, other, at + timedelta(seconds=30))  # due later than all of those
+    desk.appliance.due.notice()
+    assert desk.send(quick, a_message()).data["status"] == "succeeded"
+    wait_until(lambda: b"From: b@" in b"".join(m.source for m in smtp.messages), lambda: "held up", 10)
+    assert len(smtp.messages) < 200
+    most = 0
+
+    def is_done() -> bool:
+        nonlocal most
+        most = max(most, len(desk.appliance.sender._tickets))
+        return len(smtp.messages) == 302
+
+    wait_until(is_done, lambda: str(len(smtp.messages)), 30)
+    assert most <= worker.MOST_WAITING + 4
+
+
+def test_a_mailbox_is_counted_at_the_server_that_it_has_now(desk: Desk, smtp: ScriptedSmtp) -> None:
+    account = mailbox(desk, smtp.port)
+    assert desk.appliance.sender.submit(accept(desk, account), account).line.server == f"127.0.0.1:{smtp.port}"
+    database = desk.appliance.store.database
+    with database.transaction():
+        database.change("UPDATE accounts SET connection = replace(connection, '127.0.0.1', 'LOCALHOST')")
+    assert desk.appliance.sender.submit(accept(desk, account), account).line.server == f"localhost:{smtp.port}"
+    assert desk.appliance.sender.submit("dlv_gone", "acc_gone").line.server == ""
+
+
+# --- between the commit of the dot and the dot ---
+
+
+@pytest.mark.parametrize(
+    ("says", "outcome"), [("250 2.0.0 not asked", 503), ("451 4.3.0 no", 503), ("554 5.7.1 no", "failed")]
+)
+def test_what_is_said_while_the_dot_is_written_down_is_no_answer_to_it(
+    desk: Desk, says: str, outcome: int | str
+) -> None:
+    speak, spoken, heard = threading.Event(), threading.Event(), list[str]()
+
+    def part(peer: Peer) -> None:
+        peer.say("220 hi")
+        for reply in ("250 me", "250 ok", "250 ok", "354 go"):
+            peer.hear()
+            peer.say(reply)
+        speak.wait(10)
+        peer.say(says)
+        spoken.set()
+        while line := peer.hear():
+            heard.append(line)
+
+    def on_marked(event: DeliveryMarked) -> None:
+        if event.phase == Phase.DOT:
+            speak.set()
+            spoken.wait(10)
+
+    desk.appliance.events.subscribe(DeliveryMarked, on_marked)
+    with odd_server(part) as port:
+        answer = desk.send(mailbox(desk, port), a_message())
+    assert (answer.status if answer.status != 200 else answer.data["status"]) == outcome
+    assert spoken.is_set()
+    assert "." not in heard
+
+
+# --- the end ---
+
+
+def test_a_stop_says_goodbye_but_does_not_wait_for_it(tmp_path: Path, smtp: ScriptedSmtp) -> None:
+    desk = Desk(tmp_path / "data", sending__answer_within=10, sending__keep_connection=60)
+    for name in "abc":
+        assert desk.send(mailbox(desk, smtp.port, name), a_message()).data["status"] == "succeeded"
+    wait_until(lambda: smtp.connected == 3, lambda: str(smtp.connected), 10)
+    smtp.at("quit", Stall())
+    began = time.monotonic()
+    desk.close()
+    assert time.monotonic() - began < 3
+    assert smtp.count("quit") == 3
+    smtp.release()

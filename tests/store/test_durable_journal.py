@@ -1,0 +1,78 @@
+"""Whatever the journal says of a send is on the disk when it returns: it refuses to be part of anything less."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from mailbox_appliance.records import Found, Phase
+from mailbox_appliance.store.store import Store
+from tests.servers.fake_clock import FakeClock
+from tests.store.mail import Mailbox
+from tests.store.test_due import accept
+
+Act = Callable[[Store, Mailbox, str], object]
+OF_SENDING: dict[str, Act] = {
+    **{
+        f"mark {phase}": lambda store, _, operation, phase=phase: store.deliveries.mark(operation, phase)  # type: ignore[misc]
+        for phase in (Phase.CONNECTING, Phase.ENVELOPE, Phase.DATA, Phase.DOT)
+    },
+    "accept": lambda store, mailbox, _: accept(store, mailbox, "another"),
+    "show": lambda store, _, operation: store.deliveries.show(operation),
+    "withdraw": lambda store, _, operation: store.deliveries.withdraw(operation),
+    "succeed": lambda store, _, operation: store.deliveries.succeed(operation, None, reply_code=250),
+    "fail": lambda store, _, operation: store.deliveries.settle(operation, "failed", "message_rejected"),
+    "doubt": lambda store, _, operation: store.deliveries.settle(operation, "uncertain"),
+}
+
+
+@pytest.mark.parametrize("act", OF_SENDING.values(), ids=OF_SENDING)
+def test_of_what_is_being_sent(store: Store, mailbox: Mailbox, act: Act) -> None:
+    operation = accept(store, mailbox)
+    with store.database.transaction(), pytest.raises(RuntimeError, match="durable"):
+        act(store, mailbox, operation)
+    act(store, mailbox, operation)
+
+
+def schedule_of(store: Store, operation: str) -> str:
+    return str(store.database.value("SELECT schedule_id FROM delivery_operations WHERE id = ?", (operation,)))
+
+
+OF_WAITING: dict[str, Act] = {
+    "begin": lambda store, _, operation: store.deliveries.begin(operation),
+    "fail_queued": lambda store, _, operation: store.deliveries.fail_queued(operation, "expired"),
+    "cancel": lambda store, mailbox, operation: store.deliveries.cancel(mailbox.id, schedule_of(store, operation)),
+}
+
+
+@pytest.mark.parametrize("act", OF_WAITING.values(), ids=OF_WAITING)
+def test_of_what_waits_for_its_time(store: Store, mailbox: Mailbox, clock: FakeClock, act: Act) -> None:
+    operation = accept(store, mailbox, send_at=clock.now() + timedelta(hours=1))
+    with store.database.transaction(), pytest.raises(RuntimeError, match="durable"):
+        act(store, mailbox, operation)
+    act(store, mailbox, operation)
+
+
+def test_of_what_waits_again(store: Store, mailbox: Mailbox, clock: FakeClock) -> None:
+    operation = accept(store, mailbox, send_at=clock.now())
+    store.deliveries.begin(operation)
+    with store.database.transaction(), pytest.raises(RuntimeError, match="durable"):
+        store.deliveries.requeue(operation, clock.now(), "unavailable")
+    assert store.deliveries.requeue(operation, clock.now(), "unavailable")
+
+
+OF_DOUBT: dict[str, Act] = {
+    "confirm": lambda store, mailbox, operation: store.deliveries.confirm(
+        operation, Found(mailbox.folder("INBOX"), 1), None
+    ),
+    "resolve": lambda store, _, operation: store.deliveries.resolve(operation, "failed"),
+}
+
+
+@pytest.mark.parametrize("act", OF_DOUBT.values(), ids=OF_DOUBT)
+def test_of_doubt(store: Store, mailbox: Mailbox, act: Act) -> None:
+    operation = accept(store, mailbox)
+    store.deliveries.settle(operation, "uncertain")
+    with store.database.transaction(), pytest.raises(RuntimeError, match="durable"):
+        act(store, mailbox, operation)
+    act(store, mailbox, operation)
