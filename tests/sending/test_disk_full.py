@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.appliance import Appliance
+from tests.sending.test_sender import accept, mailbox
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.scripted_smtp import Keep, ScriptedSmtp, Stall, Step
@@ -122,3 +124,24 @@ def test_full_before_anything(office: Office) -> None:
     office.disk.free()
     assert office.smtp.count("connect") == 0
     assert office.desk.send(office.account, a_message(), key).data["status"] == "succeeded"
+
+
+def test_full_at_the_start(tmp_path: Path, scripted_smtp: ScriptedSmtp) -> None:
+    try:
+        with mounted(tmp_path / "small") as disk:
+            before = Desk(disk.folder / "data")
+            operation = accept(before, mailbox(before, scripted_smtp.port))
+            before.close()
+            appliance = Appliance(disk.folder / "data")
+            find = appliance.store.deliveries.find
+            disk.fill()
+            try:
+                appliance.start()
+                assert find(operation) is not None
+                disk.free()
+                wait_until(lambda: find(operation) is None, lambda: "it is not taken back", 10)
+            finally:
+                appliance.stop(1)
+    except subprocess.CalledProcessError as refused:
+        pytest.skip(f"no file system can be mounted here: {refused.stderr.decode()}")
+    assert scripted_smtp.count("connect") == 0

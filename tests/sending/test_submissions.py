@@ -125,21 +125,26 @@ def test_one_that_has_answered_may_take_its_time(box: Box, monkeypatch: pytest.M
     assert (box.send(), box.smtp.count("connect"), len(box.smtp.messages)) == ("succeeded", 0, 1)
 
 
-def test_what_happens_after_the_word_of_the_server_does_not_change_it(
-    box: Box, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No thread is to be had that closes what is kept: so nothing is, and the next time it is tried again."""
+def refuse_closer(monkeypatch: pytest.MonkeyPatch, fault: Exception) -> None:
+    """No thread is to be had that closes what is kept."""
     start = threading.Thread.start
 
     def refuse(thread: threading.Thread) -> None:
         if thread.name == "kept smtp connections":
-            raise RuntimeError("can't start new thread")
+            raise fault
         start(thread)
 
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
+def test_what_happens_after_the_word_of_the_server_does_not_change_it(
+    box: Box, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
     box.clock.advance(60)
     wait_until(lambda: box.smtp.connected == 0, lambda: "one is kept", 10)
     wait_until(lambda: "kept smtp connections" not in names_of_threads(), lambda: "it lives", 10)
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    refuse_closer(monkeypatch, fault)
     assert box.send() == "succeeded"
     wait_until(lambda: box.smtp.connected == 0, lambda: "it is kept", 10)
     monkeypatch.undo()
@@ -323,6 +328,20 @@ def test_few_are_kept_and_none_after_the_end(shelf: Shelf, monkeypatch: pytest.M
     assert not shelf.put("e")
     wait_until(lambda: shelf.smtp.connected == 0, lambda: "one is open", 10)
     assert shelf.smtp.count("quit") == 3
+
+
+def test_none_is_kept_that_nobody_would_close(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_closer(monkeypatch, RuntimeError("can't start new thread"))
+    assert not shelf.put()
+    monkeypatch.undo()
+    assert shelf.put()
+
+
+def test_mailboxes_that_have_gone_are_not_remembered_for_ever(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submissions, "MOST_GONE", 2)
+    for name in "abc":
+        shelf.kept.drop(name)
+    assert [shelf.put(name) for name in "abc"] == [True, False, False]
 
 
 def test_a_fault_is_told(shelf: Shelf) -> None:
