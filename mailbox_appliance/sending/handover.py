@@ -150,7 +150,7 @@ class Handover:
         verdict = self._envelope(session, eight_bit=eight_bit)
         if not isinstance(verdict, GoOn):
             return verdict
-        self._enter(Phase.DATA)
+        self._tell(Phase.DATA)
         return _judged_on(session, "data", session.data())
 
     def _envelope(self, session: Submission, *, eight_bit: bool) -> Verdict:
@@ -168,6 +168,8 @@ class Handover:
         verdict = _judged_on(session, "mail", next(replies))
         if not isinstance(verdict, GoOn):
             return verdict
+        # On the disk while the server looks at the recipients: before the act, and nobody waits for it.
+        self._commit(Phase.DATA)
         verdicts = [_judged_on(session, "rcpt", reply) for reply in replies]
         refused = [verdict for verdict in verdicts if not isinstance(verdict, GoOn)]
         if not refused:
@@ -184,7 +186,8 @@ class Handover:
         assert session is not None  # noqa: S101 - somebody has just invited it
         session.body(self._work.wire)
         # From here on the server may take the message: this must be on the disk before the dot is on the wire.
-        self._mark(Phase.DOT)
+        self._commit(Phase.DOT)
+        self._publish(Phase.DOT)
         session.listen()  # what was said meanwhile is no answer to the dot
         self._phase = Phase.DOT
         timeout = self._settings.number("sending.dot_timeout")
@@ -194,14 +197,22 @@ class Handover:
         self._copy = self._recorder.copy_of(self._work)
 
     def _enter(self, *phases: Phase) -> None:
-        self._mark(*phases)
-        self._phase = phases[-1]
+        self._commit(*phases)
+        for phase in phases:
+            self._tell(phase)
 
-    def _mark(self, *phases: Phase) -> None:
+    def _commit(self, *phases: Phase) -> None:
+        """Write phases down, on the disk. Raises _Over where the operation ended meanwhile."""
         if not self._store.deliveries.mark(self._operation_id, *phases):
             raise _Over
-        for phase in phases:
-            self._events.publish(DeliveryMarked(self._operation_id, phase))
+
+    def _tell(self, phase: Phase) -> None:
+        """The act of a phase that is written down begins now."""
+        self._phase = phase
+        self._publish(phase)
+
+    def _publish(self, phase: Phase) -> None:
+        self._events.publish(DeliveryMarked(self._operation_id, phase))
 
 
 def _judged_on(session: Submission, step: Step, reply: Reply) -> Verdict:
