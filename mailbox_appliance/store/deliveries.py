@@ -256,19 +256,23 @@ class Deliveries:
     def add_copy(self, operation_id: str, sent: Copy) -> None:
         """Put our copy into the mirror under its promised id where that could not be done on success."""
         with self._database.transaction(durable=True):
-            work = self.work(operation_id)
-            if self._database.value("SELECT 1 FROM messages WHERE id = ?", (work.result_id,)) is None:
-                self._set_thread(operation_id, self._add_copy(work, sent))
+            is_there = "SELECT 1 FROM messages WHERE id = (SELECT result_id FROM delivery_operations WHERE id = ?)"
+            if self._database.value(is_there, (operation_id,)) is None:
+                thread_id = self._add_copy(operation_id, sent)
+                sql = "UPDATE delivery_operations SET result_thread_id = coalesce(?, result_thread_id) WHERE id = ?"
+                self._database.change(sql, (thread_id, operation_id))
 
     def _end(self, operation_id: str, ending: Ending) -> bool:
         return endings.end(self._database, operation_id, ending, self._clock.now())
 
     def _expect_copy(self, operation_id: str, sent: Copy | None) -> None:
         """Our copy is to be filed in Sent, and stands in the mirror already where `sent` is given."""
-        work = self.work(operation_id)
-        self._set_thread(operation_id, self._add_copy(work, sent) if sent is not None else work.result_thread_id)
-        sql = "UPDATE delivery_operations SET copy = 'pending', copy_next_at = ? WHERE id = ?"
-        self._database.change(sql, (to_millis(self._clock.now()), operation_id))
+        thread_id = None if sent is None else self._add_copy(operation_id, sent)
+        self._database.change(
+            "UPDATE delivery_operations SET copy = 'pending', copy_next_at = ?,"
+            " result_thread_id = coalesce(?, result_thread_id) WHERE id = ?",
+            (to_millis(self._clock.now()), thread_id, operation_id),
+        )
 
     def _take_as_copy(self, operation_id: str, found: Found) -> None:
         """What lies in Sent is the sent message: the one that is mirrored already, or our copy, which has its UID."""
@@ -284,13 +288,14 @@ class Deliveries:
         self._database.change("UPDATE delivery_operations SET copy = 'filed' WHERE id = ?", (operation_id,))
         endings.forget_bytes(self._database, operation_id)
 
-    def _set_thread(self, operation_id: str, thread_id: str) -> None:
-        sql = "UPDATE delivery_operations SET result_thread_id = ? WHERE id = ?"
-        self._database.change(sql, (thread_id, operation_id))
-
-    def _add_copy(self, work: DeliveryWork, sent: Copy) -> str:
-        """Our copy stands in the mirror; answers the id of its thread."""
-        folder, message, parsed = sent
-        self._mirror.add_pending(folder, message, parsed, PendingCopy(work.result_id, work.result_thread_id))
-        own = canonical_message_id(work.message_id)
-        return self._messages.find_thread(work.account_id, filter(None, [own])) or work.result_thread_id
+    def _add_copy(self, operation_id: str, sent: Copy) -> str | None:
+        """Our copy stands in the mirror under its promised ids; answers the id of the thread that it lies in."""
+        row = self._database.row(
+            "SELECT account_id, message_id_header, result_id, result_thread_id FROM delivery_operations WHERE id = ?",
+            (operation_id,),
+        )
+        if row is None:
+            raise NotFound(what="delivery operation")
+        account_id, message_id, result_id, thread_id = row
+        self._mirror.add_pending(*sent, PendingCopy(result_id, thread_id))
+        return self._messages.find_thread(account_id, filter(None, [canonical_message_id(message_id)]))
