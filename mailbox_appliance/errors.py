@@ -164,8 +164,8 @@ class DraftInUse(Conflict):
 
 
 class BeingDecided(Conflict):
-    """Another request is deciding about this draft, or under this idempotency key, at this moment. Repeat the request in
-    a few seconds.
+    """Another request is deciding about this draft, or under this idempotency key, at this moment. Repeat the request
+    in a few seconds.
     """
 
     code = "conflict"
