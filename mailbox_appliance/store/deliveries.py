@@ -256,23 +256,19 @@ class Deliveries:
     def add_copy(self, operation_id: str, sent: Copy) -> None:
         """Put our copy into the mirror under its promised id where that could not be done on success."""
         with self._database.transaction(durable=True):
-            is_there = "SELECT 1 FROM messages WHERE id = (SELECT result_id FROM delivery_operations WHERE id = ?)"
-            if self._database.value(is_there, (operation_id,)) is None:
-                thread_id = self._add_copy(operation_id, sent)
-                sql = "UPDATE delivery_operations SET result_thread_id = coalesce(?, result_thread_id) WHERE id = ?"
-                self._database.change(sql, (thread_id, operation_id))
+            there = "SELECT 1 FROM messages WHERE id = (SELECT result_id FROM delivery_operations WHERE id = ?)"
+            if self._database.value(there, (operation_id,)) is None:
+                self._add_copy(operation_id, sent)
 
     def _end(self, operation_id: str, ending: Ending) -> bool:
         return endings.end(self._database, operation_id, ending, self._clock.now())
 
     def _expect_copy(self, operation_id: str, sent: Copy | None) -> None:
         """Our copy is to be filed in Sent, and stands in the mirror already where `sent` is given."""
-        thread_id = None if sent is None else self._add_copy(operation_id, sent)
-        self._database.change(
-            "UPDATE delivery_operations SET copy = 'pending', copy_next_at = ?,"
-            " result_thread_id = coalesce(?, result_thread_id) WHERE id = ?",
-            (to_millis(self._clock.now()), thread_id, operation_id),
-        )
+        if sent is not None:
+            self._add_copy(operation_id, sent)
+        sql = "UPDATE delivery_operations SET copy = 'pending', copy_next_at = ? WHERE id = ?"
+        self._database.change(sql, (to_millis(self._clock.now()), operation_id))
 
     def _take_as_copy(self, operation_id: str, found: Found) -> None:
         """What lies in Sent is the sent message: the one that is mirrored already, or our copy, which has its UID."""
@@ -288,8 +284,8 @@ class Deliveries:
         self._database.change("UPDATE delivery_operations SET copy = 'filed' WHERE id = ?", (operation_id,))
         endings.forget_bytes(self._database, operation_id)
 
-    def _add_copy(self, operation_id: str, sent: Copy) -> str | None:
-        """Our copy stands in the mirror under its promised ids; answers the id of the thread that it lies in."""
+    def _add_copy(self, operation_id: str, sent: Copy) -> None:
+        """Our copy stands in the mirror under its promised ids, or in the thread that it belongs to."""
         row = self._database.row(
             "SELECT account_id, message_id_header, result_id, result_thread_id FROM delivery_operations WHERE id = ?",
             (operation_id,),
@@ -298,4 +294,6 @@ class Deliveries:
             raise NotFound(what="delivery operation")
         account_id, message_id, result_id, thread_id = row
         self._mirror.add_pending(*sent, PendingCopy(result_id, thread_id))
-        return self._messages.find_thread(account_id, filter(None, [canonical_message_id(message_id)]))
+        found = self._messages.find_thread(account_id, filter(None, [canonical_message_id(message_id)]))
+        sql = "UPDATE delivery_operations SET result_thread_id = ? WHERE id = ?"
+        self._database.change(sql, (found or thread_id, operation_id))

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,16 +50,18 @@ class RunningAppliance:
 
     def start(self) -> "RunningAppliance":
         """Start it and wait until it answers."""
-        self.process = subprocess.Popen(
-            [*self._argv, "--data-dir", str(self.folder), "serve", "--port", "0", "--ready-json"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=self._environment,
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, f"the appliance ended with {self.process.wait(10)} before it was ready"
+        with tempfile.TemporaryFile("w+") as told:
+            self.process = subprocess.Popen(
+                [*self._argv, "--data-dir", str(self.folder), "serve", "--port", "0", "--ready-json"],
+                stdout=subprocess.PIPE,
+                stderr=told,
+                text=True,
+                env=self._environment,
+            )
+            assert self.process.stdout is not None
+            line = self.process.stdout.readline()
+            told.seek(0)
+            assert line, f"the appliance ended with {self.process.wait(10)} before it was ready: {told.read()[-2000:]}"
         self.url = json.loads(line)["http"]
         return self
 
