@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
+import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 PASSWORD = "correct horse battery"
@@ -35,6 +36,12 @@ class Answer:
         return str(self.body["error"]["code"])
 
 
+def _hear(stream: IO[str], told: deque[str]) -> None:
+    """Keep the last lines that a process says, until it ends."""
+    with stream:
+        told.extend(stream)
+
+
 class RunningAppliance:
     """`mailbox-appliance serve` on a data directory. `argv` may name another program that serves, for crash tests."""
 
@@ -50,18 +57,24 @@ class RunningAppliance:
 
     def start(self) -> "RunningAppliance":
         """Start it and wait until it answers."""
-        with tempfile.TemporaryFile("w+") as told:
-            self.process = subprocess.Popen(
-                [*self._argv, "--data-dir", str(self.folder), "serve", "--port", "0", "--ready-json"],
-                stdout=subprocess.PIPE,
-                stderr=told,
-                text=True,
-                env=self._environment,
-            )
-            assert self.process.stdout is not None
-            line = self.process.stdout.readline()
-            told.seek(0)
-            assert line, f"the appliance ended with {self.process.wait(10)} before it was ready: {told.read()[-2000:]}"
+        self.process = subprocess.Popen(
+            [*self._argv, "--data-dir", str(self.folder), "serve", "--port", "0", "--ready-json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._environment,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        # Not a file: it has the set-up code, which is to lie nowhere else.
+        told: deque[str] = deque(maxlen=30)
+        listener = threading.Thread(target=_hear, args=(self.process.stderr, told), name="heard", daemon=True)
+        listener.start()
+        line = self.process.stdout.readline()
+        if not line:
+            code = self.process.wait(10)
+            listener.join(10)
+            raise AssertionError(f"the appliance ended with {code} before it was ready: {''.join(told)}")
         self.url = json.loads(line)["http"]
         return self
 
