@@ -25,9 +25,15 @@ def sources(count: int, size: int = 500, name: str = "x") -> list[bytes]:
 
 
 def children() -> set[int]:
-    return {
-        each.pid for each in psutil.Process().children() if "mailbox_appliance.sync.parsing" in " ".join(each.cmdline())
-    }
+    return {each.pid for each in psutil.Process().children() if "mailbox_appliance.sync.parsing" in _command_of(each)}
+
+
+def _command_of(process: psutil.Process) -> str:
+    """How it was started; nothing for one that has ended and is still to be reaped."""
+    try:
+        return " ".join(process.cmdline())
+    except (psutil.ZombieProcess, psutil.NoSuchProcess):
+        return ""
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
