@@ -129,6 +129,12 @@ class MemberSuspended(Denied):
     code = "member_suspended"
 
 
+class PlanDenied(Denied):
+    """The licence of this appliance does not cover it: {reason}"""
+
+    code = "plan_denied"
+
+
 class NotMarkedAsDraft(Denied):
     """This message lies among the drafts but is not marked as one (`\\Draft`): to replace or delete it all the same
     needs mail.delete.
@@ -187,6 +193,20 @@ class AccountExists(Conflict):
     """This mailbox is already connected."""
 
     code = "account_exists"
+
+
+class EmailTaken(Conflict):
+    """Another member has this email already."""
+
+    code = "email_taken"
+
+
+class LastAdmin(Conflict):
+    """This is the last administrator who can log in. Make another member an administrator first, and let them enroll if
+    they have not yet.
+    """
+
+    code = "last_admin"
 
 
 class SyncRequired(Conflict):

@@ -1,7 +1,10 @@
 """Who may do what: worked out anew for every request, from the credential, its owner's role and mailboxes."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from mailbox_appliance.errors import Denied, Detail, NotFound
-from mailbox_appliance.records import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Account, Capability
+from mailbox_appliance.records import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Account, Capability, Member, Role
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 
@@ -43,6 +46,73 @@ def require(held: frozenset[Capability], needed: tuple[Capability, ...]) -> None
     if needed and not held.intersection(needed):
         names = " or ".join(needed)
         raise Denied(reason=f"{names} is missing.", details=(Detail("capability", names),))
+
+
+def require_role(member: Member, role: Role) -> None:
+    """Raises Denied unless the member has this role now."""
+    if member.role != role:
+        raise Denied(reason=f"only an {role} may.", details=(Detail("role", role),))
+
+
+def guard_admins(found: FoundCredential, *roles: Role) -> None:
+    """Raises Denied where an API key is about to touch an admin, or to make one: `roles` are those concerned.
+
+    Whatever a key holds, nobody comes by an administrator's rights through it.
+    """
+    if found.kind == "api_key" and "admin" in roles:
+        reason = "an API key can neither make nor change an administrator; do it with a session."
+        raise Denied(reason=reason, details=(Detail("role", "admin"),))
+
+
+@dataclass(frozen=True)
+class KeyRights:
+    """What a key allows: its capabilities, in which mailboxes (None: in all that its owner reaches).
+
+    `is_made_by_owner`: nobody but the owner was ever shown its token.
+    """
+
+    capabilities: frozenset[Capability]
+    account_ids: frozenset[str] | None
+    is_made_by_owner: bool = True
+
+    def holds(self, capability: Capability, account_ids: frozenset[str] | None) -> bool:
+        """Whether it allows this in all of these mailboxes."""
+        if capability not in self.capabilities:
+            return False
+        return self.account_ids is None or (account_ids is not None and account_ids <= self.account_ids)
+
+
+def require_grantable(
+    found: FoundCredential, held: frozenset[Capability], *, owner_id: str, before: KeyRights | None, after: KeyRights
+) -> None:
+    """Raises Denied where a key would be given more than the one who asks holds: `held`, as a request may do now.
+
+    What the key has `before` may stay. Mail rights are a member's own: a key whose token somebody else was shown never
+    gets them, and an API key gives them to keys of its own member only, within its own mailboxes.
+    """
+    had = before or KeyRights(frozenset(), frozenset())
+    _require_all(after.capabilities - had.capabilities, held)
+    scope = after.account_ids
+    added = [one for one in after.capabilities & MAIL_CAPABILITIES if not had.holds(one, scope)]
+    if added and not after.is_made_by_owner:
+        _refuse(added, "a key made for somebody else gets no mail capability; members make those themselves.")
+    if found.kind == "session" or not added:
+        return
+    if owner_id != found.member.id:
+        _refuse(added, "an API key gives no mail rights to the keys of other members.")
+    own = KeyRights(held, found.account_ids)
+    if beyond := [one for one in added if not own.holds(one, scope)]:
+        _refuse(beyond, "this key does not hold that in all of these mailboxes itself.")
+
+
+def _require_all(added: frozenset[Capability], held: frozenset[Capability]) -> None:
+    if missing := added - held:
+        _refuse(missing, "nobody gives a key more than they hold themselves.")
+
+
+def _refuse(capabilities: Iterable[Capability], reason: str) -> None:
+    named = sorted(capabilities)
+    raise Denied(reason=reason, details=tuple(Detail("capability", one) for one in named))
 
 
 def require_owner(account: Account, member_id: str) -> None:

@@ -92,6 +92,88 @@ class Credential(Wire, frozen=True, kw_only=True):
     account_ids: tuple[str, ...] | None
 
 
+class IssuedInvitation(Wire, frozen=True, kw_only=True):
+    """A token that lets a member enroll, or set a new password: shown this once. The link has it in its fragment."""
+
+    token: str
+    url: str
+    expires_at: Timestamp
+
+
+PermissionProfile = Literal["read-only", "read-write", "full", "custom"]
+NamedProfile = Literal["read-only", "read-write", "full"]
+PROFILES: Mapping[NamedProfile, tuple[Capability, ...]] = {
+    "read-only": (Capability.MAIL_READ,),
+    "read-write": (Capability.MAIL_READ, Capability.MAIL_DRAFTS, Capability.MAIL_ORGANIZE, Capability.MAIL_TRASH),
+    "full": tuple(capability for capability in Capability if capability in MAIL_CAPABILITIES),
+}
+
+
+class ApiKey(Wire, frozen=True, kw_only=True):
+    """An API key, without its token."""
+
+    id: str
+    name: str
+    created_at: Timestamp
+    last_used_at: Timestamp | None
+    member_id: str
+    permission_profile: PermissionProfile
+    capabilities: tuple[Capability, ...]
+    supplemental_capabilities: tuple[Capability, ...]
+    account_ids: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class KeyPermissions:
+    """What a key stores: every capability, the supplemental ones among them, and its mailboxes (None: all)."""
+
+    profile: PermissionProfile
+    capabilities: tuple[Capability, ...]
+    supplemental: tuple[Capability, ...] = ()
+    account_ids: tuple[str, ...] | None = None
+
+
+OAuthProvider = Literal["google", "outlook"]
+
+
+@dataclass(frozen=True)
+class OAuthApp:
+    """An application registered with a provider, by which members connect its mailboxes. The secret never shows."""
+
+    provider: OAuthProvider
+    client_id: str
+    client_secret: str | None = field(default=None, repr=False)
+    tenant_id: str | None = None
+    public_client: bool = False
+
+
+class AuditActor(Wire, frozen=True, kw_only=True):
+    """Who did it: by which credential, of which member; `local`: the operator; `system`: nobody known."""
+
+    kind: Literal["session", "api_key", "local", "system"]
+    id: str | None
+    member_id: str | None
+
+
+class AuditTarget(Wire, frozen=True, kw_only=True):
+    """What it was done to."""
+
+    kind: str
+    id: str
+
+
+class AuditEvent(Wire, frozen=True, kw_only=True):
+    """One row of the audit log."""
+
+    id: str
+    at: Timestamp
+    actor: AuditActor
+    action: str
+    target: AuditTarget | None
+    outcome: Literal["success", "failure", "denied"]
+    client_address: str | None
+
+
 # --- mailboxes -----------------------------------------------------------------------------------------------------
 
 Provider = Literal["imap", "google", "outlook"]

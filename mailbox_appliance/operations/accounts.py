@@ -10,7 +10,8 @@ from mailbox_appliance.errors import AccountExists, Detail, Invalid, ProviderThr
 from mailbox_appliance.events import AccountAdded, AccountRemoved
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import Access, operation
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.sessions import Deleted
 from mailbox_appliance.operations.texts import Email, refuse_controls
 from mailbox_appliance.records import Account, Capability, Connection, Endpoint, Input, Security

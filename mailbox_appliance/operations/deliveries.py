@@ -9,8 +9,9 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Denied, Detail
 from mailbox_appliance.events import DeliverySettled
 from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import Access, Cursor, Limit, operation
+from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
+from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.records import Account, Answer, Capability, Delivery, DeliveryWork, Input, Page
 from mailbox_appliance.sending.copies import Copy, copy_of
 

@@ -10,7 +10,8 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import Conflict, Detail, Invalid, NotFound, Unsupported
 from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import Access, operation
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.records import Account, Answer, FolderRole, Input, MappedFolders, MirroredFolder
 from mailbox_appliance.remote.faults import RemoteFault
 

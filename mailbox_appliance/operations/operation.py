@@ -12,28 +12,17 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import (
-    Detail,
-    HttpsRequired,
-    Invalid,
-    LocalOnly,
-    Problem,
-    SessionRequired,
-    TooBusy,
-    TooLarge,
-    WrongMedia,
-)
-from mailbox_appliance.operations.caller import Caller, Origin, identify
+from mailbox_appliance.errors import Detail, Invalid, Problem, TooBusy, TooLarge, WrongMedia
+from mailbox_appliance.operations.caller import Caller, Origin
 from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
 from mailbox_appliance.operations.parameter import Parameter, pointer, wire_name
-from mailbox_appliance.records import Account, Answer, Capability
+from mailbox_appliance.operations.rights import Access, Allows, Permits, Rights
+from mailbox_appliance.records import Account, Answer, Capability, Role
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,19 +31,6 @@ MIB = 1024 * 1024
 JSON_LIMIT = MIB
 MAIL_LIMIT = 36 * MIB
 _RETRY_AFTER = 5
-
-
-#: Raises NotFound or Denied where the caller may not do this to what the single values of a request name.
-Allows = Callable[[Appliance, Caller, Account, Mapping[str, str]], None]
-
-
-class Access(Enum):
-    """What a caller must come with."""
-
-    ANYBODY = "anybody"
-    LOCAL = "local"
-    CREDENTIAL = "credential"
-    SESSION = "session"
 
 
 class RequestHash(str):
@@ -88,20 +64,13 @@ class Operation(Generic[P, R]):
     def __init__(
         self,
         function: Callable[P, R],
+        rights: Rights,
         *,
-        access: Access,
-        needs: tuple[Capability, ...],
-        needs_of: Callable[[object], Capability | None] | None,
-        owner: bool,
-        allows: Allows | None,
-        https: bool,
         asks_servers: bool,
         body_limit: int,
         stands_for: str | None,
     ) -> None:
-        self.function = function
-        self.access, self.needs, self.owner, self.https = access, needs, owner, https
-        self.needs_of, self.allows = needs_of, allows
+        self.function, self.rights = function, rights
         self.asks_servers, self.body_limit, self.stands_for = asks_servers, body_limit, stands_for
         self.name = f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"
         self.help = inspect.cleandoc(function.__doc__ or "")
@@ -120,17 +89,13 @@ class Operation(Generic[P, R]):
 
     def call(self, appliance: Appliance, origin: Origin, token: str | None, request: Request) -> Answer[Any]:
         """Check everything, in the order that every door keeps, then do it."""
-        caller = self._caller(appliance, origin, token)
+        caller = self.rights.identify(appliance, origin, token)
         given: dict[str, Any] = {}
+        account = None
         if self.account is not None:
-            account = permissions.reach(appliance.store, caller.found, request.values.get("accountId", ""))
+            account = self.rights.reach(appliance, caller, request.values.get("accountId", ""))
             given[self.account] = account
-        permissions.require(caller.capabilities, self.needs)
-        permissions.require(caller.capabilities, self._needs_of(request))
-        if self.owner and self.account is not None:
-            permissions.require_owner(given[self.account], caller.member.id)
-        if self.allows is not None and self.account is not None:
-            self.allows(appliance, caller, given[self.account], request.values)
+        self.rights.check(appliance, caller, account, request.values, lambda: self._readable(request))
         try:
             self._read(request, given)
             return self._run(appliance, caller, given)
@@ -157,27 +122,12 @@ class Operation(Generic[P, R]):
             parameter = Parameter(wire_name(name), name, annotation, default)
             self.parameters[parameter.wire] = parameter
 
-    def _caller(self, appliance: Appliance, origin: Origin, token: str | None) -> Caller:
-        if self.https and not (origin.is_local or origin.is_secure):
-            raise HttpsRequired
-        if self.access is Access.LOCAL and not origin.is_local:
-            raise LocalOnly
-        if self.access in (Access.ANYBODY, Access.LOCAL):
-            return Caller(origin)
-        caller = identify(appliance.store, token, origin)
-        if self.access is Access.SESSION and caller.found.kind != "session":
-            raise SessionRequired
-        return caller
-
-    def _needs_of(self, request: Request) -> tuple[Capability, ...]:
-        """What the body asks for on top, as far as it can be read; what is wrong with it is told later."""
-        if self.needs_of is None:
-            return ()
+    def _readable(self, request: Request) -> object:
+        """The decoded body, as far as it can be read; what is wrong with it is told later."""
         try:
-            needed = self.needs_of(self._body(request))
+            return self._body(request)
         except Problem:
-            return ()
-        return () if needed is None else (needed,)
+            return None
 
     def _read(self, request: Request, given: dict[str, Any]) -> None:
         if request.faults:
@@ -228,31 +178,25 @@ def operation(
     access: Access = Access.CREDENTIAL,
     needs: Capability | tuple[Capability, ...] = (),
     needs_of: Callable[[object], Capability | None] | None = None,
+    role: Role | None = None,
     owner: bool = False,
+    anywhere: Capability | None = None,
     allows: Allows | None = None,
+    permits: Permits | None = None,
     https: bool = False,
     asks_servers: bool = False,
     body_limit: int = JSON_LIMIT,
     stands_for: str | None = None,
 ) -> Callable[[Callable[P, R]], Operation[P, R]]:
-    """Make a function an operation.
+    """Make a function an operation. Who may ask for it: see `Rights`.
 
-    `needs`: one of these capabilities. `needs_of`: the one that a decoded body asks for. `owner`: only the mailbox's
-    owner. `allows`: raises NotFound or Denied where it depends on what the request names. `https`: remotely only by
-    HTTPS. `asks_servers`: it waits for other people's servers, so few may run at once. `stands_for`: the REST call by
-    whose fingerprint its retries are told.
+    `asks_servers`: it waits for other people's servers, so few may run at once. `stands_for`: the REST call by whose
+    fingerprint its retries are told.
     """
+    needed = (needs,) if isinstance(needs, Capability) else needs
+    rights = Rights(access, needed, needs_of, role, owner, anywhere, allows, permits, https)
     return lambda function: Operation(
-        function,
-        access=access,
-        needs=(needs,) if isinstance(needs, Capability) else needs,
-        needs_of=needs_of,
-        owner=owner,
-        allows=allows,
-        https=https,
-        asks_servers=asks_servers,
-        body_limit=body_limit,
-        stands_for=stands_for,
+        function, rights, asks_servers=asks_servers, body_limit=body_limit, stands_for=stands_for
     )
 
 

@@ -19,7 +19,8 @@ from mailbox_appliance.errors import (
     Throttled,
 )
 from mailbox_appliance.operations.caller import Caller, Origin
-from mailbox_appliance.operations.operation import Access, operation
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Email, refuse_controls
 from mailbox_appliance.records import Capability, Credential, Input, Member, Session, Wire
 from mailbox_appliance.store.audit import Actor

@@ -3,7 +3,8 @@
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import Access, operation
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.records import AccountStatus, Capability, Timestamp, Wire
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.version import __version__

@@ -1,7 +1,7 @@
 """Connected mailboxes: who owns them, who may reach them, how their servers are logged in to, and how they are."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -34,8 +34,9 @@ _REACHED = """
   (SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = :member))"""
 
 _FORGET = """
-UPDATE accounts SET status = 'removed', id = ?, email = '', display_name = NULL, connection = '{}', secret = '{}',
-  mapped_folders = '{}', shared_with_all = 0, error_code = NULL, error_message = NULL WHERE number = ?"""
+UPDATE accounts SET status = 'removed', id = ?, owner_member_id = NULL, email = '', display_name = NULL,
+  connection = '{}', secret = '{}', mapped_folders = '{}', shared_with_all = 0, error_code = NULL, error_message = NULL
+WHERE number = ?"""
 
 
 class Accounts:
@@ -63,6 +64,15 @@ class Accounts:
         )
         return tuple(map(_to_account, rows))
 
+    def list_all(self) -> tuple[Account, ...]:
+        """Every mailbox, whoever reaches it, the oldest first."""
+        rows = self._database.rows(f"{_SELECT} WHERE a.status <> 'removed' ORDER BY a.number")
+        return tuple(map(_to_account, rows))
+
+    def count(self) -> int:
+        """How many mailboxes there are."""
+        return int(self._database.value("SELECT count(*) FROM accounts WHERE status <> 'removed'"))
+
     def list_ids(self) -> tuple[str, ...]:
         """The ids of all mailboxes, the oldest first."""
         sql = "SELECT id FROM accounts WHERE status <> 'removed' ORDER BY number"
@@ -82,12 +92,27 @@ class Accounts:
             email=connection.email,
             display_name=display_name,
             provider="imap",
-            connection=json.dumps({"imap": _plain(connection.imap), "smtp": _plain(connection.smtp)}),
-            secret=json.dumps({"imapPassword": connection.imap.password, "smtpPassword": connection.smtp.password}),
+            **_columns(connection),
             created_at=to_timestamp(self._clock.now()),
         )
         self._database.run(query)
         return account_id
+
+    def rename(self, account_id: str, display_name: str | None) -> None:
+        """What the mailbox is called from now on. Inside a transaction."""
+        self._database.run(ACCOUNTS.update(display_name=display_name).where(ACCOUNTS.id == account_id))
+
+    def set_access(self, account_id: str, *, shared_with_all: bool, member_ids: Collection[str]) -> None:
+        """Who besides its owner may reach the mailbox from now on. Inside a transaction."""
+        self._database.run(ACCOUNTS.update(shared_with_all=int(shared_with_all)).where(ACCOUNTS.id == account_id))
+        self._database.change("DELETE FROM account_grants WHERE account_id = ?", (account_id,))
+        rows = [(account_id, member_id) for member_id in member_ids]
+        self._database.change_many("INSERT INTO account_grants VALUES (?, ?)", rows)
+
+    def set_connection(self, account_id: str, connection: Connection) -> None:
+        """How the mailbox's servers are reached from now on; its trouble is forgotten. Inside a transaction."""
+        change = {**_columns(connection), "status": "connecting", "error_code": None, "error_message": None}
+        self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
 
     def remove(self, account_id: str) -> None:
         """Forget a mailbox: its secrets at once, what is mirrored of it bit by bit. Raises NotFound.
@@ -136,6 +161,12 @@ class Accounts:
         with self._database.transaction():
             at = to_timestamp(self._clock.now())
             self._database.change("UPDATE accounts SET last_sync_at = ? WHERE id = ?", (at, account_id))
+
+
+def _columns(connection: Connection) -> dict[str, str]:
+    servers = {"imap": _plain(connection.imap), "smtp": _plain(connection.smtp)}
+    secrets = {"imapPassword": connection.imap.password, "smtpPassword": connection.smtp.password}
+    return {"connection": json.dumps(servers), "secret": json.dumps(secrets)}
 
 
 def _plain(endpoint: Endpoint) -> dict[str, object]:

@@ -92,6 +92,18 @@ class Credentials:
         live = (row for row in rows if self._is_live(row[2], row[3]))
         return tuple(_to_session(*row, current=row[0] == current_id) for row in live)
 
+    def get_session(self, member_id: str, session_id: str, current_id: str | None) -> Session:
+        """A live session of this member. Raises NotFound."""
+        for session in self.list_sessions(member_id, current_id):
+            if session.id == session_id:
+                return session
+        raise NotFound(what="session")
+
+    def remove_sessions(self, member_id: str, keep: str | None = None) -> tuple[str, ...]:
+        """End every session of this member but one; answers the ids of those that ended. Inside a transaction."""
+        sql = "DELETE FROM sessions WHERE member_id = ? AND id IS NOT ? RETURNING id"
+        return tuple(row[0] for row in self._database.rows(sql, (member_id, keep)))
+
     def remove_session(self, member_id: str, session_id: str) -> None:
         """End a session of this member. Raises NotFound. Inside a transaction."""
         removed = self._database.run(

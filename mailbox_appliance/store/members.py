@@ -1,13 +1,26 @@
 """Members: who they are and the hash of their password."""
 
+import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from mailbox_appliance.clock import Clock, to_timestamp
-from mailbox_appliance.errors import NotFound
+from mailbox_appliance.errors import Conflict, EmailTaken, LastAdmin, NotFound
 from mailbox_appliance.ids import new_id
-from mailbox_appliance.records import Member, Role
-from mailbox_appliance.store.database import Database
+from mailbox_appliance.records import Member, MemberStatus, PendingInvitation, Role
+from mailbox_appliance.store.database import UNIQUE_BROKEN, Database
 from mailbox_appliance.store.tables import MEMBERS
+
+# A member, with the time until which an invitation holds that waits to be taken up.
+_SELECT = """
+SELECT m.id, m.name, m.email, m.role, m.status, m.created_at, m.updated_at, m.last_login_at,
+  CASE WHEN m.password_hash IS NULL THEN (SELECT max(i.expires_at) FROM invitations i
+    WHERE i.member_id = m.id AND i.kind = 'invitation' AND i.used_at IS NULL AND i.expires_at > :now) END,
+  m.password_hash
+FROM members m"""
+# One who has not enrolled yet cannot log in, so the appliance must not be left to them.
+_OTHER_ADMIN = """
+SELECT 1 FROM members WHERE id <> ? AND role = 'admin' AND status = 'active' AND password_hash IS NOT NULL LIMIT 1"""
 
 
 class Members:
@@ -20,35 +33,89 @@ class Members:
         """Whether there is a member at all: without one the appliance waits to be set up."""
         return self._database.value("SELECT 1 FROM members LIMIT 1") is not None
 
+    def count(self) -> int:
+        """How many members there are."""
+        return int(self._database.value("SELECT count(*) FROM members"))
+
     def get(self, member_id: str) -> Member:
         """The member with this id. Raises NotFound."""
-        rows = self._database.run(MEMBERS.select().where(MEMBERS.id == member_id))
-        for row in rows:
-            return to_member(row)
+        for row in self._select("WHERE m.id = :id", id=member_id):
+            return _to_member(row)
         raise NotFound(what="member")
+
+    def list(self) -> tuple[Member, ...]:
+        """All members, the oldest first."""
+        return tuple(map(_to_member, self._select("ORDER BY m.created_at, m.id")))
 
     def find_with_password(self, email: str) -> tuple[Member, str | None] | None:
         """The member with this email and the hash of the password, or None."""
-        for row in self._database.run(MEMBERS.select().where(MEMBERS.email == email)):
-            return to_member(row), row["password_hash"]
+        for row in self._select("WHERE m.email_key = :key", key=email_key(email)):
+            return _to_member(row), row[9]
         return None
 
+    def password_of(self, member_id: str) -> str | None:
+        """The hash of a member's password; None where there is none yet. Raises NotFound."""
+        row = self._database.row("SELECT password_hash FROM members WHERE id = ?", (member_id,))
+        if row is None:
+            raise NotFound(what="member")
+        found: str | None = row[0]
+        return found
+
     def add(self, *, name: str, email: str, role: Role, password_hash: str | None) -> Member:
-        """A new, active member. Inside a transaction."""
+        """A new, active member. Inside a transaction. Raises EmailTaken."""
+        at, member_id = to_timestamp(self._clock.now()), new_id("mem")
+        row = {"id": member_id, "name": name, "email": email, "email_key": email_key(email), "role": role}
+        row |= {"status": "active", "created_at": at, "updated_at": at}
+        try:
+            self._database.run(MEMBERS.insert(**row, password_hash=password_hash))
+        except UNIQUE_BROKEN as error:
+            raise EmailTaken from error
+        return self.get(member_id)
+
+    def update(
+        self,
+        member_id: str,
+        *,
+        name: str | None = None,
+        email: str | None = None,
+        role: Role | None = None,
+        status: MemberStatus | None = None,
+    ) -> Member:
+        """Change what is given. Inside a transaction. Raises NotFound, EmailTaken, LastAdmin."""
+        before = self.get(member_id)
+        if before.role == "admin" and (role == "member" or status == "suspended"):
+            self._require_other_admin(before)
+        change: dict[str, Any] = {"name": name, "email": email, "role": role, "status": status}
+        change = {column: value for column, value in change.items() if value is not None}
+        if email is not None:
+            change["email_key"] = email_key(email)
+        change["updated_at"] = to_timestamp(self._clock.now())
+        try:
+            self._database.run(MEMBERS.update(**change).where(MEMBERS.id == member_id))
+        except UNIQUE_BROKEN as error:
+            raise EmailTaken from error
+        return self.get(member_id)
+
+    def set_password(self, member_id: str, password_hash: str) -> None:
+        """The hash of a new password. Inside a transaction."""
         at = to_timestamp(self._clock.now())
-        row = {
-            "id": new_id("mem"),
-            "name": name,
-            "email": email,
-            "role": role,
-            "status": "active",
-            "password_hash": password_hash,
-            "created_at": at,
-            "updated_at": at,
-            "last_login_at": None,
-        }
-        self._database.run(MEMBERS.insert(**row))
-        return to_member(row)
+        self._database.run(
+            MEMBERS.update(password_hash=password_hash, updated_at=at).where(MEMBERS.id == member_id),
+        )
+
+    def remove(self, member_id: str) -> None:
+        """Forget a member with their sessions, keys, invitations and grants. Inside a transaction.
+
+        Raises NotFound, LastAdmin, and Conflict for one who owns mailboxes.
+        """
+        member = self.get(member_id)
+        if member.role == "admin":
+            self._require_other_admin(member)
+        owned = self._database.value("SELECT count(*) FROM accounts WHERE owner_member_id = ?", (member_id,))
+        if owned:
+            what = "a mailbox" if owned == 1 else f"{owned} mailboxes"
+            raise Conflict(reason=f"This member owns {what}. The owner removes them first, or suspend the member.")
+        self._database.run(MEMBERS.delete().where(MEMBERS.id == member_id))
 
     def mark_logged_in(self, member_id: str, *, rehashed: str | None = None) -> None:
         """Note the login of this moment, and the password's new hash where it was hashed anew. Inside a transaction."""
@@ -57,17 +124,29 @@ class Members:
             change["password_hash"] = rehashed
         self._database.run(MEMBERS.update(**change).where(MEMBERS.id == member_id))
 
+    def _require_other_admin(self, member: Member) -> None:
+        # One who is suspended, or has no password, is not the last who can log in: it does not matter what they become.
+        if member.status == "active" and self._database.row(_OTHER_ADMIN, (member.id,)) is None:
+            raise LastAdmin
 
-def to_member(row: dict[str, Any]) -> Member:
-    """A row of the members table as the record."""
+    def _select(self, where: str, **values: str) -> Sequence[Sequence[Any]]:
+        return self._database.rows(f"{_SELECT} {where}", {"now": to_timestamp(self._clock.now()), **values})
+
+
+def email_key(email: str) -> str:
+    """What an email is compared by: without case and in one form, in any script."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", email).casefold())
+
+
+def _to_member(row: Sequence[Any]) -> Member:
     return Member(
-        id=row["id"],
-        name=row["name"],
-        email=row["email"],
-        role=row["role"],
-        status=row["status"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        last_login_at=row["last_login_at"],
-        invitation=None,
+        id=row[0],
+        name=row[1],
+        email=row[2],
+        role=row[3],
+        status=row[4],
+        created_at=row[5],
+        updated_at=row[6],
+        last_login_at=row[7],
+        invitation=None if row[8] is None else PendingInvitation(expires_at=row[8]),
     )

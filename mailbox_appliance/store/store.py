@@ -12,6 +12,7 @@ from pathlib import Path
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged, StoreUnusable
 from mailbox_appliance.store.accounts import Accounts
+from mailbox_appliance.store.api_keys import ApiKeys
 from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.credentials import Credentials
 from mailbox_appliance.store.database import FAILED, Database
@@ -21,15 +22,18 @@ from mailbox_appliance.store.due import Due
 from mailbox_appliance.store.files import sync_folder
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.invitations import Invitations
 from mailbox_appliance.store.keyfile import StoreKey, new_key, write_key
 from mailbox_appliance.store.legacy_keys import LegacyKeys
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.members import Members
 from mailbox_appliance.store.messages import Messages
 from mailbox_appliance.store.mirror import Mirror
+from mailbox_appliance.store.oauth_apps import OAuthApps
 from mailbox_appliance.store.opening import key_in, log_of, look_with, open_database
 from mailbox_appliance.store.part_cache import PartCache
 from mailbox_appliance.store.sent_copies import SentCopies
+from mailbox_appliance.store.stored_settings import StoredSettings
 from mailbox_appliance.store.upkeep import Upkeep
 from mailbox_appliance.version import __version__
 
@@ -46,7 +50,11 @@ class Store:
         self._lock = lock
         self.audit = Audit(database, key.derive("audit"), clock)
         self.members = Members(database, clock)
+        self.invitations = Invitations(database, clock)
         self.credentials = Credentials(database, clock)
+        self.api_keys = ApiKeys(database, clock)
+        self.oauth_apps = OAuthApps(database, clock)
+        self.stored_settings = StoredSettings(database)
         self.accounts = Accounts(database, clock)
         self.folders = Folders(database)
         self.messages = Messages(database)

@@ -15,9 +15,40 @@ class Table(peewee.Table):
 
 MEMBERS = Table(
     "members",
-    ("id", "name", "email", "role", "status", "password_hash", "created_at", "updated_at", "last_login_at"),
+    (
+        "id",
+        "name",
+        "email",
+        "email_key",
+        "role",
+        "status",
+        "password_hash",
+        "created_at",
+        "updated_at",
+        "last_login_at",
+    ),
 )
 SESSIONS = Table("sessions", ("id", "member_id", "token_hash", "device_name", "created_at", "last_used_at"))
+INVITATIONS = Table("invitations", ("id", "member_id", "kind", "token_hash", "expires_at", "used_at"))
+API_KEYS = Table(
+    "api_keys",
+    (
+        "id",
+        "name",
+        "member_id",
+        "token_hash",
+        "permission_profile",
+        "capabilities",
+        "supplemental_capabilities",
+        "account_ids",
+        "made_by_member_id",
+        "created_at",
+        "last_used_at",
+        "revoked_at",
+    ),
+)
+OAUTH_APPS = Table("oauth_apps", ("provider", "client_id", "client_secret", "tenant_id", "public_client", "updated_at"))
+SETTINGS = Table("settings", ("name", "value"))
 ATTEMPTS = Table("attempts", ("bucket", "at"))
 ACCOUNTS = Table(
     "accounts",

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from mailbox_appliance.operations.decoding import body_types
-from mailbox_appliance.operations.operation import Access, Operation
+from mailbox_appliance.operations.operation import Operation
 from mailbox_appliance.operations.parameter import HEADERS
+from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.records import Download, LegacySend
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.responses import REPLAYED, ErrorEnvelope
@@ -93,11 +94,13 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
         "summary": " ".join(summary.split()),
         "parameters": _parameters(route, operation, schema_of),
         "responses": _responses(route, schema_of),
-        "security": [{"bearer": []}] if operation.access in (Access.CREDENTIAL, Access.SESSION) else [],
+        "security": [{"bearer": []}] if operation.rights.access in (Access.CREDENTIAL, Access.SESSION) else [],
         "tags": [operation.name.partition(".")[0]],
     }
-    if rest or operation.needs:
-        needs = f"Needs {' or '.join(f'`{need}`' for need in operation.needs)}." if operation.needs else ""
+    if rest or operation.rights.needs:
+        needs = (
+            f"Needs {' or '.join(f'`{need}`' for need in operation.rights.needs)}." if operation.rights.needs else ""
+        )
         described["description"] = "\n\n".join(filter(None, (rest, needs)))
     if operation.body is not None:
         schema = _one_of([schema_of[choice] for choice in body_types(operation.body.type)])

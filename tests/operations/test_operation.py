@@ -8,7 +8,8 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Invalid, SessionRequired, Unauthenticated
 from mailbox_appliance.operations import accounts, messages, sending, sessions
 from mailbox_appliance.operations.caller import LOCAL, Caller
-from mailbox_appliance.operations.operation import Access, Request, operation
+from mailbox_appliance.operations.operation import Request, operation
+from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.records import Account, Answer, Capability
 from tests.operations.filled import add_key, add_member
 
@@ -28,11 +29,11 @@ def test_the_signature_is_the_contract() -> None:
     assert [parameter.is_required for parameter in greet.parameters.values()] == [True, False]
     assert (greet.result, greet.body, greet.account) == (str, None, None)
     assert messages.list_messages.account == "account"
-    assert messages.list_messages.needs == (Capability.MAIL_READ,)
+    assert messages.list_messages.rights.needs == (Capability.MAIL_READ,)
     assert sending.send.parameters["idempotencyKey"].pointer == "header:Idempotency-Key"
     assert messages.list_messages.parameters["limit"].pointer == "query:limit"
     assert sessions.log_in.body is not None
-    assert accounts.remove_account.owner
+    assert accounts.remove_account.rights.owner
 
 
 def test_inside_the_house_it_is_the_function(appliance: Appliance) -> None:

@@ -141,7 +141,7 @@ def test_what_happens_to_sessions_is_audited(ada: CheckedClient, timed: Applianc
         ("session.create", "failure", "system", "192.0.2.1"),
         ("session.revoke", "success", "session", "127.0.0.1"),
     ]
-    assert timed.store.audit.first_broken() is None
+    assert timed.store.audit.verify().broken is None
 
 
 def test_the_checksum_tells_a_cut_token_without_asking_the_store(ada: CheckedClient, timed: Appliance) -> None:

@@ -167,7 +167,7 @@ def check_that_it_is_over(doubt: Doubt, operation: str) -> None:
     store = doubt.desk.appliance.store
     sql = "SELECT actor_kind, target_kind, target_id FROM audit_events WHERE action = 'delivery.confirm'"
     assert store.database.rows(sql) == [("system", "delivery", operation)]
-    assert store.audit.first_broken() is None
+    assert store.audit.verify().broken is None
     wait_until(lambda: pending(store) == [], lambda: str(pending(store)), 10)
     assert len(doubt.server.messages(doubt.user, "Sent")) == 1
     assert len(doubt.smtp.messages) == 1

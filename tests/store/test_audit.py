@@ -23,6 +23,12 @@ def audit(store: Store) -> Audit:
     return store.audit
 
 
+def first_broken(audit: Audit) -> int | None:
+    """The number of the first row that is not right."""
+    broken = audit.verify().broken
+    return None if broken is None else broken.number
+
+
 def tamper(store: Store, *statements: str) -> None:
     """Change the log behind its triggers."""
     with store.database.transaction():
@@ -37,14 +43,14 @@ def set_row(number: int, change: str) -> str:
 
 
 def test_a_log_as_it_was_written_is_whole(store: Store, audit: Audit) -> None:
-    assert audit.first_broken() is None
+    assert first_broken(audit) is None
     rows = store.database.rows("SELECT id, number, at, actor_kind, action, outcome FROM audit_events ORDER BY number")
     assert [row[0][:4] for row in rows] == ["aud_"] * 5
     assert rows[2][1:] == (3, "2026-01-02T03:04:05.678Z", "session", "session.create", "failure")
 
 
 def test_an_empty_log_is_whole(store: Store) -> None:
-    assert store.audit.first_broken() is None
+    assert first_broken(store.audit) is None
 
 
 def test_a_row_is_there_only_with_what_it_tells_of(store: Store, audit: Audit) -> None:
@@ -56,18 +62,21 @@ def test_a_row_is_there_only_with_what_it_tells_of(store: Store, audit: Audit) -
     with pytest.raises(ValueError):
         fail()
     assert store.database.value("SELECT count(*) FROM audit_events") == 5
-    assert audit.first_broken() is None
+    assert first_broken(audit) is None
     audit.record(SYSTEM, "something")
-    assert audit.first_broken() is None
+    assert first_broken(audit) is None
 
 
-REST = "at, actor_kind, actor_id, actor_member_id, action, target_kind, target_id, outcome, client_address, mac"
+REST = (
+    "at, actor_kind, actor_id, actor_member_id, action, target_kind, target_id, outcome, client_address,"
+    " about_member_id, mac"
+)
 MEDDLING: list[tuple[str, tuple[str, ...], int]] = [
     *(
         (f"{column} of a row", (set_row(3, f"{column} = 'x'"),), 3)
         for column in (
             *("id", "at", "actor_kind", "actor_id", "actor_member_id", "action", "target_kind", "target_id"),
-            *("outcome", "client_address"),
+            *("outcome", "client_address", "about_member_id"),
         )
     ),
     ("what was not there", (set_row(1, "actor_id = '-'"),), 1),
@@ -96,19 +105,29 @@ MEDDLING: list[tuple[str, tuple[str, ...], int]] = [
         (f"INSERT INTO audit_events SELECT 6, 'aud_6', {REST} FROM audit_events WHERE number = 5",),
         6,
     ),
-    ("count forgotten", ("DELETE FROM meta WHERE name LIKE 'audit%'",), 6),
+    ("head and count forgotten", ("DELETE FROM meta WHERE name LIKE 'audit%'",), 1),
+    ("count set back", ("UPDATE meta SET value = '4' WHERE name = 'audit_count'",), 5),
+    (
+        "last row cut off, count and head set back",
+        (
+            "DELETE FROM audit_events WHERE number = 5",
+            "UPDATE meta SET value = '4' WHERE name = 'audit_count'",
+            "UPDATE meta SET value = (SELECT hex(mac) FROM audit_events WHERE number = 4) WHERE name = 'audit_head'",
+        ),
+        5,
+    ),
 ]
 
 
 @pytest.mark.parametrize(("statements", "row"), [case[1:] for case in MEDDLING], ids=[case[0] for case in MEDDLING])
 def test_meddling_is_found_at_its_row(store: Store, audit: Audit, statements: tuple[str, ...], row: int) -> None:
     tamper(store, *statements)
-    assert audit.first_broken() == row
+    assert first_broken(audit) == row
 
 
 def test_a_log_under_another_key_is_broken(store: Store, audit: Audit, clock: FakeClock) -> None:
-    assert audit.first_broken() is None
-    assert Audit(store.database, b"another", clock).first_broken() == 1
+    assert first_broken(audit) is None
+    assert first_broken(Audit(store.database, b"another", clock)) == 1
 
 
 CHANGES: list[Callable[[Database], int]] = [
@@ -122,7 +141,7 @@ CHANGES: list[Callable[[Database], int]] = [
 def test_the_file_itself_refuses_changes(store: Store, audit: Audit, change: Callable[[Database], int]) -> None:
     with pytest.raises(Exception, match="audit rows are final"), store.database.transaction():
         change(store.database)
-    assert audit.first_broken() is None
+    assert first_broken(audit) is None
 
 
 def test_replacing_a_row_is_found_though_no_trigger_sees_it(store: Store, audit: Audit) -> None:
@@ -130,6 +149,41 @@ def test_replacing_a_row_is_found_though_no_trigger_sees_it(store: Store, audit:
     with store.database.transaction():
         store.database.change(
             "REPLACE INTO audit_events SELECT number, id, at, actor_kind, actor_id, actor_member_id, 'harmless',"
-            " target_kind, target_id, outcome, client_address, mac FROM audit_events WHERE number = 4"
+            " target_kind, target_id, outcome, client_address, about_member_id, mac FROM audit_events WHERE number = 4"
         )
-    assert audit.first_broken() == 4
+    assert first_broken(audit) == 4
+
+
+def test_rows_that_follow_do_not_hide_those_that_were_cut_off(store: Store, audit: Audit) -> None:
+    tamper(
+        store,
+        "DELETE FROM audit_events WHERE number > 3",
+        "UPDATE meta SET value = '3' WHERE name = 'audit_count'",
+    )
+    audit.record(SYSTEM, "something")
+    audit.record(SYSTEM, "something else")
+    assert first_broken(audit) == 4
+
+
+def test_a_log_whose_count_is_wrong_goes_on(store: Store, audit: Audit) -> None:
+    tamper(store, "UPDATE meta SET value = '2' WHERE name = 'audit_count'")
+    audit.record(SYSTEM, "something")
+    assert store.database.value("SELECT action FROM audit_events WHERE number = 6") == "something"
+    assert first_broken(audit) is None, "every row is there"
+
+
+def test_rows_are_listed_newest_first_and_page_by_page(store: Store, audit: Audit) -> None:
+    first, following = audit.list(None, 3)
+    second, end = audit.list(following, 3)
+    assert [event.action for event in first] == ["stop", "account.remove", "session.create"]
+    assert [event.action for event in second] == ["setup", "start"]
+    assert (following, end) == (3, None)
+    assert first[2].target is not None
+    assert (first[2].actor.member_id, first[2].target.id, first[2].client_address) == ("mem_1", "ses_1", "192.0.2.7")
+
+
+def test_what_concerns_a_member(store: Store, audit: Audit) -> None:
+    audit.record(Actor("session", "ses_9", "mem_9"), "api_key.revoke", ("api_key", "key_1"), about="mem_1")
+    audit.record(Actor("session", "ses_9", "mem_9"), "member.create", ("member", "mem_2"))
+    actions = [event.action for event in audit.list(None, 50, about="mem_1")[0]]
+    assert actions == ["api_key.revoke", "account.remove", "session.create", "setup"]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mailbox_appliance.errors import NotFound
-from mailbox_appliance.store.database import UNIQUE_BROKEN
+from mailbox_appliance.errors import EmailTaken, NotFound
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 
@@ -33,8 +32,10 @@ def test_who_is_not_there(store: Store) -> None:
 
 def test_an_email_belongs_to_one_member_whatever_its_case(store: Store) -> None:
     add(store, "ada@example.org")
-    with pytest.raises(UNIQUE_BROKEN):
-        add(store, "ADA@example.org")
+    add(store, "käthe@straße.example")
+    for taken in ("ADA@example.org", "KÄTHE@STRASSE.example", "ka\u0308the@straße.example"):
+        with pytest.raises(EmailTaken):
+            add(store, taken)
 
 
 def test_a_login_is_noted_and_a_new_hash_kept(store: Store, clock: FakeClock) -> None:

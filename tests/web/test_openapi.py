@@ -8,7 +8,7 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from mailbox_appliance.operations.operation import Access
+from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.web.routes import ROUTES, Route
 from tests.checked_client import description
 
@@ -55,9 +55,9 @@ def test_an_operation_lists_its_own_statuses_and_who_may(route: Route) -> None:
         assert response["description"]
         assert response["content"].keys() == {route.media if response["description"] == "Done." else "application/json"}
         assert response["headers"]["X-Request-Id"]["required"]
-    open_to_all = route.operation.access in (Access.ANYBODY, Access.LOCAL)
+    open_to_all = route.operation.rights.access in (Access.ANYBODY, Access.LOCAL)
     assert operation["security"] == ([] if open_to_all else [{"bearer": []}])
-    for capability in route.operation.needs:
+    for capability in route.operation.rights.needs:
         assert f"`{capability}`" in operation["description"]
 
 

@@ -1,6 +1,6 @@
 """The route table against the contract: what is offered, with which statuses, to whom."""
 
-from mailbox_appliance.operations.operation import Access
+from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.web.routes import ROUTES, Route
 
 MAIL = {400, 401, 403, 404, 409, 422, 429, 500, 503}
@@ -53,7 +53,7 @@ def test_everything_promised_is_offered_as_promised() -> None:
     offered = {name(route): route for route in ROUTES}
     for promised, access, success, errors in PROMISED:
         route = offered[promised]
-        assert route.operation.access is access, promised
+        assert route.operation.rights.access is access, promised
         assert {route.success, route.also} - {None} == success, promised
         assert route.errors == errors, promised
 
@@ -70,7 +70,7 @@ def test_a_route_gives_its_operation_all_that_it_takes() -> None:
         assert in_path - {"accountId"} <= operation.parameters.keys(), name(route)
         assert operation.body is None or route.method in ("POST", "PUT", "PATCH"), name(route)
         # A status that an operation cannot avoid must be listed.
-        assert operation.access is Access.ANYBODY or {401, 403} <= route.errors, name(route)
+        assert operation.rights.access is Access.ANYBODY or {401, 403} <= route.errors, name(route)
         assert not operation.asks_servers or 503 in route.errors, name(route)
         assert operation.body is None or {400} <= route.errors, name(route)
         assert 404 in route.errors or not in_path, name(route)

@@ -3,7 +3,7 @@
     members --< sessions, api_keys, invitations        accounts --< account_grants, folders --< messages -- bodies
     messages -- message_index (full text)              messages --< cached_parts --< cached_chunks
     delivery_operations --< delivery_phases, --< delivery_chores, -- delivery_messages       legacy_idempotency
-    audit_events (append-only, chained by HMAC)
+    audit_events (append-only, chained by HMAC)        settings, oauth_apps
 
 `messages.number` is (internal date in seconds << 4) and counts on within a second: date order, and the key of a search
 index. `id` is what clients see; it stays when the message moves. A message without `uid` is ours and not on the server
@@ -18,7 +18,8 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;  -- value: JSON
 
 CREATE TABLE members (
-  id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL COLLATE NOCASE UNIQUE,
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL,
+  email_key TEXT NOT NULL UNIQUE,  -- the email without case, in any script: what it is found by
   role TEXT NOT NULL CHECK (role IN ('admin', 'member')),
   status TEXT NOT NULL CHECK (status IN ('active', 'suspended')),
   password_hash TEXT, created_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_login_at TEXT) STRICT;
@@ -29,21 +30,25 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_member ON sessions (member_id);
 CREATE TABLE invitations (
   id TEXT PRIMARY KEY, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
-  kind TEXT NOT NULL CHECK (kind IN ('invitation', 'password_reset')),
+  kind TEXT NOT NULL CHECK (kind IN ('invitation', 'password_reset', 'console_link')),
   token_hash TEXT NOT NULL UNIQUE, expires_at TEXT NOT NULL, used_at TEXT) STRICT;
+CREATE INDEX invitations_member ON invitations (member_id, kind);
 CREATE TABLE api_keys (
   id TEXT PRIMARY KEY, name TEXT NOT NULL, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
   token_hash TEXT NOT NULL UNIQUE,
   permission_profile TEXT NOT NULL CHECK (permission_profile IN ('read-only', 'read-write', 'full', 'custom')),
   capabilities TEXT NOT NULL, supplemental_capabilities TEXT NOT NULL DEFAULT '[]',  -- JSON arrays
   account_ids TEXT,  -- JSON array, or NULL for every mailbox
+  made_by_member_id TEXT,  -- who was shown the token; NULL: the owner
   created_at TEXT NOT NULL, last_used_at TEXT, revoked_at TEXT) STRICT;
+CREATE INDEX api_keys_member ON api_keys (member_id);
 CREATE TABLE attempts (bucket TEXT NOT NULL, at INTEGER NOT NULL) STRICT;  -- failed log-ins; at: milliseconds
 CREATE INDEX attempts_bucket ON attempts (bucket, at);
 
 CREATE TABLE accounts (
   number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
-  owner_member_id TEXT NOT NULL REFERENCES members (id), email TEXT NOT NULL COLLATE NOCASE, display_name TEXT,
+  owner_member_id TEXT REFERENCES members (id),  -- NULL: removed, and being deleted
+  email TEXT NOT NULL COLLATE NOCASE, display_name TEXT,
   provider TEXT NOT NULL CHECK (provider IN ('imap', 'google', 'outlook')),
   connection TEXT NOT NULL,  -- JSON: imap/smtp host, port, security, username
   secret TEXT NOT NULL,  -- JSON: imapPassword, smtpPassword or refreshToken
@@ -54,6 +59,10 @@ CREATE TABLE accounts (
 CREATE TABLE account_grants (
   account_id TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE, PRIMARY KEY (account_id, member_id)) STRICT;
+CREATE INDEX account_grants_member ON account_grants (member_id);
+CREATE TABLE oauth_apps (
+  provider TEXT PRIMARY KEY CHECK (provider IN ('google', 'outlook')), client_id TEXT NOT NULL, client_secret TEXT,
+  tenant_id TEXT, public_client INTEGER NOT NULL DEFAULT 0, updated_at TEXT NOT NULL) STRICT;
 
 CREATE TABLE folders (  -- no number twice: whoever still has the old one must not write into another folder
   number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
@@ -179,7 +188,11 @@ CREATE TABLE legacy_idempotency (  -- answers of releases before delivery operat
 CREATE TABLE audit_events (
   number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, at TEXT NOT NULL,
   actor_kind TEXT NOT NULL, actor_id TEXT, actor_member_id TEXT, action TEXT NOT NULL,
-  target_kind TEXT, target_id TEXT, outcome TEXT NOT NULL, client_address TEXT, mac BLOB NOT NULL) STRICT;
+  target_kind TEXT, target_id TEXT, outcome TEXT NOT NULL, client_address TEXT,
+  about_member_id TEXT,  -- the member whom it concerns, besides the one who acted
+  mac BLOB NOT NULL) STRICT;
+CREATE INDEX audit_events_actor ON audit_events (actor_member_id, number) WHERE actor_member_id IS NOT NULL;
+CREATE INDEX audit_events_about ON audit_events (about_member_id, number) WHERE about_member_id IS NOT NULL;
 CREATE TRIGGER audit_events_stay BEFORE UPDATE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
 CREATE TRIGGER audit_events_remain BEFORE DELETE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
 """

@@ -1,0 +1,92 @@
+"""Who may ask for an operation: one declaration, checked in one order under every door.
+
+host and HTTPS (403) -> who asks (401) -> session (403) -> reach (404) -> capability, role, owner (403)
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from mailbox_appliance import permissions
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import HttpsRequired, LocalOnly, SessionRequired
+from mailbox_appliance.operations.caller import Caller, Origin, identify
+from mailbox_appliance.records import Account, Capability, Role
+
+#: Raises NotFound or Denied where the caller may not do this to what a request's single values name: in a mailbox...
+Allows = Callable[[Appliance, Caller, Account, Mapping[str, str]], None]
+#: ... and elsewhere, such as to a member.
+Permits = Callable[[Appliance, Caller, Mapping[str, str]], None]
+
+
+class Access(Enum):
+    """What a caller must come with."""
+
+    ANYBODY = "anybody"
+    LOCAL = "local"
+    CREDENTIAL = "credential"
+    SESSION = "session"
+
+
+@dataclass(frozen=True)
+class Rights:
+    """What is asked of a caller.
+
+    `needs`: one of these capabilities. `needs_of`: the one that a decoded body asks for. `role`: only members of this
+    role. `owner`: only the mailbox's owner. `anywhere`: who holds this reaches every mailbox here, which must then not
+    show any mail. `allows`, `permits`: where it depends on what the request names. `https`: remotely only by HTTPS.
+    """
+
+    access: Access = Access.CREDENTIAL
+    needs: tuple[Capability, ...] = ()
+    needs_of: Callable[[object], Capability | None] | None = None
+    role: Role | None = None
+    owner: bool = False
+    anywhere: Capability | None = None
+    allows: Allows | None = None
+    permits: Permits | None = None
+    https: bool = False
+
+    def identify(self, appliance: Appliance, origin: Origin, token: str | None) -> Caller:
+        """The caller. Raises HttpsRequired, LocalOnly, Unauthenticated, MemberSuspended, SessionRequired."""
+        if self.https and not (origin.is_local or origin.is_secure):
+            raise HttpsRequired
+        if self.access is Access.LOCAL and not origin.is_local:
+            raise LocalOnly
+        if self.access in (Access.ANYBODY, Access.LOCAL):
+            return Caller(origin)
+        caller = identify(appliance.store, token, origin)
+        if self.access is Access.SESSION and caller.found.kind != "session":
+            raise SessionRequired
+        return caller
+
+    def reach(self, appliance: Appliance, caller: Caller, account_id: str) -> Account:
+        """The mailbox that a request names. Raises NotFound."""
+        if self.anywhere is not None and self.anywhere in caller.capabilities:
+            return appliance.store.accounts.get(account_id)
+        return permissions.reach(appliance.store, caller.found, account_id)
+
+    def check(
+        self,
+        appliance: Appliance,
+        caller: Caller,
+        account: Account | None,
+        values: Mapping[str, str],
+        body: Callable[[], object],
+    ) -> None:
+        """Raises Denied, or NotFound, unless the caller may; `body` gives what can be read of it, else None."""
+        permissions.require(caller.capabilities, self.needs)
+        if self.needs_of is not None and (needed := self.needs_of(body())) is not None:
+            permissions.require(caller.capabilities, (needed,))
+        if self.role is not None:
+            permissions.require_role(caller.member, self.role)
+        if self.permits is not None:
+            self.permits(appliance, caller, values)
+        if account is not None:
+            self._check_mailbox(appliance, caller, account, values)
+
+    def _check_mailbox(self, appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
+        if self.owner:
+            permissions.require_owner(account, caller.member.id)
+        if self.allows is not None:
+            self.allows(appliance, caller, account, values)

@@ -1,0 +1,66 @@
+"""Tokens that are good once: invitations, password resets, links into the console. Only their hash is stored."""
+
+import hmac
+from datetime import timedelta
+from typing import Literal
+
+from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.ids import new_id
+from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.tables import INVITATIONS
+
+Kind = Literal["invitation", "password_reset", "console_link"]
+
+_SELECT = """
+SELECT token_hash, id, member_id FROM invitations
+WHERE token_hash = ? AND kind = ? AND used_at IS NULL AND expires_at > ?"""
+
+
+class Invitations:
+    """Reads and writes one-time tokens."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def issue(self, kind: Kind, member_id: str, token_hash: str, lives_for: timedelta) -> str:
+        """Keep a new token; answers when it expires. Inside a transaction.
+
+        Earlier ones of this kind stop working, but for links into the console: several devices may be on their way.
+        """
+        now = self._clock.now()
+        expires_at = to_timestamp(now + lives_for)
+        if kind != "console_link":
+            self._remove(member_id, kind)
+        self._database.change(
+            "DELETE FROM invitations WHERE kind = 'console_link' AND expires_at <= ?", (to_timestamp(now),)
+        )
+        row = {"id": new_id("inv"), "member_id": member_id, "kind": kind, "token_hash": token_hash}
+        self._database.run(INVITATIONS.insert(**row, expires_at=expires_at))
+        return expires_at
+
+    def find(self, kind: Kind, token_hash: str) -> str | None:
+        """The member whom a token is for, if it is good; it stays so."""
+        found = self._find(kind, token_hash)
+        return None if found is None else str(found[2])
+
+    def redeem(self, kind: Kind, token_hash: str) -> str | None:
+        """The member whom a token is for, if it is good; it never is again. Inside a transaction."""
+        found = self._find(kind, token_hash)
+        if found is None:
+            return None
+        at = to_timestamp(self._clock.now())
+        self._database.run(INVITATIONS.update(used_at=at).where(INVITATIONS.id == found[1]))
+        return str(found[2])
+
+    def withdraw(self, member_id: str) -> None:
+        """No token that this member has been given works any more. Inside a transaction."""
+        self._database.change("DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL", (member_id,))
+
+    def _find(self, kind: Kind, token_hash: str) -> Row | None:
+        row = self._database.row(_SELECT, (token_hash, kind, to_timestamp(self._clock.now())))
+        return row if row is not None and hmac.compare_digest(row[0], token_hash) else None
+
+    def _remove(self, member_id: str, kind: Kind) -> None:
+        self._database.change(
+            "DELETE FROM invitations WHERE member_id = ? AND kind = ? AND used_at IS NULL", (member_id, kind)
+        )
