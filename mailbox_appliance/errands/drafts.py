@@ -19,7 +19,7 @@ from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.records import FetchedMessage, LocatedMessage, MirroredFolder, ParsedMessage
+from mailbox_appliance.records import FetchedMessage, Found, LocatedMessage, MirroredFolder, ParsedMessage
 from mailbox_appliance.remote import lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
@@ -41,15 +41,6 @@ class Version:
     source: bytes = field(repr=False)
     message_id: str
     at: datetime
-
-
-@dataclass(frozen=True)
-class _Landed:
-    """A version that is at the server: its UID, its size and its date there, as far as they are known."""
-
-    uid: int | None
-    size: int | None = None
-    at: datetime | None = None
 
 
 class Drafts:
@@ -88,7 +79,7 @@ class Drafts:
             landed = self._put(folder, version, _FLAGS)
             with self._store.database.transaction():
                 self._store.mirror.add_pending(folder, _fetched(version, _FLAGS), parsed, copy)
-                self._store.mirror.set_uid(copy.message_id, landed.uid, landed.size, landed.at)
+                self._store.mirror.set_uid(copy.message_id, landed.uid, landed.size, landed.internal_date)
                 if record is not None:
                     record()
         finally:
@@ -175,7 +166,7 @@ class Drafts:
         landed = self._put(old.folder, version, flags)
         with self._store.database.transaction():
             self._store.mirror.replace_source(old.id, _fetched(version, flags), parsed, old.folder)
-            self._store.mirror.set_uid(old.id, landed.uid, landed.size, landed.at)
+            self._store.mirror.set_uid(old.id, landed.uid, landed.size, landed.internal_date)
 
     def _remove(self, draft: LocatedMessage, may_delete: bool) -> None:
         folder = draft.folder
@@ -190,7 +181,7 @@ class Drafts:
         self._store.mirror.remove(folder.number, _uids(there))
         self._touch(folder)
 
-    def _put(self, folder: MirroredFolder, version: Version, flags: frozenset[str]) -> _Landed:
+    def _put(self, folder: MirroredFolder, version: Version, flags: frozenset[str]) -> Found:
         """APPEND, and what can be learned of what is there then. Raises RemoteFault where it may not be there."""
         doubt: RemoteFault | None = None
         uid: int | None = None
@@ -204,12 +195,12 @@ class Drafts:
             doubt = fault
         try:
             with self._connections.borrow(folder.account_id) as mailbox:
-                landed = _landed(mailbox, folder, version, uid)
+                landed = _find(mailbox, folder, version, uid)
         except RemoteFault:
             landed = None  # what is done is done: sync finds the rest out
         if landed is None and doubt is not None:
             raise doubt
-        return landed or _Landed(uid)
+        return landed or Found(folder, uid)
 
     def _identified(self, mailbox: ImapMailbox, draft: LocatedMessage, may_delete: bool) -> LocatedMessage:
         found, _ = identified(self._store, mailbox, draft.folder, [draft])
@@ -259,22 +250,12 @@ def _is_marked(message: LocatedMessage) -> bool:
     return "\\draft" in {flag.lower() for flag in message.flags}
 
 
-def _landed(mailbox: ImapMailbox, folder: MirroredFolder, version: Version, uid: int | None) -> _Landed | None:
+def _find(mailbox: ImapMailbox, folder: MirroredFolder, version: Version, uid: int | None) -> Found | None:
     """What the server has of a version, by the UID that it told or else by the Message-ID; None where it has none.
 
     Its size there need not be that of the source, and its date not the one that was asked for.
     """
-    uids = (uid,) if uid is not None else mailbox.find(folder.path, version.message_id)
-    if not uids:
-        return None
-    state, sightings = mailbox.identify(folder.path, uids)
-    own = canonical_message_id(version.message_id)
-    found = max((each.uid for each in sightings.values() if each.uid == uid or each.message_id == own), default=None)
-    if found is None:
-        return None
-    if folder.state is not None and folder.state.uidvalidity != state.uidvalidity:
-        return _Landed(None)  # the mirror knows the folder by other UIDs yet
-    return _Landed(found, sightings[found].size, sightings[found].internal_date)
+    return lookup.find(mailbox, folder, version.message_id) if uid is None else lookup.look(mailbox, folder, uid)
 
 
 def _is_among_drafts(message: LocatedMessage) -> bool:
