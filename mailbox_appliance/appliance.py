@@ -40,6 +40,8 @@ class Appliance:
     ) -> None:
         """Open the store of a data directory; nothing works yet. The key may lie elsewhere. Raises StoreUnusable."""
         self.folder = folder
+        #: Where the appliance answers on its own computer; the one who listens says so.
+        self.local_url = "http://127.0.0.1:8025"
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
         self.events = Events()
@@ -85,6 +87,11 @@ class Appliance:
         self.connections.stop()
         self.due.stop(max(0.0, until - time.monotonic()))
         self.store.close()
+
+    @property
+    def public_url(self) -> str:
+        """Where others reach the appliance, for links that are sent to them; never taken from a request."""
+        return self.settings.text("server.public_url").rstrip("/") or self.local_url
 
     @contextmanager
     def waiting_place(self) -> Iterator[bool]:

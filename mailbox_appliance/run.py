@@ -65,9 +65,9 @@ def serve(
     try:
         if prepare is not None:
             prepare(appliance)
+        url = appliance.local_url = _url(listeners)
         appliance.start()
         listeners.start()
-        url = _url(listeners)
         _write_run_file(data_dir, url)
         _announce(appliance, url, ready_json=ready_json)
         _keep_out_of_the_way()

@@ -12,9 +12,8 @@ from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.sessions import Deleted
 from mailbox_appliance.operations.texts import Email, refuse_controls
-from mailbox_appliance.records import Account, Capability, Connection, Endpoint, Input, Security
+from mailbox_appliance.records import Account, Capability, Connection, Deleted, Endpoint, Input, Security
 from mailbox_appliance.remote.sign_in import Checked, SignInFailed, check
 
 # Faults that the one who typed the settings can mend; the others lie with the server or the network.

@@ -17,9 +17,8 @@ from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.given import DraftMessage
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Cursor, Limit, operation
 from mailbox_appliance.operations.outgoing import composed, resolve_draft
-from mailbox_appliance.operations.sessions import Deleted
 from mailbox_appliance.operations.turns import deciding
-from mailbox_appliance.records import Account, Answer, Capability, Message, Outgoing, Page
+from mailbox_appliance.records import Account, Answer, Capability, Deleted, Message, Outgoing, Page
 from mailbox_appliance.remote.faults import RemoteFault
 
 

@@ -5,8 +5,7 @@ from mailbox_appliance.events import DeliverySettled
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
-from mailbox_appliance.operations.sessions import Deleted
-from mailbox_appliance.records import Account, Answer, Capability, Page, ScheduledSend
+from mailbox_appliance.records import Account, Answer, Capability, Deleted, Page, ScheduledSend
 
 _LIST = "scheduled"
 _LATER = (

@@ -21,15 +21,10 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.operations.caller import Caller, Origin
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.texts import Email, refuse_controls
-from mailbox_appliance.records import Capability, Credential, Input, Member, Session, Wire
+from mailbox_appliance.operations.texts import DeviceName, Email, Name, Password, refuse_controls
+from mailbox_appliance.records import Capability, Credential, Deleted, Input, Member, Session, Wire
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.tokens import hash_token, new_token
-
-DeviceName = Annotated[str, Meta(min_length=1, max_length=200, description="What the session is called in lists.")]
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
-# Longer than any password may be, so that a wrong length is told as such.
-Password = Annotated[str, Meta(max_length=4096)]
 
 ATTEMPTS_PER_EMAIL = 5
 ATTEMPTS_PER_ADDRESS = 30
@@ -70,13 +65,6 @@ class WhoAmI(Wire, frozen=True, kw_only=True):
 
     member: Member
     credential: Credential
-
-
-class Deleted(Wire, frozen=True, kw_only=True):
-    """What was deleted."""
-
-    id: str
-    deleted: bool = True
 
 
 @operation(access=Access.LOCAL)

@@ -17,6 +17,10 @@ Email = Annotated[
         extra={"expected": "This is no mail address, such as ada@example.org."},
     ),
 ]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+DeviceName = Annotated[str, Meta(min_length=1, max_length=200, description="What the session is called in lists.")]
+# Longer than any password may be, so that a wrong length is told as such.
+Password = Annotated[str, Meta(max_length=4096)]
 
 
 def refuse_controls(path: str, text: str | None) -> None:
