@@ -1,0 +1,78 @@
+"""Every credential, every operation, every door: the verdict is the one that the table says, at each of them.
+
+The table (`rights.py`) is written by hand; an operation without a row there fails here.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.web.routes import ROUTES
+from tests.doors.gathering import Gathering
+from tests.doors.people import ELSEWHERE, HERE, Aim, Credential, Origin, World
+from tests.doors.rest import Rest
+from tests.doors.rights import NOT_YET, RIGHTS, Right
+from tests.doors.verdicts import Verdict, expected
+
+#: Offered beside the table of routes.
+PAGES = {"GET /openapi.json"}
+OFFERED = {f"{route.method} {route.path}" for route in ROUTES} | PAGES
+#: Rows of this issue whose operations are being built in these days.
+BEING_BUILT = {right.call for right in RIGHTS} - OFFERED - NOT_YET
+THERE = [right for right in RIGHTS if right.call in OFFERED]
+
+
+@pytest.fixture(scope="module")
+def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
+    """An appliance with everybody in it; its workers rest."""
+    made = Appliance(tmp_path_factory.mktemp("doors") / "data")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def world(appliance: Appliance) -> World:
+    return Gathering(appliance).world()
+
+
+@pytest.fixture(scope="module")
+def rest(appliance: Appliance) -> Rest:
+    return Rest(appliance)
+
+
+def test_every_operation_has_a_row_and_every_row_an_operation() -> None:
+    written = [right.name for right in RIGHTS]
+    assert len(written) == len(set(written)), "a row stands there twice"
+    calls = {right.call for right in RIGHTS}
+    assert not OFFERED - calls, "write a row for it in tests/doors/rights.py"
+    assert not OFFERED & NOT_YET, "it is there: take it out of NOT_YET"
+    assert not calls - OFFERED - NOT_YET - BEING_BUILT, "nothing offers it"
+
+
+def parameters(right: Right) -> tuple[str, ...]:
+    return tuple(re.findall(r"{(\w+)}", right.path))
+
+
+def asked(right: Right, world: World) -> Iterator[tuple[Origin, Aim, Credential]]:
+    """Everybody aims at everything from here; from elsewhere at the first thing there is."""
+    aims = tuple(world.aims(parameters(right)))
+    yield from product((HERE,), aims, world.credentials)
+    yield from product(ELSEWHERE, aims[:1], world.credentials)
+
+
+@pytest.mark.parametrize("right", THERE, ids=lambda right: right.name)
+def test_rest_gives_the_rights_of_the_table(right: Right, world: World, rest: Rest) -> None:
+    wrong: list[tuple[str, str, str, Verdict, Verdict]] = []
+    for origin, aim, who in asked(right, world):
+        wanted, given = expected(right, who, origin, aim), rest.ask(right, who, origin, aim)
+        if wanted != given:
+            wrong.append((who.name, origin.name, aim.name, wanted, given))
+    assert wrong == []
+
+
+def test_all_kinds_of_verdicts_are_met(world: World) -> None:
+    met = {expected(right, who, origin, aim)[1:] for right in RIGHTS for origin, aim, who in asked(right, world)}
+    assert len(met) == 11, met
