@@ -58,9 +58,7 @@ class Due:
     It answers False where enough of that mailbox wait already: then the others of it are passed over in this look.
     """
 
-    def __init__(
-        self, store: Store, clock: Clock, begin: Callable[[str, str], bool | None], duties: Sequence[Duty]
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, begin: Callable[[str, str], bool], duties: Sequence[Duty]) -> None:
         self._store, self._clock, self._begin, self._duties = store, clock, begin, duties
         self._stopping, self._noticed = threading.Event(), threading.Event()
         self._lock = threading.Lock()
@@ -122,7 +120,7 @@ class Due:
         for due in self._store.due.scheduled(now):
             if self._stopping.is_set():
                 return
-            if due.account_id not in full and self._begin(due.operation_id, due.account_id) is False:
+            if due.account_id not in full and not self._begin(due.operation_id, due.account_id):
                 full.add(due.account_id)
 
     def _begin_duty(self, duty: Duty, now: datetime) -> None:
