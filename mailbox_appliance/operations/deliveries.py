@@ -13,7 +13,8 @@ from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.records import Account, Answer, Capability, Delivery, DeliveryWork, Input, Page
-from mailbox_appliance.sending.copies import Copy, copy_of
+from mailbox_appliance.sending.copies import copy_of
+from mailbox_appliance.store.deliveries import Copy
 
 _LIST = "deliveries"
 

@@ -15,12 +15,13 @@ from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.searched import with_words
-from mailbox_appliance.records import DeliveryWork, FetchedMessage, Found, MirroredFolder, ParsedMessage
+from mailbox_appliance.records import DeliveryWork, FetchedMessage, Found, MirroredFolder
 from mailbox_appliance.remote import folder_making, lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.sending.providers import files_sent_mail
 from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.deliveries import Copy
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,6 @@ _FIRST_GLANCE = 5  # seconds: a provider is quick to file its copy
 #: How long a copy is waited for that the provider is to file.
 WAITED_FOR = timedelta(hours=24)
 _DEFAULT_FOLDER = "Sent"
-Copy = tuple[MirroredFolder, FetchedMessage, ParsedMessage]
 _LATER = "The message was sent, but its copy could not be put into the Sent folder yet; this is tried again."
 _NEVER = "The message was sent, but no copy of it was found in the Sent folder, which the provider fills by itself."
 

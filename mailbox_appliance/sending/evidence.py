@@ -22,9 +22,10 @@ from mailbox_appliance.records import Found, MirroredFolder, UncertainDelivery
 from mailbox_appliance.remote import lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
-from mailbox_appliance.sending.copies import Copy, copy_of
+from mailbox_appliance.sending.copies import copy_of
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.database import FAILED
+from mailbox_appliance.store.deliveries import Copy
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)

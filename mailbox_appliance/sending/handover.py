@@ -11,7 +11,6 @@ from mailbox_appliance.events import DeliveryMarked, Events
 from mailbox_appliance.records import Endpoint, Phase
 from mailbox_appliance.remote.faults import RemoteFault, Reply
 from mailbox_appliance.remote.smtp import Submission
-from mailbox_appliance.sending.copies import Copy
 from mailbox_appliance.sending.outcome import LOGIN_REFUSED, Outcome, Recorder, unavailable
 from mailbox_appliance.sending.submissions import Submissions
 from mailbox_appliance.sending.verdict import (
@@ -28,6 +27,7 @@ from mailbox_appliance.sending.verdict import (
     tells_of_connection,
 )
 from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.deliveries import Copy
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)

@@ -27,8 +27,9 @@ from mailbox_appliance.sending.clearance import (
     is_too_late,
     obstacle,
 )
-from mailbox_appliance.sending.copies import Copy, copy_of
+from mailbox_appliance.sending.copies import copy_of
 from mailbox_appliance.sending.verdict import Accepted, Cause, Nobody, Refused, Removed, Verdict
+from mailbox_appliance.store.deliveries import Copy
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
