@@ -11,12 +11,12 @@ from mailbox_appliance.errands.drafts import Version
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.compose import with_bcc
-from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.operations import messages
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.given import DraftMessage
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Cursor, Limit, operation
 from mailbox_appliance.operations.outgoing import composed, resolve_draft
+from mailbox_appliance.operations.prepared import thread_of
 from mailbox_appliance.operations.turns import deciding
 from mailbox_appliance.records import Account, Answer, Capability, Deleted, Message, Outgoing, Page
 from mailbox_appliance.remote.faults import RemoteFault
@@ -52,7 +52,7 @@ def create_draft(appliance: Appliance, caller: Caller, account: Account, message
     resolved = resolve_draft(appliance.store, account, message)
     version = _version(resolved.outgoing, appliance.clock)
     try:
-        draft_id = appliance.drafts.create(account.id, version, _thread(appliance, account, resolved.outgoing))
+        draft_id = appliance.drafts.create(account.id, version, thread_of(appliance.store, account, resolved.outgoing))
     except RemoteFault as fault:
         raise problem_of(fault) from fault
     found = get_draft(appliance, caller, account, draft_id)
@@ -66,8 +66,8 @@ def update_draft(
     """Replace a draft as a whole: what is not given is gone, attachments too. Its id stays.
 
     `sync_required`: somebody else has changed or removed it; get it again first. `conflict`: it is being sent, or waits
-    for its time to be sent. What lies in the drafts folder without
-    being marked as a draft is replaced only for those who may delete it (`mail.delete`).
+    for its time to be sent. What lies in the drafts folder without being marked as a draft is replaced only for those
+    who may delete it (`mail.delete`).
     """
     may_delete = Capability.MAIL_DELETE in caller.capabilities
     appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
@@ -105,12 +105,6 @@ def _version(outgoing: Outgoing, clock: Clock) -> Version:
     now = clock.now()
     made = composed(outgoing, now)
     return Version(with_bcc(made.wire, made.bcc_header), made.message_id, now)
-
-
-def _thread(appliance: Appliance, account: Account, outgoing: Outgoing) -> str | None:
-    """The conversation that a reply belongs to."""
-    parents = filter(None, map(canonical_message_id, outgoing.references))
-    return appliance.store.messages.find_thread(account.id, parents)
 
 
 def _require_draft(message: Message) -> None:

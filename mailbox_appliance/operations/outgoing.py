@@ -15,11 +15,11 @@ from mailbox_appliance.mail.part_writing import media_type
 from mailbox_appliance.mail.replies import Recipients, Threading
 from mailbox_appliance.mail.threads import reply_subject
 from mailbox_appliance.operations.given import DraftMessage, GivenAddress, GivenAttachment, InlineMessage
+from mailbox_appliance.operations.operation import MIB
 from mailbox_appliance.operations.texts import refuse_controls
 from mailbox_appliance.records import Account, Address, Composed, Message, Outgoing, OutgoingAttachment
 from mailbox_appliance.store.store import Store
 
-MIB = 1024 * 1024
 MOST_ATTACHMENTS = 100
 MOST_ATTACHED = 25 * MIB
 MOST_RECIPIENTS = 500
