@@ -62,9 +62,8 @@ class Rights:
 
     def reach(self, appliance: Appliance, caller: Caller, account_id: str) -> Account:
         """The mailbox that a request names. Raises NotFound."""
-        if self.anywhere is not None and self.anywhere in caller.capabilities:
-            return appliance.store.accounts.get(account_id)
-        return permissions.reach(appliance.store, caller.found, account_id)
+        everywhere = self.anywhere is not None and self.anywhere in caller.capabilities
+        return permissions.reach(appliance.store, caller.found, account_id, everywhere=everywhere)
 
     def check(
         self,
