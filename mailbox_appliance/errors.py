@@ -260,7 +260,7 @@ class ProviderThrottled(Throttled):
 
 
 class Unverified(Problem):
-    """The licence could not be confirmed for some days."""
+    """The licence could not be confirmed: {reason}"""
 
     code = "license_unverified"
 

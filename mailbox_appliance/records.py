@@ -154,6 +154,17 @@ class OAuthApp:
     public_client: bool = False
 
 
+class License(Wire, frozen=True, kw_only=True):
+    """How the appliance is licensed. A limit that is null is none; without a licence there are none at all."""
+
+    plan: str
+    status: Literal["none", "valid", "expired", "unverified"]
+    issued_to: str | None
+    expires_at: Timestamp | None
+    max_members: Count | None
+    max_accounts: Count | None
+
+
 class AuditActor(Wire, frozen=True, kw_only=True):
     """Who did it: by which credential, of which member; `local`: the operator; `system`: nobody known."""
 

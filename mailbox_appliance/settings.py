@@ -68,6 +68,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "sending.account_per_day", 0, "Messages that may be handed in a day for one mailbox, whoever does; 0: no limit."
     ),
+    Option("license.issuer_public_key", "", "The Ed25519 key of whoever issues licences: base64 of 32 bytes, or PEM."),
+    Option("license.verify_url", "", "Where licences are confirmed online every day (https); empty: nowhere."),
 )
 BY_NAME = {option.name: option for option in OPTIONS}
 

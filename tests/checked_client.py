@@ -45,6 +45,7 @@ CODES = {
     422: {"unsupported_capability"},
     429: {"too_many_attempts", "provider_rate_limited"},
     500: {"internal_error"},
+    502: {"license_unverified"},
     503: {"provider_unavailable"},
 }
 

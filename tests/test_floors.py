@@ -16,7 +16,7 @@ ROOT = Path(mailbox_appliance.__file__).parent
 FILES = sorted(file for file in ROOT.rglob("*.py"))
 
 #: From the ground up. Who stands in one line does not know the others in it, but for the COMMON ground.
-COMMON = ("errors", "records", "events", "settings", "retry", "logs", "clock", "ids", "passwords", "tokens")
+COMMON = ("errors", "records", "events", "settings", "retry", "logs", "clock", "ids", "passwords", "tokens", "licensing")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("version",),
     COMMON,

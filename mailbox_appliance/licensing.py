@@ -1,0 +1,187 @@
+"""What a licence says, and whether it holds: rules from values to values. No network, no store.
+
+A licence token is a JWS in compact form (RFC 7515 7.1), signed with Ed25519 (`EdDSA`, RFC 8037 3.1), whose payload is
+`{plan, maxMembers, maxAccounts, expiresAt, issuedTo}`. Nothing but that algorithm is ever looked for, whatever the
+token's own header names, so none can be talked down to another.
+"""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+import msgspec
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from msgspec import Meta
+
+from mailbox_appliance.clock import from_timestamp, to_timestamp
+from mailbox_appliance.records import License
+from mailbox_appliance.settings import BadSetting, Settings
+
+#: The name under which the store keeps the licence among what belongs to the instance.
+STORED_AS = "license"
+#: How long a licence holds that its issuer could not be asked about.
+GRACE = timedelta(days=7)
+#: How often its issuer is asked about it, and how soon again after that failed.
+CONFIRMED_EVERY, ASKED_AGAIN_AFTER = timedelta(days=1), timedelta(hours=1)
+COMMUNITY = License(
+    plan="community", status="none", issued_to=None, expires_at=None, max_members=None, max_accounts=None
+)
+
+_PART = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
+Limit = Annotated[int, Meta(ge=0, le=1 << 31)] | None
+Text = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class BadLicence(ValueError):
+    """A licence token is of no use; the text says why, and quotes nothing of it."""
+
+
+class _Header(msgspec.Struct, frozen=True):
+    alg: Literal["EdDSA"]
+    # RFC 7515 4.1.11: what must be understood, and is not.
+    crit: msgspec.UnsetType = msgspec.UNSET
+
+
+class _Payload(msgspec.Struct, frozen=True, rename="camel"):
+    plan: Text
+    max_members: Limit = None
+    max_accounts: Limit = None
+    expires_at: str | None = None
+    issued_to: Text | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an issuer grants. A limit of None is no limit; `expires_at` None is for good."""
+
+    plan: str
+    issued_to: str | None
+    expires_at: datetime | None
+    max_members: int | None
+    max_accounts: int | None
+
+    def has_expired(self, now: datetime) -> bool:
+        """Whether its time is over."""
+        return self.expires_at is not None and self.expires_at <= now
+
+
+class Installed(msgspec.Struct, frozen=True):
+    """A licence as the store keeps it: its token, when its issuer was asked about it, and since when that fails."""
+
+    token: str
+    checked_at: str | None = None
+    failing_since: str | None = None
+
+    def confirmed(self, now: datetime) -> "Installed":
+        """After its issuer said that it is good."""
+        return Installed(self.token, to_timestamp(now))
+
+    def not_confirmed(self, now: datetime) -> "Installed":
+        """After its issuer said otherwise, or nothing."""
+        at = to_timestamp(now)
+        return Installed(self.token, at, self.failing_since or at)
+
+    def is_to_be_confirmed(self, now: datetime) -> bool:
+        """Whether it is time to ask its issuer again."""
+        if self.checked_at is None:
+            return True
+        asked = from_timestamp(self.checked_at)
+        # A clock that was turned back must not put it off for years.
+        return not asked <= now < asked + (CONFIRMED_EVERY if self.failing_since is None else ASKED_AGAIN_AFTER)
+
+    def is_unverified(self, now: datetime) -> bool:
+        """Whether it could not be confirmed for so long that it does not count as confirmed any more."""
+        return self.failing_since is not None and now - from_timestamp(self.failing_since) >= GRACE
+
+
+def issuer_key(settings: Settings) -> Ed25519PublicKey | None:
+    """The key of whoever issues licences here; None where nobody does. Raises BadSetting for what is no key."""
+    text = settings.text("license.issuer_public_key")
+    try:
+        return read_key(text) if text else None
+    except ValueError as error:
+        raise BadSetting(f"license.issuer_public_key is no Ed25519 public key: {error}") from error
+
+
+def installed(value: object) -> Installed | None:
+    """The licence that the store keeps, from what it kept it as."""
+    return None if value is None else msgspec.convert(value, Installed)
+
+
+def read_key(text: str) -> Ed25519PublicKey:
+    """An issuer's key: PEM, or its 32 bytes (RFC 8032 5.1.5) as base64 or base64url. Raises ValueError."""
+    if "-----BEGIN" in text:
+        try:
+            key = load_pem_public_key(text.strip().encode())
+        except UnsupportedAlgorithm as error:
+            raise ValueError("it is no Ed25519 public key") from error
+        if not isinstance(key, Ed25519PublicKey):
+            raise ValueError("it is no Ed25519 public key")
+        return key
+    plain = text.strip().rstrip("=").replace("+", "-").replace("/", "_")
+    raw = _bytes_of(plain) if _PART.fullmatch(plain) else b""
+    if len(raw) != 32:
+        raise ValueError("it is neither PEM nor 32 bytes in base64")
+    return Ed25519PublicKey.from_public_bytes(raw)
+
+
+def read_token(token: str, key: Ed25519PublicKey) -> Terms:
+    """What a token grants that this issuer signed; it may have expired. Raises BadLicence."""
+    parts = token.strip().split(".")
+    if len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
+        raise BadLicence("it is no licence token: it has three parts of base64url with dots between them")
+    header, payload, signature = parts
+    try:
+        # RFC 7515 5.2: over the text as it came.
+        key.verify(_bytes_of(signature), f"{header}.{payload}".encode("ascii"))
+        msgspec.json.decode(_bytes_of(header), type=_Header)
+        return _terms(msgspec.json.decode(_bytes_of(payload), type=_Payload))
+    except InvalidSignature:
+        raise BadLicence("it was not signed with the key of `license.issuer_public_key`, or was changed") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise BadLicence("it does not say what a licence says, or in another way") from None
+
+
+def terms_of(installed: Installed, key: Ed25519PublicKey) -> Terms | None:
+    """What the licence that is installed grants; None where this issuer did not sign it."""
+    try:
+        return read_token(installed.token, key)
+    except BadLicence:
+        return None
+
+
+def judge(installed: Installed, terms: Terms | None, now: datetime, *, is_confirmed_online: bool) -> License:
+    """How an appliance with this licence is licensed now. `terms` None: its issuer did not sign it."""
+    if terms is None:
+        return msgspec.structs.replace(COMMUNITY, status="unverified")
+    status: Literal["valid", "expired", "unverified"] = "valid"
+    if terms.has_expired(now):
+        status = "expired"
+    elif is_confirmed_online and installed.is_unverified(now):
+        status = "unverified"
+    return License(
+        plan=terms.plan,
+        status=status,
+        issued_to=terms.issued_to,
+        expires_at=None if terms.expires_at is None else to_timestamp(terms.expires_at),
+        max_members=terms.max_members,
+        max_accounts=terms.max_accounts,
+    )
+
+
+def _terms(payload: _Payload) -> Terms:
+    expires_at = None if payload.expires_at is None else from_timestamp(payload.expires_at)
+    return Terms(payload.plan, payload.issued_to, expires_at, payload.max_members, payload.max_accounts)
+
+
+def _bytes_of(part: str) -> bytes:
+    """RFC 7515 2: base64url without padding."""
+    try:
+        return base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
+    except binascii.Error as error:
+        raise ValueError("not base64url") from error
