@@ -66,11 +66,21 @@ def convert_body(raw: object, annotation: Any) -> Any:
 
 
 def convert_value(text: str, annotation: Any, name: str) -> Any:
-    """A single value from its text, as it stands in a query, a header or a path. Raises Invalid."""
+    """A single value from its text, as it stands in a query, a header or a path. Raises Invalid.
+
+    What may be None may be left out; a text never means that, so that `null` is no yes or no.
+    """
     try:
-        return msgspec.convert(text, annotation, strict=False)
+        return msgspec.convert(text, _of_text(annotation), strict=False)
     except msgspec.ValidationError as error:
         _refuse(error, name, annotation)
+
+
+@cache
+def _of_text(annotation: Any) -> Any:
+    if get_origin(annotation) not in (Union, types.UnionType):
+        return annotation
+    return Union[tuple(choice for choice in get_args(annotation) if choice is not types.NoneType)]  # noqa: UP007
 
 
 def _require_unique(members: list[tuple[str, object]]) -> None:

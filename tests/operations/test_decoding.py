@@ -204,6 +204,12 @@ def test_a_bad_number_is_refused(text: str) -> None:
     assert [detail.path for detail in caught.value.details] == ["limit"]
 
 
+@pytest.mark.parametrize("kind", [bool | None, int | None, Annotated[bool, Meta(description="d")] | None])
+def test_null_is_no_value_on_the_wire(kind: Any) -> None:
+    with pytest.raises(Invalid):
+        convert_value("null", kind, "unread")
+
+
 def test_what_may_be_a_body() -> None:
     assert body_types(Outer) == (Outer,)
     assert body_types(ByDraft | ByBody) == (ByDraft, ByBody)
