@@ -74,9 +74,14 @@ class Right:
         return self.call.partition(" ")[2]
 
     @property
+    def action(self) -> str | None:
+        """The bulk action that the body asks for."""
+        return None if self.body is None else str(self.body["action"])
+
+    @property
     def name(self) -> str:
-        """Method and path, and the action of the body."""
-        return self.call if self.body is None else f"{self.call} {self.body.get('action', 'body')}"
+        """Method and path, and the action."""
+        return f"{self.call} {self.action or ''}".rstrip()
 
 
 def everybody(call: str, *guards: Guard, who: Who = Who.EVERYBODY, is_page: bool = False) -> Right:

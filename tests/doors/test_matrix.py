@@ -11,6 +11,8 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.web.routes import ROUTES
+from tests.doors.cli import Cli
+from tests.doors.door import Door, Way
 from tests.doors.gathering import Gathering
 from tests.doors.people import ELSEWHERE, HERE, Aim, Credential, Origin, World
 from tests.doors.rest import Rest
@@ -76,3 +78,53 @@ def test_rest_gives_the_rights_of_the_table(right: Right, world: World, rest: Re
 def test_all_kinds_of_verdicts_are_met(world: World) -> None:
     met = {expected(right, who, origin, aim)[1:] for right in RIGHTS for origin, aim, who in asked(right, world)}
     assert len(met) == 11, met
+
+
+# --- the other doors --------------------------------------------------------------------------------------------------
+
+DOORS: dict[str, type[Door]] = {"cli": Cli}
+WAYS = [(name, way) for name, door in DOORS.items() for way in door.ways()]
+
+
+@pytest.fixture(scope="module")
+def doors(appliance: Appliance, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Door]]:
+    folder = tmp_path_factory.mktemp("doors")
+    opened = {name: door(appliance, folder / name) for name, door in DOORS.items()}
+    yield opened
+    for door in opened.values():
+        door.close()
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_whatever_a_door_offers_has_a_row(door: type[Door]) -> None:
+    assert not set(door.without_row()), "write a row for it in tests/doors"
+
+
+@pytest.mark.parametrize(("name", "way"), WAYS, ids=lambda way: getattr(way, "name", way))
+def test_a_door_gives_the_rights_of_rest(name: str, way: Way, world: World, rest: Rest, doors: dict[str, Door]) -> None:
+    door, right, wrong = doors[name], right_of(way), []
+    for origin, aim, who in asked_at_a_door(way, right, world):
+        wanted = door.told(rest.ask(right, who, origin, aim))
+        given = door.ask(way, who, origin, aim)
+        if wanted != given:
+            wrong.append((who.name, origin.name, aim.name, wanted, given))
+    assert wrong == []
+
+
+def right_of(way: Way) -> Right:
+    """The row of the table that a command or a tool stands for."""
+    return next(right for right in RIGHTS if (right.call, right.action) == (way.call, way.action))
+
+
+def asked_at_a_door(way: Way, right: Right, world: World) -> Iterator[tuple[Origin, Aim, Credential]]:
+    """Everybody, each aiming at another thing; of those who have nothing that is good some; and some from elsewhere.
+
+    These doors ask REST, and decide nothing by themselves.
+    """
+    turn, aims = len(way.name), tuple(world.aims(parameters(right)))
+    for number, who in enumerate(world.credentials, turn):
+        is_turn = number % 5 == 0
+        if is_turn or not (who.kind == "none" or right.is_page):
+            yield HERE, aims[number % len(aims)], who
+        if is_turn and who.token:
+            yield ELSEWHERE[number % len(ELSEWHERE)], aims[0], who

@@ -1,0 +1,105 @@
+"""Which command line stands for which REST call: written by hand, one line a command. A command without a line fails.
+
+Words in braces are values of the path. Whatever else is asked for is there so that the command line makes sense.
+"""
+
+from dataclasses import dataclass
+
+from tests.doors.rights import ACTIONS, BOX, MESSAGE, OPERATION
+
+
+@dataclass(frozen=True)
+class Line:
+    """A command line and its call; `action`: of a bulk action."""
+
+    words: tuple[str, ...]
+    call: str
+    action: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The whole line."""
+        return " ".join(self.words)
+
+    @property
+    def command(self) -> str:
+        """The command without what is given to it: the words before the first that is no name."""
+        names = [word for word in self.words[:2] if word.replace("-", "").isalpha() and not word.startswith("-")]
+        return " ".join(names)
+
+
+def _line(words: str, call: str, action: str | None = None) -> Line:
+    return Line(tuple(words.split()), call, action)
+
+
+def _action(words: str, action: str) -> Line:
+    return _line(f"emails {words} --account {{accountId}}", ACTIONS, action)
+
+
+IN = "--account {accountId}"
+SERVERS = "--email a@b.example --imap-host h --smtp-host h --password-stdin"
+TO = "--to a@b.example"
+# fmt: off
+LINES: tuple[Line, ...] = (
+    _line("login --email a@b.example --password-stdin",               "POST /auth/login"),
+    _line("logout",                                                   "POST /auth/logout"),
+    _line("whoami",                                                   "GET /me"),
+    _line("status",                                                   "GET /status"),
+    _line("openapi",                                                  "GET /openapi.json"),
+    _line("sessions list",                                            "GET /me/sessions"),
+    _line("sessions revoke {sessionId}",                              "DELETE /me/sessions/{sessionId}"),
+    _line("accounts list",                                            "GET /accounts"),
+    _line(f"accounts add {SERVERS}",                                  "POST /accounts"),
+    _line("accounts show {accountId}",                                f"GET {BOX}"),
+    _line("accounts remove {accountId}",                              f"DELETE {BOX}"),
+    _line("accounts folders {accountId}",                             f"GET {BOX}/folders"),
+    _line("accounts map-folders {accountId} --sent Sent",             f"PATCH {BOX}/imap/folders"),
+    _line(f"labels list {IN}",                                        f"GET {BOX}/labels"),
+    _line(f"emails list {IN}",                                        f"GET {BOX}/messages"),
+    _line(f"emails list {IN} --all",                                  f"GET {BOX}/messages"),
+    _line("emails search invoice",                                    "GET /messages"),
+    _line(f"emails search invoice {IN}",                              f"GET {BOX}/messages"),
+    _line(f"emails get {{messageId}} {IN}",                           f"GET {MESSAGE}"),
+    _line(f"emails get {{messageId}} {IN} --body-format text",        f"GET {MESSAGE}/body"),
+    _line(f"emails get {{messageId}} {IN} --raw --output -",          f"GET {MESSAGE}/raw"),
+    _line(f"emails send {IN} {TO} --idempotency-key k",               f"POST {BOX}/send"),
+    _line(f"emails preview {IN} {TO}",                                f"POST {BOX}/send/preview"),
+    _line(f"emails forward {{messageId}} {IN} {TO} --idempotency-key k", f"POST {MESSAGE}/forward"),
+    _line(f"emails delivery-status {{operationId}} {IN}",             f"GET {OPERATION}"),
+    _line(f"emails deliveries {IN}",                                  f"GET {BOX}/delivery-operations"),
+    _line(f"emails resolve {{operationId}} {IN} --outcome failed",    f"POST {OPERATION}/resolve"),
+    _action("read m",             "markRead"),
+    _action("unread m",           "markUnread"),
+    _action("star m",             "star"),
+    _action("unstar m",           "unstar"),
+    _action("archive m",          "archive"),
+    _action("trash m",            "trash"),
+    _action("untrash m",          "untrash"),
+    _action("delete m",           "delete"),
+    _action("move m --folder f",  "move"),
+    _action("label m --add l",    "addLabels"),
+    _action("label m --remove l", "removeLabels"),
+    _line(f"attachments download {{messageId}} {{attachmentId}} {IN}", f"GET {MESSAGE}/attachments/{{attachmentId}}"),
+    _line(f"threads get {{threadId}} {IN}",                           f"GET {BOX}/threads/{{threadId}}"),
+    _line(f"drafts list {IN}",                                        f"GET {BOX}/drafts"),
+    _line(f"drafts get {{draftId}} {IN}",                             f"GET {BOX}/drafts/{{draftId}}"),
+    _line(f"drafts create {IN} {TO}",                                 f"POST {BOX}/drafts"),
+    _line(f"drafts update {{draftId}} {IN} {TO}",                     f"PUT {BOX}/drafts/{{draftId}}"),
+    _line(f"drafts delete {{draftId}} {IN}",                          f"DELETE {BOX}/drafts/{{draftId}}"),
+    _line(f"drafts send {{draftId}} {IN} --idempotency-key k",        f"POST {BOX}/send"),
+    _line(f"scheduled list {IN}",                                     f"GET {BOX}/scheduled"),
+    _line(f"scheduled cancel {{scheduleId}} {IN}",                    f"DELETE {BOX}/scheduled/{{scheduleId}}"),
+)
+# fmt: on
+
+#: Commands that ask no appliance for anything a member has, and why.
+ASK_NOBODY = {
+    "demo": "starts an appliance of its own",
+    "serve": "is the appliance",
+    "setup": "works with the data directory and its set-up code; see test_set_up.py",
+    "instances list": "reads a file of this user's",
+    "instances use": "writes a file of this user's",
+    "instances remove": "writes a file of this user's",
+    "logs": "reads the log file in the data directory",
+    "keychain-probe": "tries the keychain of this computer",
+}
