@@ -8,6 +8,9 @@ from mailbox_appliance.records import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Acc
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 
+#: What a key's limit to mailboxes bounds: mail, and the settings of mailboxes.
+_IN_MAILBOXES = MAIL_CAPABILITIES | {Capability.ADMIN_ACCOUNTS}
+
 
 def effective_capabilities(found: FoundCredential) -> frozenset[Capability]:
     """What a credential may do now: what its member may, and of that what a key stores."""
@@ -93,18 +96,19 @@ def require_grantable(
     """Raises Denied where a key would be given more than the one who asks holds: `held`, as a request may do now.
 
     What the key has `before` may stay. Mail rights are a member's own: a key whose token somebody else was shown never
-    gets them, and an API key gives them to keys of its own member only, within its own mailboxes.
+    gets them, and an API key gives them to keys of its own member only. Whatever an API key gives holds in no mailbox
+    beyond its own.
     """
-    had = before or KeyRights(frozenset(), frozenset())
+    had, scope = before or KeyRights(frozenset(), frozenset()), after.account_ids
     _require_all(after.capabilities - had.capabilities, held)
-    scope = after.account_ids
-    added = [one for one in after.capabilities & MAIL_CAPABILITIES if not had.holds(one, scope)]
-    if added and not after.is_made_by_owner:
-        _refuse(added, "a key made for somebody else gets no mail capability; members make those themselves.")
-    if found.kind == "session" or not added:
+    added = {one for one in after.capabilities & _IN_MAILBOXES if not had.holds(one, scope)}
+    mail = added & MAIL_CAPABILITIES
+    if mail and not after.is_made_by_owner:
+        _refuse(mail, "a key made for somebody else gets no mail capability; members make those themselves.")
+    if found.kind == "session":
         return
-    if owner_id != found.member.id:
-        _refuse(added, "an API key gives no mail rights to the keys of other members.")
+    if mail and owner_id != found.member.id:
+        _refuse(mail, "an API key gives no mail rights to the keys of other members.")
     own = KeyRights(held, found.account_ids)
     if beyond := [one for one in added if not own.holds(one, scope)]:
         _refuse(beyond, "this key does not hold that in all of these mailboxes itself.")

@@ -7,6 +7,8 @@ from typing import Any
 from mailbox_appliance.operations import (
     accounts,
     actions,
+    admin_accounts,
+    api_keys,
     contents,
     deliveries,
     drafts,
@@ -15,6 +17,7 @@ from mailbox_appliance.operations import (
     scheduled,
     sending,
     sessions,
+    sharing,
     status,
 )
 from mailbox_appliance.operations.operation import Operation
@@ -29,6 +32,7 @@ MAIL = frozenset({400, 401, 403, 404, 409, 422, 429, 500, 503})
 AUTH = frozenset({400, 401, 403, 404, 409, 413, 429})
 ADMIN = AUTH
 OPEN = frozenset({400, 403, 429})
+KEY_UPDATE = frozenset({400, 401, 403, 404, 409, 413, 415, 500, 502})
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,22 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/me", sessions.who_am_i, AUTH),
     Route("GET", "/me/sessions", sessions.list_sessions, AUTH),
     Route("DELETE", "/me/sessions/{sessionId}", sessions.revoke_session, AUTH),
+    Route("GET", "/me/api-keys", api_keys.list_keys, AUTH),
+    Route("POST", "/me/api-keys", api_keys.create_key, ADMIN | {415}, success=201),
+    Route("DELETE", "/me/api-keys/{keyId}", api_keys.revoke_key, ADMIN),
+    Route("GET", "/admin/api-keys", api_keys.list_all_keys, ADMIN),
+    Route("POST", "/admin/api-keys", api_keys.create_key_of, ADMIN | {415}, success=201),
+    Route("PATCH", "/admin/api-keys/{keyId}", api_keys.update_key, KEY_UPDATE),
+    Route("DELETE", "/admin/api-keys/{keyId}", api_keys.revoke_any_key, ADMIN),
     Route("GET", "/accounts", accounts.list_accounts, MAIL),
     Route("POST", "/accounts", accounts.add_account, MAIL | {413}, success=201),
     Route("GET", "/accounts/{accountId}", accounts.get_account, MAIL),
+    Route("PATCH", "/accounts/{accountId}", accounts.update_account, MAIL | {413}),
     Route("DELETE", "/accounts/{accountId}", accounts.remove_account, MAIL),
+    Route("PUT", "/accounts/{accountId}/access", sharing.set_access, MAIL | {413}),
+    Route("POST", "/accounts/{accountId}/reconnect", accounts.reconnect_account, MAIL | {413}),
+    Route("GET", "/admin/accounts", admin_accounts.list_every_account, ADMIN),
+    Route("POST", "/admin/accounts", admin_accounts.add_account_of_member, ADMIN | {415, 422, 503}, success=201),
     Route("GET", "/accounts/{accountId}/folders", messages.list_folders, MAIL),
     Route("PATCH", "/accounts/{accountId}/imap/folders", folders.map_folders, MAIL - {500} | {413}),
     Route("GET", "/accounts/{accountId}/labels", messages.list_labels, MAIL),
