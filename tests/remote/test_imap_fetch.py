@@ -1,13 +1,14 @@
 """What FETCH answers say, well-formed or not."""
 
 import random
+import re
 from datetime import UTC, datetime
 
 import pytest
 
 from mailbox_appliance.records import FetchedMessage
-from mailbox_appliance.remote.imap_fetch import MAX_FLAGS, Answers, FlagAnswers, flag_set, moment, read
-from mailbox_appliance.remote.imap_lexer import MAX_DEPTH, MAX_VALUES, Reader, Value, number
+from mailbox_appliance.remote.imap_fetch import MAX_FLAGS, Answers, FlagAnswers, Told, flag_set, moment, read
+from mailbox_appliance.remote.imap_lexer import MAX_DEPTH, MAX_UID, MAX_VALUES, Reader, Value, number
 from mailbox_appliance.remote.imap_wire import Pieces
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -149,10 +150,23 @@ def test_broken_answers_are_bad_or_fine() -> None:
         line = bytearray(whole)
         for _ in range(chance.randint(1, 4)):
             line[chance.randrange(len(line))] = chance.choice(b'()"\\ []<>0A\xff')
+        pieces = [bytes(line[: chance.randint(0, len(line))]), b"literal", bytes(line[chance.randint(0, len(line)) :])]
         try:
-            read([bytes(line[: chance.randint(0, len(line))]), b"literal", bytes(line[chance.randint(0, len(line)) :])])
+            told = read(pieces)
         except ValueError:
-            pass
+            continue
+        assert told is None or is_fine(told), pieces
+
+
+def is_fine(told: Told) -> bool:
+    """Whether all that was told is such as a caller can rely on."""
+    return (
+        (told.uid is None or 0 < told.uid <= MAX_UID)
+        and (told.size is None or 0 <= told.size < 1 << 63)
+        and (told.flags is None or not any(re.search(r'[ ()"]|^$', flag) for flag in told.flags))
+        and (told.internal_date is None or told.internal_date.tzinfo is UTC)
+        and (told.section is None or isinstance(told.section, bytes))
+    )
 
 
 @pytest.mark.parametrize(
