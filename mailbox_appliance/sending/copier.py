@@ -44,11 +44,6 @@ class Copier:
         if not stopping.is_set():
             self._file(account_id, stopping)
 
-    def file_due(self) -> None:
-        """File every copy whose time has come, now and here."""
-        for account_id in self.waiting(self._clock.now()):
-            self._file(account_id, threading.Event())
-
     def _file(self, account_id: str, stopping: threading.Event) -> None:
         with self._turn(account_id):
             operations = self._store.sent_copies.due(self._clock.now(), account_id)
