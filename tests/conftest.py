@@ -8,6 +8,7 @@ import pytest
 from webtest import TestApp
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.store.store import Store
 from mailbox_appliance.web.app import App
 from tests.checked_client import CheckedClient
 from tests.servers.dovecot import CannotStart, MailServer
@@ -44,6 +45,14 @@ def scripted_smtp() -> Iterator[ScriptedSmtp]:
 def clock() -> FakeClock:
     """A clock that stands still until the test moves it."""
     return FakeClock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
+    """A new, empty store, by `clock`."""
+    opened = Store.open(tmp_path / "data", clock)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """A scheduled send whose turn has come, and a wall clock that jumps: nothing ends because of a moment's error."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -111,13 +109,6 @@ class Desk:
     def next_at(self) -> datetime:
         sql = "SELECT next_attempt_at FROM delivery_operations WHERE id = ?"
         return from_millis(self.store.database.value(sql, (self.operation,)))
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
-    opened = Store.open(tmp_path / "data", clock)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

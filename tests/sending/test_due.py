@@ -25,14 +25,21 @@ class Errand:
     def __init__(self, *account_ids: str, name: str = "errand") -> None:
         self.name = name
         self.due = list(account_ids)
-        self.looks = 0
+        self.looks, self._looked = 0, threading.Condition()
         self.begun = list[str]()
         self.may_end = threading.Event()
         self.fault: Exception | None = None
 
     def waiting(self, now: datetime) -> Collection[str]:
-        self.looks += 1
+        with self._looked:
+            self.looks += 1
+            self._looked.notify_all()
         return list(self.due)
+
+    def was_asked(self, times: int, within: float = 5) -> bool:
+        """Whether the timer has looked so often, or does within so many seconds."""
+        with self._looked:
+            return self._looked.wait_for(lambda: self.looks >= times, within)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
         self.begun.append(account_id)
@@ -49,7 +56,8 @@ class Bench:
     def __init__(self, store: Store, clock: Clock, *duties: Errand) -> None:
         self.store, self.begun, self.asked = store, list[str](), list[str]()
         self.full = set[str]()
-        self.due = Due(store, clock, self._begin, duties)
+        self._last = Errand(name="last")  # of what a look asks
+        self.due = Due(store, clock, self._begin, (*duties, self._last))
 
     def _begin(self, operation_id: str, account_id: str) -> bool:
         self.asked.append(operation_id)
@@ -60,19 +68,20 @@ class Bench:
             self.due.notice()  # as whoever has sent it does
         return True
 
-    def notice(self) -> None:
-        """Have it look, and wait until it has."""
-        self.due.notice()
+    def start(self) -> None:
+        """Start it, and wait until it has looked."""
+        self.due.start()
+        assert self._last.was_asked(1)
+
+    def look(self) -> None:
+        """Have it look, and wait until it has: twice, since a look may have been under way."""
+        for _ in range(2):
+            looks = self._last.looks
+            self.due.notice()
+            assert self._last.was_asked(looks + 1)
 
     def wait(self, *operation_ids: str) -> None:
         wait_until(lambda: self.begun == list(operation_ids), lambda: str(self.begun), 5)
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
-    opened = Store.open(tmp_path / "data", clock)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -91,14 +100,13 @@ def test_each_is_begun_when_its_time_has_come_and_once(store: Store, clock: Fake
     second, first = (accept(store, mailbox, str(n), send_at=later(clock, seconds=n)) for n in (120, 60))
     bench.due.start()
     clock.advance(59.9)
-    bench.notice()
-    time.sleep(0.3)
+    bench.look()
     assert bench.begun == []
     clock.advance(0.1)
-    bench.notice()
+    bench.due.notice()
     bench.wait(first)
     clock.advance(3600)
-    bench.notice()
+    bench.due.notice()
     bench.wait(first, second)
 
 
@@ -109,7 +117,7 @@ def test_it_wakes_by_itself_at_the_time(tmp_path: Path) -> None:
         bench.due.start()
         at = SystemClock().now() + timedelta(seconds=0.6)
         operation = accept(store, Mailbox(store), send_at=at)
-        bench.notice()
+        bench.due.notice()
         bench.wait(operation)
         assert abs((datetime.now(at.tzinfo) - at).total_seconds()) < 0.4
     finally:
@@ -136,7 +144,7 @@ def test_a_mailbox_that_has_enough_to_do_is_passed_over(store: Store, clock: Fak
     assert set(bench.asked) == {first, other}
     assert bench.asked.count(other) == 1
     bench.full.clear()
-    bench.notice()
+    bench.due.notice()
     wait_until(lambda: len(bench.begun) == 10, lambda: str(bench.begun), 5)
 
 
@@ -145,8 +153,7 @@ def test_a_jump_of_the_clock_is_noticed_without_anybodys_news(
 ) -> None:
     monkeypatch.setattr(due_module, "_LONGEST", 0.3)
     operation = accept(store, Mailbox(store), send_at=later(clock, days=2))
-    bench.due.start()
-    time.sleep(0.2)
+    bench.start()
     clock.set_wall(later(clock, days=2))
     bench.wait(operation)
 
@@ -161,11 +168,10 @@ def test_a_clock_that_is_set_back_delays_no_retry_and_hastens_no_send(
     store.deliveries.begin(retried)
     clock.set_wall(right + timedelta(minutes=50))
     store.deliveries.requeue(retried, later(clock, seconds=60), "unavailable")
-    bench.due.start()
-    time.sleep(0.2)
+    bench.start()
     assert bench.begun == []
     clock.set_wall(right + timedelta(seconds=5))
-    bench.notice()
+    bench.due.notice()
     bench.wait(retried)
 
 
@@ -179,13 +185,12 @@ def test_a_store_that_fails_is_told_once_and_asked_again(
     clock.advance(1)
     with caplog.at_level(logging.INFO, "mailbox_appliance.sending.due"):
         bench.due.start()
-        for _ in range(4):
-            bench.notice()
-            time.sleep(0.15)
+        for _ in range(3):
+            bench.look()
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         with store.database.transaction():
             store.database.change("DROP TRIGGER full")
-        bench.notice()
+        bench.due.notice()
         bench.wait(operation)
         wait_until(lambda: len(caplog.records) == 2, lambda: str(caplog.records), 5)
     assert caplog.records[-1].levelname == "INFO"
@@ -194,12 +199,9 @@ def test_a_store_that_fails_is_told_once_and_asked_again(
 def test_where_there_is_nothing_to_do_it_rests(store: Store, clock: FakeClock) -> None:
     idle = Errand()
     bench = Bench(store, clock, idle)
-    bench.due.start()
+    bench.start()
     try:
-        time.sleep(0.1)
-        looks = idle.looks
-        time.sleep(0.5)
-        assert idle.looks == looks
+        assert not idle.was_asked(2, within=0.5)
     finally:
         bench.due.stop(5)
 
@@ -214,9 +216,8 @@ def test_a_mailbox_is_worked_on_once_at_a_time_and_few_at_once(store: Store, clo
     bench.due.start()
     try:
         wait_until(lambda: len(errand.begun) == MOST_AT_ONCE, lambda: str(errand.begun), 5)
-        for _ in range(3):
-            bench.notice()
-            time.sleep(0.12)
+        for _ in range(2):
+            bench.look()
         assert errand.begun == names[:MOST_AT_ONCE]
         assert errand.looks < 12  # what is under way is due still, and nobody runs in circles over it
         errand.may_end.set()
@@ -235,9 +236,8 @@ def test_a_duty_that_fails_rests_and_holds_up_no_other(store: Store, clock: Fake
     bench.due.start()
     try:
         wait_until(lambda: len(broken.begun) == 2 and not sound.due, lambda: str(broken.begun), 5)
-        for _ in range(3):
-            bench.notice()
-            time.sleep(0.12)
+        for _ in range(2):
+            bench.look()
         assert broken.begun == ["acc_1", "acc_2"]
     finally:
         bench.due.stop(5)

@@ -1,21 +1,9 @@
-"""A store of its own for every test, opened and closed."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""What the tests of the store share."""
 
 import pytest
 
 from mailbox_appliance.store.store import Store
-from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
-    """A new, empty store."""
-    opened = Store.open(tmp_path / "data", clock)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
