@@ -8,7 +8,6 @@ from email.header import decode_header
 from email.message import Message
 
 import pytest
-from msgspec import UNSET
 
 from mailbox_appliance.mail.compose import compose, with_bcc
 from mailbox_appliance.mail.forwarding import forwarded, taken_along
@@ -16,8 +15,8 @@ from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.replies import recipients, threading
 from mailbox_appliance.mail.saved_draft import released
 from mailbox_appliance.mail.threads import reply_subject
-from mailbox_appliance.records import Address, Composed, Flags, Outgoing, OutgoingAttachment
-from mailbox_appliance.records import Message as Mail
+from mailbox_appliance.records import Address, Composed, Outgoing, OutgoingAttachment
+from tests.mail.parents import as_stored
 from tests.mail.test_compose import DATE, MESSAGE_ID
 
 ALICE = Address(email="alice@example.com")
@@ -156,20 +155,7 @@ def test_what_a_parent_brings_along_is_disarmed(place: str, text: str) -> None:
 
 
 def replies(source: bytes) -> list[Outgoing]:
-    read = parse(source)
-    headers = {name.lower(): value for name, value in read.headers.items()}
-    parent = Mail(
-        id="m",
-        thread_id="t",
-        account_id="a",
-        from_=read.sender or UNSET,
-        to=read.to,
-        cc=read.cc,
-        reply_to=read.reply_to,
-        subject=read.subject,
-        date="2026-01-01T00:00:00Z",
-        flags=Flags(read=True, starred=False, draft=False),
-    )
+    parent, headers = as_stored(source)
     found = []
     for everybody in (False, True):
         try:
@@ -182,7 +168,7 @@ def replies(source: bytes) -> list[Outgoing]:
                 sender=ALICE,
                 to=people.to,
                 cc=people.cc,
-                subject=reply_subject(read.subject),
+                subject=reply_subject(parent.subject),
                 in_reply_to=ties.in_reply_to,
                 references=ties.references,
             )

@@ -1,31 +1,17 @@
 """Who a reply goes to, as a table over what a parent may look like."""
 
 import pytest
-from msgspec import UNSET
 
-from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.replies import recipients, threading
-from mailbox_appliance.records import Address, Flags, Message
+from mailbox_appliance.records import Address, Message
+from tests.mail.parents import as_stored
 
 OWN = ("me@example.com", "me@müller.example")
 
 
 def parent(*fields: str) -> tuple[Message, dict[str, str]]:
-    """A received message with these header fields, as the store gives it."""
-    read = parse(("\r\n".join(fields) + "\r\n\r\nx").encode())
-    message = Message(
-        id="msg_1",
-        thread_id="thr_1",
-        account_id="acc_1",
-        from_=read.sender or UNSET,
-        to=read.to,
-        cc=read.cc or UNSET,
-        reply_to=read.reply_to or UNSET,
-        subject=read.subject,
-        date="2026-01-01T00:00:00Z",
-        flags=Flags(read=True, starred=False, draft=False),
-    )
-    return message, {name.lower(): value for name, value in read.headers.items()}
+    """A received message with these header fields."""
+    return as_stored(("\r\n".join(fields) + "\r\n\r\nx").encode())
 
 
 def people(text: str) -> tuple[Address, ...]:

@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from msgspec import UNSET
-
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.forwarding import forwarded, taken_along
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.replies import recipients, threading
 from mailbox_appliance.mail.saved_draft import released
 from mailbox_appliance.mail.threads import reply_subject
-from mailbox_appliance.records import Address, Composed, Flags, Message, Outgoing
+from mailbox_appliance.records import Address, Composed, Outgoing
+from tests.mail.parents import as_stored
 from tests.mail.test_compose import DATE, MESSAGES
 
 ALICE = Address(email="alice@example.com", name="Alice")
@@ -71,27 +70,14 @@ def source(*fields: str, body: str = "Hello\r\n") -> bytes:
 
 def answer(parent: bytes, **given: object) -> Outgoing:
     """The reply `Yes` to a message, as Alice sends it."""
-    read = parse(parent)
-    headers = {name.lower(): value for name, value in read.headers.items()}
-    message = Message(
-        id="m",
-        thread_id="t",
-        account_id="a",
-        from_=read.sender or UNSET,
-        to=read.to,
-        cc=read.cc or UNSET,
-        reply_to=read.reply_to or UNSET,
-        subject=read.subject,
-        date="2026-01-01T00:00:00Z",
-        flags=Flags(read=True, starred=False, draft=False),
-    )
+    message, headers = as_stored(parent)
     people = recipients(message, headers, ("alice@example.com",), **given)  # type: ignore[arg-type]
     ties = threading(headers)
     return Outgoing(
         sender=ALICE,
         to=people.to,
         cc=people.cc,
-        subject=reply_subject(read.subject),
+        subject=reply_subject(message.subject),
         text="Yes",
         in_reply_to=ties.in_reply_to,
         references=ties.references,
