@@ -4,48 +4,29 @@ import base64
 import email
 import email.policy
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import Any
 
 import pytest
 
 from tests.checked_client import Answer, CheckedClient
+from tests.operations.box import Box
 from tests.operations.conftest import Mailbox
 from tests.operations.filled import FilledMailbox, add_key, letter
 from tests.operations.test_outgoing import people
 from tests.servers.desk import Desk, a_key
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 
 BOB = "bob@example.test"
 TO: dict[str, Any] = {"to": [{"email": BOB}]}
 
 
-@dataclass
-class Box:
-    """The mailbox and what has come to it."""
-
-    mailbox: Mailbox
-    client: CheckedClient
-    server: MailServer
-
-    def ask(self, method: str, path: str, body: object = None, **more: Any) -> Answer:
-        return self.client.ask(method, f"/accounts/{self.mailbox.id}{path}", body, **more)
+class Forwards(Box):
+    """The mailbox and what is forwarded from it."""
 
     def forward(self, message: str, body: object = None, key: str | None = None, **more: Any) -> Answer:
         header = {"Idempotency-Key": key or a_key()}
         return self.ask("POST", f"/messages/{message}/forward", TO if body is None else body, headers=header, **more)
-
-    def deliver(self, source: bytes) -> str:
-        before = self.ids()
-        self.server.deliver(self.mailbox.email, source)
-        self.client.appliance.sync.wake(self.mailbox.id, "INBOX")
-        wait_until(lambda: bool(self.ids() - before), lambda: "it did not come", 20)
-        (new,) = self.ids() - before
-        return new
-
-    def ids(self) -> set[str]:
-        return {item["id"] for item in self.ask("GET", "/messages?folder=inbox&limit=100").data["items"]}
 
     def last(self) -> EmailMessage:
         message = email.message_from_bytes(self.mailbox.smtp.messages[-1].source, policy=email.policy.default)
@@ -54,8 +35,8 @@ class Box:
 
 
 @pytest.fixture
-def box(mailbox: Mailbox, asking: CheckedClient, mail_server: MailServer) -> Box:
-    return Box(mailbox, asking, mail_server)
+def box(mailbox: Mailbox, asking: CheckedClient, mail_server: MailServer) -> Forwards:
+    return Forwards(mailbox, asking, mail_server)
 
 
 def original(*files: bytes, subject: str = "Plans", html: str | None = None) -> bytes:
@@ -74,7 +55,7 @@ def original(*files: bytes, subject: str = "Plans", html: str | None = None) -> 
     return message.as_bytes(policy=email.policy.SMTP)
 
 
-def test_the_original_goes_along_below_the_comment(box: Box) -> None:
+def test_the_original_goes_along_below_the_comment(box: Forwards) -> None:
     message = box.deliver(original(b"%PDF", html='<p>Noon <img src="cid:logo@x"></p>'))
     key, body = a_key(), TO | {"comment": "See below.\nBest", "cc": [{"email": "dan@example.test", "name": "Dan"}]}
     answer = box.forward(message, body, key)
@@ -96,13 +77,13 @@ def test_the_original_goes_along_below_the_comment(box: Box) -> None:
     assert len(box.mailbox.smtp.messages) == 1
 
 
-def test_without_attachments_only_what_the_text_shows_goes_along(box: Box) -> None:
+def test_without_attachments_only_what_the_text_shows_goes_along(box: Forwards) -> None:
     message = box.deliver(original(b"%PDF", html='<p>Noon <img src="cid:logo@x"></p>'))
     assert box.forward(message, TO | {"includeAttachments": False}).data["status"] == "succeeded"
     assert [part.get_filename() for part in box.last().walk() if part.get_filename()] == ["logo.png"]
 
 
-def test_the_same_key_on_two_threads_is_one_delivery(box: Box) -> None:
+def test_the_same_key_on_two_threads_is_one_delivery(box: Forwards) -> None:
     message, key = box.deliver(original()), a_key()
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda _: box.forward(message, key=key), range(2)))
@@ -122,7 +103,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", list(ODD))
-def test_an_odd_original_is_forwarded_all_the_same(box: Box, name: str) -> None:
+def test_an_odd_original_is_forwarded_all_the_same(box: Forwards, name: str) -> None:
     message = box.deliver(b"X-Test: " + a_key().encode() + b"\r\n" + ODD[name])
     assert box.forward(message).data["status"] == "succeeded"
     source = box.mailbox.smtp.messages[-1].source
@@ -130,7 +111,7 @@ def test_an_odd_original_is_forwarded_all_the_same(box: Box, name: str) -> None:
     assert not {"bcc", "x"} & {field.lower() for field in box.last()}
 
 
-def test_too_much_to_forward(box: Box) -> None:
+def test_too_much_to_forward(box: Forwards) -> None:
     message = box.deliver(original(bytes(26 << 20)))
     refused = box.forward(message)
     assert (refused.refusal, refused.places) == ((400, "message_too_large"), ["/includeAttachments"])
@@ -177,7 +158,7 @@ def test_what_is_refused(desk: Desk, asking: CheckedClient) -> None:
     assert asking.ask("GET", f"/accounts/{filled.id}/delivery-operations").data["items"] == []
 
 
-def test_who_may_only_send_forwards_too(box: Box) -> None:
+def test_who_may_only_send_forwards_too(box: Forwards) -> None:
     message = box.deliver(original(subject=base64.b32encode(b"any").decode()))
     _, token = add_key(box.client.appliance, box.client.member["id"], "mail.send")
     assert box.forward(message, token=token).data["status"] == "succeeded"

@@ -4,13 +4,13 @@ import base64
 import email
 import email.policy
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.checked_client import Answer, CheckedClient
+from tests.operations.box import Box
 from tests.operations.conftest import Mailbox
 from tests.operations.filled import FilledMailbox, add_key, letter
 from tests.servers.desk import Desk, a_key
@@ -28,16 +28,8 @@ WHOLE: dict[str, Any] = {
 }
 
 
-@dataclass
-class Box:
+class Drafts(Box):
     """The mailbox, its drafts and its sends."""
-
-    mailbox: Mailbox
-    client: CheckedClient
-    server: MailServer
-
-    def ask(self, method: str, path: str, body: object = None, **more: Any) -> Answer:
-        return self.client.ask(method, f"/accounts/{self.mailbox.id}{path}", body, **more)
 
     def draft(self, **fields: Any) -> str:
         return str(self.ask("POST", "/drafts", WHOLE | fields).data["id"])
@@ -49,17 +41,9 @@ class Box:
     def preview(self, draft: str) -> Answer:
         return self.ask("POST", "/send/preview", {"draftId": draft})
 
-    def deliver(self, source: bytes, folder: str = "Drafts", flags: str = "\\Draft") -> str:
-        """A message that another program has put there; answers its id."""
-        before = self.ids(folder)
-        self.server.deliver(self.mailbox.email, source, folder=folder, flags=flags)
-        self.client.appliance.sync.wake(self.mailbox.id, folder)
-        wait_until(lambda: bool(self.ids(folder) - before), lambda: "it is not here", 10)
-        (new,) = self.ids(folder) - before
-        return new
-
-    def ids(self, folder: str) -> set[str]:
-        return {item["id"] for item in self.ask("GET", f"/messages?folder={folder}&limit=100").data["items"]}
+    def put(self, source: bytes, flags: str = "\\Draft") -> str:
+        """A message that another program has put among the drafts; answers its id."""
+        return self.deliver(source, "Drafts", flags)
 
     def is_there(self, draft: str) -> bool:
         return self.ask("GET", f"/drafts/{draft}").status == 200
@@ -69,15 +53,15 @@ class Box:
 
 
 @pytest.fixture
-def box(mailbox: Mailbox, asking: CheckedClient, mail_server: MailServer) -> Box:
-    return Box(mailbox, asking, mail_server)
+def box(mailbox: Mailbox, asking: CheckedClient, mail_server: MailServer) -> Drafts:
+    return Drafts(mailbox, asking, mail_server)
 
 
 def tomorrow() -> str:
     return (datetime.now(UTC) + timedelta(days=1)).isoformat()
 
 
-def test_a_draft_goes_out_whole_and_then_goes(box: Box) -> None:
+def test_a_draft_goes_out_whole_and_then_goes(box: Drafts) -> None:
     draft, key = box.draft(), a_key()
     answer = box.send(draft, key)
     assert (answer.status, answer.data["kind"], answer.data["status"]) == (200, "send", "succeeded")
@@ -98,7 +82,7 @@ def test_a_draft_goes_out_whole_and_then_goes(box: Box) -> None:
     assert len(box.mailbox.smtp.messages) == 1
 
 
-def test_one_draft_under_two_keys_is_sent_once(box: Box) -> None:
+def test_one_draft_under_two_keys_is_sent_once(box: Drafts) -> None:
     for _ in range(3):
         draft, before = box.draft(), len(box.mailbox.smtp.messages)
         with ThreadPoolExecutor(2) as pool:
@@ -111,7 +95,7 @@ def test_one_draft_under_two_keys_is_sent_once(box: Box) -> None:
         assert len(box.mailbox.smtp.messages) == before + 1
 
 
-def test_one_draft_under_one_key_on_two_threads_is_one_delivery(box: Box) -> None:
+def test_one_draft_under_one_key_on_two_threads_is_one_delivery(box: Drafts) -> None:
     draft, key = box.draft(), a_key()
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda _: box.send(draft, key), range(2)))
@@ -120,7 +104,7 @@ def test_one_draft_under_one_key_on_two_threads_is_one_delivery(box: Box) -> Non
     assert len(box.mailbox.smtp.messages) == 1
 
 
-def test_a_draft_that_is_being_sent_stays_as_it_is(box: Box) -> None:
+def test_a_draft_that_is_being_sent_stays_as_it_is(box: Drafts) -> None:
     draft, key = box.draft(), a_key()
     box.mailbox.smtp.at("mail", Stall())
     with ThreadPoolExecutor(1) as pool:
@@ -132,7 +116,7 @@ def test_a_draft_that_is_being_sent_stays_as_it_is(box: Box) -> None:
         assert asked.result(20).data["status"] == "succeeded"
 
 
-def check_in_use(box: Box, draft: str) -> None:
+def check_in_use(box: Drafts, draft: str) -> None:
     before = box.operations()
     assert box.send(draft).refusal == (409, "conflict")
     assert box.ask("POST", "/send/preview", {"draftId": draft}).refusal == (409, "conflict")
@@ -142,7 +126,7 @@ def check_in_use(box: Box, draft: str) -> None:
     assert box.operations() == before
 
 
-def test_a_draft_that_is_scheduled_stays_as_it_is_until_it_is_taken_back(box: Box) -> None:
+def test_a_draft_that_is_scheduled_stays_as_it_is_until_it_is_taken_back(box: Drafts) -> None:
     draft = box.draft()
     answer = box.send(draft, sendAt=tomorrow())
     assert (answer.status, answer.data["status"]) == (202, "queued")
@@ -155,7 +139,7 @@ def test_a_draft_that_is_scheduled_stays_as_it_is_until_it_is_taken_back(box: Bo
     assert b"Other" in box.mailbox.smtp.messages[-1].source
 
 
-def test_a_draft_that_was_refused_is_still_there(box: Box) -> None:
+def test_a_draft_that_was_refused_is_still_there(box: Drafts) -> None:
     draft = box.draft()
     box.mailbox.smtp.recipients[BOB] = "550 5.1.1 no such user"
     assert box.send(draft).data["error"] == {"code": "recipient_rejected"}
@@ -165,7 +149,7 @@ def test_a_draft_that_was_refused_is_still_there(box: Box) -> None:
     assert b"Better" in box.mailbox.smtp.messages[-1].source
 
 
-def test_nobody_got_it_so_the_key_and_the_draft_are_free(box: Box) -> None:
+def test_nobody_got_it_so_the_key_and_the_draft_are_free(box: Drafts) -> None:
     draft, key = box.draft(), a_key()
     box.mailbox.smtp.at("mail", "451 4.3.0 later")
     assert box.send(draft, key).refusal == (503, "provider_unavailable")
@@ -175,8 +159,8 @@ def test_nobody_got_it_so_the_key_and_the_draft_are_free(box: Box) -> None:
     assert b"Meanwhile" in box.mailbox.smtp.messages[-1].source
 
 
-def test_a_reply_among_the_drafts_continues_its_conversation(box: Box) -> None:
-    parent = box.deliver(letter("Plans", number=77), folder="INBOX", flags="")
+def test_a_reply_among_the_drafts_continues_its_conversation(box: Drafts) -> None:
+    parent = box.deliver(letter("Plans", number=77))
     draft = box.draft(replyToMessageId=parent)
     delivery = box.send(draft).data
     assert box.client.appliance.store.deliveries.work(delivery["operationId"]).parent_id == parent
@@ -192,9 +176,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
-def test_a_draft_that_cannot_go(box: Box, name: str) -> None:
+def test_a_draft_that_cannot_go(box: Drafts, name: str) -> None:
     source, reason = REFUSED[name]
-    draft = box.deliver(source)
+    draft = box.put(source)
     before = box.operations()
     for answer in (box.send(draft), box.send(draft, sendAt=tomorrow()), box.preview(draft)):
         assert (answer.refusal, answer.places) == ((400, "invalid_request"), ["/draftId"])
@@ -203,8 +187,8 @@ def test_a_draft_that_cannot_go(box: Box, name: str) -> None:
     assert box.ask("DELETE", f"/drafts/{draft}").status == 200
 
 
-def test_what_is_no_draft(box: Box) -> None:
-    letter_id = box.deliver(letter("Plans", number=78), folder="INBOX", flags="")
+def test_what_is_no_draft(box: Drafts) -> None:
+    letter_id = box.deliver(letter("Plans", number=78))
     before = box.operations()
     for draft in (letter_id, "msg_00000000000000000000000000", "nonsense", "x" * 10_000):
         for answer in (box.send(draft), box.preview(draft)):
@@ -212,9 +196,9 @@ def test_what_is_no_draft(box: Box) -> None:
     assert box.operations() == before
 
 
-def test_what_only_lies_among_the_drafts_is_sent_by_who_may_delete_it(box: Box) -> None:
+def test_what_only_lies_among_the_drafts_is_sent_by_who_may_delete_it(box: Drafts) -> None:
     source = f"From: {box.mailbox.email}\r\nTo: {BOB}\r\nSubject: filed\r\n\r\nHi\r\n".encode()
-    draft = box.deliver(source, flags="")
+    draft = box.put(source, flags="")
     _, token = add_key(box.client.appliance, box.client.member["id"], "mail.send")
     refused = box.send(draft, token=token)
     assert (refused.refusal, refused.places) == ((403, "permission_denied"), ["capability"])

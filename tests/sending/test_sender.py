@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -123,13 +124,22 @@ def test_a_thread_that_was_not_to_be_had_comes_with_the_next_occasion(
 # --- the disk is full at the start ---
 
 
-def restarted(folder: Path, accepted: Callable[[Desk], str], when: str, clock: FakeClock | None = None) -> Desk:
-    """An appliance that finds an interrupted operation, and cannot write what becomes of it."""
+@contextmanager
+def restarted(
+    folder: Path, smtp: ScriptedSmtp, fault: str, clock: FakeClock | None = None
+) -> Iterator[tuple[Desk, str]]:
+    """An appliance that finds an interrupted operation, scheduled by `clock`, and cannot write what becomes of it."""
     before = Desk(folder, clock)
-    accepted(before)
-    Fault(before, when)
+    operation = accept(before, mailbox(before, smtp.port), None if clock is None else clock.now())
+    if clock is not None:
+        before.appliance.store.deliveries.begin(operation)
+    Fault(before, fault)
     before.close()
-    return Desk(folder, clock, is_new=False, sending__answer_within=1)
+    desk = Desk(folder, clock, is_new=False, sending__answer_within=1)
+    try:
+        yield desk, operation
+    finally:
+        desk.close()
 
 
 def mend(desk: Desk) -> None:
@@ -137,83 +147,46 @@ def mend(desk: Desk) -> None:
         desk.appliance.store.database.change("DROP TRIGGER fault")
 
 
+NOT_TAKEN_BACK = "BEFORE DELETE ON delivery_operations"
+
+
 def test_what_cannot_be_taken_back_at_the_start_is_taken_back_later(tmp_path: Path, smtp: ScriptedSmtp) -> None:
-    made = list[str]()
-
-    def accepted(before: Desk) -> str:
-        made.append(accept(before, mailbox(before, smtp.port)))
-        return made[0]
-
-    desk = restarted(tmp_path / "data", accepted, "BEFORE DELETE ON delivery_operations")
-    try:
-        [operation] = made
-        sender = desk.appliance.sender
-        assert not sender.submit(operation, "any").wait(0.7)  # it was tried again meanwhile
+    with restarted(tmp_path / "data", smtp, NOT_TAKEN_BACK) as (desk, operation):
+        assert not desk.appliance.sender.submit(operation, "any").wait(0.7)  # it was tried again meanwhile
         assert (status(desk, operation), smtp.count("connect")) == ("sending", 0)
         mend(desk)
         wait_for(desk, operation, None)
         assert smtp.count("connect") == 0
-    finally:
-        desk.close()
 
 
 def test_whoever_asks_for_it_meanwhile_is_told_that_it_was_not_sent(tmp_path: Path, smtp: ScriptedSmtp) -> None:
-    made = list[str]()
-
-    def accepted(before: Desk) -> str:
-        made.append(accept(before, mailbox(before, smtp.port)))
-        return made[0]
-
-    desk = restarted(tmp_path / "data", accepted, "BEFORE DELETE ON delivery_operations")
-    try:
-        ticket = desk.appliance.sender.submit(made[0], "any")
+    with restarted(tmp_path / "data", smtp, NOT_TAKEN_BACK) as (desk, operation):
+        ticket = desk.appliance.sender.submit(operation, "any")
         mend(desk)
         assert ticket.wait(10)
         assert isinstance(ticket.problem, Unavailable)
         assert smtp.count("connect") == 0
-    finally:
-        desk.close()
 
 
 def test_one_that_a_client_was_shown_goes_on_once_that_can_be_written(tmp_path: Path, smtp: ScriptedSmtp) -> None:
-    made = list[str]()
-
-    def accepted(before: Desk) -> str:
-        made.append(accept(before, mailbox(before, smtp.port)))
-        return made[0]
-
-    desk = restarted(tmp_path / "data", accepted, "BEFORE DELETE ON delivery_operations")
-    try:
-        desk.appliance.store.deliveries.show(made[0])
-        wait_for(desk, made[0], "succeeded")
+    with restarted(tmp_path / "data", smtp, NOT_TAKEN_BACK) as (desk, operation):
+        desk.appliance.store.deliveries.show(operation)
+        wait_for(desk, operation, "succeeded")
         assert len(smtp.messages) == 1
-    finally:
-        desk.close()
 
 
 def test_a_scheduled_one_waits_again_once_that_can_be_written(
     tmp_path: Path, smtp: ScriptedSmtp, clock: FakeClock
 ) -> None:
-    made = list[str]()
-
-    def accepted(before: Desk) -> str:
-        operation = accept(before, mailbox(before, smtp.port), clock.now())
-        before.appliance.store.deliveries.begin(operation)
-        made.append(operation)
-        return operation
-
-    fault = "BEFORE UPDATE ON delivery_operations WHEN NEW.status = 'queued'"
-    desk = restarted(tmp_path / "data", accepted, fault, clock)
-    try:
+    not_queued = "BEFORE UPDATE ON delivery_operations WHEN NEW.status = 'queued'"
+    with restarted(tmp_path / "data", smtp, not_queued, clock) as (desk, operation):
         settled = list[DeliverySettled]()
         desk.appliance.events.subscribe(DeliverySettled, settled.append)
-        assert (status(desk, made[0]), smtp.count("connect")) == ("sending", 0)
+        assert (status(desk, operation), smtp.count("connect")) == ("sending", 0)
         mend(desk)
-        wait_for(desk, made[0], "succeeded")
+        wait_for(desk, operation, "succeeded")
         assert [each.status for each in settled] == ["queued", "succeeded"]
         assert len(smtp.messages) == 1
-    finally:
-        desk.close()
 
 
 # --- many that fall due together ---
