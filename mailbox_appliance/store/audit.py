@@ -22,9 +22,21 @@ _COLUMNS = (
     "number, id, at, actor_kind, actor_id, actor_member_id, action, target_kind, target_id, outcome, client_address,"
     " about_member_id"
 )
-# What concerns a member: their own acts, what was done to them, and to their keys, sessions and mailboxes.
-_ABOUT = "(actor_member_id = :member OR about_member_id = :member OR (target_kind = 'member' AND target_id = :member))"
-_BEFORE = "number < :before"
+_NEWEST = f"SELECT {_COLUMNS} FROM audit_events WHERE {{}} < :before ORDER BY number DESC LIMIT :limit"
+# What concerns a member: their own acts, what was done to them, and to their keys, sessions and mailboxes. Each of the
+# two goes by an index of its own, in its order.
+_NEWEST_ABOUT = f"""
+SELECT * FROM ({_NEWEST.format("actor_member_id = :member AND number")}) UNION
+SELECT * FROM ({_NEWEST.format("about_member_id = :member AND number")}) ORDER BY number DESC LIMIT :limit"""
+_END = 1 << 62
+# What others did to a member, a line for each kind of act and day, and restores, which concern everybody. Always one
+# row, so that it can be kept between commits.
+_DONE_BY_OTHERS = """
+SELECT group_concat(DISTINCT substr(at, 1, 10) || ' ' || actor_kind || ' ' || action) FROM (
+  SELECT at, actor_kind, action FROM audit_events WHERE about_member_id = ? AND outcome = 'success' AND at > ?
+    AND actor_member_id IS NOT ?
+  UNION ALL SELECT at, actor_kind, action FROM audit_events WHERE action = 'backup.restore' AND outcome = 'success'
+    AND at > ? AND actor_member_id IS NOT ?)"""
 
 
 @dataclass(frozen=True)
@@ -38,6 +50,15 @@ class Actor:
 
 
 SYSTEM = Actor("system")
+
+
+@dataclass(frozen=True, order=True)
+class Deed:
+    """That somebody did something on a day (UTC, as `2026-01-31`): `by` is the kind of the actor."""
+
+    day: str
+    by: str
+    action: str
 
 
 @dataclass(frozen=True)
@@ -74,14 +95,15 @@ class Audit:
     ) -> None:
         """Append one row: an action such as `session.create`, the kind and id of what it was done to, how it ended.
 
-        `about`: the member whom it concerns, besides the one who acted.
+        `about`: the member whom it concerns, besides the one who acted; of a target that is a member, that one.
         """
         kind, identity = target or (None, None)
+        about = identity if about is None and kind == "member" else about
         at = to_timestamp(self._clock.now())
         with self._database.transaction():
-            count, head = self._meta()
+            count, head, newest = self._end()
             # What is broken stays so, but nothing must fail for it: a number is never taken twice.
-            number = max(count, self._database.value("SELECT max(number) FROM audit_events") or 0) + 1
+            number = max(count, newest) + 1
             row = (new_id("aud"), at, actor.kind, actor.id, actor.member_id, action, kind, identity, outcome)
             facts = (number, *row, actor.client_address, about)
             mac = self._seal(head, facts)
@@ -99,42 +121,59 @@ class Audit:
 
         Answers them and the number to go on below, or None at the end.
         """
-        where = [_BEFORE] * (before is not None) + [_ABOUT] * (about is not None)
         rows = self._database.rows(
-            f"SELECT {_COLUMNS} FROM audit_events {'WHERE ' * bool(where)}{' AND '.join(where)}"
-            " ORDER BY number DESC LIMIT :limit",
-            {"before": before, "member": about, "limit": limit + 1},
+            _NEWEST.format("number") if about is None else _NEWEST_ABOUT,
+            {"before": _END if before is None else before, "member": about, "limit": limit + 1},
         )
         following = rows[limit - 1][0] if len(rows) > limit else None
         return tuple(map(_to_event, rows[:limit])), following
 
+    def done_by_others(self, member_id: str, since: str) -> tuple[Deed, ...]:
+        """What others did to a member after a moment, each kind of act once a day, oldest first.
+
+        `since` is a timestamp or the beginning of one: the same for many requests, so that the answer can be kept.
+        """
+        found = self._database.kept_row(_DONE_BY_OTHERS, (member_id, since, member_id, since, member_id))
+        lines = found[0].split(",") if found is not None and found[0] else ()
+        return tuple(sorted(Deed(*line.split(" ", 2)) for line in lines))
+
     def verify(self) -> AuditCheck:
-        """Look through the whole log for the first row that was changed, dropped, added or moved."""
+        """Look through the whole log for the first row that was changed, dropped, added or moved.
+
+        Rows that are written meanwhile are not looked at: those that were there at the beginning do not change.
+        """
+        count, last_head, newest = self._end()
         head, number = "", 0
-        count, last_head = self._meta()
-        for row in self._rows():
+        for row in self._rows(newest):
             number += 1
             if row[0] != number:
                 return AuditCheck(count, AuditBreak(number, None, "it is missing"))
+            if number > count:
+                return AuditCheck(count, AuditBreak(number, row[1], "it was added"))
             if not hmac.compare_digest(bytes(row[-1]), self._seal(head, row[:-1])):
                 reason = "it was changed, or the rows before it are not those that it was written after"
                 return AuditCheck(count, AuditBreak(number, row[1], reason))
             head = self._head(number, bytes(row[-1]))
         return AuditCheck(count, _look_at_end(number, count, hmac.compare_digest(head, last_head)))
 
-    def _rows(self) -> Iterator[Sequence[Any]]:
-        after = -(1 << 62)
+    def _rows(self, last: int) -> Iterator[Sequence[Any]]:
+        after = -_END
         while batch := self._database.rows(
-            f"SELECT {_COLUMNS}, mac FROM audit_events WHERE number > ? ORDER BY number LIMIT ?", (after, _BATCH)
+            f"SELECT {_COLUMNS}, mac FROM audit_events WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
+            (after, last, _BATCH),
         ):
             yield from batch
             after = batch[-1][0]
 
-    def _meta(self) -> tuple[int, str]:
-        found: dict[str, str] = dict(
-            self._database.rows("SELECT name, value FROM meta WHERE name IN ('audit_head', 'audit_count')")
+    def _end(self) -> tuple[int, str, int]:
+        """The count and the head as they are kept, and the newest number, all of one moment."""
+        row = self._database.row(
+            "SELECT (SELECT value FROM meta WHERE name = 'audit_count'),"
+            " (SELECT value FROM meta WHERE name = 'audit_head'), (SELECT max(number) FROM audit_events)"
         )
-        return int(found.get("audit_count", "0")), found.get("audit_head", "")
+        count, head, newest = row or (None, None, None)
+        # A count that somebody made nonsense of is none: the log goes on, and is found broken.
+        return int(count) if count and count.isdecimal() else 0, head or "", newest or 0
 
     def _head(self, count: int, seal: bytes) -> str:
         return hmac.digest(self._key, b"head" + _framed(count) + seal, "sha256").hex()
@@ -146,8 +185,6 @@ class Audit:
 def _look_at_end(number: int, count: int, is_head: bool) -> AuditBreak | None:
     if number < count:
         return AuditBreak(number + 1, None, "it is missing, as are all after it")
-    if number > count:
-        return AuditBreak(count + 1, None, "it was added")
     return None if is_head else AuditBreak(number + 1, None, "it is missing: the log ended with another row")
 
 

@@ -1,10 +1,11 @@
 """The audit chain: whole as it was written, and every meddling is found at its row."""
 
+import threading
 from collections.abc import Callable
 
 import pytest
 
-from mailbox_appliance.store.audit import SYSTEM, Actor, Audit
+from mailbox_appliance.store.audit import SYSTEM, Actor, Audit, Deed
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
@@ -106,6 +107,8 @@ MEDDLING: list[tuple[str, tuple[str, ...], int]] = [
         6,
     ),
     ("head and count forgotten", ("DELETE FROM meta WHERE name LIKE 'audit%'",), 1),
+    ("count made nonsense of", ("UPDATE meta SET value = 'x' WHERE name = 'audit_count'",), 1),
+    ("head made nonsense of", ("UPDATE meta SET value = 'x' WHERE name = 'audit_head'",), 6),
     ("count set back", ("UPDATE meta SET value = '4' WHERE name = 'audit_count'",), 5),
     (
         "last row cut off, count and head set back",
@@ -187,3 +190,38 @@ def test_what_concerns_a_member(store: Store, audit: Audit) -> None:
     audit.record(Actor("session", "ses_9", "mem_9"), "member.create", ("member", "mem_2"))
     actions = [event.action for event in audit.list(None, 50, about="mem_1")[0]]
     assert actions == ["api_key.revoke", "account.remove", "session.create", "setup"]
+    assert audit.list(None, 2, about="mem_1")[0] == audit.list(None, 50, about="mem_1")[0][:2]
+    assert [event.action for event in audit.list(6, 50, about="mem_1")[0]] == actions[1:]
+
+
+def test_what_others_did_to_a_member(store: Store, audit: Audit, clock: FakeClock) -> None:
+    other = Actor("session", "ses_9", "mem_9")
+    for _ in range(2):
+        audit.record(other, "api_key.revoke", ("api_key", "key_1"), about="mem_1")
+    audit.record(SOMEBODY, "api_key.revoke", ("api_key", "key_2"), about="mem_1")
+    audit.record(other, "session.create", ("member", "mem_1"), "failure")
+    audit.record(other, "member.update", ("member", "mem_2"))
+    clock.advance(86400)
+    audit.record(Actor("local"), "member.update", ("member", "mem_1"))
+    audit.record(Actor("local"), "backup.restore")
+    revoked = Deed("2026-01-02", "session", "api_key.revoke")
+    since = [Deed("2026-01-03", "local", action) for action in ("backup.restore", "member.update")]
+    assert audit.done_by_others("mem_1", "2026-01-02T04") == tuple(since)
+    assert audit.done_by_others("mem_1", "2026-01-02T03")[1:] == (revoked, *since)
+    assert audit.done_by_others("mem_9", "2026-01-02T03") == (since[0],)
+
+
+def test_the_chain_is_looked_at_while_rows_are_written(store: Store, audit: Audit) -> None:
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            audit.record(SYSTEM, "something")
+
+    writer = threading.Thread(target=write, name="writer")
+    writer.start()
+    try:
+        assert [audit.verify().broken for _ in range(50)] == [None] * 50
+    finally:
+        stop.set()
+        writer.join()

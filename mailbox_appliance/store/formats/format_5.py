@@ -193,6 +193,10 @@ CREATE TABLE audit_events (
   mac BLOB NOT NULL) STRICT;
 CREATE INDEX audit_events_actor ON audit_events (actor_member_id, number) WHERE actor_member_id IS NOT NULL;
 CREATE INDEX audit_events_about ON audit_events (about_member_id, number) WHERE about_member_id IS NOT NULL;
+-- What was done to a member lately, for the warnings that they are shown.
+CREATE INDEX audit_events_done ON audit_events (about_member_id, at)
+  WHERE about_member_id IS NOT NULL AND outcome = 'success';
+CREATE INDEX audit_events_restored ON audit_events (at) WHERE action = 'backup.restore';
 CREATE TRIGGER audit_events_stay BEFORE UPDATE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
 CREATE TRIGGER audit_events_remain BEFORE DELETE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
 """
