@@ -15,7 +15,7 @@ from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.drafts import Drafts
 from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errors import ServersBusy
-from mailbox_appliance.events import AccountRemoved, DeliveryScheduled, DeliverySettled, Events
+from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
 from mailbox_appliance.sending.copier import Copier
 from mailbox_appliance.sending.due import Due
 from mailbox_appliance.sending.evidence import Evidence
@@ -49,6 +49,7 @@ class Appliance:
         self.sender = Sender(self.store, self.settings, self.events, self.clock)
         self.connections = Connections(self.store, self.settings)
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
+        self.events.subscribe(AccountReconnected, lambda event: self.connections.drop(event.account_id))
         self.parts = Parts(self.store, self.connections, self.settings, self.events)
         self.bodies = Bodies(self.store, self.connections, self.parts)
         self.drafts = Drafts(self.connections, self.store, self.events)
@@ -60,6 +61,7 @@ class Appliance:
         self.due = Due(self.store, self.clock, self.sender.begin_due, duties)
         self.events.subscribe(DeliveryScheduled, lambda _: self.due.notice())
         self.events.subscribe(DeliverySettled, lambda _: self.due.notice())
+        self.events.subscribe(AccountReconnected, lambda _: self.due.notice())
         self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))

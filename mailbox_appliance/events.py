@@ -49,6 +49,13 @@ class AccountAdded(Event):
 
 
 @dataclass(frozen=True)
+class AccountReconnected(Event):
+    """A mailbox's servers are reached in another way from now on, or a login that had failed is good again."""
+
+    account_id: str
+
+
+@dataclass(frozen=True)
 class AccountRemoved(Event):
     """A mailbox was removed, with all that was mirrored of it."""
 

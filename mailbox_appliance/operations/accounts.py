@@ -1,15 +1,26 @@
-"""Mailboxes: connecting one, seeing which there are, and removing one."""
+"""Mailboxes: connecting one, seeing which there are, naming, reconnecting and removing one."""
 
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import asdict
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import AccountExists, Detail, Invalid, ProviderThrottled, Unavailable
-from mailbox_appliance.events import AccountAdded, AccountRemoved
+from mailbox_appliance.errors import (
+    AccountExists,
+    Conflict,
+    Detail,
+    Invalid,
+    NotFound,
+    ProviderThrottled,
+    Unavailable,
+    Unsupported,
+)
+from mailbox_appliance.events import AccountAdded, AccountReconnected, AccountRemoved
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.license import require_room_for_account
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Email, refuse_controls
@@ -19,24 +30,54 @@ from mailbox_appliance.remote.sign_in import Checked, SignInFailed, check
 # Faults that the one who typed the settings can mend; the others lie with the server or the network.
 _MENDABLE = {"login_refused": "username", "tls": "security", "forbidden_address": "host", "malformed": "port"}
 
+_Host = Annotated[str, Meta(min_length=1, max_length=255)]
+_Port = Annotated[int, Meta(ge=1, le=65535)]
+_Security = Annotated[Security, Meta(description="`none` only for loopback and private addresses.")]
+_Username = Annotated[str, Meta(max_length=1024)]
+_Password = Annotated[str, Meta(max_length=16384)]
+_DisplayName = Annotated[str, Meta(min_length=1, max_length=200)]
+
 
 class Server(Input, frozen=True, kw_only=True):
     """How one mail server is reached and logged in to."""
 
-    host: Annotated[str, Meta(min_length=1, max_length=255)]
-    port: Annotated[int, Meta(ge=1, le=65535)]
-    security: Annotated[Security, Meta(description="`none` only for loopback and private addresses.")]
-    username: Annotated[str, Meta(max_length=1024)]
-    password: Annotated[str, Meta(max_length=16384)]
+    host: _Host
+    port: _Port
+    security: _Security
+    username: _Username
+    password: _Password
 
 
 class NewAccount(Input, frozen=True, kw_only=True):
     """A mailbox reached by IMAP and SMTP."""
 
     email: Email
-    display_name: Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType | None = UNSET
+    display_name: _DisplayName | UnsetType | None = UNSET
     imap: Server
     smtp: Server
+
+
+class AccountChange(Input, frozen=True, kw_only=True):
+    """What is to be changed of a mailbox; what is left out stays, null leaves it without a name."""
+
+    display_name: _DisplayName | UnsetType | None = UNSET
+
+
+class ServerChange(Input, frozen=True, kw_only=True):
+    """What is to be changed of how one mail server is reached; what is left out stays."""
+
+    host: _Host | UnsetType = UNSET
+    port: _Port | UnsetType = UNSET
+    security: _Security | UnsetType = UNSET
+    username: _Username | UnsetType = UNSET
+    password: _Password | UnsetType = UNSET
+
+
+class Reconnection(Input, frozen=True, kw_only=True):
+    """What is to be changed of how a mailbox is reached. Empty: the present logins are tried again."""
+
+    imap: ServerChange = ServerChange()
+    smtp: ServerChange = ServerChange()
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -54,22 +95,71 @@ def get_account(appliance: Appliance, caller: Caller, account: Account) -> Accou
 @operation(access=Access.SESSION, asks_servers=True)
 def add_account(appliance: Appliance, caller: Caller, request: NewAccount) -> Account:
     """Connect a mailbox. Both logins are tried before anything is saved."""
+    return connect(appliance, caller, caller.member.id, request)
+
+
+def connect(appliance: Appliance, caller: Caller, owner_id: str, request: NewAccount) -> Account:
+    """Connect a mailbox of a member, who is there. Raises what tells of the settings, the servers, or a second one."""
     _check_texts(request)
-    store, member = appliance.store, caller.member
-    if store.accounts.exists(request.email, member.id):
+    store = appliance.store
+    require_room_for_account(appliance)
+    if store.accounts.exists(request.email, owner_id):
         raise AccountExists
     connection = Connection(request.email, _endpoint(request.imap), _endpoint(request.smtp))
     checked = _checked(appliance, connection)
     with store.database.transaction(durable=True):
-        if store.accounts.exists(request.email, member.id):
+        require_room_for_account(appliance)
+        _require_owner_for_new(appliance, owner_id)
+        if store.accounts.exists(request.email, owner_id):
             raise AccountExists
-        account_id = store.accounts.add(member.id, request.display_name or None, connection)
+        account_id = store.accounts.add(owner_id, request.display_name or None, connection)
         store.accounts.set_capabilities(account_id, checked.capabilities)
         store.folders.replace(account_id, checked.folders)
-        store.audit.record(caller.actor, "account.create", ("account", account_id))
+        about = None if owner_id == caller.member.id else owner_id
+        store.audit.record(caller.actor, "account.create", ("account", account_id), about=about)
     appliance.events.publish(AccountAdded(account_id))
     appliance.sync.add(account_id)
     return store.accounts.get(account_id)
+
+
+@operation(access=Access.SESSION, owner=True)
+def update_account(appliance: Appliance, caller: Caller, account: Account, request: AccountChange) -> Account:
+    """Change what a mailbox is called."""
+    name = request.display_name
+    if name is UNSET or name == account.display_name:
+        return account
+    refuse_controls("/displayName", name)
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        store.accounts.rename(account.id, name)
+        store.audit.record(caller.actor, "account.update", ("account", account.id))
+        return store.accounts.get(account.id)
+
+
+@operation(access=Access.SESSION, owner=True, asks_servers=True)
+def reconnect_account(appliance: Appliance, caller: Caller, account: Account, request: Reconnection) -> Account:
+    """Change how a mailbox's servers are reached, or try the present logins again: both, before anything is saved.
+
+    Then the mailbox is followed anew at once, and what waited since a login failed is tried again. Messages keep their
+    ids where the new server has them too.
+    """
+    if account.provider != "imap":
+        raise Unsupported(reason="its provider is asked for access instead of being logged in to with a password.")
+    _check_servers(request.imap, request.smtp)
+    before = appliance.store.accounts.connection(account.id)
+    after = Connection(before.email, _merged(before.imap, request.imap), _merged(before.smtp, request.smtp))
+    checked = _checked(appliance, after)
+    appliance.sync.remove(account.id)  # what it still learns is of the server of before
+    try:
+        _save(appliance, caller, account.id, before, after, checked)
+    except NotFound:  # removed meanwhile
+        raise
+    except BaseException:
+        appliance.sync.add(account.id)
+        raise
+    appliance.events.publish(AccountReconnected(account.id))
+    appliance.sync.add(account.id)
+    return appliance.store.accounts.get(account.id)
 
 
 @operation(access=Access.SESSION, owner=True)
@@ -89,8 +179,45 @@ def remove_account(appliance: Appliance, caller: Caller, account: Account) -> De
     return Deleted(id=account.id)
 
 
+def _require_owner_for_new(appliance: Appliance, owner_id: str) -> None:
+    """Raises Conflict where the owner-to-be was suspended, or deleted, while the servers were asked."""
+    try:
+        is_active = appliance.store.members.get(owner_id).status == "active"
+    except NotFound:
+        is_active = False
+    if not is_active:
+        raise Conflict(reason="The owner-to-be is suspended, or no member any more.")
+
+
+def _save(
+    appliance: Appliance, caller: Caller, account_id: str, before: Connection, after: Connection, checked: Checked
+) -> None:
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        if store.accounts.connection(account_id) != before:
+            raise Conflict(reason="Somebody else has just reconnected this mailbox. Look at it, then repeat this.")
+        store.accounts.set_connection(account_id, after)
+        store.accounts.set_capabilities(account_id, checked.capabilities)
+        if _mailbox_of(before.imap) != _mailbox_of(after.imap):
+            store.folders.forget_positions(account_id)
+        store.due.hasten_mailbox(account_id, appliance.clock.now())
+        store.audit.record(caller.actor, "account.reconnect", ("account", account_id))
+
+
+def _mailbox_of(imap: Endpoint) -> tuple[str, int, str]:
+    """What may be another mailbox where it differs: UIDs are not to be trusted then."""
+    return imap.host.lower(), imap.port, imap.username
+
+
 def _endpoint(server: Server) -> Endpoint:
     return Endpoint(server.host.strip(), server.port, server.security, server.username, server.password)
+
+
+def _merged(before: Endpoint, change: ServerChange) -> Endpoint:
+    given = {name: value for name, value in asdict(change).items() if value is not UNSET}
+    present = {name: getattr(before, name) for name in ("host", "port", "security", "username", "password")}
+    merged = present | given
+    return Endpoint(**(merged | {"host": merged["host"].strip()}))
 
 
 def _checked(appliance: Appliance, connection: Connection) -> Checked:
@@ -114,6 +241,10 @@ def _check_texts(request: NewAccount) -> None:
     except ValueError as error:
         raise Invalid.at("/email", f"Nothing could be sent from this address: {error}.") from error
     refuse_controls("/displayName", request.display_name or "")
-    for name, server in (("imap", request.imap), ("smtp", request.smtp)):
+    _check_servers(request.imap, request.smtp)
+
+
+def _check_servers(imap: Server | ServerChange, smtp: Server | ServerChange) -> None:
+    for name, server in (("imap", imap), ("smtp", smtp)):
         for field, text in (("host", server.host), ("username", server.username), ("password", server.password)):
-            refuse_controls(f"/{name}/{field}", text)
+            refuse_controls(f"/{name}/{field}", text or "")

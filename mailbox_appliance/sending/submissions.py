@@ -87,6 +87,13 @@ class Submissions:
         for kept in left:
             kept.session.quit(_SHORT_GOODBYE)
 
+    def renew(self, account_id: str) -> None:
+        """The mailbox is reached in another way: its connections are closed, and new ones may be kept."""
+        with self._changed:
+            left = self._kept.pop(account_id, [])
+        for kept in left:
+            kept.session.quit(_SHORT_GOODBYE)
+
     def close_unused(self) -> None:
         """Say goodbye on those that nobody has used for long enough."""
         oldest = self._clock() - self._longest

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from mailbox_appliance import retry
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound, Problem
-from mailbox_appliance.events import AccountRemoved, Events
+from mailbox_appliance.events import AccountReconnected, AccountRemoved, Events
 from mailbox_appliance.records import OpenDelivery, Phase
 from mailbox_appliance.sending.handover import Handover
 from mailbox_appliance.sending.outcome import Recorder, unavailable
@@ -67,6 +67,7 @@ class Sender:
         self._lacks_threads = False
         self._stopping = False
         events.subscribe(AccountRemoved, lambda event: self._submissions.drop(event.account_id))
+        events.subscribe(AccountReconnected, lambda event: self._submissions.renew(event.account_id))
 
     def start(self) -> None:
         """Take up what was interrupted, by the phase that it had reached; then be ready for more.

@@ -43,6 +43,14 @@ _HASTEN = (
     "UPDATE delivery_operations SET copy_next_at = :now WHERE copy = 'pending' AND copy_next_at > :far",
     "UPDATE delivery_chores SET next_at = :now WHERE next_at > :far",
 )
+_HASTEN_MAILBOX = (
+    """UPDATE delivery_operations SET next_attempt_at = :now WHERE account_id = :account
+         AND next_attempt_at > :now AND last_cause IS NOT NULL AND send_at <= :at""",
+    """UPDATE delivery_operations SET copy_next_at = :now WHERE account_id = :account
+         AND copy = 'pending' AND copy_next_at > :now AND copy_attempts > 0""",
+    """UPDATE delivery_chores SET next_at = :now WHERE next_at > :now AND attempts > 0
+         AND (SELECT account_id FROM delivery_operations WHERE id = operation) = :account""",
+)
 _CHORES = """
 SELECT c.operation, d.account_id, c.kind, iif(c.kind = 'flag_parent', d.parent_id, d.draft_id), d.draft_version,
   CASE c.kind WHEN 'flag_parent' THEN iif(d.kind = 'forward', '$Forwarded', '\\Answered') END, c.attempts
@@ -65,6 +73,13 @@ class Due:
         values = {"now": to_millis(now), "far": to_millis(now + LONGEST_WAIT), "at": to_timestamp(now)}
         with self._database.transaction():
             for sql in _HASTEN:
+                self._database.change(sql, values)
+
+    def hasten_mailbox(self, account_id: str, now: datetime) -> None:
+        """Bring near what waits since a try at a mailbox's servers failed. A first try is left alone, and evidence."""
+        values = {"account": account_id, "now": to_millis(now), "at": to_timestamp(now)}
+        with self._database.transaction():
+            for sql in _HASTEN_MAILBOX:
                 self._database.change(sql, values)
 
     def scheduled(self, now: datetime) -> tuple[OpenDelivery, ...]:

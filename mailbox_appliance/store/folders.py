@@ -23,6 +23,9 @@ SELECT f.id, f.name, f.role, f.role_source, f.path,
   (SELECT count(*) FROM messages m WHERE m.folder = f.number)
 FROM folders f JOIN accounts a ON a.number = f.account WHERE a.id = ? ORDER BY f.role IS NULL, f.path"""
 
+#: 0 is what we note of a server that tells none.
+_NO_UIDVALIDITY = -1
+
 _REFUGE = """
 SELECT number FROM folders WHERE account = ? AND path IN (SELECT value FROM json_each(?))
   ORDER BY role IS 'trash' DESC, path = 'INBOX' LIMIT 1"""
@@ -111,6 +114,18 @@ class Folders:
                 "UPDATE folders SET uidvalidity = ?, uidnext = ?, exists_count = ?, highestmodseq = ? WHERE number = ?"
             )
             self._database.change(sql, (state.uidvalidity, state.uidnext, state.exists, state.highestmodseq, number))
+
+    def forget_positions(self, account_id: str) -> None:
+        """Have every folder of a mailbox compared anew: the same UID may be another message now. Inside a transaction.
+
+        No server has the UIDVALIDITY that is noted instead (RFC 9051 2.3.1.1). So nothing is done by the old UIDs, and
+        sync recognises the messages by what they are, as after any other change of it.
+        """
+        self._database.change(
+            f"UPDATE folders SET uidvalidity = {_NO_UIDVALIDITY}, uidnext = 1, exists_count = 0, highestmodseq = NULL"
+            " WHERE uidvalidity IS NOT NULL AND account = (SELECT number FROM accounts WHERE id = ?)",
+            (account_id,),
+        )
 
     def user_mapping(self, account_id: str) -> dict[FolderRole, str]:
         """The folder paths that a person gave a role."""

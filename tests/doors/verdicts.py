@@ -46,7 +46,7 @@ def capabilities(who: Credential) -> frozenset[str]:
 
 def expected(right: Right, who: Credential, origin: Origin, aim: Aim) -> Verdict:
     """The verdict that the table asks for."""
-    if Guard.HTTPS in right.guards and not (origin.is_local or origin.is_secure):
+    if Guard.HTTPS in right.guards and not _is_private(origin):
         return HTTPS_REQUIRED
     if right.who is Who.LOCAL and not origin.is_local:
         return LOCAL_ONLY
@@ -63,7 +63,19 @@ def expected(right: Right, who: Credential, origin: Origin, aim: Aim) -> Verdict
     if right.needs and not capabilities(who).intersection(right.needs):
         return NO_CAPABILITY
     refusals = (_GUARDS[guard](who, aim) for guard in right.guards if guard in _GUARDS)
-    return next((refusal for refusal in refusals if refusal is not None), ALLOWED)
+    if refusal := next((refusal for refusal in refusals if refusal is not None), None):
+        return refusal
+    return ALLOWED if _is_private(origin) or not _administers(right, who, aim) else HTTPS_REQUIRED
+
+
+def _is_private(origin: Origin) -> bool:
+    return origin.is_local or origin.is_secure
+
+
+def _administers(right: Right, who: Credential, aim: Aim) -> bool:
+    """Whether somebody acts as an administrator where the owner may act as such (S 6): only then HTTPS is needed."""
+    is_owner = who.kind == "session" and _owner(who, aim) is None
+    return Guard.OWNER_OR_ADMIN in right.guards and not is_owner
 
 
 def _reaches(right: Right, who: Credential, aim: Aim) -> bool:

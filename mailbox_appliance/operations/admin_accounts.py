@@ -1,0 +1,40 @@
+"""Every mailbox as administrators see it: its settings, and never its mail."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Conflict, Invalid, NotFound
+from mailbox_appliance.operations.accounts import NewAccount, connect
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.records import Account, Capability
+
+
+class NewAccountOfMember(NewAccount, frozen=True, kw_only=True):
+    """A mailbox reached by IMAP and SMTP, and the member who is to own it."""
+
+    owner_member_id: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True)
+def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, ...]:
+    """Every mailbox, whoever owns it, the oldest first; an API key with `accountIds` sees these alone.
+
+    It shows their settings; their mail is for those who reach them.
+    """
+    scope = caller.found.account_ids
+    return tuple(each for each in appliance.store.accounts.list_all() if scope is None or each.id in scope)
+
+
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, asks_servers=True)
+def add_account_of_member(appliance: Appliance, caller: Caller, request: NewAccountOfMember) -> Account:
+    """Connect a mailbox for a member, who owns it from then on. Both logins are tried before anything is saved."""
+    try:
+        owner = appliance.store.members.get(request.owner_member_id)
+    except NotFound as error:
+        raise Invalid.at("/ownerMemberId", "There is no member with this id.") from error
+    if owner.status != "active":
+        raise Conflict(reason="This member is suspended. Make the member active first.")
+    return connect(appliance, caller, owner.id, request)

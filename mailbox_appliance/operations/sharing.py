@@ -1,0 +1,84 @@
+"""Who besides its owner reaches a mailbox. The owner decides; an administrator can only take access away.
+
+    the owner, with a session ........ gives and takes
+    who holds admin.accounts ......... takes: from elsewhere only by HTTPS, as all administration
+    whom the mailbox is granted to ... nothing
+
+It holds with the next request of everybody, under every credential, and for what they scheduled when it is due.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from mailbox_appliance import permissions
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Denied, Detail, HttpsRequired, Invalid
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.records import Account, Capability, Input
+
+_MOST = 1000
+
+
+class AccessList(Input, frozen=True, kw_only=True):
+    """Who reaches the mailbox besides its owner, whole: who is not named loses access."""
+
+    shared_with_all: Annotated[bool, Meta(description="Every member reaches it, whoever joins later, too.")]
+    member_ids: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...],
+        Meta(max_length=_MOST, description="The members it is granted to. The owner is passed over."),
+    ]
+
+
+def _may_change_access(appliance: Appliance, caller: Caller, account: Account, values: object) -> None:  # noqa: ARG001 - as `Allows`
+    """Raises Denied, or HttpsRequired for remote administration."""
+    if _acts_as_owner(caller, account):
+        return
+    if caller.kind == "session" and Capability.ADMIN_ACCOUNTS not in caller.capabilities:
+        permissions.require_owner(account, caller.member.id)
+    permissions.require(caller.capabilities, (Capability.ADMIN_ACCOUNTS,))
+    if not (caller.origin.is_local or caller.origin.is_secure):
+        raise HttpsRequired
+
+
+@operation(anywhere=Capability.ADMIN_ACCOUNTS, allows=_may_change_access)
+def set_access(appliance: Appliance, caller: Caller, account: Account, request: AccessList) -> Account:
+    """Say who reaches a mailbox besides its owner. It holds with everybody's next request.
+
+    The owner needs a session. An administrator, or an API key with `admin.accounts`, whose ever it is, can only take
+    access away, which the owner is shown in their audit events.
+    """
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        now = store.accounts.get(account.id)  # another request may have changed it meanwhile
+        wanted = frozenset(request.member_ids) - {now.owner_member_id}
+        if not _acts_as_owner(caller, now):
+            _refuse_more(now, request.shared_with_all, wanted)
+        if (request.shared_with_all, wanted) == (now.shared_with_all, frozenset(now.granted_member_ids)):
+            return now
+        _require_members(appliance, request, now.owner_member_id)
+        store.accounts.set_access(now.id, shared_with_all=request.shared_with_all, member_ids=wanted)
+        about = None if now.owner_member_id == caller.member.id else now.owner_member_id
+        store.audit.record(caller.actor, "account.access", ("account", now.id), about=about)
+        return store.accounts.get(now.id)
+
+
+def _acts_as_owner(caller: Caller, account: Account) -> bool:
+    return caller.kind == "session" and account.owner_member_id == caller.member.id
+
+
+def _refuse_more(now: Account, shared_with_all: bool, wanted: frozenset[str]) -> None:
+    """Raises Denied where anybody would be given access."""
+    if (shared_with_all and not now.shared_with_all) or wanted - set(now.granted_member_ids):
+        reason = "only its owner, with a session, gives access to a mailbox; administrators can take it away."
+        raise Denied(reason=reason, details=(Detail("owner", now.owner_member_id),))
+
+
+def _require_members(appliance: Appliance, request: AccessList, owner_id: str) -> None:
+    """Raises Invalid, with every place, where somebody is named who is no member."""
+    known = {member.id for member in appliance.store.members.list()} | {owner_id}
+    text = "There is no member with this id."
+    unknown = tuple(Detail(f"/memberIds/{n}", text) for n, each in enumerate(request.member_ids) if each not in known)
+    if unknown:
+        raise Invalid(details=unknown, reason=text)
