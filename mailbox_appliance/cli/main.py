@@ -35,6 +35,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "scheduled": ("scheduled", "What is sent later: list, cancel."),
     "threads": ("threads", "Conversations: get."),
     "sessions": ("me", "Log-ins of yours: list, revoke."),
+    "api-keys": ("api_keys", "Credentials for programs: list, create, update, revoke."),
     "instances": ("instances", "Appliances that you logged in to: list, use, remove."),
     "openapi": ("me", "Print the description of the API."),
     "logs": ("logs", "Print the log of the appliance on this computer."),

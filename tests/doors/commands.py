@@ -5,7 +5,7 @@ Words in braces are values of the path. Whatever else is asked for is there so t
 
 from dataclasses import dataclass
 
-from tests.doors.rights import ACTIONS, BOX, MESSAGE, OPERATION
+from tests.doors.rights import ACTIONS, BOX, KEY, MESSAGE, OPERATION
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,13 @@ LINES: tuple[Line, ...] = (
     _line("openapi",                                                  "GET /openapi.json"),
     _line("sessions list",                                            "GET /me/sessions"),
     _line("sessions revoke {sessionId}",                              "DELETE /me/sessions/{sessionId}"),
+    _line("api-keys list",                                            "GET /me/api-keys"),
+    _line("api-keys list --all-members",                              "GET /admin/api-keys"),
+    _line("api-keys create --name n --profile full",                  "POST /me/api-keys"),
+    _line("api-keys create --name n --profile full --member mem_1",   "POST /admin/api-keys"),
+    _line("api-keys update {keyId} --no-accounts",                    f"PATCH {KEY}"),
+    _line("api-keys revoke {keyId}",                                  "DELETE /me/api-keys/{keyId}"),
+    _line("api-keys revoke {keyId} --all-members",                    f"DELETE {KEY}"),
     _line("accounts list",                                            "GET /accounts"),
     _line(f"accounts add {SERVERS}",                                  "POST /accounts"),
     _line("accounts show {accountId}",                                f"GET {BOX}"),
