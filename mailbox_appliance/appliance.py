@@ -14,7 +14,7 @@ from mailbox_appliance.errands.bodies import Bodies
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.drafts import Drafts
 from mailbox_appliance.errands.parts import Parts
-from mailbox_appliance.errors import ServersBusy
+from mailbox_appliance.errors import LogInsBusy, ServersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
 from mailbox_appliance.sending.copier import Copier
 from mailbox_appliance.sending.due import Due
@@ -27,6 +27,8 @@ from mailbox_appliance.sync.supervisor import Supervisor
 SETUP_CODE = "setup-code"
 _RETRY_AFTER = 5
 
+# A password takes some hundredths of a second.
+_HASHED_WITHIN = 1
 
 class Appliance:
     """An open store and those who work on it."""
@@ -73,6 +75,8 @@ class Appliance:
         self.store.upkeep.start()
         self.sender.start()
         self.due.start()
+        # Beside those that wait for servers there is one left for reading still.
+        self._hashing = threading.BoundedSemaphore(max(1, workers - waiting - 1))
         self.sync.start()
 
     def release(self) -> None:
@@ -115,3 +119,19 @@ class Appliance:
             if not has_place:
                 raise ServersBusy(retry_after=_RETRY_AFTER)
             yield
+
+    @contextmanager
+    def hashing_place(self, *, waits: bool) -> Iterator[None]:
+        """One of the few places for requests that wait for a password to be hashed, so that reading is never held up.
+
+        `waits`: it is of this computer, and is not refused. Raises LogInsBusy where all are taken.
+        """
+        if waits:
+            yield
+            return
+        if not self._hashing.acquire(blocking=False):
+            raise LogInsBusy(retry_after=_HASHED_WITHIN)
+        try:
+            yield
+        finally:
+            self._hashing.release()

@@ -93,6 +93,12 @@ class InvalidCredentials(Unauthenticated):
     code = "invalid_credentials"
 
 
+class WrongPassword(InvalidCredentials):
+    """The current password is wrong."""
+
+    code = "invalid_credentials"
+
+
 class Denied(Problem):
     """You are not allowed to do this: {reason}"""
 
@@ -243,6 +249,12 @@ class Unsupported(Problem):
 
 class Throttled(Problem):
     """Too many attempts. Try again later."""
+
+    code = "too_many_attempts"
+
+
+class LogInsBusy(Throttled):
+    """Too many log-ins at once; nothing was looked at or counted. Try again in a second."""
 
     code = "too_many_attempts"
 

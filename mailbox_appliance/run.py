@@ -18,7 +18,8 @@ import msgspec
 
 from mailbox_appliance import logs, settings
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
-from mailbox_appliance.operations.sessions import SetUp, add_first_admin
+from mailbox_appliance.operations.set_up import SetUp, add_first_admin
+from mailbox_appliance.remote.tls import require_ca_file
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.files import write_private

@@ -1,47 +1,16 @@
-"""Setting up, logging in and out, and the sessions that come of it."""
-
-import hmac
-import threading
-from datetime import timedelta
-from ipaddress import IPv6Address, ip_address
-from typing import Annotated
-
-from msgspec import Meta
+"""Logging in and out, and the sessions that come of it."""
 
 from mailbox_appliance import passwords
-from mailbox_appliance.appliance import SETUP_CODE, Appliance
-from mailbox_appliance.errors import (
-    Conflict,
-    Invalid,
-    InvalidCredentials,
-    InvalidToken,
-    MemberSuspended,
-    Throttled,
-)
-from mailbox_appliance.operations.caller import Caller, Origin
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import InvalidCredentials, MemberSuspended, NotFound, Unauthenticated
+from mailbox_appliance.operations.attempts import PER_ADDRESS, PER_EMAIL, Attempt, attempted, by_address, by_email
+from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.texts import DeviceName, Email, Name, Password, refuse_controls
+from mailbox_appliance.operations.texts import DeviceName, Email, Password, refuse_controls
 from mailbox_appliance.records import Capability, Credential, Deleted, Input, Member, Session, Wire
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.tokens import hash_token, new_token
-
-ATTEMPTS_PER_EMAIL = 5
-ATTEMPTS_PER_ADDRESS = 30
-WINDOW = timedelta(minutes=15)
-
-# Log-ins for one email are tried one after another: each outcome is known before the next is counted.
-_TURNS = tuple(threading.Lock() for _ in range(64))
-
-
-class SetUp(Input, frozen=True, kw_only=True):
-    """The first administrator."""
-
-    setup_code: Annotated[str, Meta(min_length=1, max_length=200)]
-    name: Name
-    email: Email
-    password: Password
-    device_name: DeviceName
 
 
 class LogIn(Input, frozen=True, kw_only=True):
@@ -67,43 +36,13 @@ class WhoAmI(Wire, frozen=True, kw_only=True):
     credential: Credential
 
 
-@operation(access=Access.LOCAL)
-def set_up(appliance: Appliance, caller: Caller, request: SetUp) -> LoggedIn:
-    """Make the first administrator. Works once, on the appliance's own computer, with the code that `serve` prints."""
-    store = appliance.store
-    if store.members.any():
-        raise Conflict(reason="This appliance is set up already. Log in instead.")
-    file = appliance.folder / SETUP_CODE
-    code = file.read_text("ascii").strip() if file.exists() else ""
-    if not code or not hmac.compare_digest(request.setup_code.encode(), code.encode()):
-        raise InvalidToken(what="set-up code")
-    answer = add_first_admin(appliance, request, caller.actor)
-    file.unlink(missing_ok=True)
-    return answer
-
-
-def add_first_admin(appliance: Appliance, request: SetUp, actor: Actor) -> LoggedIn:
-    """The first administrator with a session; the code has been checked, or the caller owns the files."""
-    refuse_controls("/name", request.name)
-    refuse_controls("/deviceName", request.device_name)
-    _check_password(request.password, name=request.name, email=request.email)
-    hashed = passwords.hash_password(request.password)
-    store = appliance.store
-    with store.database.transaction(durable=True):
-        if store.members.any():  # asked again inside the transaction: of two at once one is first
-            raise Conflict(reason="This appliance is set up already. Log in instead.")
-        member = store.members.add(name=request.name, email=request.email, role="admin", password_hash=hashed)
-        store.audit.record(actor, "setup", ("member", member.id))
-        store.members.mark_logged_in(member.id)
-        return _begin_session(appliance, store.members.get(member.id), request.device_name, actor)
-
-
 @operation(access=Access.ANYBODY, https=True)
 def log_in(appliance: Appliance, caller: Caller, request: LogIn) -> LoggedIn:
     """Log in with email and password. After 5 failures for one email, or 30 from one address, in 15 minutes: 429."""
     refuse_controls("/deviceName", request.device_name)
-    with _TURNS[hash(request.email.casefold()) % len(_TURNS)]:
-        return _try_log_in(appliance, caller, request)
+    limits = {by_email(request.email): PER_EMAIL, by_address(caller.origin): PER_ADDRESS}
+    with attempted(appliance, caller, limits) as attempt:
+        return _try_log_in(appliance, attempt, request)
 
 
 @operation()
@@ -135,50 +74,82 @@ def log_out(appliance: Appliance, caller: Caller) -> None:
     _end_session(appliance, caller, caller.found.id)
 
 
-def address_bucket(origin: Origin) -> str:
-    """What attempts from an address are counted under: this computer apart, IPv6 by /64, which one has."""
-    if origin.is_local or origin.client_address is None:
-        return "address:local"
-    address = ip_address(origin.client_address.split("%")[0])
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
-        return f"address:{IPv6Address(int(address) >> 64 << 64)}/64"
-    return f"address:{getattr(address, 'ipv4_mapped', None) or address}"
+def begin_session(
+    appliance: Appliance,
+    member_id: str,
+    device_name: str,
+    client_address: str | None,
+    *,
+    by: str | None = None,
+    rehashed: str | None = None,
+) -> LoggedIn:
+    """A new session, and the log-in that it means. Inside a transaction.
+
+    `by`: the act that it came of, for the audit log. `rehashed`: the password's new hash.
+    """
+    store, token = appliance.store, new_token("mbxs")
+    store.members.mark_logged_in(member_id, rehashed=rehashed)
+    session = store.credentials.add_session(member_id, hash_token(token), device_name)
+    whose = Actor("session", session.id, member_id, client_address)
+    if by is not None:
+        store.audit.record(whose, by, ("member", member_id))
+    store.audit.record(whose, "session.create", ("session", session.id))
+    return LoggedIn(token=token, session=session, member=store.members.get(member_id))
 
 
-def _try_log_in(appliance: Appliance, caller: Caller, request: LogIn) -> LoggedIn:
-    store = appliance.store
-    by_email, by_address = f"email:{request.email.casefold()}", address_bucket(caller.origin)
-    limits = {by_email: ATTEMPTS_PER_EMAIL, by_address: ATTEMPTS_PER_ADDRESS}
-    if wait := store.credentials.reserve_attempt(limits, WINDOW):
-        raise Throttled(retry_after=wait)
-    found = store.members.find_with_password(request.email)
-    member, hashed = found if found is not None else (None, None)
-    # An unknown email takes as long as a known one, and gets the same answer.
-    if not passwords.verify_password(request.password, hashed) or member is None or hashed is None:
-        store.audit.record(caller.actor, "session.create", None if member is None else ("member", member.id), "failure")
+def end_others(appliance: Appliance, actor: Actor, member_id: str, keep: str) -> None:
+    """End all sessions of a member but one. Inside a transaction."""
+    for ended in appliance.store.credentials.remove_sessions(member_id, keep):
+        appliance.store.audit.record(actor, "session.revoke", ("session", ended))
+
+
+def require_live(appliance: Appliance, caller: Caller) -> None:
+    """Raises Unauthenticated where the session of the request has ended since it began. Inside a transaction."""
+    try:
+        appliance.store.credentials.get_session(caller.member.id, caller.found.id, None)
+    except NotFound as error:
+        raise Unauthenticated from error
+
+
+def require_password(appliance: Appliance, member_id: str, hashed: str) -> None:
+    """Raises InvalidCredentials where the password is another one since it was looked at. Inside a transaction."""
+    try:
+        is_same = appliance.store.members.password_of(member_id) == hashed
+    except NotFound as error:
+        raise InvalidCredentials from error
+    if not is_same:
         raise InvalidCredentials
-    if member.status == "suspended":
-        store.audit.record(caller.actor, "session.create", ("member", member.id), "denied")
-        raise MemberSuspended
+
+
+def _try_log_in(appliance: Appliance, attempt: Attempt, request: LogIn) -> LoggedIn:
+    store = appliance.store
+    member_id, hashed = _known(appliance, attempt, request)
     rehashed = passwords.hash_password(request.password) if passwords.needs_rehash(hashed) else None
     with store.database.transaction(durable=True):
-        store.credentials.clear_attempts(by_email)
-        store.credentials.release_attempt(by_address)
-        store.members.mark_logged_in(member.id, rehashed=rehashed)
-        return _begin_session(appliance, store.members.get(member.id), request.device_name, caller.actor)
+        require_password(appliance, member_id, hashed)
+        if store.members.get(member_id).status == "suspended":
+            raise MemberSuspended
+        store.attempts.clear(by_email(request.email))
+        address = attempt.caller.origin.client_address
+        return begin_session(appliance, member_id, request.device_name, address, rehashed=rehashed)
 
 
-def _check_password(password: str, *, name: str, email: str) -> None:
-    if reason := passwords.weakness(password, name=name, email=email):
-        raise Invalid.at("/password", reason)
-
-
-def _begin_session(appliance: Appliance, member: Member, device_name: str, actor: Actor) -> LoggedIn:
-    token = new_token("mbxs")
-    session = appliance.store.credentials.add_session(member.id, hash_token(token), device_name)
-    whose = Actor("session", session.id, member.id, actor.client_address)
-    appliance.store.audit.record(whose, "session.create", ("session", session.id))
-    return LoggedIn(token=token, session=session, member=member)
+def _known(appliance: Appliance, attempt: Attempt, request: LogIn) -> tuple[str, str]:
+    """The member's id and the hash that the password fits. Raises InvalidCredentials, MemberSuspended."""
+    members = appliance.store.members
+    found = members.find_with_password(request.email)
+    member, hashed = found if found is not None else (None, None)
+    # An unknown email takes as long as a known one, and gets the same answer.
+    hides_legacy = members.has_legacy_passwords()
+    is_right = passwords.verify_password(request.password, hashed, hides_legacy=hides_legacy)
+    target = None if member is None else ("member", member.id)
+    if not is_right or member is None or hashed is None:
+        attempt.failed("session.create", target)
+        raise InvalidCredentials
+    if member.status == "suspended":
+        attempt.failed("session.create", target, "denied")
+        raise MemberSuspended
+    return member.id, hashed
 
 
 def _end_session(appliance: Appliance, caller: Caller, session_id: str) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from mailbox_appliance import passwords
 from mailbox_appliance.errors import Invalid
 from mailbox_appliance.mail.address import EMAIL_PATTERN, has_forbidden
 
@@ -27,3 +28,9 @@ def refuse_controls(path: str, text: str | None) -> None:
     """Raises Invalid where a text has line breaks, NUL or other controls, openly or inside an encoded word."""
     if text and has_forbidden(text):
         raise Invalid.at(path, "Line breaks and control characters are not allowed here.")
+
+
+def refuse_weak(path: str, password: str, *, name: str = "", email: str = "") -> None:
+    """Raises Invalid for a new password that cannot be taken; without name and email only its length is looked at."""
+    if reason := passwords.weakness(password, name=name, email=email):
+        raise Invalid.at(path, reason)

@@ -1,19 +1,18 @@
-"""Sessions and API keys: found by the hash of their token; and how often logging in failed."""
+"""Sessions and API keys: found by the hash of their token."""
 
 import hmac
 import json
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from mailbox_appliance.clock import Clock, from_timestamp, to_millis, to_timestamp
+from mailbox_appliance.clock import Clock, from_timestamp, to_timestamp
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import Capability, Member, Session
 from mailbox_appliance.store.database import FAILED, Database, Row
-from mailbox_appliance.store.tables import ATTEMPTS, SESSIONS
+from mailbox_appliance.store.tables import SESSIONS
 
 log = logging.getLogger(__name__)
 
@@ -112,42 +111,10 @@ class Credentials:
         if not removed:
             raise NotFound(what="session")
 
-    def reserve_attempt(self, limits: Mapping[str, int], window: timedelta) -> int:
-        """Count an attempt in each bucket, before its outcome is known, so that no burst passes the limits.
-
-        Answers 0, or the seconds until every bucket has room; then nothing was counted. One transaction of its own.
-        """
-        now = to_millis(self._clock.now())
-        length = window // timedelta(milliseconds=1)
-        with self._database.transaction():
-            self._database.run(ATTEMPTS.delete().where(ATTEMPTS.at <= now - length))
-            wait = max(self._wait(bucket, limit, now, length) for bucket, limit in limits.items())
-            if not wait:
-                rows = [(bucket, now) for bucket in limits]
-                self._database.change_many("INSERT INTO attempts VALUES (?, ?)", rows)
-        return wait
-
-    def release_attempt(self, bucket: str) -> None:
-        """Take back one attempt that turned out well. Inside a transaction."""
-        newest = "SELECT rowid FROM attempts WHERE bucket = ? ORDER BY at DESC LIMIT 1"
-        self._database.change(f"DELETE FROM attempts WHERE rowid = ({newest})", (bucket,))
-
-    def clear_attempts(self, bucket: str) -> None:
-        """Forget the attempts of a bucket. Inside a transaction."""
-        self._database.run(ATTEMPTS.delete().where(ATTEMPTS.bucket == bucket))
-
     def _remove_ended_sessions(self) -> None:
         now = self._clock.now()
         unused, old = to_timestamp(now - UNUSED_FOR), to_timestamp(now - LIVES_FOR)
         self._database.change("DELETE FROM sessions WHERE last_used_at <= ? OR created_at <= ?", (unused, old))
-
-    def _wait(self, bucket: str, limit: int, now: int, length: int) -> int:
-        # Rows from before the clock was set back lie in the future: they do not lock anybody out for longer.
-        oldest = self._database.value(
-            "SELECT at FROM attempts WHERE bucket = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT 1 OFFSET ?",
-            (bucket, now - length, now, limit - 1),
-        )
-        return 0 if oldest is None else max(1, -(-(oldest + length - now) // 1000))
 
     def _find_session(self, token_hash: str) -> FoundCredential | None:
         row = self._database.kept_row(_SELECT_SESSION, (token_hash,))

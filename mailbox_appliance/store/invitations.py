@@ -22,8 +22,10 @@ class Invitations:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
-    def issue(self, kind: Kind, member_id: str, token_hash: str, lives_for: timedelta) -> str:
-        """Keep a new token; answers when it expires. Inside a transaction.
+    def issue(
+        self, kind: Kind, member_id: str, token_hash: str, lives_for: timedelta, *, session_id: str | None = None
+    ) -> str:
+        """Keep a new token; answers when it expires. Inside a transaction. With a session named, it ends with that.
 
         Earlier ones of this kind stop working, but for links into the console: several devices may be on their way.
         """
@@ -35,7 +37,7 @@ class Invitations:
             "DELETE FROM invitations WHERE kind = 'console_link' AND expires_at <= ?", (to_timestamp(now),)
         )
         row = {"id": new_id("inv"), "member_id": member_id, "kind": kind, "token_hash": token_hash}
-        self._database.run(INVITATIONS.insert(**row, expires_at=expires_at))
+        self._database.run(INVITATIONS.insert(**row, expires_at=expires_at, session_id=session_id))
         return expires_at
 
     def find(self, kind: Kind, token_hash: str) -> str | None:

@@ -61,6 +61,10 @@ class Members:
         found: str | None = row[0]
         return found
 
+    def has_legacy_passwords(self) -> bool:
+        """Whether somebody has not logged in since release 0.10, whose hashes take another time to verify."""
+        return self._database.value("SELECT 1 FROM members WHERE password_hash LIKE 'scrypt$%' LIMIT 1") is not None
+
     def add(self, *, name: str, email: str, role: Role, password_hash: str | None) -> Member:
         """A new, active member. Inside a transaction. Raises EmailTaken."""
         at, member_id = to_timestamp(self._clock.now()), new_id("mem")

@@ -13,6 +13,7 @@ from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged, StoreUnusable
 from mailbox_appliance.store.accounts import Accounts
 from mailbox_appliance.store.api_keys import ApiKeys
+from mailbox_appliance.store.attempts import Attempts
 from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.credentials import Credentials
 from mailbox_appliance.store.database import FAILED, Database
@@ -52,6 +53,7 @@ class Store:
         self.members = Members(database, clock)
         self.invitations = Invitations(database, clock)
         self.credentials = Credentials(database, clock)
+        self.attempts = Attempts(database, clock)
         self.api_keys = ApiKeys(database, clock)
         self.oauth_apps = OAuthApps(database, clock)
         self.stored_settings = StoredSettings(database)

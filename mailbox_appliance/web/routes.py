@@ -18,6 +18,7 @@ from mailbox_appliance.operations import (
     sending,
     sessions,
     sharing,
+    set_up,
     status,
 )
 from mailbox_appliance.operations.operation import Operation
@@ -61,7 +62,7 @@ def _is_scheduled(delivery: Delivery | LegacySend) -> bool:
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", status.get_about, OPEN),
     Route("GET", "/status", status.get_status, ADMIN),
-    Route("POST", "/setup", sessions.set_up, ADMIN | {415}, success=201),
+    Route("POST", "/setup", set_up.set_up, ADMIN | {415}, success=201),
     Route("POST", "/auth/login", sessions.log_in, AUTH),
     Route("POST", "/auth/logout", sessions.log_out, AUTH | {415}),
     Route("GET", "/me", sessions.who_am_i, AUTH),

@@ -31,8 +31,10 @@ CREATE INDEX sessions_member ON sessions (member_id);
 CREATE TABLE invitations (
   id TEXT PRIMARY KEY, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
   kind TEXT NOT NULL CHECK (kind IN ('invitation', 'password_reset', 'console_link')),
-  token_hash TEXT NOT NULL UNIQUE, expires_at TEXT NOT NULL, used_at TEXT) STRICT;
+  token_hash TEXT NOT NULL UNIQUE, expires_at TEXT NOT NULL, used_at TEXT,
+  session_id TEXT REFERENCES sessions (id) ON DELETE CASCADE) STRICT;  -- a link into the console ends with its session
 CREATE INDEX invitations_member ON invitations (member_id, kind);
+CREATE INDEX invitations_session ON invitations (session_id) WHERE session_id IS NOT NULL;
 CREATE TABLE api_keys (
   id TEXT PRIMARY KEY, name TEXT NOT NULL, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
   token_hash TEXT NOT NULL UNIQUE,
