@@ -6,11 +6,12 @@ from typing import Any
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.records import Address, NewDelivery, Outgoing, Role
+from mailbox_appliance.records import Address, Capability, KeyPermissions, NewDelivery, Outgoing, Role
+from mailbox_appliance.store.store import Store
 from mailbox_appliance.tokens import Kind, hash_token, new_token
 from tests.doors.people import Aim, Credential, Mailbox, World
 from tests.doors.rights import ADMIN, MAIL
-from tests.operations.filled import FilledMailbox, add_key
+from tests.operations.filled import FilledMailbox
 
 #: Ada and Bea are admins, Cid owns the mailboxes, Dan and Fay are granted one, Eve has nothing; Ivo was an admin once.
 MEMBERS: dict[str, Role] = {
@@ -26,6 +27,16 @@ MEMBERS: dict[str, Role] = {
 }
 READ_ONLY, FULL = ("mail.read",), MAIL
 READ_WRITE = ("mail.read", "mail.drafts", "mail.organize", "mail.trash")
+
+
+def make_key(store: Store, member: str, *capabilities: str, accounts: list[str] | None = None) -> tuple[str, str]:
+    """A custom key that its owner made; answers its id and its token."""
+    token, held = new_token("mbxk"), tuple(map(Capability, capabilities))
+    supplemental = tuple(one for one in held if one in ADMIN)
+    permissions = KeyPermissions("custom", held, supplemental, None if accounts is None else tuple(accounts))
+    with store.database.transaction():
+        key = store.api_keys.add(member, "a key", hash_token(token), permissions, made_by=member)
+    return key.id, token
 
 
 class Gathering:
@@ -80,8 +91,8 @@ class Gathering:
                 Aim("no member", {"memberId": "mem_unknown"}, is_there=False),
             ),
             "keyId": (
-                Aim("an admin's key", {"keyId": add_key(self.appliance, self.ids["bea"], *ADMIN)[0]}),
-                Aim("a member's key", {"keyId": add_key(self.appliance, self.ids["eve"], *MAIL)[0]}),
+                Aim("an admin's key", {"keyId": make_key(self.store, self.ids["bea"], *ADMIN)[0]}),
+                Aim("a member's key", {"keyId": make_key(self.store, self.ids["eve"], *MAIL)[0]}),
                 Aim("no key", {"keyId": "key_unknown"}, is_there=False),
             ),
             "provider": (
@@ -129,7 +140,7 @@ class Gathering:
         yield Credential("a session that was not used for long", "none", self._ended("ada", unused))
         old = "UPDATE sessions SET created_at = '2025-01-01T00:00:00.000Z' WHERE id = ?"
         yield Credential("a session that is old", "none", self._ended("ada", old))
-        key_id, token = add_key(self.appliance, self.ids["ada"], *MAIL, *ADMIN)
+        key_id, token = make_key(self.store, self.ids["ada"], *MAIL, *ADMIN)
         self._change("UPDATE api_keys SET revoked_at = '2026-01-01T00:00:00.000Z' WHERE id = ?", key_id)
         yield Credential("a revoked key", "none", token)
 
@@ -170,7 +181,7 @@ class Gathering:
 
     def _key(self, name: str, member: str, *capabilities: str, scope: list[str] | None = None) -> Credential:
         ids = None if scope is None else [self.boxes[box].id for box in scope]
-        token = add_key(self.appliance, self.ids[member], *capabilities, accounts=ids)[1]
+        token = make_key(self.store, self.ids[member], *capabilities, accounts=ids)[1]
         stored, reached = frozenset(capabilities), None if scope is None else frozenset(scope)
         is_admin = MEMBERS[member] == "admin"
         return Credential(name, "api_key", token, member, is_admin, stored=stored, scope=reached)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.web.app import App
 from tests import checked_client
-from tests.doors.people import Aim, Credential, Origin
+from tests.doors.people import HERE, Aim, Credential, Origin
 from tests.doors.rights import Right
 from tests.doors.verdicts import NONSENSE, Verdict
 
@@ -20,15 +20,22 @@ class Rest:
         self._app = App(appliance)
         self._checked: set[tuple[str, Verdict]] = set()
 
-    def ask(self, right: Right, who: Credential, origin: Origin, aim: Aim, *, ending: str = "") -> Verdict:
+    def ask(
+        self, right: Right, who: Credential, origin: Origin, aim: Aim, *, ending: str = "", method: str = ""
+    ) -> Verdict:
         """What is answered. Of each kind of answer one is held against the description of the API."""
         path = "/api/v1" + right.path.format(**{name: quote(value) for name, value in aim.values.items()}).rstrip("/")
-        answer = self.answer(right.method, path + ending, who, origin, right.body)
-        verdict = verdict_of(answer)
+        method = method or right.method
+        answer = self.answer(method, path + ending, who, origin, right.body)
+        verdict = Verdict(answer.status) if method == "HEAD" else verdict_of(answer)
         if (right.call, verdict) not in self._checked:
             self._checked.add((right.call, verdict))
-            checked_client.check(answer, right.method, path)
+            checked_client.check(answer, method, path)
         return verdict
+
+    def data(self, path: str, who: Credential) -> Any:
+        """What is answered to a request that is right in every way."""
+        return self.answer("GET", f"/api/v1{path}", who, HERE, query="").data
 
     def answer(
         self, method: str, path: str, who: Credential, origin: Origin, body: Any = None, query: str = f"{NONSENSE}=1"

@@ -16,8 +16,8 @@ from tests.doors.door import Door, Way
 from tests.doors.gathering import Gathering
 from tests.doors.people import ELSEWHERE, HERE, Aim, Credential, Origin, World
 from tests.doors.rest import Rest
-from tests.doors.rights import NOT_YET, RIGHTS, Right
-from tests.doors.verdicts import Verdict, expected
+from tests.doors.rights import ACCOUNTS, NOT_YET, READ, RIGHTS, Right
+from tests.doors.verdicts import ALLOWED, Verdict, capabilities, expected
 
 #: Offered beside the table of routes.
 PAGES = {"GET /openapi.json"}
@@ -78,6 +78,46 @@ def test_rest_gives_the_rights_of_the_table(right: Right, world: World, rest: Re
 def test_all_kinds_of_verdicts_are_met(world: World) -> None:
     met = {expected(right, who, origin, aim)[1:] for right in RIGHTS for origin, aim, who in asked(right, world)}
     assert len(met) == 11, met
+
+
+@pytest.mark.parametrize("right", THERE, ids=lambda right: right.name)
+def test_a_final_slash_and_head_change_nothing(right: Right, world: World, rest: Rest) -> None:
+    aim = next(world.aims(parameters(right)))
+    for who in world.credentials[::7]:
+        verdict = rest.ask(right, who, HERE, aim)
+        assert rest.ask(right, who, HERE, aim, ending="/") == verdict
+        if right.method == "GET":
+            assert rest.ask(right, who, HERE, aim, method="HEAD").status == verdict.status
+
+
+# --- what lists show --------------------------------------------------------------------------------------------------
+
+
+def reached(who: Credential, world: World) -> set[str]:
+    """The mailboxes whose mail a credential reaches, by the table."""
+    right = right_of_call("GET /accounts/{accountId}")
+    return {aim.values["accountId"] for aim in world.mailboxes if expected(right, who, HERE, aim) == ALLOWED}
+
+
+def right_of_call(call: str) -> Right:
+    return next(right for right in RIGHTS if right.call == call)
+
+
+def test_everybody_is_told_what_they_may_and_reach(world: World, rest: Rest) -> None:
+    ids = {aim.mailbox.name: aim.mailbox.id for aim in world.mailboxes if aim.mailbox is not None}
+    for who in world.credentials:
+        if who.kind == "none" or who.is_suspended:
+            continue
+        credential = rest.data("/me", who)["credential"]
+        assert set(credential["capabilities"]) == capabilities(who), who.name
+        scope = None if who.scope is None else {ids[name] for name in who.scope}
+        assert (None if credential["accountIds"] is None else set(credential["accountIds"])) == scope, who.name
+        if READ in capabilities(who):
+            assert {box["id"] for box in rest.data("/accounts", who)} == reached(who, world), who.name
+            assert {box["id"] for box in rest.data("/status", who)["accounts"]} == reached(who, world), who.name
+        if ACCOUNTS in capabilities(who):
+            within = set(ids.values()) if scope is None else scope
+            assert {box["id"] for box in rest.data("/admin/accounts", who)} == within, who.name
 
 
 # --- the other doors --------------------------------------------------------------------------------------------------
