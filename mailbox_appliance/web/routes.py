@@ -9,10 +9,13 @@ from mailbox_appliance.operations import (
     actions,
     admin_accounts,
     api_keys,
+    audit,
     contents,
     deliveries,
     drafts,
     folders,
+    member_sessions,
+    members,
     messages,
     scheduled,
     sending,
@@ -27,6 +30,7 @@ from mailbox_appliance.records import Delivery, LegacySend
 PREFIX = "/api/v1"
 _MESSAGE = "/accounts/{accountId}/messages/{messageId}"
 _DELIVERIES = "/accounts/{accountId}/delivery-operations"
+_MEMBER = "/admin/members/{memberId}"
 
 # The sets of the specification; what an endpoint has beyond them stands in its row.
 MAIL = frozenset({400, 401, 403, 404, 409, 422, 429, 500, 503})
@@ -75,6 +79,20 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/admin/api-keys", api_keys.create_key_of, ADMIN | {415}, success=201),
     Route("PATCH", "/admin/api-keys/{keyId}", api_keys.update_key, KEY_UPDATE),
     Route("DELETE", "/admin/api-keys/{keyId}", api_keys.revoke_any_key, ADMIN),
+    Route("GET", "/admin/members", members.list_members, ADMIN),
+    Route("POST", "/admin/members", members.create_member, ADMIN, success=201),
+    Route("GET", _MEMBER, members.get_member, ADMIN),
+    Route("PATCH", _MEMBER, members.update_member, ADMIN),
+    Route("DELETE", _MEMBER, members.delete_member, ADMIN),
+    Route("POST", f"{_MEMBER}/invitation", members.invite_member, ADMIN, success=201),
+    Route("POST", f"{_MEMBER}/password-reset", members.reset_password, ADMIN, success=201),
+    Route("GET", f"{_MEMBER}/sessions", member_sessions.list_sessions_of, ADMIN),
+    Route("DELETE", f"{_MEMBER}/sessions", member_sessions.revoke_sessions_of, ADMIN),
+    Route("GET", f"{_MEMBER}/sessions/{{sessionId}}", member_sessions.get_session_of, ADMIN),
+    Route("DELETE", f"{_MEMBER}/sessions/{{sessionId}}", member_sessions.revoke_session_of, ADMIN),
+    Route("GET", "/admin/audit-events", audit.list_events, ADMIN),
+    Route("GET", "/admin/audit-events/verify", audit.verify_events, ADMIN),
+    Route("GET", "/me/audit-events", audit.list_own_events, AUTH),
     Route("GET", "/accounts", accounts.list_accounts, MAIL),
     Route("POST", "/accounts", accounts.add_account, MAIL | {413}, success=201),
     Route("GET", "/accounts/{accountId}", accounts.get_account, MAIL),

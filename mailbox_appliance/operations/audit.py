@@ -1,0 +1,100 @@
+"""The audit log: read, checked, and what others did to a member told to that member."""
+
+from datetime import timedelta
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import Cursor, Limit, operation
+from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
+from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.records import AuditEvent, Capability, Page, Wire
+from mailbox_appliance.store.audit import Deed
+from mailbox_appliance.store.store import Store
+
+_LIST, _OWN_LIST = "audit", "own audit"
+#: How long a member is told of what others did to them.
+TOLD_FOR = timedelta(days=7)
+_TOLD = {
+    "password_reset.create": "{who} issued a password reset for you",
+    "member.update": "{who} changed your name, email, role or status",
+    "session.revoke": "{who} ended sessions of yours",
+    "api_key.create": "{who} made an API key for you",
+    "api_key.update": "{who} changed an API key of yours",
+    "api_key.revoke": "{who} revoked an API key of yours",
+    "account.create": "{who} connected a mailbox for you",
+    "account.access": "{who} changed who has access to a mailbox of yours",
+    "backup.restore": "{who} restored a backup of the whole appliance",
+}
+
+
+class AuditFault(Wire, frozen=True, kw_only=True):
+    """The first row that is not what was written: its number, its id where there is a row, and what is wrong."""
+
+    number: int
+    id: str | None
+    reason: str
+
+
+class AuditVerdict(Wire, frozen=True, kw_only=True):
+    """Whether every row of the audit log is as it was written. `count`: how many there should be."""
+
+    ok: bool
+    count: int
+    first_broken: AuditFault | None
+
+
+@operation(needs=Capability.ADMIN_AUDIT, https=True)
+def list_events(
+    appliance: Appliance,
+    caller: Caller,  # noqa: ARG001
+    limit: Limit = 50,
+    cursor: Cursor | None = None,
+) -> Page[AuditEvent]:
+    """The audit log, newest first: log-ins, refusals, and whatever changed who may do what."""
+    items, more = appliance.store.audit.list(decode_cursor(cursor, _LIST), limit)
+    return Page(items=items, next_cursor=encode_cursor(more, _LIST))
+
+
+@operation(access=Access.SESSION)
+def list_own_events(
+    appliance: Appliance, caller: Caller, limit: Limit = 50, cursor: Cursor | None = None
+) -> Page[AuditEvent]:
+    """What the audit log says about you, newest first.
+
+    It is what you did, and what was done to you and to your API keys, sessions and mailboxes.
+    """
+    member = caller.member.id
+    items, more = appliance.store.audit.list(decode_cursor(cursor, _OWN_LIST, member), limit, about=member)
+    return Page(items=items, next_cursor=encode_cursor(more, _OWN_LIST, member))
+
+
+@operation(needs=Capability.ADMIN_AUDIT, https=True)
+def verify_events(appliance: Appliance, caller: Caller) -> AuditVerdict:  # noqa: ARG001
+    """Look whether any row of the audit log was changed, dropped, added or moved; the first such is named.
+
+    Each row is sealed together with the one before (HMAC, with a key that is derived from the store's), and the end of
+    the log is kept apart. It takes some seconds for a million rows.
+    """
+    return verdict_of(appliance.store)
+
+
+def verdict_of(store: Store) -> AuditVerdict:
+    """What looking through the audit log of a store finds."""
+    check = store.audit.verify()
+    broken = check.broken
+    fault = None if broken is None else AuditFault(number=broken.number, id=broken.id, reason=broken.reason)
+    return AuditVerdict(ok=broken is None, count=check.count, first_broken=fault)
+
+
+def warnings_for(store: Store, clock: Clock, member_id: str) -> tuple[str, ...]:
+    """What others did to a member in the last days that they should know of: a sentence for each kind and day."""
+    # To the hour, so that what was found serves many requests.
+    since = to_timestamp(clock.now() - TOLD_FOR)[:13]
+    return tuple(_sentence(deed) for deed in store.audit.done_by_others(member_id, since) if deed.action in _TOLD)
+
+
+def _sentence(deed: Deed) -> str:
+    who = "The operator" if deed.by == "local" else "An administrator"
+    what = _TOLD[deed.action].format(who=who)
+    return f"{what} on {deed.day} (UTC): see `audit list --mine`, or GET /api/v1/me/audit-events."

@@ -1,0 +1,191 @@
+"""Members, as administrators look after them: who there is, invited, changed, suspended, given a new password, removed.
+
+An API key, whatever it holds, touches no administrator and makes none (`permissions.guard_admins`). Who is one is asked
+before the body is read, and again inside the transaction: somebody may be raised in between.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mailbox_appliance import permissions
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Conflict
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.texts import Email, Name, refuse_controls
+from mailbox_appliance.records import (
+    Capability,
+    Deleted,
+    Input,
+    IssuedInvitation,
+    Member,
+    MemberStatus,
+    Role,
+    Wire,
+)
+from mailbox_appliance.tokens import hash_token, new_token
+
+INVITATION_LIVES_FOR, RESET_LIVES_FOR = timedelta(days=7), timedelta(hours=24)
+
+
+class NewMember(Input, frozen=True, kw_only=True):
+    """Somebody who is to be a member."""
+
+    name: Name
+    email: Email
+    role: Role
+
+
+class MemberChange(Input, frozen=True, kw_only=True):
+    """What is to be different of a member; what is left out stays."""
+
+    name: Name | UnsetType = UNSET
+    email: Email | UnsetType = UNSET
+    role: Role | UnsetType = UNSET
+    status: MemberStatus | UnsetType = UNSET
+
+
+class InvitedMember(Wire, frozen=True, kw_only=True):
+    """A new member, and what lets them enroll: shown this once."""
+
+    member: Member
+    invitation: IssuedInvitation
+
+
+def is_there(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
+    """Raises NotFound unless the member whom a request names is there."""
+    appliance.store.members.get(values.get("memberId", ""))
+
+
+def may_touch(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
+    """Raises NotFound as `is_there`, and Denied where an API key is about to touch an administrator."""
+    touched(appliance, caller, values.get("memberId", ""))
+
+
+def touched(appliance: Appliance, caller: Caller, member_id: str) -> Member:
+    """The member as they are now. Raises NotFound, and Denied where an API key must not touch them."""
+    member = appliance.store.members.get(member_id)
+    permissions.guard_admins(caller.found, member.role)
+    return member
+
+
+@operation(needs=Capability.ADMIN_MEMBERS, https=True)
+def list_members(appliance: Appliance, caller: Caller) -> tuple[Member, ...]:  # noqa: ARG001
+    """All members, the oldest first."""
+    return appliance.store.members.list()
+
+
+@operation(needs=Capability.ADMIN_MEMBERS, https=True)
+def create_member(appliance: Appliance, caller: Caller, request: NewMember) -> InvitedMember:
+    """Make a member and invite them. The invitation is shown this once, and is good once, for 7 days.
+
+    Send them its link: the appliance sends none. An API key cannot make an administrator
+    (403). 409 `email_taken`: another member has this email.
+    """
+    permissions.guard_admins(caller.found, request.role)
+    refuse_controls("/name", request.name)
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        member = store.members.add(name=request.name, email=request.email, role=request.role, password_hash=None)
+        store.audit.record(caller.actor, "member.create", ("member", member.id))
+        invitation = _invite(appliance, caller, member.id)
+        return InvitedMember(member=store.members.get(member.id), invitation=invitation)
+
+
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=is_there)
+def get_member(appliance: Appliance, caller: Caller, member_id: str) -> Member:  # noqa: ARG001
+    """One member. `invitation` tells until when an invitation is good that waits to be taken up."""
+    return appliance.store.members.get(member_id)
+
+
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
+def update_member(appliance: Appliance, caller: Caller, member_id: str, request: MemberChange) -> Member:
+    """Change a member's name, email, role or status; it takes effect with the next request.
+
+    Suspending ends the member's sessions at once, for good, and their API keys answer 403 `member_suspended` until they
+    are active again. Who becomes an administrator needs a new invitation or password reset where one was open. An API
+    key can neither change an administrator nor make one (403). 409: `email_taken`, or `last_admin` where nobody would
+    be left who can administrate.
+    """
+    if request.name is not UNSET:
+        refuse_controls("/name", request.name)
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        before = touched(appliance, caller, member_id)
+        if request.role is not UNSET:
+            permissions.guard_admins(caller.found, request.role)
+        change = {name: value for name, value in _given(request).items() if value != getattr(before, name)}
+        if not change:
+            return before
+        store.members.update(member_id, **change)
+        store.audit.record(caller.actor, "member.update", ("member", member_id))
+        if change.get("status") == "suspended":
+            store.credentials.remove_sessions(member_id)
+        if change.get("role") == "admin":
+            # Whoever was given these, an API key perhaps, was given them for a member; now they would make an admin.
+            store.invitations.withdraw(member_id)
+        return store.members.get(member_id)
+
+
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
+def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Deleted:
+    """Remove a member with their sessions, API keys and grants; what they scheduled is not sent.
+
+    409: `conflict` where they own mailboxes, `last_admin` where nobody would be left who can administrate.
+    """
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        touched(appliance, caller, member_id)
+        store.members.remove(member_id)
+        store.audit.record(caller.actor, "member.delete", ("member", member_id))
+    return Deleted(id=member_id)
+
+
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
+def invite_member(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
+    """Invite a member who has not enrolled yet once more: good once, for 7 days; an earlier invitation stops working.
+
+    409 `conflict`: they have enrolled; issue a password reset instead.
+    """
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        touched(appliance, caller, member_id)
+        if store.members.password_of(member_id) is not None:
+            reason = "This member has enrolled already. To let them in again, issue a password reset instead."
+            raise Conflict(reason=reason)
+        return _invite(appliance, caller, member_id)
+
+
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
+def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
+    """Let a member choose a new password: the token is good once, for 24 hours; an earlier reset stops working.
+
+    Their password and sessions stay until it is used. The member is shown that it was issued.
+    """
+    store, token = appliance.store, new_token("mbxr")
+    with store.database.transaction(durable=True):
+        touched(appliance, caller, member_id)
+        expires_at = store.invitations.issue("password_reset", member_id, hash_token(token), RESET_LIVES_FOR)
+        store.audit.record(caller.actor, "password_reset.create", ("member", member_id))
+    return _issued(appliance, "reset", token, expires_at)
+
+
+def _given(request: MemberChange) -> dict[str, Any]:
+    given = msgspec.structs.asdict(request)
+    return {name: value for name, value in given.items() if value is not UNSET}
+
+
+def _invite(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
+    store, token = appliance.store, new_token("mbxi")
+    expires_at = store.invitations.issue("invitation", member_id, hash_token(token), INVITATION_LIVES_FOR)
+    store.audit.record(caller.actor, "invitation.create", ("member", member_id))
+    return _issued(appliance, "enroll", token, expires_at)
+
+
+def _issued(appliance: Appliance, what: str, token: str, expires_at: str) -> IssuedInvitation:
+    # In the fragment, which browsers send to no server.
+    return IssuedInvitation(token=token, url=f"{appliance.public_url}/#{what}={token}", expires_at=expires_at)
