@@ -47,6 +47,7 @@ def serve(
     Raises StoreUnusable, BadSetting, or CannotListen where the port is taken.
     """
     options = settings.load(data_dir / "config.toml", flags=flags)
+    require_ca_file(options.text("remote.ca_file"))
     has_lost_store = _has_key_only(data_dir)
     appliance = Appliance(data_dir, options, key_file=_key_file())
     try:

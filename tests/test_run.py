@@ -244,6 +244,14 @@ def test_a_second_process(tmp_path: Path) -> None:
         ("[server]\nprot = 1\n", "server.prot"),
         ("[server\n", "config.toml"),
         ("[server]\nport = 70000\n", "65535"),
+        (
+            "[remote]\nca_file = '/nowhere/ca.pem'\n",
+            "/nowhere/ca.pem, the file of the setting remote.ca_file, cannot be read",
+        ),
+        (
+            "[remote]\nca_file = '/dev/null'\n",
+            "/dev/null, the file of the setting remote.ca_file, holds no certificate",
+        ),
     ],
 )
 def test_a_configuration_that_does_not_fit(tmp_path: Path, text: str, said: str) -> None:

@@ -5,6 +5,7 @@ import ssl
 from pathlib import Path
 
 from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, ServerName
+from mailbox_appliance.settings import BadSetting
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h
 _NAME_MISMATCH = (62, 64)
@@ -31,12 +32,27 @@ def _context(ca_file: str, changed: int) -> ssl.SSLContext:  # noqa: ARG001 - `c
 
 
 def context_for(server: ServerName, ca_file: str) -> ssl.SSLContext:
-    """As client_context; raises RemoteFault (`tls`) when the file with the private authority is of no use."""
+    """As client_context; raises RemoteFault when the file with the private authority is of no use.
+
+    As `unreachable`: whoever typed how to reach a server cannot mend it, and it may be there again the next time.
+    """
     try:
         return client_context(ca_file)
-    except OSError as error:
-        reason = "The file of the setting remote.ca_file cannot be read or holds no certificate."
-        raise RemoteFault(server, "tls", reason) from error
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path
+        raise RemoteFault(server, "unreachable", _of_no_use(ca_file, error)) from error
+
+
+def require_ca_file(ca_file: str) -> None:
+    """Raises BadSetting, naming the file, where it is set and of no use: better at the start than at each mailbox."""
+    try:
+        client_context(ca_file)
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path
+        raise BadSetting(_of_no_use(ca_file, error)) from error
+
+
+def _of_no_use(ca_file: str, error: Exception) -> str:
+    why = "holds no certificate (PEM)" if isinstance(error, ssl.SSLError) else "cannot be read"
+    return f"{Path(ca_file).absolute()}, the file of the setting remote.ca_file, {why}."
 
 
 def tls_fault(server: ServerName, error: ssl.SSLError) -> RemoteFault:
