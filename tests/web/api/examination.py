@@ -1,0 +1,208 @@
+"""Holds the HTTP door against its own description: for each operation, requests that fit it and requests that do not.
+
+No answer may be a fault of ours (500), have a status or a header that the operation does not list, or be outside its
+schema. What does not fit the description of a request is refused; a method that a path does not have is 405 and says
+which it has. And everything that tests/checked_client.py asks of every answer holds here as well.
+
+`scripts/check-api` asks much, the test suite little. Which requests are made depends on the seed alone.
+"""
+
+import argparse
+import json
+import secrets
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import hypothesis
+import schemathesis
+from hypothesis import HealthCheck, Phase
+from hypothesis import strategies as st
+from schemathesis import APIOperation, Case, GenerationMode, Response
+from schemathesis.core.failures import FailureGroup
+from schemathesis.core.result import Err
+from schemathesis.generation.drivers import CoverageGenerator
+from schemathesis.generation.feedback import NO_FEEDBACK
+from schemathesis.generation.overrides import Override
+from schemathesis.specs.openapi import checks
+
+from mailbox_appliance.web.openapi import describe
+from tests.checked_client import HOST, Answer, check
+from tests.web.api.filling import Filling
+from tests.web.api.household import Household
+from tests.web.api.outage import no_network
+
+Operation = APIOperation[Any, Any, Any, Any]
+Request = Case[Any]
+
+EXAMPLES = 1000
+_CHECKS = [
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+    checks.negative_data_rejection,
+    checks.missing_required_header,
+    checks.unsupported_method,
+]
+#: Who asks: mostly one who may do everything, so that requests are looked at to their end.
+_ASKING = ("admin",) * 14 + ("key",) * 4 + ("member", "nobody")
+
+
+@cache
+def operations() -> dict[str, Operation]:
+    """What the description describes, by operation id."""
+    schema = schemathesis.openapi.from_dict(json.loads(describe()))
+    # Else half of what is wrong on purpose would be a missing token; who may ask is another test's subject.
+    schema.config.generation.with_security_parameters = False
+    found = [result.ok() for result in schema.get_all_operations() if not isinstance(result, Err)]
+    return {operation.definition.raw["operationId"]: operation for operation in found}
+
+
+def examine(operation_id: str, household: Household, examples: int, seed: int | None = None) -> Counter[int]:
+    """Ask for one operation in many ways; answers how often there was each status. AssertionError tells what is wrong.
+
+    Without a seed it is the same requests each time.
+    """
+    operation = operations()[operation_id]
+    seen: Counter[int] = Counter()
+    filling = Filling(household, operation_id, Random(f"{operation_id} {seed}"))
+    with no_network():
+        for case in (*_at_the_bounds(operation), *_generated(operation, examples, seed)):
+            seen[_ask(case, household, filling)] += 1
+    return seen
+
+
+def _at_the_bounds(operation: Operation) -> Iterator[Request]:
+    """Every value at a bound of its schema and just beyond it, one by one; and methods that are not there."""
+    config = operation.schema.config.generation_for(operation=operation, phase="coverage")
+    yield from CoverageGenerator(
+        operation=operation,
+        generation_modes=list(GenerationMode),
+        generation_config=config,
+        auth_storage=None,
+        override=Override(),
+        feedback=NO_FEEDBACK,
+        hooks=None,
+    )
+
+
+def _generated(operation: Operation, examples: int, seed: int | None) -> list[Request]:
+    """Chosen at random, half of them valid.
+
+    They are only collected here: what an answer is depends on the requests before, so that Hypothesis would find
+    nothing by asking again for less.
+    """
+    found: list[Request] = []
+    bounds = hypothesis.settings(
+        max_examples=examples,
+        derandomize=seed is None,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    cases = st.one_of([operation.as_strategy(generation_mode=mode) for mode in GenerationMode])
+    collect = bounds(hypothesis.given(case=cases)(lambda case: found.append(case)))
+    (collect if seed is None else hypothesis.seed(seed)(collect))()
+    return found
+
+
+def _ask(case: Request, household: Household, filling: Filling) -> int:
+    filling.fill(case)
+    asking = filling.random.choice(_ASKING)
+    if asking != "nobody":
+        case.headers["Authorization"] = f"Bearer {household.token(asking)}"
+    response = case.call(app=household.app, base_url=f"http://{HOST}", environ_overrides={"REMOTE_ADDR": "127.0.0.1"})
+    answer = _answer(response)
+    try:
+        assert answer.status != 500, "a fault of ours"
+        case.validate_response(response, checks=_CHECKS)
+        path = str(response.request.url).removeprefix(f"http://{HOST}").partition("?")[0]
+        check(answer, str(response.request.method), path)
+        _check_strictness(case, answer)
+    except (AssertionError, FailureGroup) as fault:
+        raise AssertionError(f"{_faults(fault)}\n\n{_told(response)}") from None
+    filling.cursor = _next_page(answer) or filling.cursor
+    return answer.status
+
+
+def _faults(fault: AssertionError | FailureGroup) -> str:
+    return "\n".join(map(str, fault.exceptions)) if isinstance(fault, FailureGroup) else str(fault)
+
+
+def _check_strictness(case: Request, answer: Answer) -> None:
+    """What is asked for with names that are not described is refused, and a 405 says what there is instead."""
+    described = {parameter.name for parameter in case.operation.query}
+    unknown = set(case.query or ()) - described
+    assert not unknown or answer.status >= 400, f"unknown parameters are taken: {sorted(unknown)}"
+    if answer.status == 405:
+        methods = {method.upper() for method in case.operation.schema[case.operation.path]}
+        # And those of another template that the path fits: `actions` might be the id of a message.
+        allowed = set(answer.headers["allow"].split(", "))
+        assert allowed >= methods | ({"HEAD"} if "GET" in methods else set()), f"Allow tells {sorted(allowed)}"
+        assert case.method not in allowed, f"{case.method} is in Allow and refused"
+
+
+def _answer(response: Response) -> Answer:
+    headers = {name: ", ".join(values) for name, values in response.headers.items()}
+    return Answer(response.status_code, headers, response.content)
+
+
+def _next_page(answer: Answer) -> str | None:
+    if answer.status >= 300 or "json" not in answer.headers["content-type"]:
+        return None
+    data = answer.data
+    return data.get("nextCursor") if isinstance(data, dict) else None
+
+
+def _told(response: Response) -> str:
+    """The request and its answer, for a person."""
+    request = response.request
+    asked = f"{request.method} {request.url}\n{dict(request.headers)}\n{request.body!r}"
+    return f"{asked}\n\n{response.status_code} {_answer(response).headers}\n{response.content[:2000]!r}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Examine all operations, or one, and tell what was found; answers the exit status."""
+    parser = argparse.ArgumentParser(prog="check-api", description="Holds the HTTP API against its description.")
+    parser.add_argument("--examples", type=int, default=EXAMPLES, help="generated requests for each operation")
+    parser.add_argument("--seed", type=int, help="makes the same requests as an earlier run")
+    parser.add_argument("--operation", choices=sorted(operations()), metavar="NAME", help="this one alone")
+    given = parser.parse_args(arguments)
+    seed = secrets.randbelow(2**32) if given.seed is None else given.seed
+    print(f"seed {seed}", flush=True)
+    began, total, faults = time.monotonic(), 0, 0
+    for operation_id in [given.operation] if given.operation else operations():
+        started = time.monotonic()
+        try:
+            seen = _examine_apart(operation_id, given.examples, seed)
+        except AssertionError as fault:
+            faults += 1
+            print(f"{operation_id}: {fault}\n", flush=True)
+            continue
+        total += seen.total()
+        statuses = ", ".join(f"{count} x {status}" for status, count in sorted(seen.items()))
+        print(f"{operation_id}: {statuses}, {time.monotonic() - started:.1f} s", flush=True)
+    print(f"{total} requests in {time.monotonic() - began:.0f} s; operations with faults: {faults}")
+    return 1 if faults else 0
+
+
+def _examine_apart(operation_id: str, examples: int, seed: int) -> Counter[int]:
+    """In a household of its own, so that what other operations changed plays no part."""
+    with tempfile.TemporaryDirectory(prefix="check-api-") as name:
+        household = Household(Path(name) / "data")
+        try:
+            return examine(operation_id, household, examples, seed)
+        finally:
+            household.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

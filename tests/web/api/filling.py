@@ -1,0 +1,99 @@
+"""Generated requests that mean something: in place of random texts they name what is there.
+
+Only what is valid is replaced, by something that is valid as well; what was made wrong on purpose stays as it is.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from schemathesis import Case
+from schemathesis.core.parameters import ParameterLocation
+
+from tests.checked_client import PASSWORD
+from tests.operations.filled import FOLDERS
+from tests.web.api.household import Household
+
+#: Fields and parameters that name one thing, where that is another than their own name says.
+_NAMED = {"replyToMessageId": "messageId", "ownerMemberId": "memberId"}
+_LISTS = {"messageIds": "messageId", "memberIds": "memberId", "accounts": "accountId"}
+_ONE_TIME = {"enroll": "invitation", "reset": "password_reset", "console": "console_link"}
+#: How much is replaced. What stands in the path is looked at before all else, so more of it must be there.
+_SHARE, _SHARE_IN_PATHS = 0.8, 0.9
+_TEXTS: dict[str, tuple[str, ...]] = {
+    "host": ("127.0.0.1",),
+    "password": (PASSWORD,),
+    "currentPassword": (PASSWORD,),
+    "newPassword": ("another correct horse",),
+    "mimeType": ("text/plain",),
+    "content": ("SGVsbG8=",),
+} | dict.fromkeys(("folder", "sent", "drafts", "trash", "archive", "spam"), tuple(path for path, _ in FOLDERS))
+#: Parts of messages, of which one fault anywhere spoils the whole.
+_WHOLE: dict[str, Any] = {
+    "to": [{"email": "bob@example.test", "name": "Bob"}],
+    "cc": [{"email": "eve@example.test"}],
+    "bcc": [{"email": "eve@example.test"}],
+    "body": {"text": "Hello", "html": "<p>Hello"},
+    "attachments": [{"filename": "\u00c4rger.txt", "mimeType": "text/plain", "content": "SGVsbG8="}],
+}
+_SHARE_OF_WHOLES = 0.5
+
+
+class Filling:
+    """Puts real values into the cases of one operation."""
+
+    def __init__(self, household: Household, operation_id: str, random: Random) -> None:
+        self._household, self._operation, self.random = household, operation_id, random
+        #: Where the last page went on.
+        self.cursor = ""
+
+    def fill(self, case: Case[Any]) -> None:
+        """Name what is there: in most places."""
+        if not _is_wrong(case, ParameterLocation.PATH):
+            case.path_parameters = {
+                name: self._value(name, text) if self.random.random() < _SHARE_IN_PATHS else text
+                for name, text in (case.path_parameters or {}).items()
+            }
+        if not _is_wrong(case, ParameterLocation.QUERY) and isinstance(case.query, Mapping):
+            case.query = {name: self._maybe(name, value) for name, value in case.query.items()}
+        if not _is_wrong(case, ParameterLocation.BODY) and isinstance(case.body, dict):
+            case.body = self._maybe("", case.body)
+
+    def _maybe(self, name: str, value: Any) -> Any:
+        """A value with real ones in most of its places."""
+        if isinstance(value, type(_WHOLE.get(name))) and self.random.random() < _SHARE_OF_WHOLES:
+            return _WHOLE[name]
+        if isinstance(value, dict):
+            return {inner: self._maybe(inner, each) for inner, each in value.items()}
+        if self.random.random() > _SHARE:
+            return value
+        if isinstance(value, list):
+            if name in _LISTS:
+                return list({str(self._household.real(_LISTS[name], self.random)) for _ in value})
+            return [self._maybe(name, each) for each in value]
+        if name == "port" and isinstance(value, int):
+            return 1
+        return self._value(name, value) if isinstance(value, str) else value
+
+    def _value(self, name: str, text: str) -> str:
+        """Something real in place of a text; the text itself where there is nothing of the kind."""
+        house, random = self._household, self.random
+        if name in _TEXTS:
+            return random.choice(_TEXTS[name])
+        if name == "token":
+            name = next((kind for word, kind in _ONE_TIME.items() if word in self._operation), name)
+        of_now: dict[str, Callable[[], str]] = {
+            "email": lambda: random.choice(
+                (house.email, "bob@example.test", f"new{random.randrange(10**6)}@example.org")
+            ),
+            "from": lambda: house.box.email,
+            "sendAt": house.soon,
+            "cursor": lambda: self.cursor or text,
+        }
+        if name in of_now:
+            return of_now[name]()
+        return house.real(_NAMED.get(name, name), random) or text
+
+
+def _is_wrong(case: Case[Any], location: ParameterLocation) -> bool:
+    return case.meta is not None and case.meta.is_negative_at(location)

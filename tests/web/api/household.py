@@ -1,0 +1,250 @@
+"""An appliance in process with members, keys and a filled mailbox, of which anything may be taken away at any time.
+
+Each request that goes to it may change a password, end a session, remove a mailbox or suspend a member. What the next
+one needs is looked for, and made anew where it is gone.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+from mailbox_appliance import passwords, settings
+from mailbox_appliance.appliance import SETUP_CODE, Appliance
+from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.mail import folder_roles
+from mailbox_appliance.mail.compose import compose
+from mailbox_appliance.records import (
+    ADMIN_CAPABILITIES,
+    MAIL_CAPABILITIES,
+    Address,
+    DeliveryStatus,
+    KeyPermissions,
+    ListedFolder,
+    NewDelivery,
+    Outgoing,
+)
+from mailbox_appliance.store.invitations import Kind as Invited
+from mailbox_appliance.tokens import Kind, hash_token, new_token
+from mailbox_appliance.web.app import App
+from tests.checked_client import PASSWORD, CheckedClient
+from tests.operations.filled import FOLDERS, FilledMailbox, letter
+from tests.servers.fake_clock import FakeClock
+
+_HASHED = passwords.hash_password(PASSWORD)
+_WITH_FILE = b"""From: Bob <bob@example.test>\r
+To: box@example.org\r
+Subject: A file\r
+MIME-Version: 1.0\r
+Content-Type: multipart/mixed; boundary=b\r
+\r
+--b\r
+Content-Type: text/html\r
+\r
+<p>Hello <b>there</b>\r
+--b\r
+Content-Type: text/plain\r
+Content-Disposition: attachment; filename*=UTF-8''%C3%84rger.txt\r
+\r
+What is in it.\r
+--b--\r
+"""
+_TOKENS: dict[Invited, Kind] = {"invitation": "mbxi", "password_reset": "mbxr", "console_link": "mbxc"}
+#: Longer than any window of the limits for log-in attempts, seen over the requests that one of them spoils.
+_BETWEEN_REQUESTS = 60.0
+
+
+class Household:
+    """The appliance, and who and what is there. Its workers rest; its clock goes on a minute with each request."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock()
+        given = {"remote.timeout": 1, "sending.answer_within": 1, "log.requests": False}
+        self.appliance = Appliance(folder, settings.load(None, {}, given), self.clock)
+        self.store = self.appliance.store
+        self.app = App(self.appliance)
+        CheckedClient(self.appliance).set_up()
+        self._tokens: dict[str, str] = {}
+        self._boxes: dict[str, _Box] = {}
+        self._made = 0
+
+    def close(self) -> None:
+        """Close the store."""
+        self.appliance.stop(0.5)
+
+    def token(self, kind: str) -> str:
+        """The token of a credential that is good at this moment: `admin`, `member` or `key`."""
+        self.clock.advance(_BETWEEN_REQUESTS)
+        token = self._tokens.get(kind, "")
+        if self.store.credentials.find(hash_token(token)) is None:
+            made = {"admin": self._admin_session, "member": self._member_session, "key": self._key}
+            token = self._tokens[kind] = made[kind]()
+        return token
+
+    def real(self, name: str, random: Random) -> str | None:
+        """Something that is there, for a parameter or field of this name; None where there is nothing of the kind."""
+        makers: dict[str, Callable[[Random], str]] = {
+            "accountId": lambda _: self.box.id,
+            "messageId": lambda r: r.choice((self.box.with_file, *self.box.messages)),
+            "attachmentId": lambda _: self.box.attachment,
+            "threadId": lambda r: r.choice(self.box.threads),
+            "draftId": lambda r: r.choice(self.box.drafts),
+            "operationId": lambda r: self._delivery(r.choice(("queued", "failed", "uncertain", "succeeded"))),
+            "scheduleId": lambda _: self._scheduled(),
+            "sessionId": lambda _: self._another_session(self.admin),
+            "keyId": lambda _: self._another_key(self.admin),
+            "memberId": lambda _: self.member,
+            "provider": lambda r: r.choice(("google", "outlook")),
+            "setupCode": lambda _: self._setup_code(),
+            "invitation": lambda _: self._one_time("invitation"),
+            "password_reset": lambda _: self._one_time("password_reset"),
+            "console_link": lambda _: self._one_time("console_link"),
+        }
+        return makers[name](random) if name in makers else None
+
+    @property
+    def admin(self) -> str:
+        """An administrator who can log in; there is always one, and the password is the usual one again."""
+        active = [m for m in self.store.members.list() if m.role == "admin" and m.status == "active"]
+        able = [m.id for m in active if self.store.members.password_of(m.id)]
+        self._give_usual_password(able[0])
+        return able[0]
+
+    @property
+    def email(self) -> str:
+        """The administrator's address."""
+        return self.store.members.get(self.admin).email
+
+    @property
+    def member(self) -> str:
+        """A member who is no administrator and can log in."""
+        for one in self.store.members.list():
+            if one.role == "member" and one.status == "active" and self.store.members.password_of(one.id):
+                self._give_usual_password(one.id)
+                return one.id
+        return self._new_member(_HASHED)
+
+    @property
+    def box(self) -> "_Box":
+        """A mailbox of the administrator's, with mail."""
+        admin = self.admin
+        box = self._boxes.get(admin)
+        if box is None or self.store.accounts.find_reachable(box.id, admin) is None:
+            box = self._boxes[admin] = _Box(self.appliance, admin, f"box{self._number()}@example.org")
+        return box
+
+    def _number(self) -> int:
+        self._made += 1
+        return self._made
+
+    def _admin_session(self) -> str:
+        return self._session(self.admin)[1]
+
+    def _member_session(self) -> str:
+        return self._session(self.member)[1]
+
+    def _session(self, member_id: str) -> tuple[str, str]:
+        token = new_token("mbxs")
+        with self.store.database.transaction(durable=True):
+            session = self.store.credentials.add_session(member_id, hash_token(token), "another device")
+        return session.id, token
+
+    def _another_session(self, member_id: str) -> str:
+        return self._session(member_id)[0]
+
+    def _key(self) -> str:
+        token = new_token("mbxk")
+        self._add_key(self.admin, token)
+        return token
+
+    def _another_key(self, member_id: str) -> str:
+        return self._add_key(member_id, new_token("mbxk"))
+
+    def _add_key(self, member_id: str, token: str) -> str:
+        supplemental = tuple(sorted(ADMIN_CAPABILITIES))
+        everything = KeyPermissions("full", (*sorted(MAIL_CAPABILITIES), *supplemental), supplemental, None)
+        with self.store.database.transaction(durable=True):
+            return self.store.api_keys.add(member_id, "a key", hash_token(token), everything, made_by=member_id).id
+
+    def _new_member(self, hashed: str | None) -> str:
+        email = f"member{self._number()}@example.org"
+        with self.store.database.transaction(durable=True):
+            return self.store.members.add(name="Bob", email=email, role="member", password_hash=hashed).id
+
+    def _give_usual_password(self, member_id: str) -> None:
+        if self.store.members.password_of(member_id) != _HASHED:
+            with self.store.database.transaction(durable=True):
+                self.store.members.set_password(member_id, _HASHED)
+
+    def _one_time(self, kind: Invited) -> str:
+        token = new_token(_TOKENS[kind])
+        member_id = self._new_member(None) if kind == "invitation" else self.member
+        with self.store.database.transaction(durable=True):
+            self.store.invitations.issue(kind, member_id, hash_token(token), timedelta(hours=1))
+        return token
+
+    def _setup_code(self) -> str:
+        (self.appliance.folder / SETUP_CODE).write_text("code\n")
+        return "code"
+
+    def _scheduled(self) -> str:
+        delivery = self.store.deliveries.find(self._delivery("queued"))
+        assert delivery is not None
+        return str(delivery[0].schedule_id)
+
+    def _delivery(self, status: DeliveryStatus) -> str:
+        """An operation in the journal; one that is queued is to be sent in some days."""
+        sender = Address(email=self.box.email)
+        outgoing = Outgoing(sender=sender, to=(sender,), cc=(), bcc=(), subject="Later", text="Hello", html=None)
+        at = self.clock.now() + timedelta(days=3)
+        is_scheduled = status == "queued"
+        new = NewDelivery(
+            account_id=self.box.id,
+            credential_id="ses_before",
+            member_id=self.admin,
+            idempotency_key=f"key-{self._number()}",
+            request_hash="hash",
+            kind="scheduled" if is_scheduled else "send",
+            message=compose(outgoing, message_id=f"<{self._number()}@example.org>", date=at),
+            thread_id=None,
+            send_at=at if is_scheduled else None,
+            to=outgoing.to,
+            subject=outgoing.subject,
+        )
+        operation_id = self.store.deliveries.accept(new).delivery.operation_id
+        if not is_scheduled:
+            self.store.deliveries.settle(operation_id, status)
+        return operation_id
+
+    def soon(self) -> str:
+        """A time within the year to come."""
+        return to_timestamp(self.clock.now() + timedelta(days=5))
+
+
+class _Box(FilledMailbox):
+    """A mailbox with a conversation, a file, drafts, and something in every folder."""
+
+    def __init__(self, appliance: Appliance, owner_id: str, email: str) -> None:
+        super().__init__(appliance, owner_id, email)
+        self.email = email
+        listed = [
+            ListedFolder(path, "/", frozenset({mark} - {""})) for path, mark in (*FOLDERS, ("Drafts", "\\drafts"))
+        ]
+        with self.store.database.transaction():
+            self.store.folders.replace(self.id, tuple(listed), folder_roles.assign(listed))
+        self.messages = self.deliver(*(letter(f"Letter {n}", number=n, answers=n - 1) for n in range(1, 8)))
+        [with_file] = self.deliver(_WITH_FILE, flags=("\\Flagged", "\\Seen"))
+        self.messages += [with_file, *self.deliver(letter("Junk"), folder="Junk"), *self.deliver(b"", folder="Trash")]
+        self.drafts = self.deliver(letter("Not yet"), letter("Nor this"), folder="Drafts", flags=("\\Draft",))
+        read = [self.store.messages.get(self.id, one)[0] for one in self.messages]
+        self.threads = [message.thread_id for message in read if message.thread_id]
+        self.with_file, self.attachment = with_file, next(m.attachments[0].id for m in read if m.attachments)
+        self._cache(with_file, "", _WITH_FILE)
+        self._cache(
+            with_file, self.store.messages.attachment(self.id, with_file, self.attachment)[1], b"What is in it."
+        )
+
+    def _cache(self, message_id: str, part: str, content: bytes) -> None:
+        """As if it had been fetched from the server before."""
+        number = self.store.mirror.locate(self.id, [message_id])[message_id].number
+        self.store.parts.keep(number, part, [content], limit=1 << 20).close()
