@@ -16,6 +16,7 @@ from mailbox_appliance.errands.drafts import Drafts
 from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errors import LogInsBusy, ServersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
+from mailbox_appliance.oauth_environment import GivenApps
 from mailbox_appliance.sending.copier import Copier
 from mailbox_appliance.sending.due import Due
 from mailbox_appliance.sending.evidence import Evidence
@@ -39,9 +40,14 @@ class Appliance:
         settings: Settings | None = None,
         clock: Clock | None = None,
         key_file: Path | None = None,
+        oauth_apps: GivenApps | None = None,
     ) -> None:
-        """Open the store of a data directory; nothing works yet. The key may lie elsewhere. Raises StoreUnusable."""
+        """Open the store of a data directory; nothing works yet. The key may lie elsewhere. Raises StoreUnusable.
+
+        `oauth_apps`: those that the environment gives, which rule over what is stored.
+        """
         self.folder = folder
+        self.oauth_apps_given: GivenApps = oauth_apps or {}
         #: Where the appliance answers on its own computer; the one who listens says so.
         self.local_url = "http://127.0.0.1:8025"
         self.settings = settings or settings_table.load(environment={})

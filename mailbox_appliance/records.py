@@ -154,6 +154,32 @@ class OAuthApp:
     public_client: bool = False
 
 
+class GoogleAppSettings(Wire, frozen=True, kw_only=True):
+    """The Google application in force, without its secret. Nothing is built in: the client id is empty then."""
+
+    client_id: str
+    client_secret_configured: bool
+    source: Literal["built-in", "stored", "environment", "environment-file"]
+    mutable: bool
+
+
+class OutlookAppSettings(Wire, frozen=True, kw_only=True):
+    """The Outlook application in force, without its secret; null where there is none."""
+
+    client_id: str | None
+    tenant_id: str | None
+    client_secret_configured: bool
+    source: Literal["stored", "environment", "environment-file"] | None
+    mutable: bool
+
+
+class OAuthSettings(Wire, frozen=True, kw_only=True):
+    """The OAuth applications in force."""
+
+    google: GoogleAppSettings
+    outlook: OutlookAppSettings
+
+
 class License(Wire, frozen=True, kw_only=True):
     """How the appliance is licensed. A limit that is null is none; without a licence there are none at all."""
 

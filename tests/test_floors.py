@@ -16,7 +16,20 @@ ROOT = Path(mailbox_appliance.__file__).parent
 FILES = sorted(file for file in ROOT.rglob("*.py"))
 
 #: From the ground up. Who stands in one line does not know the others in it, but for the COMMON ground.
-COMMON = ("errors", "records", "events", "settings", "retry", "logs", "clock", "ids", "passwords", "tokens", "licensing")
+COMMON = (
+    "errors",
+    "records",
+    "events",
+    "settings",
+    "retry",
+    "logs",
+    "clock",
+    "ids",
+    "passwords",
+    "tokens",
+    "licensing",
+    "oauth_environment",
+)
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("version",),
     COMMON,

@@ -36,6 +36,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "threads": ("threads", "Conversations: get."),
     "sessions": ("me", "Log-ins of yours: list, revoke."),
     "api-keys": ("api_keys", "Credentials for programs: list, create, update, revoke."),
+    "oauth-apps": ("oauth_apps", "OAuth applications for Google and Outlook: show, set, remove."),
     "instances": ("instances", "Appliances that you logged in to: list, use, remove."),
     "openapi": ("me", "Print the description of the API."),
     "logs": ("logs", "Print the log of the appliance on this computer."),
@@ -52,6 +53,7 @@ Environment: MAILBOX_APPLIANCE_...
   TOKEN               a session or an API key, instead of a log-in
   PASSWORD            instead of the prompt of login and setup
   MAILBOX_PASSWORD    instead of the prompt of accounts add
+  CLIENT_SECRET       instead of the prompt of oauth-apps set
   CONFIG_DIR          where log-ins are remembered
   KEYCHAIN=off        keeps tokens in a 0600 file there
 

@@ -9,8 +9,8 @@ from typing import BinaryIO, TextIO
 
 from mailbox_appliance.cli.failures import wrong_usage
 
-#: Longest line that is read as a secret, in bytes: 1024 characters of UTF-8 fit.
-_LONGEST_SECRET = 4096
+#: Longest line that is read as a secret, in bytes: 16,384 characters of UTF-8 fit, as the longest that the API takes.
+_LONGEST_SECRET = 65536
 
 
 @dataclass(frozen=True)
@@ -77,40 +77,46 @@ class Terminal:
             self.stderr.write(f"\r\x1b[K{text}")
             self.stderr.flush()
 
-    def secret_line(self) -> str:
+    def secret_line(self, what: str = "password") -> str:
         """One line of the input as a secret, without its line end."""
         line = self.stdin.readline(_LONGEST_SECRET + 3)
         secret = line.rstrip(b"\r\n")
         if len(secret) > _LONGEST_SECRET:
-            raise wrong_usage("The password on the standard input is too long.")
+            raise wrong_usage(f"The {what} on the standard input is too long.")
         if not secret:
-            raise wrong_usage("There is no password on the standard input.")
+            raise wrong_usage(f"There is no {what} on the standard input.")
         try:
             return secret.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise wrong_usage("The password on the standard input is not valid UTF-8.") from error
+            raise wrong_usage(f"The {what} on the standard input is not valid UTF-8.") from error
 
-    def secret(self, prompt: str, variable: str, *, from_stdin: bool, twice: bool = False) -> str:
-        """A password: from the input when asked so, else from the environment, else typed at a prompt."""
+    def secret(
+        self, prompt: str, variable: str, *, from_stdin: bool, twice: bool = False, what: str = "password"
+    ) -> str:
+        """A secret: from the input when asked so, else from the environment, else typed at a prompt.
+
+        `what` it is called; asking for the input is the option of that name, such as `--password-stdin`.
+        """
         if from_stdin:
-            return self.secret_line()
+            return self.secret_line(what)
         if given := self.environment.get(variable):
             return given
         if not self.stdin.isatty():
-            raise wrong_usage(f"Give the password with --password-stdin or in {variable}.", "option:--password-stdin")
-        typed = self._typed(f"{prompt}: ")
-        if twice and self._typed(f"{prompt} again: ") != typed:
-            raise wrong_usage("The two passwords differ.")
+            option = f"--{what.replace(' ', '-')}-stdin"
+            raise wrong_usage(f"Give the {what} with {option} or in {variable}.", f"option:{option}")
+        typed = self._typed(f"{prompt}: ", what)
+        if twice and self._typed(f"{prompt} again: ", what) != typed:
+            raise wrong_usage(f"The two {what}s differ.")
         return typed
 
     @staticmethod
-    def _typed(prompt: str) -> str:
+    def _typed(prompt: str, what: str) -> str:
         import getpass
 
         try:
             typed = getpass.getpass(prompt)
         except EOFError as error:
-            raise wrong_usage("There is no password.") from error
+            raise wrong_usage(f"There is no {what}.") from error
         if not typed:
-            raise wrong_usage("There is no password.")
+            raise wrong_usage(f"There is no {what}.")
         return typed

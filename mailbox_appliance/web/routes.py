@@ -17,6 +17,7 @@ from mailbox_appliance.operations import (
     member_sessions,
     members,
     messages,
+    oauth_apps,
     scheduled,
     sending,
     sessions,
@@ -37,6 +38,7 @@ MAIL = frozenset({400, 401, 403, 404, 409, 422, 429, 500, 503})
 AUTH = frozenset({400, 401, 403, 404, 409, 413, 429})
 ADMIN = AUTH
 OPEN = frozenset({400, 403, 429})
+OAUTH_APP = frozenset({400, 401, 403, 404, 409, 413, 415, 500, 502})
 KEY_UPDATE = frozenset({400, 401, 403, 404, 409, 413, 415, 500, 502})
 
 
@@ -126,4 +128,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", _DELIVERIES, deliveries.list_deliveries, MAIL),
     Route("GET", f"{_DELIVERIES}/{{operationId}}", deliveries.get_delivery, MAIL),
     Route("POST", f"{_DELIVERIES}/{{operationId}}/resolve", deliveries.resolve_delivery, MAIL | {413}),
+    Route("GET", "/admin/oauth-apps", oauth_apps.get_oauth_apps, ADMIN | {502}),
+    Route("PUT", "/admin/oauth-apps/{provider}", oauth_apps.set_oauth_app, OAUTH_APP),
+    Route("DELETE", "/admin/oauth-apps/{provider}", oauth_apps.remove_oauth_app, ADMIN | {502}),
 )

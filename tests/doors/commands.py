@@ -96,6 +96,9 @@ LINES: tuple[Line, ...] = (
     _line(f"drafts send {{draftId}} {IN} --idempotency-key k",        f"POST {BOX}/send"),
     _line(f"scheduled list {IN}",                                     f"GET {BOX}/scheduled"),
     _line(f"scheduled cancel {{scheduleId}} {IN}",                    f"DELETE {BOX}/scheduled/{{scheduleId}}"),
+    _line("oauth-apps show",                                          "GET /admin/oauth-apps"),
+    _line("oauth-apps set {provider} --client-id c --public-client",  "PUT /admin/oauth-apps/{provider}"),
+    _line("oauth-apps remove {provider}",                             "DELETE /admin/oauth-apps/{provider}"),
 )
 # fmt: on
 

@@ -68,6 +68,9 @@ PROMISED: tuple[tuple[str, Access, set[int], set[int]], ...] = (
     ("GET /accounts/{accountId}/delivery-operations", Access.CREDENTIAL, {200}, MAIL),
     ("GET /accounts/{accountId}/delivery-operations/{operationId}", Access.CREDENTIAL, {200}, MAIL),
     ("POST /accounts/{accountId}/delivery-operations/{operationId}/resolve", Access.SESSION, {200}, MAIL | {413}),
+    ("GET /admin/oauth-apps", Access.CREDENTIAL, {200}, ADMIN | {502}),
+    ("PUT /admin/oauth-apps/{provider}", Access.CREDENTIAL, {200}, {400, 401, 403, 404, 409, 413, 415, 500, 502}),
+    ("DELETE /admin/oauth-apps/{provider}", Access.CREDENTIAL, {200}, ADMIN | {502}),
 )
 
 

@@ -1,0 +1,55 @@
+"""The OAuth applications by which members connect Google and Outlook mailboxes."""
+
+from typing import Any
+
+import click
+
+from mailbox_appliance.cli.failures import wrong_usage
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.rows import Call, Given, Row
+from mailbox_appliance.cli.tree import group
+
+SECRET_VARIABLE = "MAILBOX_APPLIANCE_CLIENT_SECRET"  # noqa: S105 - a name
+PROVIDER = click.Argument(["provider"], metavar="google|outlook")
+SET_OPTIONS: tuple[click.Parameter, ...] = (
+    PROVIDER,
+    click.Option(["--client-id"], required=True, metavar="ID", help="The id that the provider gave the application."),
+    click.Option(["--client-secret-stdin"], is_flag=True, help="Read the client secret from the first line of stdin."),
+    click.Option(["--keep-client-secret"], is_flag=True, help="Keep the saved one, where the id stays the same."),
+    click.Option(["--public-client"], is_flag=True, help="The application has no secret."),
+    click.Option(["--tenant-id"], metavar="ID", help="Outlook only: the tenant that members belong to."),
+)
+
+
+def application(invocation: Invocation, given: Given) -> Any:
+    """The body of PUT /admin/oauth-apps/{provider}."""
+    chosen = [name for name in ("client_secret_stdin", "keep_client_secret", "public_client") if given[name]]
+    if len(chosen) > 1:
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)
+        raise wrong_usage(f"{options} do not go together.", f"option:--{chosen[0].replace('_', '-')}")
+    body: dict[str, Any] = {"clientId": given["client_id"]}
+    if given["tenant_id"] is not None:
+        body["tenantId"] = given["tenant_id"]
+    if given["public_client"]:
+        return {**body, "publicClient": True}
+    if given["keep_client_secret"]:
+        return body
+    secret = invocation.terminal.secret(
+        "Client secret", SECRET_VARIABLE, from_stdin=given["client_secret_stdin"], what="client secret"
+    )
+    return {**body, "clientSecret": secret}
+
+
+ROWS = (
+    Row("show", Call("GET", "/admin/oauth-apps"), "Show the applications in force, without their secrets."),
+    Row(
+        "set",
+        Call("PUT", "/admin/oauth-apps/{provider}"),
+        "Save the application of a provider in place of the one before.\n\n"
+        f"Its secret is asked for, or read from stdin or {SECRET_VARIABLE}.",
+        SET_OPTIONS,
+        body=application,
+    ),
+    Row("remove", Call("DELETE", "/admin/oauth-apps/{provider}"), "Forget the application of a provider.", (PROVIDER,)),
+)
+oauth_apps = group("oauth-apps", "OAuth applications for Google and Outlook.", [row.command() for row in ROWS])

@@ -1,0 +1,148 @@
+"""The applications by which members connect Google and Outlook mailboxes: what is configured, and from where.
+
+    built-in  <  stored (PUT)  <  environment  <  environment-file        the later one wins
+
+Nothing is built in. Where the environment gives an application, nobody can change it here. Secrets go in and never out.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, cast, get_args
+
+from msgspec import UNSET, Meta, UnsetType
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Conflict, Invalid, NotFound
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.license import require_verified
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.texts import refuse_controls
+from mailbox_appliance.records import (
+    Capability,
+    Deleted,
+    GoogleAppSettings,
+    Input,
+    OAuthApp,
+    OAuthProvider,
+    OAuthSettings,
+    OutlookAppSettings,
+)
+
+
+class NewOAuthApp(Input, frozen=True, kw_only=True):
+    """An application registered with a provider; it takes the place of the one before."""
+
+    client_id: Annotated[str, Meta(min_length=1, max_length=2048)]
+    client_secret: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=16384,
+                description="Left out: the stored one stays where `clientId` stays and it is no public client.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    tenant_id: (
+        Annotated[str, Meta(min_length=1, max_length=2048, description="Outlook only; left out: any tenant.")]
+        | UnsetType
+    ) = UNSET
+    public_client: Annotated[bool, Meta(description="One without a secret. Left out: false.")] | UnsetType = UNSET
+
+
+def oauth_app(appliance: Appliance, provider: OAuthProvider) -> OAuthApp | None:
+    """The application in force for a provider, with its secret; None where nobody configured one.
+
+    Its `tenant_id` is as it was typed: whoever puts it into an address quotes it.
+    """
+    given = appliance.oauth_apps_given.get(provider)
+    return appliance.store.oauth_apps.find(provider) if given is None else given.app
+
+
+def _require_provider(_appliance: Appliance, _caller: Caller, values: Mapping[str, str]) -> None:
+    if values.get("provider") not in get_args(OAuthProvider):
+        raise NotFound(what="OAuth provider")
+
+
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True)
+def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # noqa: ARG001 - rights were checked
+    """The OAuth applications in force, without their secrets.
+
+    `source`: where an application is from; of several the later one of `built-in`, `stored`, `environment`,
+    `environment-file` wins. Nothing is built in. `mutable`: whether it can be changed here, which it cannot where the
+    operator gave it in the environment.
+    """
+    require_verified(appliance)
+    return _settings(appliance)
+
+
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_provider)
+def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: NewOAuthApp) -> OAuthSettings:
+    """Save the application of a provider, `google` or `outlook`, in place of the one before.
+
+    What is left out is as if it had never been saved, but for `clientSecret`.
+    """
+    named = cast("OAuthProvider", provider)
+    _check(named, request)
+    require_verified(appliance)
+    _require_mutable(appliance, named)
+    with appliance.store.database.transaction(durable=True):
+        appliance.store.oauth_apps.put(_merged(appliance.store.oauth_apps.find(named), named, request))
+        appliance.store.audit.record(caller.actor, "oauth_app.set", ("oauth_app", named))
+    return _settings(appliance)
+
+
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_provider)
+def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Deleted:
+    """Forget the application that was saved for a provider."""
+    named = cast("OAuthProvider", provider)
+    require_verified(appliance)
+    _require_mutable(appliance, named)
+    with appliance.store.database.transaction(durable=True):
+        appliance.store.oauth_apps.remove(named)
+        appliance.store.audit.record(caller.actor, "oauth_app.delete", ("oauth_app", named))
+    return Deleted(id=named)
+
+
+def _check(provider: OAuthProvider, request: NewOAuthApp) -> None:
+    if provider == "google" and request.tenant_id is not UNSET:
+        raise Invalid.at("/tenantId", "Only Outlook has tenants; leave it out.")
+    if request.public_client is True and request.client_secret is not UNSET:
+        raise Invalid.at("/clientSecret", "A public client has no secret; leave it out, or `publicClient`.")
+    refuse_controls("/clientId", request.client_id)
+    refuse_controls("/clientSecret", request.client_secret or "")
+    refuse_controls("/tenantId", request.tenant_id or "")
+
+
+def _require_mutable(appliance: Appliance, provider: OAuthProvider) -> None:
+    if provider in appliance.oauth_apps_given:
+        name = f"MAILBOX_APPLIANCE_{provider.upper()}_CLIENT_ID"
+        raise Conflict(reason=f"The operator gave this application in the environment ({name}); change it there.")
+
+
+def _merged(before: OAuthApp | None, provider: OAuthProvider, request: NewOAuthApp) -> OAuthApp:
+    is_public = request.public_client is True
+    secret = request.client_secret or None
+    if secret is None and before is not None and before.client_id == request.client_id and not is_public:
+        secret = before.client_secret
+    return OAuthApp(provider, request.client_id, secret, request.tenant_id or None, is_public)
+
+
+def _settings(appliance: Appliance) -> OAuthSettings:
+    google, outlook = oauth_app(appliance, "google"), oauth_app(appliance, "outlook")
+    given = appliance.oauth_apps_given
+    return OAuthSettings(
+        google=GoogleAppSettings(
+            client_id=google.client_id if google else "",
+            client_secret_configured=google is not None and google.client_secret is not None,
+            source=given["google"].source if "google" in given else "stored" if google else "built-in",
+            mutable="google" not in given,
+        ),
+        outlook=OutlookAppSettings(
+            client_id=outlook.client_id if outlook else None,
+            tenant_id=outlook.tenant_id if outlook else None,
+            client_secret_configured=outlook is not None and outlook.client_secret is not None,
+            source=given["outlook"].source if "outlook" in given else "stored" if outlook else None,
+            mutable="outlook" not in given,
+        ),
+    )

@@ -1,0 +1,80 @@
+"""OAuth applications from the environment: what counts, what wins, and what is refused without quoting a secret."""
+
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance import run
+from mailbox_appliance.oauth_environment import GivenApp, read
+from mailbox_appliance.records import OAuthApp
+from mailbox_appliance.settings import BadSetting
+
+PREFIX = "MAILBOX_APPLIANCE_"
+APP = OAuthApp("google", "from-environment", "hush")
+
+
+def environment(folder: Path | None = None, **values: str) -> dict[str, str]:
+    """Variables by their names without the prefix; what ends in `_FILE` is the content of a file that they name."""
+    found = {}
+    for name, value in values.items():
+        found[PREFIX + name] = value
+        if name.endswith("_FILE"):
+            assert folder is not None
+            (folder / name).write_text(value)
+            found[PREFIX + name] = str(folder / name)
+    return found
+
+
+def test_nothing_given() -> None:
+    assert (
+        read({"GOOGLE_CLIENT_ID": "not ours", PREFIX + "GOOGLE_CLIENT_ID": "", PREFIX + "OUTLOOK_TENANT_ID": " "}) == {}
+    )
+
+
+def test_values(tmp_path: Path) -> None:
+    given = environment(GOOGLE_CLIENT_ID=" from-environment ", GOOGLE_CLIENT_SECRET="hush")
+    assert read(given) == {"google": GivenApp(APP, "environment")}
+    given = environment(OUTLOOK_CLIENT_ID="o", OUTLOOK_TENANT_ID="t", OUTLOOK_PUBLIC_CLIENT="yes")
+    assert read(given) == {"outlook": GivenApp(OAuthApp("outlook", "o", None, "t", True), "environment")}
+
+
+def test_a_file_wins_and_gives_its_first_line(tmp_path: Path) -> None:
+    given = environment(
+        tmp_path,
+        GOOGLE_CLIENT_ID="from-environment",
+        GOOGLE_CLIENT_SECRET="no",
+        GOOGLE_CLIENT_SECRET_FILE=" hush \nx\n",
+    )
+    assert read(given) == {"google": GivenApp(APP, "environment-file")}
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"GOOGLE_CLIENT_SECRET": "hush"}, "GOOGLE_CLIENT_ID is missing"),
+        ({"OUTLOOK_TENANT_ID": "hush"}, "OUTLOOK_CLIENT_ID is missing"),
+        ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_CLIENT_SECRET": "hush", "GOOGLE_PUBLIC_CLIENT": "1"}, "has no secret"),
+        ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_PUBLIC_CLIENT": "hush"}, "is true or false"),
+        ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_CLIENT_SECRET": "hush" * 5000}, "longer than 16384"),
+        ({"GOOGLE_CLIENT_ID": "hush\nhush"}, "control characters"),
+        ({"GOOGLE_CLIENT_ID_FILE": " \n"}, "GOOGLE_CLIENT_ID_FILE: the file is empty"),
+        ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_CLIENT_SECRET_FILE": "hush" * 50000}, "longer than 16384"),
+    ],
+)
+def test_what_does_not_fit(values: dict[str, str], complaint: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match=complaint) as refused:
+        read(environment(tmp_path, **values))
+    assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["/no/such/file", "/", "\0"])
+def test_a_file_that_cannot_be_read(name: str) -> None:
+    with pytest.raises(BadSetting, match="GOOGLE_CLIENT_ID_FILE: the file cannot be read: "):
+        read({PREFIX + "GOOGLE_CLIENT_ID_FILE": name})
+
+
+def test_serve_does_not_start_with_a_file_that_it_cannot_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PREFIX + "OUTLOOK_CLIENT_SECRET_FILE", str(tmp_path / "missing"))
+    with pytest.raises(BadSetting, match="OUTLOOK_CLIENT_SECRET_FILE: the file cannot be read"):
+        run.serve(tmp_path / "data", flags={}, ready_json=True)
+    assert not (tmp_path / "data").exists()
