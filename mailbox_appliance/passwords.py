@@ -1,4 +1,4 @@
-"""Hashing of passwords with Argon2id (RFC 9106), written as PHC strings. Those of release 0.10 are scrypt (RFC 7914)."""
+"""Hashing of passwords with Argon2id (RFC 9106), written as PHC strings; release 0.10 used scrypt (RFC 7914)."""
 
 import base64
 import hashlib

@@ -1,0 +1,55 @@
+"""Links from a program that is logged in, such as the tray, into the console in a browser."""
+
+from datetime import timedelta
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.operations.attempts import PER_ADDRESS, attempted, by_address
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.one_time import Token, Use, look_up, use_up
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.operations.sessions import LoggedIn, begin_session, require_live
+from mailbox_appliance.records import Input, Wire
+from mailbox_appliance.tokens import hash_token, new_token
+
+_LIVES_FOR = timedelta(seconds=60)
+_DEVICE = "Console"
+_LINK = Use("console_link", "console_link.redeem", "link into the console")
+
+
+class ConsoleLink(Wire, frozen=True, kw_only=True):
+    """An address that opens the console as you, once, until it expires. It is shown this once."""
+
+    url: str
+    expires_at: str
+
+
+class RedeemedLink(Input, frozen=True, kw_only=True):
+    """The token of a link into the console."""
+
+    token: Token
+
+
+@operation(access=Access.SESSION)
+def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
+    """Make a link that opens the console as you: once, within a minute, and while your session lives."""
+    store, token = appliance.store, new_token("mbxc")
+    with store.database.transaction(durable=True):
+        require_live(appliance, caller)
+        member_id, session_id = caller.member.id, caller.found.id
+        expires_at = store.invitations.issue(
+            "console_link", member_id, hash_token(token), _LIVES_FOR, session_id=session_id
+        )
+        store.audit.record(caller.actor, "console_link.create", ("member", member_id))
+    # No server is sent what stands behind the `#` (RFC 3986 3.5), and no log has it.
+    return ConsoleLink(url=f"{appliance.public_url}/#console={token}", expires_at=expires_at)
+
+
+@operation(access=Access.ANYBODY, https=True)
+def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemedLink) -> LoggedIn:
+    """Log in with the token of a link into the console."""
+    with attempted(appliance, caller, {by_address(caller.origin): PER_ADDRESS}) as attempt:
+        look_up(appliance, attempt, _LINK, request.token)
+        with appliance.store.database.transaction(durable=True):
+            member = use_up(appliance, _LINK, request.token)
+            return begin_session(appliance, member.id, _DEVICE, caller.origin.client_address, by=_LINK.action)
