@@ -1,0 +1,133 @@
+"""What an API key cannot do to an administrator, whatever it holds."""
+
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.tokens import hash_token
+from tests.checked_client import Answer, CheckedClient
+from tests.operations.filled import add_key, add_member
+from tests.servers.dovecot import wait_until
+
+BOB = {"name": "Bob", "email": "bob@example.org", "role": "member"}
+
+
+@pytest.fixture
+def ada(timed: Appliance) -> CheckedClient:
+    return CheckedClient(timed).set_up()
+
+
+@pytest.fixture
+def bob(timed: Appliance, ada: CheckedClient) -> CheckedClient:
+    """A member who is logged in."""
+    add_member(timed, "bob")
+    return ada.log_in("bob@example.org")
+
+
+@pytest.fixture
+def key(timed: Appliance, ada: CheckedClient) -> CheckedClient:
+    """Ada's API key for members, and for everything else."""
+    client = CheckedClient(timed)
+    every = ("mail.read", "admin.members", "admin.api_keys", "admin.accounts", "admin.audit", "admin.license")
+    client.token = add_key(timed, ada.member["id"], *every)[1]
+    return client
+
+
+def path_of(who: CheckedClient, rest: str = "") -> str:
+    return f"/admin/members/{who.member['id']}{rest}"
+
+
+NO_KEY: list[tuple[str, str, Any]] = [
+    ("PATCH", "", {"name": "x"}),
+    ("PATCH", "", {"email": "x@example.org"}),
+    ("PATCH", "", {"role": "member"}),
+    ("PATCH", "", {"status": "suspended"}),
+    ("PATCH", "", {}),
+    ("PATCH", "", {"nonsense": 1}),
+    ("DELETE", "", None),
+    ("POST", "/invitation", None),
+    ("POST", "/password-reset", None),
+    ("DELETE", "/sessions", None),
+    ("DELETE", "/sessions/ses_unknown", None),
+]
+
+
+@pytest.mark.parametrize("status", ["active", "suspended"])
+def test_a_key_touches_no_administrator(
+    ada: CheckedClient, bob: CheckedClient, key: CheckedClient, status: str
+) -> None:
+    ada.ask("PATCH", path_of(bob), {"role": "admin", "status": status})
+    before = ada.ask("GET", "/admin/members").data
+    for method, rest, body in NO_KEY:
+        for who in (ada, bob):
+            refused = key.ask(method, path_of(who, rest), body)
+            assert (refused.refusal, refused.places) == ((403, "permission_denied"), ["role"]), (method, rest, body)
+    assert ada.ask("GET", "/admin/members").data == before
+
+
+@pytest.mark.parametrize(
+    ("call", "function"),
+    [
+        ("POST /password-reset", "reset_password"),
+        ("PATCH ", "update_member"),
+        ("DELETE ", "delete_member"),
+    ],
+)
+def test_who_is_raised_while_a_key_asks_is_an_administrator(
+    ada: CheckedClient, bob: CheckedClient, key: CheckedClient, call: str, function: str
+) -> None:
+    key.ask("GET", "/me")  # its use is noted now, and needs no transaction later
+    method, _, rest = call.partition(" ")
+    answers: list[Answer] = []
+    body = {"email": "x@example.org"} if method == "PATCH" else None
+    asking = threading.Thread(target=lambda: answers.append(key.ask(method, path_of(bob, rest), body)), name="key")
+    with ada.appliance.store.database.transaction(durable=True):
+        asking.start()
+        # The request has been let through, and waits for its turn to write.
+        wait_until(lambda: {function, "transaction"} <= stack_of(asking), lambda: str(stack_of(asking)), 10)
+        ada.appliance.store.members.update(bob.member["id"], role="admin")
+    asking.join()
+    assert (answers[0].refusal, answers[0].places) == ((403, "permission_denied"), ["role"])
+    assert bob.ask("GET", "/me").data["member"]["email"] == "bob@example.org"
+
+
+def stack_of(thread: threading.Thread) -> set[str]:
+    """The names of the functions that a thread is in."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    names = set()
+    while frame is not None:
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return names
+
+
+def test_a_key_makes_no_administrator(ada: CheckedClient, bob: CheckedClient, key: CheckedClient) -> None:
+    made = key.ask("POST", "/admin/members", BOB | {"email": "eve@example.org", "role": "admin"})
+    raised = key.ask("PATCH", path_of(bob), {"role": "admin", "name": "x"})
+    for refused in (made, raised):
+        assert (refused.refusal, refused.places) == ((403, "permission_denied"), ["role"])
+    assert [one["role"] for one in ada.ask("GET", "/admin/members").data] == ["admin", "member"]
+    assert bob.ask("GET", "/me").data["member"]["name"] == "bob"
+
+
+def test_a_key_looks_after_members(bob: CheckedClient, key: CheckedClient) -> None:
+    assert key.ask("PATCH", path_of(bob), {"name": "Robert", "role": "member"}).data["name"] == "Robert"
+    assert key.ask("POST", path_of(bob, "/password-reset")).status == 201
+    assert [one["current"] for one in key.ask("GET", path_of(bob, "/sessions")).data] == [False]
+    assert key.ask("DELETE", path_of(bob, "/sessions")).status == 200
+    assert key.ask("DELETE", path_of(bob)).status == 200
+    assert key.ask("POST", "/admin/members", BOB).status == 201
+
+
+def test_links_that_were_open_make_no_administrator(ada: CheckedClient, timed: Appliance, key: CheckedClient) -> None:
+    made = key.ask("POST", "/admin/members", BOB).data
+    path = f"/admin/members/{made['member']['id']}"
+    reset = key.ask("POST", f"{path}/password-reset").data["token"]
+    assert ada.ask("PATCH", path, {"role": "admin"}).data["invitation"] is None
+    find = timed.store.invitations.find
+    assert find("invitation", hash_token(made["invitation"]["token"])) is None
+    assert find("password_reset", hash_token(reset)) is None
+    assert ada.ask("POST", f"{path}/invitation").status == 201
