@@ -128,9 +128,9 @@ class Gathering:
     def _no_credentials(self) -> Iterator[Credential]:
         yield Credential("nothing", "none", "")
         yield Credential("nonsense", "none", "nonsense")
-        kinds: tuple[Kind, ...] = ("mbxs", "mbxk", "mbxi", "mbxr")
+        kinds: tuple[Kind, ...] = ("mbxs", "mbxk", "mbxi", "mbxr", "mbxc")
         yield from (Credential(f"an unknown {kind}_ token", "none", new_token(kind)) for kind in kinds)
-        for kind, use in (("mbxi", "invitation"), ("mbxr", "password_reset"), ("mbxi", "console_link")):
+        for kind, use in (("mbxi", "invitation"), ("mbxr", "password_reset"), ("mbxc", "console_link")):
             token = new_token(kind)  # type: ignore[arg-type]
             with self.store.database.transaction():
                 self.store.invitations.issue(use, self.ids["ada"], hash_token(token), timedelta(days=1))  # type: ignore[arg-type]
