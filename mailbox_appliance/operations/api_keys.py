@@ -10,6 +10,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid, NotFound
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.key_permissions import KeyChange, changed_permissions, first_permissions
+from mailbox_appliance.operations.license import require_verified
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Name, refuse_controls
@@ -93,6 +94,7 @@ def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: Key
     profile. `accounts`: null lifts the limit, [] leaves no mailbox. Nobody gives a key more than they hold themselves
     (403); what it has may stay.
     """
+    require_verified(appliance)
     store = appliance.store
     with store.database.transaction(durable=True):
         key = store.api_keys.get(key_id)
