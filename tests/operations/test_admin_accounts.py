@@ -1,0 +1,86 @@
+"""Every mailbox as administrators see it: listed, and connected for others; nothing in it is read by that."""
+
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.appliance import Appliance
+from tests.checked_client import CheckedClient
+from tests.operations.filled import FilledMailbox, add_key, add_member, letter, suspend
+from tests.servers.dovecot import MailServer, wait_until
+
+ELSEWHERE = "192.0.2.1"
+
+
+@pytest.fixture
+def request_for(mail_server: MailServer) -> dict[str, Any]:
+    """What connects a mailbox that nobody has used, but for its owner."""
+    user = mail_server.fresh_user()
+    server = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
+    imap, smtp = server | {"port": mail_server.imap_port}, server | {"port": mail_server.submission_port}
+    return {"email": user, "imap": imap, "smtp": smtp}
+
+
+def test_administrators_list_every_mailbox_and_read_none(checked_client: CheckedClient, appliance: Appliance) -> None:
+    ada, bob = checked_client.member["id"], add_member(appliance, "bob")
+    boxes = [FilledMailbox(appliance, owner, f"{owner}@example.org") for owner in (bob, ada, bob)]
+    (message,) = boxes[0].deliver(letter("Hello"))
+    assert [each["id"] for each in checked_client.ask("GET", "/admin/accounts").data] == [box.id for box in boxes]
+    assert [each["id"] for each in checked_client.ask("GET", "/accounts").data] == [boxes[1].id]
+    for path in ("", "/messages", f"/messages/{message}", "/folders", "/drafts", "/scheduled", "/delivery-operations"):
+        assert checked_client.ask("GET", f"/accounts/{boxes[0].id}{path}").refusal == (404, "not_found")
+    _, scoped = add_key(appliance, ada, "admin.accounts", accounts=[boxes[2].id])
+    assert [each["id"] for each in checked_client.ask("GET", "/admin/accounts", token=scoped).data] == [boxes[2].id]
+
+
+def test_who_may(checked_client: CheckedClient, appliance: Appliance) -> None:
+    add_member(appliance, "bob")
+    bob = checked_client.log_in("bob@example.org")
+    for method in ("GET", "POST"):
+        refused = bob.ask(method, "/admin/accounts")
+        assert (refused.refusal, refused.places) == ((403, "permission_denied"), ["capability"])
+        assert checked_client.ask(method, "/admin/accounts", peer=ELSEWHERE).refusal == (403, "https_required")
+    assert checked_client.ask("GET", "/admin/accounts", peer=ELSEWHERE, secure=True).data == []
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+def test_a_mailbox_is_connected_for_a_member(
+    checked_client: CheckedClient, appliance: Appliance, request_for: dict[str, Any], by_key: bool
+) -> None:
+    ada, bob = checked_client.member["id"], add_member(appliance, "bob")
+    key_id, token = add_key(appliance, ada, "admin.accounts")
+    given = request_for | {"ownerMemberId": bob, "displayName": "Bob's"}
+    answer = checked_client.ask("POST", "/admin/accounts", given, token=token if by_key else None)
+    assert (answer.status, answer.data["ownerMemberId"], answer.data["displayName"]) == (201, bob, "Bob's")
+    path = f"/accounts/{answer.data['id']}"
+    assert checked_client.ask("GET", path).refusal == (404, "not_found")
+    again = checked_client.ask("POST", "/admin/accounts", given)
+    assert again.refusal == (409, "account_exists")
+    client = checked_client.log_in("bob@example.org")
+    wait_until(lambda: client.ask("GET", path).data["status"] == "ready", lambda: "it is not ready", 10)
+    (event, *others), _ = appliance.store.audit.list(None, 50, about=bob)
+    events = [each for each in (event, *others) if each.action == "account.create"]
+    assert [(each.actor.member_id, each.actor.kind == "api_key") for each in events] == [(ada, by_key)]
+    assert (events[0].actor.id == key_id) is by_key
+
+
+def test_an_owner_that_cannot_be(
+    checked_client: CheckedClient, appliance: Appliance, request_for: dict[str, Any]
+) -> None:
+    def ask(**more: Any) -> Any:
+        return checked_client.ask("POST", "/admin/accounts", request_for | more)
+
+    for given in ({}, {"ownerMemberId": ""}, {"ownerMemberId": "mem_unknown"}, {"ownerMemberId": None}):
+        refused = ask(**given)
+        assert (refused.refusal, refused.places) == ((400, "invalid_request"), ["/ownerMemberId"])
+    bob = add_member(appliance, "bob")
+    suspend(appliance, bob)
+    assert ask(ownerMemberId=bob).refusal == (409, "conflict")
+    wrong = ask(ownerMemberId=checked_client.member["id"], imap=request_for["imap"] | {"password": "wrong"})
+    assert (wrong.refusal, wrong.places) == ((400, "invalid_request"), ["/imap/username"])
+    unreachable = ask(ownerMemberId=checked_client.member["id"], smtp=request_for["smtp"] | {"port": 1})
+    assert (unreachable.refusal, unreachable.places) == ((503, "provider_unavailable"), ["smtp"])
+    # Members do not name an owner: the mailbox is their own.
+    own = checked_client.ask("POST", "/accounts", request_for | {"ownerMemberId": bob})
+    assert (own.refusal, own.places) == ((400, "invalid_request"), ["/ownerMemberId"])
+    assert checked_client.ask("GET", "/admin/accounts").data == []
