@@ -4,11 +4,12 @@ from mailbox_appliance import passwords
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import InvalidCredentials, MemberSuspended, NotFound, Unauthenticated
 from mailbox_appliance.operations.attempts import PER_ADDRESS, PER_EMAIL, Attempt, attempted, by_address, by_email
+from mailbox_appliance.operations.audit import warnings_for
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import DeviceName, Email, Password, refuse_controls
-from mailbox_appliance.records import Capability, Credential, Deleted, Input, Member, Session, Wire
+from mailbox_appliance.records import Answer, Capability, Credential, Deleted, Input, Member, Session, Wire
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.tokens import hash_token, new_token
 
@@ -37,22 +38,28 @@ class WhoAmI(Wire, frozen=True, kw_only=True):
 
 
 @operation(access=Access.ANYBODY, https=True)
-def log_in(appliance: Appliance, caller: Caller, request: LogIn) -> LoggedIn:
+def log_in(appliance: Appliance, caller: Caller, request: LogIn) -> Answer[LoggedIn]:
     """Log in with email and password. After 5 failures for one email, or 30 from one address, in 15 minutes: 429."""
     refuse_controls("/deviceName", request.device_name)
     limits = {by_email(request.email): PER_EMAIL, by_address(caller.origin): PER_ADDRESS}
     with attempted(appliance, caller, limits) as attempt:
-        return _try_log_in(appliance, attempt, request)
+        logged_in = _try_log_in(appliance, attempt, request)
+    return Answer(logged_in, warnings_for(appliance.store, appliance.clock, logged_in.member.id))
 
 
 @operation()
-def who_am_i(appliance: Appliance, caller: Caller) -> WhoAmI:  # noqa: ARG001 - every operation has both
-    """The member behind the credential, and what the credential may do."""
+def who_am_i(appliance: Appliance, caller: Caller) -> Answer[WhoAmI]:
+    """The member behind the credential, and what the credential may do.
+
+    For 7 days `warnings` tell a session what others did to its member: a password reset issued, their role, email,
+    keys, sessions or mailboxes changed, a backup restored.
+    """
     found = caller.found
     accounts = None if found.account_ids is None else tuple(sorted(found.account_ids))
     capabilities = tuple(capability for capability in Capability if capability in caller.capabilities)
     credential = Credential(kind=found.kind, id=found.id, capabilities=capabilities, account_ids=accounts)
-    return WhoAmI(member=found.member, credential=credential)
+    warnings = warnings_for(appliance.store, appliance.clock, found.member.id) if found.kind == "session" else ()
+    return Answer(WhoAmI(member=found.member, credential=credential), warnings)
 
 
 @operation(access=Access.SESSION)
