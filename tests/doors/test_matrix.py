@@ -83,10 +83,12 @@ def parameters(right: Right) -> tuple[str, ...]:
 
 
 def asked(right: Right, world: World) -> Iterator[tuple[Origin, Aim, Credential]]:
-    """Everybody aims at everything from here; from elsewhere at the first thing there is."""
-    aims = tuple(world.aims(parameters(right)))
-    yield from product((HERE,), aims, world.credentials)
-    yield from product(ELSEWHERE, aims[:1], world.credentials)
+    """Everybody from here, at everything who has anything that is good; each from one place elsewhere."""
+    first, *more = world.aims(parameters(right))
+    yield from product((HERE,), (first,), world.credentials)
+    yield from product((HERE,), more, (who for who in world.credentials if who.kind != "none"))
+    for number, who in enumerate(world.credentials, THERE.index(right) if right in THERE else 0):
+        yield ELSEWHERE[number % len(ELSEWHERE)], first, who
 
 
 @pytest.mark.parametrize("right", THERE, ids=lambda right: right.name)
@@ -181,16 +183,17 @@ def right_of(way: Way) -> Right:
 
 
 def asked_at_a_door(way: Way, right: Right, world: World) -> Iterator[tuple[Origin, Aim, Credential]]:
-    """Everybody, each aiming at another thing; of those who have nothing that is good some; and some from elsewhere.
+    """One way after the other takes every second of those who have something good, each aiming at another thing.
 
-    These doors ask REST, and decide nothing by themselves.
+    And some of the others, and some from elsewhere. These doors are slow, and ask REST instead of deciding anything.
     """
-    turn, aims = len(way.name), tuple(world.aims(parameters(right)))
+    turn = [one for _, one in WAYS].index(way)
+    aims = tuple(world.aims(parameters(right)))
     for number, who in enumerate(world.credentials, turn):
-        is_turn = number % (40 if right.is_page else 5) == 0
-        if is_turn or not (who.kind == "none" or right.is_page):
-            yield HERE, aims[number % len(aims)], who
-        if is_turn and who.token:
+        is_rare = number % (40 if right.is_page else 9) == 0
+        if is_rare or (number % 2 == 0 and who.kind != "none" and not right.is_page):
+            yield HERE, aims[number // 2 % len(aims)], who
+        if is_rare and who.token:
             yield ELSEWHERE[number % len(ELSEWHERE)], aims[0], who
 
 
