@@ -1,0 +1,212 @@
+"""Nobody gives a key more than they hold: every path by which a key could climb, tried through the HTTP door."""
+
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.appliance import Appliance
+from tests.checked_client import Answer, CheckedClient
+from tests.operations.key_people import ADMIN, ALL, MAIL, OWN, People
+
+NO = (403, "permission_denied")
+
+
+@pytest.fixture
+def people(timed: Appliance) -> People:
+    return People(timed)
+
+
+def stored(people: People) -> Any:
+    """What every key stores."""
+    return [key | {"lastUsedAt": None} for key in people.ada.ask("GET", ALL).data]
+
+
+def refused(answer: Answer) -> list[str]:
+    """The capabilities that an answer refuses."""
+    assert (answer.refusal, set(answer.places)) == (NO, {"capability"}), answer.body
+    return [detail["message"] for detail in answer.body["error"]["details"]]
+
+
+def custom(*capabilities: str) -> dict[str, Any]:
+    return {"customCapabilities": list(capabilities)}
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_member_makes_no_key_with_administrative_capabilities(people: People) -> None:
+    for one in ADMIN:
+        assert refused(people.cid.ask("POST", OWN, {"name": "k", **custom("mail.read", one)})) == [one]
+        given = {"name": "k", "permissionProfile": "full", "supplementalCapabilities": [one]}
+        assert refused(people.cid.ask("POST", OWN, given)) == [one]
+    assert refused(people.cid.ask("POST", OWN, {"name": "k", **custom(*MAIL, *ADMIN)})) == sorted(ADMIN)
+    assert stored(people) == []
+    assert people.cid.ask("POST", OWN, {"name": "k", "permissionProfile": "full"}).status == 201
+
+
+def test_the_right_is_asked_before_what_else_is_wrong(people: People) -> None:
+    given = {"name": "a\nb", "accounts": ["acc_x"], **custom("admin.audit")}
+    assert refused(people.cid.ask("POST", OWN, given)) == ["admin.audit"]
+    answer = people.make_for(people.cid, people.ada, name="a\nb", permissionProfile="read-only", memberId="mem_x")
+    assert refused(answer) == ["mail.read"]
+
+
+@pytest.mark.parametrize("given", [{"permissionProfile": "read-only"}, custom("admin.audit", "mail.send")])
+def test_a_key_made_for_somebody_else_gets_no_mail_capability(people: People, given: dict[str, Any]) -> None:
+    refused(people.make_for(people.cid, people.ada, **given))
+    refused(people.make_for(people.bea, people.ada, **given))
+    assert stored(people) == []
+    assert people.make_for(people.ada, people.ada, **given).status == 201
+
+
+def test_nor_does_it_get_one_later_whoever_asks(people: People) -> None:
+    made = people.make_for(people.bea, people.ada, **custom("admin.audit", "admin.api_keys")).data
+    key_id, before = made["apiKey"]["id"], stored(people)
+    _, full = people.make(people.ada, **custom(*MAIL, *ADMIN))
+    _, beas = people.make(people.bea, **custom(*MAIL, *ADMIN))
+    # The owner did not choose it alone: Ada was shown the token.
+    for token in (people.ada.token, people.bea.token, full, beas, made["token"]):
+        for given in ({"permissionProfile": "read-only"}, custom("mail.read", "admin.audit")):
+            refused(people.change(key_id, token, **given))
+            refused(people.change(key_id, token, **given, accounts=[]))
+    assert [one for one in stored(people) if one["id"] == key_id] == before
+    assert people.change(key_id, **custom("admin.license")).data["capabilities"] == ["admin.license"]
+
+
+def test_an_admin_may_widen_a_key_that_only_its_owner_has(people: People) -> None:
+    key_id, _ = people.make(people.cid, permissionProfile="read-only", accounts=[])
+    assert people.change(key_id, permissionProfile="full", accounts=None).data["capabilities"] == MAIL
+    widened = people.change(key_id, supplementalCapabilities=["admin.audit"]).data
+    assert widened["capabilities"] == [*MAIL, "admin.audit"]
+
+
+# --- API keys --------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_does_not_widen_itself(people: People) -> None:
+    key_id, token = people.make(people.ada, accounts=[people.adas.id], **custom("mail.read", "admin.api_keys"))
+    before = stored(people)
+    for given, missing in (
+        (custom("mail.read", "mail.send", "admin.api_keys"), ["mail.send"]),
+        (custom("mail.read", "admin.api_keys", "admin.members"), ["admin.members"]),
+        (custom(*MAIL, *ADMIN), sorted({*MAIL, *ADMIN} - {"mail.read", "admin.api_keys"})),
+        ({"permissionProfile": "full"}, sorted(MAIL[1:])),
+        ({"permissionProfile": "read-only", "supplementalCapabilities": ADMIN}, sorted({*ADMIN} - {"admin.api_keys"})),
+        ({"accounts": None}, ["mail.read"]),
+        ({"accounts": [people.adas.id, people.second.id]}, ["mail.read"]),
+        ({"accounts": [people.second.id]}, ["mail.read"]),
+        ({"accounts": None, **custom("mail.read")}, ["mail.read"]),
+    ):
+        assert refused(people.change(key_id, token, **given)) == missing
+    assert stored(people) == before
+    # Into a profile and back is no way round either.
+    assert people.change(key_id, token, permissionProfile="read-only").data["supplementalCapabilities"] == [
+        "admin.api_keys"
+    ]
+    assert refused(people.change(key_id, token, permissionProfile="read-write")) == sorted(MAIL[1:4])
+    assert refused(people.change(key_id, token, supplementalCapabilities=["admin.audit"])) == ["admin.audit"]
+    # What it has given away is gone, and so is what it would be given back by.
+    assert people.change(key_id, token, accounts=[]).status == 200
+    assert refused(people.change(key_id, token, accounts=[people.adas.id])) == ["mail.read"]
+    assert people.change(key_id, token, **custom("mail.read")).status == 200
+    assert refused(people.change(key_id, token, **custom("mail.read", "admin.api_keys"))) == ["admin.api_keys"]
+
+
+def test_a_key_makes_no_key_that_is_more_than_itself(people: People) -> None:
+    _, token = people.make(people.ada, accounts=[people.adas.id], **custom("mail.read", "admin.api_keys"))
+    near, far = [people.adas.id], [people.adas.id, people.second.id]
+    for given, missing in (
+        ({"permissionProfile": "read-only"}, ["mail.read"]),
+        ({"permissionProfile": "read-only", "accounts": far}, ["mail.read"]),
+        ({"permissionProfile": "read-only", "accounts": ["acc_unknown"]}, ["mail.read"]),
+        ({"permissionProfile": "full", "accounts": []}, sorted(MAIL[1:])),
+        ({"accounts": near, **custom("mail.read", "admin.audit")}, ["admin.audit"]),
+    ):
+        assert refused(people.make_for(people.ada, people.ada, token, **given)) == missing
+    for scope in (near, []):
+        made = people.make_for(people.ada, people.ada, token, permissionProfile="read-only", accounts=scope).data
+        # What it has made, it does not widen afterwards.
+        key_id = made["apiKey"]["id"]
+        assert refused(people.change(key_id, token, accounts=far)) == ["mail.read"]
+        assert refused(people.change(key_id, token, accounts=None)) == ["mail.read"]
+        assert refused(people.change(key_id, token, permissionProfile="full")) == sorted(MAIL[1:])
+        assert people.change(key_id, token, accounts=near).status == 200
+    # Without mail in it, it reaches none, wherever it is good.
+    made = people.make_for(people.ada, people.ada, token, **custom("admin.api_keys")).data
+    assert refused(people.change(made["apiKey"]["id"], token, **custom("mail.read"))) == ["mail.read"]
+    assert refused(people.change(made["apiKey"]["id"], made["token"], **custom("mail.read"))) == ["mail.read"]
+
+
+def test_a_key_for_some_mailboxes_gives_their_settings_only(people: People) -> None:
+    near = [people.adas.id]
+    key_id, token = people.make(people.ada, accounts=near, **custom("admin.accounts", "admin.api_keys"))
+    assert refused(people.change(key_id, token, accounts=None)) == ["admin.accounts"]
+    assert refused(people.make_for(people.ada, people.ada, token, **custom("admin.accounts"))) == ["admin.accounts"]
+    assert refused(people.make_for(people.bea, people.ada, token, **custom("admin.accounts"))) == ["admin.accounts"]
+    # Neither in two steps.
+    made = people.make_for(people.ada, people.ada, token, **custom("admin.api_keys")).data["apiKey"]["id"]
+    assert refused(people.change(made, token, **custom("admin.accounts"))) == ["admin.accounts"]
+    assert people.change(made, token, **custom("admin.accounts"), accounts=near).status == 200
+    assert refused(people.change(made, token, accounts=None)) == ["admin.accounts"]
+
+
+def test_a_key_gives_no_mail_rights_to_the_keys_of_other_members(people: People) -> None:
+    _, token = people.make(people.ada, **custom(*MAIL, *ADMIN))
+    for owner in (people.cid, people.bea):
+        refused(people.make_for(owner, people.ada, token, permissionProfile="read-only"))
+        key_id, _ = people.make(owner, permissionProfile="read-only")
+        assert refused(people.change(key_id, token, permissionProfile="full")) == sorted(MAIL[1:])
+        # Less is no more; and what was taken is not given back.
+        assert people.change(key_id, token, accounts=[]).status == 200
+        assert refused(people.change(key_id, token, accounts=None)) == ["mail.read"]
+        assert people.change(key_id, token, **custom("admin.audit")).status == 200
+        assert refused(people.change(key_id, token, permissionProfile="read-only")) == ["mail.read"]
+        assert people.ada.ask("DELETE", f"{ALL}/{key_id}", token=token).status == 200
+
+
+def test_a_key_changes_a_wider_key_of_its_owner_without_gain(people: People) -> None:
+    _, token = people.make(people.ada, **custom("admin.api_keys"))
+    wide, _ = people.make(people.ada, permissionProfile="full")
+    for one in ADMIN:
+        answer = people.change(wide, token, supplementalCapabilities=[one])
+        assert answer.status == 200 if one == "admin.api_keys" else refused(answer) == [one]
+    # What it has may stay, in another form too.
+    assert people.change(wide, token, **custom(*MAIL)).data["permissionProfile"] == "custom"
+    assert people.change(wide, token, accounts=[people.adas.id]).status == 200
+    assert refused(people.change(wide, token, accounts=None)) == sorted(MAIL)
+    assert refused(people.change(wide, token, accounts=[people.second.id])) == sorted(MAIL)
+
+
+def test_what_the_key_of_an_admin_of_earlier_stores_helps_nobody(people: People) -> None:
+    old, olds = people.make(people.bea, **custom(*MAIL, *ADMIN))
+    _, token = people.make(people.ada, **custom("admin.api_keys"))
+    people.update(people.bea, role="member")
+    # The stored list counts for nothing: the key manages no keys, not even itself.
+    for answer in (
+        people.change(old, olds, accounts=[]),
+        people.make_for(people.bea, people.bea, olds, permissionProfile="read-only"),
+        people.bea.ask("GET", ALL, token=olds),
+        people.bea.ask("POST", OWN, {"name": "k", **custom("admin.audit")}),
+    ):
+        assert len(refused(answer)) == 1
+    # It stays as it is, is made less by whoever may, and is not given back by who does not hold it.
+    assert people.change(old, token, **custom(*ADMIN)).data["capabilities"] == ADMIN
+    assert people.change(old, token, **custom("admin.audit")).data["capabilities"] == ["admin.audit"]
+    assert refused(people.change(old, token, **custom("admin.audit", "admin.license"))) == ["admin.license"]
+    assert people.change(old, **custom("admin.audit", "admin.license")).status == 200
+
+
+def test_who_was_demoted_gives_nothing(people: People) -> None:
+    own, token = people.make(people.ada, **custom(*MAIL, *ADMIN))
+    people.update(people.ada, role="member")
+    for who in (people.ada.token, token):
+        for answer in (
+            people.change(own, who, permissionProfile="full"),
+            people.ada.ask("DELETE", f"{ALL}/{own}", token=who),
+            people.make_for(people.ada, people.ada, who, permissionProfile="read-only"),
+        ):
+            assert refused(answer) == ["admin.api_keys"]
+    # Her own she still makes and revokes.
+    mine: CheckedClient = people.ada
+    assert mine.ask("POST", OWN, {"name": "k", "permissionProfile": "full"}).status == 201
+    assert mine.ask("DELETE", f"{OWN}/{own}").status == 200
