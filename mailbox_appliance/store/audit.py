@@ -2,8 +2,8 @@
 
     row n, sealed with head n-1  ->  head n = HMAC of (n, seal n), kept apart in `meta` with the count n
 
-A head cannot be made from what stands in the rows. So rows cut off at the end are missed, also after others followed:
-these were chained to the head of a row that is gone.
+An empty log has a head as well, and none can be made from what stands in the rows. So rows cut off at the end are
+missed, also where all are, and after others followed: these were chained to the head of a row that is gone.
 """
 
 import hmac
@@ -84,6 +84,10 @@ class Audit:
     def __init__(self, database: Database, key: bytes, clock: Clock) -> None:
         self._database, self._key, self._clock = database, key, clock
 
+    def begin(self) -> None:
+        """Seal an empty log, in a store that is being made: one whose rows are all gone is told from it."""
+        self._keep_end(0, b"")
+
     def record(
         self,
         actor: Actor,
@@ -109,10 +113,7 @@ class Audit:
             mac = self._seal(head, facts)
             marks = ", ".join("?" * (len(facts) + 1))
             self._database.change(f"INSERT INTO audit_events ({_COLUMNS}, mac) VALUES ({marks})", (*facts, mac))
-            self._database.change_many(
-                "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (("audit_head", self._head(number, mac)), ("audit_count", str(number))),
-            )
+            self._keep_end(number, mac)
 
     def list(
         self, before: int | None, limit: int, *, about: str | None = None
@@ -143,7 +144,7 @@ class Audit:
         Rows that are written meanwhile are not looked at: those that were there at the beginning do not change.
         """
         count, last_head, newest = self._end()
-        head, number = "", 0
+        head, number = self._head(0, b""), 0
         for row in self._rows(newest):
             number += 1
             if row[0] != number:
@@ -174,6 +175,12 @@ class Audit:
         count, head, newest = row or (None, None, None)
         # A count that somebody made nonsense of is none: the log goes on, and is found broken.
         return int(count) if count and count.isdecimal() else 0, head or "", newest or 0
+
+    def _keep_end(self, count: int, seal: bytes) -> None:
+        self._database.change_many(
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (("audit_head", self._head(count, seal)), ("audit_count", str(count))),
+        )
 
     def _head(self, count: int, seal: bytes) -> str:
         return hmac.digest(self._key, b"head" + _framed(count) + seal, "sha256").hex()

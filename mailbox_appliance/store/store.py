@@ -135,7 +135,7 @@ def _create(file: Path, key_file: Path, clock: Clock) -> None:
     for left in ("", "-wal", "-shm"):
         made.with_name(made.name + left).unlink(missing_ok=True)
     made.touch(mode=0o600)  # SQLite gives -wal and -shm the mode of the file they belong to
-    _fill(Database(made, key.cipher, key.derive("database")), clock)
+    _fill(Database(made, key.cipher, key.derive("database")), key, clock)
     look_with(made, key)
     with made.open("rb") as handle:
         os.fsync(handle.fileno())
@@ -146,13 +146,14 @@ def _create(file: Path, key_file: Path, clock: Clock) -> None:
     sync_folder(file.parent)
 
 
-def _fill(database: Database, clock: Clock) -> None:
+def _fill(database: Database, key: StoreKey, clock: Clock) -> None:
     with database.transaction(durable=True):
         for statement in format_5.SCHEMA.split(";\n"):
             if statement.strip():
                 database.change(statement)
         for name, value in (("created_at", to_timestamp(clock.now())), ("release", __version__)):
             database.change("INSERT INTO meta VALUES (?, ?)", (name, value))
+        Audit(database, key.derive("audit"), clock).begin()
         database.change(f"PRAGMA application_id = {format_5.APPLICATION_ID}")
         database.change(f"PRAGMA user_version = {format_5.NUMBER}")
     database.close()

@@ -107,6 +107,11 @@ MEDDLING: list[tuple[str, tuple[str, ...], int]] = [
         6,
     ),
     ("head and count forgotten", ("DELETE FROM meta WHERE name LIKE 'audit%'",), 1),
+    (
+        "all rows gone, head and count with them",
+        ("DELETE FROM audit_events", "DELETE FROM meta WHERE name LIKE 'audit%'"),
+        1,
+    ),
     ("count made nonsense of", ("UPDATE meta SET value = 'x' WHERE name = 'audit_count'",), 1),
     ("head made nonsense of", ("UPDATE meta SET value = 'x' WHERE name = 'audit_head'",), 6),
     ("count set back", ("UPDATE meta SET value = '4' WHERE name = 'audit_count'",), 5),
