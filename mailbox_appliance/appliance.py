@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from mailbox_appliance import logs
 from mailbox_appliance import settings as settings_table
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.errands.aftermath import Aftermath
@@ -54,6 +55,8 @@ class Appliance:
         self.clock = clock or SystemClock()
         self.events = Events()
         self.store = Store.open(folder, self.clock, key_file)
+        self._changing_settings = threading.Lock()
+        self._use_stored_settings()
         self.sender = Sender(self.store, self.settings, self.events, self.clock)
         self.connections = Connections(self.store, self.settings)
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
@@ -75,6 +78,20 @@ class Appliance:
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
         # One at least is left for reading, whatever the settings say.
         self._waiting = threading.BoundedSemaphore(min(waiting, workers - 1))
+
+    def use_changed_settings(self) -> None:
+        """Let what was stored of settings take effect, after it is committed."""
+        with self._changing_settings:
+            before = self.settings.values
+            self._use_stored_settings()
+            now = self.settings.values
+        if now["log.level"] != before["log.level"]:
+            logs.set_level(self.settings.text("log.level"))
+        if now["sync.poll_interval"] != before["sync.poll_interval"]:
+            self.sync.wake_all()
+
+    def _use_stored_settings(self) -> None:
+        self.settings.store(self.store.stored_settings.all())
 
     def start(self) -> None:
         """Look after the store, take up interrupted sends and what is due, then bring mail in."""

@@ -90,13 +90,18 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+def set_level(level: str) -> None:
+    """Log from this level on, beginning now."""
+    logging.getLogger().setLevel(level.upper())
+
+
 def configure(folder: Path | None, level: str, *, max_bytes: int = 10_000_000, keep: int = 5) -> None:
     """Send log lines to `folder`/appliance.log, rotated by size, and warnings also to stderr."""
     root = logging.getLogger()
     for handler in root.handlers[:]:
         root.removeHandler(handler)
         handler.close()
-    root.setLevel(level.upper())
+    set_level(level)
     # Libraries: Waitress reports how long its queue is, imapclient could write what it sends.
     for noisy in ("waitress.queue", "imapclient"):
         logging.getLogger(noisy).setLevel(logging.ERROR)

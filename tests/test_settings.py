@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.settings import OPTIONS, BadSetting, Option, Value, load
+from mailbox_appliance.settings import OPTIONS, BadSetting, Option, Value, complaint, load
 
 PREFIX = "MAILBOX_APPLIANCE_"
 
@@ -82,12 +82,12 @@ def test_environment_that_does_not_fit(name: str, text: str, complaint: str) -> 
     [
         ("port = 1", "outside a"),
         ("[server]\nprot = 1", "no setting server.prot"),
-        ('[server]\nport = "1"', "server.port is a int"),
-        ("[server]\nport = true", "server.port is a int"),
-        ("[server]\nport = 1.0", "server.port is a int"),
-        ("[log]\nrequests = 1", "log.requests is a bool"),
+        ('[server]\nport = "1"', "server.port is a whole number"),
+        ("[server]\nport = true", "server.port is a whole number"),
+        ("[server]\nport = 1.0", "server.port is a whole number"),
+        ("[log]\nrequests = 1", "log.requests is true or false"),
         ("[server]\nallowed_hosts = [1]", "list of texts"),
-        ('[server]\nallowed_hosts = "a.test"', "server.allowed_hosts is a tuple"),
+        ('[server]\nallowed_hosts = "a.test"', "server.allowed_hosts is a list of texts"),
         ("[server", "not valid TOML"),
     ],
 )
@@ -101,3 +101,47 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadSetting, match="not valid TOML"):
         load(tmp_path / "config.toml", {})
+
+
+# --- changed while running ---
+
+
+def test_what_is_stored_comes_after_the_file_and_before_the_environment(tmp_path: Path) -> None:
+    file = from_file(tmp_path, "[remote]\ntimeout = 5\n[sync]\npoll_interval = 6\ncache_mib = 7\n")
+    settings = load(file, {PREFIX + "SYNC_POLL_INTERVAL": "10"}, {"sync.cache_mib": 20})
+    names = ("remote.timeout", "sync.poll_interval", "sync.cache_mib", "sending.dot_timeout")
+    settings.store(dict.fromkeys(names, 100))
+    assert [settings.number(name) for name in names] == [100, 10, 20, 100]
+    assert [settings.ruled_by(name) for name in names] == [
+        None,
+        PREFIX + "SYNC_POLL_INTERVAL",
+        "the command line",
+        None,
+    ]
+    settings.store({})
+    assert [settings.number(name) for name in names] == [5, 10, 20, 600]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("server.port", 1),
+        ("remote.timeout", 0),
+        ("remote.timeout", "5"),
+        ("remote.timeout", True),
+        ("log.level", "chatty"),
+        ("log.requests", 0),
+        ("attachments", {"maxBytes": 1}),
+    ],
+)
+def test_what_has_no_effect_though_it_is_stored(name: str, value: object) -> None:
+    settings = load(environment={})
+    before = dict(settings.values)
+    settings.store({name: value, "sync.cache_mib": 1})
+    assert settings.values == before | {"sync.cache_mib": 1}
+
+
+def test_a_long_value_is_quoted_in_part() -> None:
+    settings = next(option for option in OPTIONS if option.name == "log.level")
+    assert len(complaint(settings, "x" * 10_000) or "") < 200
+    assert complaint(next(option for option in OPTIONS if option.name == "log.keep"), 10**5000)

@@ -42,11 +42,15 @@ class Connections:
     def __init__(self, store: Store, settings: Settings, *, kept: float = KEPT, short_wait: float = SHORT_WAIT) -> None:
         """`kept`: seconds that a connection stays open after it was used. `short_wait`: see SHORT_WAIT."""
         self._store, self._settings, self._kept, self._short_wait = store, settings, kept, short_wait
-        self._timeout = float(settings.number("remote.timeout"))
         self._changed = threading.Condition()
         self._places: dict[str, _Place] = {}
         self._closer: threading.Thread | None = None
         self._is_stopped = False
+
+    @property
+    def _timeout(self) -> float:
+        """Seconds of patience with a server; this may change while running."""
+        return float(self._settings.number("remote.timeout"))
 
     @contextmanager
     def borrow(self, account_id: str, *, in_background: bool = False) -> Iterator[ImapMailbox]:

@@ -50,9 +50,14 @@ class Parts:
 
     def __init__(self, store: Store, connections: Connections, settings: Settings, events: Events) -> None:
         self._store, self._connections, self._events = store, connections, events
-        self._limit = settings.number("sync.cache_mib") << 20
+        self._settings = settings
         #: By message number and part: whoever fetches something has nobody else fetch it meanwhile.
         self.turns = Turns()
+
+    @property
+    def _limit(self) -> int:
+        """The bound of the cache, in bytes; it may change while running."""
+        return self._settings.number("sync.cache_mib") << 20
 
     def attachment(self, account_id: str, message_id: str, attachment_id: str) -> Wanted:
         """An attachment as it is listed. Raises NotFound."""

@@ -23,6 +23,7 @@ MOST_KEPT = 32
 #: Mailboxes that were removed and are remembered, for those messages of theirs that were under way.
 MOST_GONE = 1000
 _SHORT_GOODBYE = 0.5  # seconds, where somebody waits for it
+_SHORTEST_LOOK = 0.25  # seconds, also where none is kept any more
 _LAST_GOODBYES = 1.0  # for all of them when the appliance stops
 
 
@@ -47,6 +48,11 @@ class Submissions:
         self._gone: dict[str, None] = {}  # in the order in which they went
         self._closer: threading.Thread | None = None
         self._is_stopped = False
+
+    @property
+    def _longest(self) -> int:
+        """Seconds that a connection is kept; this may change while running."""
+        return self._settings.number("sending.keep_connection")
 
     def open(self, endpoint: Endpoint) -> Submission:
         """A new connection. Raises RemoteFault."""
@@ -143,7 +149,7 @@ class Submissions:
         """Close those that are not used; this thread lives while there are any."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._is_stopped, self._longest / 4)
+                self._changed.wait_for(lambda: self._is_stopped, max(self._longest / 4, _SHORTEST_LOOK))
                 if self._is_stopped or not self._kept:
                     self._closer = None
                     return

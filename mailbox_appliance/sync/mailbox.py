@@ -158,6 +158,8 @@ class MailboxSync:
         self._go_on()
         for path in self._take_woken():
             follower.want(path)
+            if path is None:  # the time to the next round is counted anew, as it may have been set to another
+                self._poll_at = self._house.clock.monotonic()
         if self._house.clock.monotonic() >= self._poll_at:
             self._poll_at = self._house.clock.monotonic() + self._poll_interval()
             follower.want_round()

@@ -63,6 +63,13 @@ class Supervisor:
         if mailbox is not None and mailbox.wake(path):
             self._pool.submit(mailbox, is_heard=path is not None)  # one of us has just written to the folder
 
+    def wake_all(self) -> None:
+        """Have every mailbox looked at now."""
+        with self._lock:
+            account_ids = tuple(self._mailboxes)
+        for account_id in account_ids:
+            self.wake(account_id, None)
+
     def progress(self, account_id: str) -> str | None:
         """How far the sync of a mailbox has come, for a person; None when there is nothing to tell."""
         with self._lock:

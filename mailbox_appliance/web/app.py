@@ -39,7 +39,6 @@ class App:
     def __init__(self, appliance: Appliance, allowed_hosts: Iterable[str] = ()) -> None:
         self._appliance = appliance
         self._hosts = AllowedHosts(allowed_hosts)
-        self._logs_requests = appliance.settings.flag("log.requests")
         self._bottle = bottle.Bottle()
         for route in ROUTES:
             path = (PREFIX + route.path).rstrip("/")
@@ -56,7 +55,7 @@ class App:
         template = "unknown"
         try:
             template, response = self._answer(environ, request_id)
-            if self._logs_requests or response.status >= 500:
+            if self._appliance.settings.flag("log.requests") or response.status >= 500:
                 millis = round((time.perf_counter() - started) * 1000, 2)
                 log.info("request", extra={"route": template, "status": response.status, "ms": millis})
         finally:

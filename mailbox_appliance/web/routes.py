@@ -16,6 +16,7 @@ from mailbox_appliance.operations import (
     drafts,
     enrolment,
     folders,
+    instance_settings,
     member_sessions,
     members,
     messages,
@@ -140,4 +141,6 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/admin/oauth-apps", oauth_apps.get_oauth_apps, ADMIN | {502}),
     Route("PUT", "/admin/oauth-apps/{provider}", oauth_apps.set_oauth_app, OAUTH_APP),
     Route("DELETE", "/admin/oauth-apps/{provider}", oauth_apps.remove_oauth_app, ADMIN | {502}),
+    Route("GET", "/admin/settings", instance_settings.get_settings, ADMIN),
+    Route("PATCH", "/admin/settings", instance_settings.update_settings, ADMIN | {415}),
 )
