@@ -1,14 +1,18 @@
 """Who may do what: what a key stores and its owner may, the mailboxes in its scope, and what only a session may."""
 
+from itertools import combinations, product
+
 import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Denied
-from mailbox_appliance.permissions import effective_capabilities, require
+from mailbox_appliance.permissions import KeyRights, effective_capabilities, require, require_grantable
 from mailbox_appliance.records import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Capability, Member, Role
 from mailbox_appliance.store.credentials import FoundCredential
 from tests.checked_client import CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter
+from tests.operations.key_people import ALL as KEYS
+from tests.operations.key_people import People
 
 READ, SEND, AUDIT = Capability.MAIL_READ, Capability.MAIL_SEND, Capability.ADMIN_AUDIT
 ALL = MAIL_CAPABILITIES | ADMIN_CAPABILITIES
@@ -148,3 +152,116 @@ def test_a_revoked_key_is_none(checked_client: CheckedClient, appliance: Applian
     with appliance.store.database.transaction():
         appliance.store.database.change("UPDATE api_keys SET revoked_at = '2026' WHERE id = ?", (key_id,))
     assert checked_client.ask("GET", "/me", token=key).refusal == (401, "unauthenticated")
+
+
+# --- what a key may be given -----------------------------------------------------------------------------------------
+
+SCOPES: tuple[frozenset[str] | None, ...] = (None, frozenset(), frozenset({"A"}), frozenset({"A", "B"}))
+_SOME = (READ, Capability.ADMIN_ACCOUNTS, AUDIT)
+SETS = tuple(frozenset(some) for size in range(4) for some in combinations(_SOME, size))
+KINDS = ("session", "a key of the same member", "a key of another member")
+
+
+def pairs(rights: KeyRights) -> set[tuple[str, str]]:
+    """What is allowed where: mail and settings in mailboxes (one that comes later stands for all of these)."""
+    everywhere = {"A", "B", "later"} if rights.account_ids is None else rights.account_ids
+    bounded = rights.capabilities - {AUDIT}
+    return {(one, "") for one in rights.capabilities} | set(product(bounded, everywhere))
+
+
+def is_granted(kind: str, own: KeyRights, before: KeyRights | None, after: KeyRights) -> bool:
+    scope = None if kind == "session" else own.account_ids
+    found = FoundCredential("session" if kind == "session" else "api_key", "c", member("admin"), account_ids=scope)
+    owner = "mem_1" if kind != "a key of another member" else "mem_2"
+    try:
+        require_grantable(found, own.capabilities, owner_id=owner, before=before, after=after)
+    except Denied:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_made_by_owner", [True, False])
+def test_a_key_is_given_no_more_than_the_one_who_asks_holds(kind: str, is_made_by_owner: bool) -> None:
+    every = [KeyRights(some, scope, is_made_by_owner) for scope in SCOPES for some in SETS]
+    granted = 0
+    # A session has no limit to mailboxes; few kinds of limits are enough for what was there before.
+    for own, before, after in product(every[:8] if kind == "session" else every, [None, *every[::3]], every):
+        had, holds = set() if before is None else pairs(before), pairs(own)
+        gained = pairs(after) - had
+        mail = {one for one, _ in gained} & {READ}
+        may_give_mail = is_made_by_owner and kind != "a key of another member"
+        if is_granted(kind, own, before, after):
+            granted += 1
+            assert {one for one, _ in gained if not _} <= own.capabilities
+            assert not mail or may_give_mail
+            assert kind == "session" or gained <= holds
+        elif kind == "session":
+            assert (mail and not may_give_mail) or not after.capabilities <= own.capabilities
+        else:
+            # Never is something refused that takes nothing more than the one who asks holds by itself.
+            assert not gained or not pairs(after) <= holds or (mail and not may_give_mail)
+    assert granted > 500
+
+
+# --- what takes effect with the next request -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def people(timed: Appliance) -> People:
+    return People(timed)
+
+
+def test_a_demoted_owner_takes_the_administration_of_a_key_along(people: People) -> None:
+    everything = [str(one) for one in Capability]
+    key_id, token = people.make(people.bea, customCapabilities=everything)
+    for role, status in (("admin", 200), ("member", 403), ("admin", 200)):
+        people.update(people.bea, role=role)
+        for asks_with in (token, people.bea.token):
+            answer = people.bea.ask("GET", KEYS, token=asks_with)
+            assert answer.status == status
+            assert status == 200 or answer.places == ["capability"]
+        shown = people.bea.ask("GET", "/me", token=token).data["credential"]["capabilities"]
+        assert shown == [one for one in everything if role == "admin" or one.startswith("mail.")]
+        (listed,) = people.ada.ask("GET", KEYS).data
+        assert (listed["id"], listed["capabilities"]) == (key_id, everything)
+
+
+def test_a_grant_that_is_taken_back_is_gone_for_the_key(people: People) -> None:
+    cid, box, store = people.cid.member["id"], people.adas.id, people.appliance.store
+    people.adas.grant(cid)
+    _, limited = people.make(people.cid, permissionProfile="full", accounts=[box])
+    _, unlimited = people.make(people.cid, permissionProfile="full")
+    ways: tuple[tuple[bool, tuple[str, ...], int], ...] = (
+        (False, (cid,), 200),
+        (False, (), 404),
+        (True, (), 200),
+        (False, (people.bea.member["id"],), 404),
+        (False, (cid,), 200),
+    )
+    for shared_with_all, members, status in ways:
+        with store.database.transaction(durable=True):
+            store.accounts.set_access(box, shared_with_all=shared_with_all, member_ids=members)
+        for token in (limited, unlimited, people.cid.token):
+            assert people.cid.ask("GET", f"/accounts/{box}", token=token).status == status
+
+
+def test_a_suspended_owner_suspends_the_key(people: People) -> None:
+    _, token = people.make(people.cid, permissionProfile="full")
+    for status, verdict in (("active", 200), ("suspended", 403), ("active", 200)):
+        people.update(people.cid, status=status)
+        answer = people.cid.ask("GET", "/me", token=token)
+        assert answer.status == verdict
+        assert verdict == 200 or answer.refusal[1] == "member_suspended"
+
+
+def test_a_key_that_is_made_less_is_less_with_the_next_request(people: People) -> None:
+    key_id, token = people.make(people.cid, permissionProfile="full", accounts=[people.cids.id])
+    path = f"/accounts/{people.cids.id}"
+    assert people.cid.ask("GET", path, token=token).status == 200
+    people.change(key_id, customCapabilities=["mail.send"])
+    assert people.cid.ask("GET", path, token=token).refusal == (403, "permission_denied")
+    people.change(key_id, permissionProfile="full", accounts=[])
+    assert people.cid.ask("GET", path, token=token).refusal == (404, "not_found")
+    people.ada.ask("DELETE", f"{KEYS}/{key_id}")
+    assert people.cid.ask("GET", path, token=token).refusal == (401, "unauthenticated")
