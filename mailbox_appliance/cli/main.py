@@ -21,7 +21,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "logout": ("login", "End the log-in."),
     "whoami": ("me", "Show who is logged in, and what they may do."),
     "status": ("me", "Show how the appliance and its mailboxes are."),
-    "accounts": ("accounts", "Mailboxes: list, show, add, remove, folders, map-folders."),
+    "accounts": ("accounts", "Mailboxes: list, show, add, reconnect, access, remove, folders, map-folders."),
     "emails": (
         "emails",
         (
@@ -52,7 +52,7 @@ Environment: MAILBOX_APPLIANCE_...
   INSTANCE, DATA_DIR  stand for the options
   TOKEN               a session or an API key, instead of a log-in
   PASSWORD            instead of the prompt of login and setup
-  MAILBOX_PASSWORD    instead of the prompt of accounts add
+  MAILBOX_PASSWORD    instead of the prompt of accounts add and reconnect
   CLIENT_SECRET       instead of the prompt of oauth-apps set
   CONFIG_DIR          where log-ins are remembered
   KEYCHAIN=off        keeps tokens in a 0600 file there

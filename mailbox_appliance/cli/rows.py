@@ -95,10 +95,10 @@ def execute(row: Row, invocation: Invocation, given: Given) -> int:
     # What the command line holds is checked before anybody is asked.
     body = row.body(invocation, given) if row.body else None
     headers = row.headers(given) if row.headers else {}
-    if row.names_mailbox and _wanted_mailbox(given) is None:
+    if row.names_mailbox and wanted_mailbox(given) is None:
         raise wrong_usage("Name the mailbox.", "option:--account")
     client = invocation.client()
-    template = row.everywhere.path if row.everywhere and _wanted_mailbox(given) is None else row.call.path
+    template = row.everywhere.path if row.everywhere and wanted_mailbox(given) is None else row.call.path
     path = filled(template, _path_values(template, client, given))
     pause = invocation.terminal.waiting(row.waiting_for) if row.waiting_for else nullcontext()
     from mailbox_appliance.cli.client import Request
@@ -113,12 +113,13 @@ def execute(row: Row, invocation: Invocation, given: Given) -> int:
 
 def _path_values(template: str, client: "Client", given: Given) -> dict[str, str]:
     return {
-        name: resolve_account(client, _wanted_mailbox(given)) if name == "accountId" else given[_snake(name)]
+        name: resolve_account(client, wanted_mailbox(given)) if name == "accountId" else given[_snake(name)]
         for name in re.findall(r"{(\w+)}", template)
     }
 
 
-def _wanted_mailbox(given: Given) -> str | None:
+def wanted_mailbox(given: Given) -> str | None:
+    """The mailbox that the command line names, by option or as argument; None where it names none."""
     wanted = {name for name in (given.get("account"), given.get("mailbox")) if name is not None}
     if len(wanted) > 1:
         raise wrong_usage("The mailbox is named twice.", "option:--account")

@@ -1,65 +1,112 @@
-"""Mailboxes."""
+"""Mailboxes: one's own, and with `--everybody` or `--owner` those of others, for administrators."""
 
 from typing import Any
 
 import click
 
+from mailbox_appliance.cli.commands import access
 from mailbox_appliance.cli.failures import wrong_usage
 from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, read_input
 from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.rows import ACCOUNT, MAILBOX, Call, Given, Row
-from mailbox_appliance.cli.tree import group
+from mailbox_appliance.cli.members import resolve_member
+from mailbox_appliance.cli.rows import ACCOUNT, MAILBOX, Call, Given, Row, execute
+from mailbox_appliance.cli.tree import command, group
 
 SECURITY = ("tls", "starttls", "none")
 #: RFC 8314 3.2 and 3.3: implicit TLS; RFC 6409 and RFC 9051: upgraded or plain.
 PORTS = {"imap": {"tls": 993, "starttls": 143, "none": 143}, "smtp": {"tls": 465, "starttls": 587, "none": 587}}
 
 
-def _server_options(kind: str, default_username: str) -> tuple[click.Option, ...]:
-    name = kind.upper()
+_VARIABLE = "MAILBOX_APPLIANCE_MAILBOX_PASSWORD"
+
+
+def _server_options(kind: str, port: str, security: str, username: str) -> tuple[click.Option, ...]:
+    """The options of a server; the texts tell what holds where one is not given."""
+    host = click.Option([f"--{kind}-host"], metavar="HOST", help=f"The {kind.upper()} server.")
+    number = click.IntRange(1, 65535)
     return (
-        click.Option([f"--{kind}-host"], metavar="HOST", help=f"The {name} server."),
-        click.Option(
-            [f"--{kind}-port"], type=click.IntRange(1, 65535), metavar="PORT", help="Its port (usual for the security)."
-        ),
-        click.Option([f"--{kind}-security"], type=click.Choice(SECURITY), help="How it is protected (default tls)."),
-        click.Option(
-            [f"--{kind}-username"], metavar="NAME", help=f"The name to log in with (default: {default_username})."
-        ),
+        host,
+        click.Option([f"--{kind}-port"], type=number, metavar="PORT", help=f"Its port{port}."),
+        click.Option([f"--{kind}-security"], type=click.Choice(SECURITY), help=f"How it is protected{security}."),
+        click.Option([f"--{kind}-username"], metavar="NAME", help=f"The name to log in with{username}."),
     )
 
 
-ADD_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--email"], metavar="ADDRESS", help="The address of the mailbox."),
-    click.Option(["--display-name"], metavar="NAME", help="What the mailbox is called."),
-    *_server_options("imap", "the address"),
-    *_server_options("smtp", "the IMAP name"),
+PASSWORDS = (
     click.Option(
         ["--password-stdin"], is_flag=True, help="Read the password, for IMAP and SMTP, from the first line of stdin."
     ),
     click.Option(["--smtp-password-stdin"], is_flag=True, help="Read another one for SMTP from the next line."),
+)
+ADD_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(["--email"], metavar="ADDRESS", help="The address of the mailbox."),
+    click.Option(["--display-name"], metavar="NAME", help="What the mailbox is called."),
+    *_server_options("imap", " (usual for the security)", " (default tls)", " (default: the address)"),
+    *_server_options("smtp", " (usual for the security)", " (default tls)", " (default: the IMAP name)"),
+    *PASSWORDS,
+    click.Option(["--owner"], metavar="ID|EMAIL", help="The member who is to own it; for administrators."),
+    INPUT_OPTION,
+)
+RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
+    ACCOUNT,
+    MAILBOX,
+    *_server_options("imap", "", "", ""),
+    *_server_options("smtp", "", "", ""),
+    click.Option(["--new-password"], is_flag=True, help="Ask for a new password, for IMAP and SMTP."),
+    *PASSWORDS,
     INPUT_OPTION,
 )
 
 
 def connection(invocation: Invocation, given: Given) -> Any:
     """The body of POST /accounts: from the options, or as it was given."""
-    if given["input_"] is not None:
-        if given_options(given, "input_"):
-            raise wrong_usage("--input holds the whole body; it goes with no other option.", "option:--input")
-        return read_input(invocation.terminal, given["input_"])
+    if (whole := _whole(invocation, given)) is not None:
+        return whole
     for name in ("email", "imap_host", "smtp_host"):
         if not given[name]:
             option = f"--{name.replace('_', '-')}"
             raise wrong_usage(f"Missing option {option}.", f"option:{option}")
     terminal = invocation.terminal
-    password = terminal.secret(
-        "Mailbox password", "MAILBOX_APPLIANCE_MAILBOX_PASSWORD", from_stdin=given["password_stdin"]
-    )
+    password = terminal.secret("Mailbox password", _VARIABLE, from_stdin=given["password_stdin"])
     smtp_password = terminal.secret_line() if given["smtp_password_stdin"] else password
     imap = _server(given, "imap", given["email"], password)
     body = {"email": given["email"], "imap": imap, "smtp": _server(given, "smtp", imap["username"], smtp_password)}
     return body if given["display_name"] is None else {**body, "displayName": given["display_name"]}
+
+
+def connection_of_member(invocation: Invocation, given: Given) -> Any:
+    """The body of POST /admin/accounts."""
+    body = connection(invocation, {**given, "owner": None})
+    if isinstance(body, bytes):
+        raise wrong_usage("--input holds the whole body; it goes with no other option.", "option:--input")
+    return {"ownerMemberId": resolve_member(invocation.client(), given["owner"]), **body}
+
+
+def reconnection(invocation: Invocation, given: Given) -> Any:
+    """The body of POST /accounts/{accountId}/reconnect: what was given; the rest stays as it is."""
+    if (whole := _whole(invocation, given, "account", "mailbox")) is not None:
+        return whole
+    fields = ("host", "port", "security", "username")
+    body: dict[str, dict[str, Any]] = {
+        kind: {field: given[f"{kind}_{field}"] for field in fields if given[f"{kind}_{field}"] is not None}
+        for kind in ("imap", "smtp")
+    }
+    terminal = invocation.terminal
+    if given["new_password"] or given["password_stdin"]:
+        password = terminal.secret("New mailbox password", _VARIABLE, from_stdin=given["password_stdin"])
+        body["imap"]["password"] = body["smtp"]["password"] = password
+    if given["smtp_password_stdin"]:
+        body["smtp"]["password"] = terminal.secret_line()
+    return {kind: change for kind, change in body.items() if change}
+
+
+def _whole(invocation: Invocation, given: Given, *except_for: str) -> bytes | None:
+    """The body as it was given with --input; None where it is in the options."""
+    if given["input_"] is None:
+        return None
+    if given_options(given, "input_", *except_for):
+        raise wrong_usage("--input holds the whole body; it goes with no other option.", "option:--input")
+    return read_input(invocation.terminal, given["input_"])
 
 
 def _server(given: Given, kind: str, username: str, password: str) -> dict[str, Any]:
@@ -95,40 +142,77 @@ def folder_mapping(_invocation: Invocation, given: Given) -> Any:
 
 
 _COLUMNS = ("id", "email", "displayName", "provider", "status", "lastSyncAt")
-ROWS = (
-    Row("list", Call("GET", "/accounts"), "List the mailboxes that you reach.", columns=_COLUMNS),
-    Row("show", Call("GET", "/accounts/{accountId}"), "Show a mailbox.", (ACCOUNT, MAILBOX)),
-    Row(
-        "add",
-        Call("POST", "/accounts"),
-        "Connect an IMAP mailbox.\n\nBoth servers are logged in to before anything is stored.",
-        ADD_OPTIONS,
-        body=connection,
-        timeout=180.0,
-        waiting_for="Logging in to both servers…",
-    ),
-    Row(
-        "remove",
-        Call("DELETE", "/accounts/{accountId}"),
-        "Disconnect a mailbox and forget what was stored of it.\n\n"
-        "It must be named, by --account or as argument, even where you reach only one.",
-        (click.Option(["--account"], metavar="ID|EMAIL", help="The mailbox; always needed here."), MAILBOX),
-        names_mailbox=True,
-    ),
-    Row(
-        "folders",
-        Call("GET", "/accounts/{accountId}/folders"),
-        "List the folders of a mailbox.",
-        (ACCOUNT, MAILBOX),
-        columns=("id", "path", "role", "roleSource", "unreadCount", "totalCount"),
-    ),
-    Row(
-        "map-folders",
-        Call("PATCH", "/accounts/{accountId}/imap/folders"),
-        "Say which folders are for sent mail, drafts, trash, archive and spam.\n\nThose that are not named stay.",
-        MAP_OPTIONS,
-        body=folder_mapping,
-        waiting_for="Asking the mail server…",
-    ),
+_EVERYBODY = click.Option(["--everybody"], is_flag=True, help="Whoever owns them; for administrators.")
+LIST = Row("list", Call("GET", "/accounts"), "List the mailboxes that you reach.", (_EVERYBODY,), _COLUMNS)
+LIST_ALL = Row("list", Call("GET", "/admin/accounts"), "", columns=("id", "ownerMemberId", *_COLUMNS[1:]))
+SHOW = Row("show", Call("GET", "/accounts/{accountId}"), "Show a mailbox.", (ACCOUNT, MAILBOX))
+ADD = Row(
+    "add",
+    Call("POST", "/accounts"),
+    "Connect an IMAP mailbox.\n\nBoth servers are logged in to before anything is stored.",
+    ADD_OPTIONS,
+    body=connection,
+    timeout=180.0,
+    waiting_for="Logging in to both servers…",
 )
-accounts = group("accounts", "Mailboxes.", [row.command() for row in ROWS])
+ADD_FOR = Row(
+    "add", Call("POST", "/admin/accounts"), "", body=connection_of_member, timeout=180.0, waiting_for=ADD.waiting_for
+)
+RECONNECT = Row(
+    "reconnect",
+    Call("POST", "/accounts/{accountId}/reconnect"),
+    "Change how a mailbox's servers are reached, or try the present logins again.\n\n"
+    "What is not given stays. Both servers are logged in to before anything is stored; the mailbox is followed anew"
+    " at once, and what waited for the login is sent.",
+    RECONNECT_OPTIONS,
+    body=reconnection,
+    timeout=180.0,
+    waiting_for=ADD.waiting_for,
+)
+REMOVE = Row(
+    "remove",
+    Call("DELETE", "/accounts/{accountId}"),
+    "Disconnect a mailbox and forget what was stored of it.\n\n"
+    "It must be named, by --account or as argument, even where you reach only one.",
+    (click.Option(["--account"], metavar="ID|EMAIL", help="The mailbox; always needed here."), MAILBOX),
+    names_mailbox=True,
+)
+FOLDERS = Row(
+    "folders",
+    Call("GET", "/accounts/{accountId}/folders"),
+    "List the folders of a mailbox.",
+    (ACCOUNT, MAILBOX),
+    columns=("id", "path", "role", "roleSource", "unreadCount", "totalCount"),
+)
+MAP_FOLDERS = Row(
+    "map-folders",
+    Call("PATCH", "/accounts/{accountId}/imap/folders"),
+    "Say which folders are for sent mail, drafts, trash, archive and spam.\n\nThose that are not named stay.",
+    MAP_OPTIONS,
+    body=folder_mapping,
+    waiting_for="Asking the mail server…",
+)
+
+
+def _list(invocation: Invocation, everybody: bool) -> int:
+    return execute(LIST_ALL if everybody else LIST, invocation, {})
+
+
+def _add(invocation: Invocation, **given: Any) -> int:
+    return execute(ADD if given["owner"] is None else ADD_FOR, invocation, given)
+
+
+accounts = group(
+    "accounts",
+    "Mailboxes.",
+    [
+        command("list", _list, LIST.help, LIST.parameters),
+        SHOW.command(),
+        command("add", _add, ADD.help, ADD.parameters),
+        RECONNECT.command(),
+        access.command_of(),
+        REMOVE.command(),
+        FOLDERS.command(),
+        MAP_FOLDERS.command(),
+    ],
+)
