@@ -1,5 +1,7 @@
 """Passwords are hashed with Argon2id, compared in like time, and hashed anew when the parameters rise."""
 
+import base64
+import hashlib
 import time
 
 import pytest
@@ -44,6 +46,70 @@ def test_a_hash_that_cannot_be_read_lets_nobody_in(stored: str) -> None:
     assert not verify_password("password", stored)
     assert not verify_password("", stored)
     assert needs_rehash(stored)
+
+
+def legacy(password: str = PASSWORD, *, n: int = 16384, r: int = 8, p: int = 1, salt: int = 16, size: int = 32) -> str:
+    """A hash as release 0.10 made it."""
+    salted = b"s" * salt
+    made = hashlib.scrypt(password.encode(), salt=salted, n=n, r=r, p=p, dklen=size, maxmem=1 << 28)
+    return f"scrypt${n}${r}${p}$" + "$".join(base64.b64encode(part).decode() for part in (salted, made))
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_a_hash_of_release_0_10(hides: bool) -> None:
+    for stored in (legacy(), legacy(n=2048, p=2), legacy(size=64, salt=32), legacy(n=65536)):
+        assert verify_password(PASSWORD, stored, hides_legacy=hides)
+        assert not verify_password(PASSWORD + " ", stored, hides_legacy=hides)
+        assert needs_rehash(stored)
+    modern = hash_password(PASSWORD)
+    assert verify_password(PASSWORD, modern, hides_legacy=hides)
+    assert not verify_password("wrong", modern, hides_legacy=hides)
+    assert not verify_password(PASSWORD, None, hides_legacy=hides)
+
+
+GOOD = legacy(n=1024)
+ODD = [
+    GOOD.replace("$1024$", "$1000$"),
+    GOOD.replace("$1024$", "$1$"),
+    GOOD.replace("$1024$", "$0$"),
+    GOOD.replace("$1024$", "$-1024$"),
+    GOOD.replace("$1024$8$", "$1024$0$"),
+    GOOD.replace("$8$1$", "$8$0$"),
+    GOOD.replace("$8$1$", "$8$5$"),
+    GOOD.replace("$1024$8$", "$1048576$8$"),
+    GOOD.replace("$1024$8$", "$1024$999$"),
+    GOOD[:-8] + "!!!!!!!=",
+    GOOD + "$x",
+    GOOD + "\n",
+    GOOD.replace("$1024$", "$\u0661024$"),
+    legacy(n=1024, size=8),
+    legacy(n=1024, salt=4),
+    # What a password is compared with where there is no hash is nobody's.
+    "scrypt$16384$8$1$" + base64.b64encode(b"nobody has this.").decode() + "$" + base64.b64encode(bytes(32)).decode(),
+]
+
+
+@pytest.mark.parametrize("stored", ODD)
+def test_odd_parameters_let_nobody_in_and_cost_no_more(stored: str) -> None:
+    began = time.process_time()
+    assert not verify_password(PASSWORD, stored)
+    assert not verify_password("", stored)
+    assert time.process_time() - began < 2
+
+
+def test_who_has_a_hash_of_release_0_10_is_not_told_by_the_time() -> None:
+    stored = (legacy(), hash_password(PASSWORD), None)
+
+    def quickest(known: str | None) -> float:
+        times = []
+        for _ in range(4):
+            began = time.thread_time()
+            assert not verify_password("wrong password", known, hides_legacy=True)
+            times.append(time.thread_time() - began)
+        return min(times)
+
+    costs = [quickest(known) for known in stored]
+    assert max(costs) < 1.5 * min(costs)
 
 
 REHASH = [

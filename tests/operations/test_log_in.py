@@ -1,21 +1,25 @@
 """Logging in: the same answer and work for everybody, and counts of what failed."""
 
+import base64
+import hashlib
 import os
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.operations.caller import Origin
 from mailbox_appliance.operations.attempts import by_address
+from mailbox_appliance.operations.caller import Origin
 from mailbox_appliance.tokens import hash_token, is_well_formed
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.filled import add_key, add_member, everything_stored
-from tests.operations.log_ins import LOGIN, WRONG, log_in
+from tests.operations.log_ins import LOGIN, WRONG, log_in, recorded
+from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
 
 
@@ -180,6 +184,72 @@ def test_a_hash_of_weaker_parameters_is_renewed(ada: CheckedClient, timed: Appli
     assert log_in(ada).status == 200
     assert text not in everything_stored(timed)
     assert log_in(ada).status == 200
+
+
+def test_a_hash_of_release_0_10_lets_in_and_is_renewed(ada: CheckedClient, timed: Appliance) -> None:
+    salt = os.urandom(16)
+    made = hashlib.scrypt(PASSWORD.encode(), salt=salt, n=16384, r=8, p=1, dklen=32)
+    text = "scrypt$16384$8$1$" + "$".join(base64.b64encode(part).decode() for part in (salt, made))
+    with timed.store.database.transaction():
+        timed.store.database.change("UPDATE members SET password_hash = ?", (text,))
+    assert timed.store.members.has_legacy_passwords()
+    assert log_in(ada, WRONG).status == 401
+    assert text in everything_stored(timed)
+    assert log_in(ada).status == 200
+    assert not timed.store.members.has_legacy_passwords()
+    assert timed.store.members.password_of(ada.member["id"]).startswith("$argon2id$")  # type: ignore[union-attr]
+    assert log_in(ada).status == 200
+
+
+def test_an_email_counts_as_members_are_found_by_it(ada: CheckedClient, timed: Appliance) -> None:
+    with timed.store.database.transaction():
+        timed.store.members.update(ada.member["id"], email="ada@b\u00fccher.example")
+    for email in ("ada@b\u00fccher.example", "ADA@bu\u0308cher.example", "ada@BU\u0308CHER.example") * 2:
+        answer = log_in(ada, WRONG | {"email": email})
+    assert answer.status == 429
+
+
+def test_what_others_change_meanwhile_counts(ada: CheckedClient, timed: Appliance) -> None:
+    """Between the look at a password and the session, a member may be suspended, or the password replaced."""
+    changes = (
+        ("UPDATE members SET status = 'suspended'", (403, "member_suspended")),
+        ("UPDATE members SET password_hash = 'x'", (401, "invalid_credentials")),
+        ("DELETE FROM members", (401, "invalid_credentials")),
+    )
+    hashed = timed.store.members.password_of(ada.member["id"])
+    for sql, refusal in changes:
+        with timed.store.database.transaction():
+            timed.store.database.change("UPDATE members SET status = 'active', password_hash = ?", (hashed,))
+        with ThreadPoolExecutor(1) as beside, timed.store.database.transaction():
+            answer = beside.submit(log_in, CheckedClient(timed))
+            # It has looked by then, and waits for this transaction to end.
+            wait_until(lambda: bool(timed.store.attempts._under_way), lambda: "nobody looks", 10)
+            timed.store.database.change(sql)
+        assert answer.result().refusal == refusal
+
+
+def test_a_busy_appliance_refuses_cheaply_and_counts_nothing(ada: CheckedClient, timed: Appliance) -> None:
+    before = timed.store.database.value("SELECT total_changes()")
+    with ExitStack() as taken:
+        for _ in range(8 - 4 - 1):
+            taken.enter_context(timed.hashing_place(waits=False))
+        refused = log_in(ada, WRONG, "192.0.2.1")
+        assert (refused.refusal, refused.headers["retry-after"]) == ((429, "too_many_attempts"), "1")
+        assert "once" in refused.message
+        assert timed.store.database.value("SELECT total_changes()") == before
+        # Who sits at this computer is not kept out by those who do not.
+        assert log_in(ada).status == 200
+    assert log_in(ada, LOGIN, "192.0.2.1").status == 200
+
+
+def test_a_refusal_writes_nothing(ada: CheckedClient, timed: Appliance) -> None:
+    for _ in range(5):
+        log_in(ada, WRONG)
+    rows = recorded(timed)
+    before = timed.store.database.value("SELECT total_changes()")
+    for _ in range(5):
+        assert log_in(ada).status == 429
+    assert (recorded(timed), timed.store.database.value("SELECT total_changes()")) == (rows, before)
 
 
 def test_many_right_log_ins_at_once_all_succeed(checked_client: CheckedClient) -> None:

@@ -104,6 +104,26 @@ def test_a_key_manages_no_sessions(ada: CheckedClient, timed: Appliance) -> None
         assert ada.ask(method, path, token=key).refusal == (403, "session_required")
 
 
+def test_the_use_of_a_credential_is_noted_once_a_minute(ada: CheckedClient, timed: Appliance, clock: FakeClock) -> None:
+    key_id, key = add_key(timed, ada.member["id"], "mail.read")
+    database = timed.store.database
+
+    def noted(token: str, after: float) -> tuple[str, str, int]:
+        clock.advance(after)
+        before = database.value("SELECT total_changes()")
+        for _ in range(3):
+            assert ada.ask("GET", "/me", token=token).status == 200
+        (session,) = database.rows("SELECT last_used_at FROM sessions")
+        used = database.value("SELECT last_used_at FROM api_keys WHERE id = ?", (key_id,))
+        return session[0][14:19], used[14:19], database.value("SELECT total_changes()") - before
+
+    assert noted(key, 0) == ("04:05", "04:05", 1)
+    assert noted(key, 59.999) == ("04:05", "04:05", 0)
+    assert noted(key, 0.001) == ("04:05", "05:05", 1)
+    assert noted(ada.token, 30) == ("05:35", "05:05", 1)
+    assert noted(ada.token, 59) == ("05:35", "05:05", 0)
+
+
 MAIL = ["mail.read", "mail.drafts", "mail.organize", "mail.trash", "mail.delete", "mail.send"]
 ADMIN = ["admin.accounts", "admin.members", "admin.api_keys", "admin.license", "admin.audit"]
 

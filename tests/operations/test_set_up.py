@@ -7,6 +7,7 @@ import pytest
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from tests.checked_client import CheckedClient
 from tests.operations.log_ins import LOGIN, log_in
+from tests.servers.fake_clock import FakeClock
 
 SET_UP = LOGIN | {"setupCode": "the-code", "name": "Ada Lovelace Long"}
 
@@ -40,6 +41,17 @@ def test_set_up_makes_the_first_administrator(fresh: CheckedClient, timed: Appli
 def test_a_wrong_set_up_code_is_refused(fresh: CheckedClient, timed: Appliance, code: str) -> None:
     assert fresh.ask("POST", "/setup", SET_UP | {"setupCode": code}).refusal == (400, "invalid_token")
     assert not timed.store.members.any()
+
+
+def test_wrong_codes_are_limited_and_keep_nobody_out(fresh: CheckedClient, clock: FakeClock) -> None:
+    for _ in range(30):
+        assert fresh.ask("POST", "/setup", SET_UP | {"setupCode": "x"}).status == 400
+    clock.advance(60)
+    refused = fresh.ask("POST", "/setup", SET_UP | {"setupCode": "x"})
+    assert (refused.refusal, refused.headers["retry-after"]) == ((429, "too_many_attempts"), "840")
+    # It is a count of its own.
+    assert log_in(fresh).status == 401
+    assert fresh.ask("POST", "/setup", SET_UP).status == 201
 
 
 def test_without_a_code_there_is_no_set_up(timed: Appliance) -> None:

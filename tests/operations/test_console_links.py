@@ -1,0 +1,102 @@
+"""Links into the console: good once, for a minute, while the session lives that made them."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mailbox_appliance import settings
+from mailbox_appliance.appliance import Appliance
+from tests.checked_client import Answer, CheckedClient
+from tests.operations.filled import add_key, everything_stored, suspend
+from tests.operations.log_ins import recorded
+from tests.servers.fake_clock import FakeClock
+
+LINKS = "/auth/console-links"
+
+
+@pytest.fixture
+def ada(timed: Appliance) -> CheckedClient:
+    return CheckedClient(timed).set_up()
+
+
+def link(client: CheckedClient) -> str:
+    """The token of a new link."""
+    return str(client.ask("POST", LINKS).data["url"].partition("#console=")[2])
+
+
+def redeem(client: CheckedClient, token: str) -> Answer:
+    return client.ask("POST", f"{LINKS}/redeem", {"token": token}, token="")
+
+
+@pytest.mark.parametrize("body", [None, {}])
+def test_a_link_opens_the_console_once(ada: CheckedClient, timed: Appliance, body: object) -> None:
+    made = ada.ask("POST", LINKS, body)
+    assert (made.status, made.data.keys()) == (201, {"url", "expiresAt"})
+    base, _, token = made.data["url"].partition("#console=")
+    assert (base, token[:5], made.data["expiresAt"]) == (f"{timed.local_url}/", "mbxc_", "2026-01-02T03:05:05.678Z")
+    assert token not in everything_stored(timed)
+    answer = redeem(ada, token)
+    assert answer.status == 200
+    assert answer.data.keys() == {"token", "session", "member"}
+    assert (answer.data["session"]["deviceName"], answer.data["member"]["id"]) == ("Console", ada.member["id"])
+    assert ada.ask("GET", "/me", token=answer.data["token"]).data["credential"]["kind"] == "session"
+    assert redeem(ada, token).refusal == (400, "invalid_token")
+    assert ada.ask("GET", "/me").status == 200
+    actions = [("console_link.create", "success"), ("console_link.redeem", "success"), ("session.create", "success")]
+    assert recorded(timed)[2:] == [*actions, ("console_link.redeem", "failure")]
+
+
+def test_a_link_is_good_for_a_minute(ada: CheckedClient, clock: FakeClock) -> None:
+    first, second = link(ada), link(ada)
+    clock.advance(59.999)
+    assert redeem(ada, first).status == 200
+    clock.advance(0.001)
+    assert redeem(ada, second).refusal == (400, "invalid_token")
+
+
+def test_several_links_may_be_on_their_way(ada: CheckedClient) -> None:
+    links = [link(ada) for _ in range(3)]
+    assert [redeem(ada, token).status for token in links] == [200] * 3
+
+
+def test_of_many_at_once_one_is_first(ada: CheckedClient, timed: Appliance) -> None:
+    token = link(ada)
+    with ThreadPoolExecutor(6) as at_once:
+        statuses = list(at_once.map(lambda _: redeem(CheckedClient(timed), token).status, range(6)))
+    assert sorted(statuses) == [200] + [400] * 5
+
+
+def test_a_link_ends_with_its_session(ada: CheckedClient, timed: Appliance) -> None:
+    laptop, phone = ada.log_in(device="laptop"), ada.log_in(device="phone")
+    of_laptop, of_phone, own = link(laptop), link(phone), link(ada)
+    assert laptop.ask("POST", "/auth/logout").status == 200
+    assert redeem(ada, of_laptop).refusal == (400, "invalid_token")
+    body = {"currentPassword": "correct horse battery", "newPassword": "a password never used before"}
+    assert redeem(ada, of_phone).status == 200
+    assert ada.ask("POST", "/me/password", body).status == 200
+    assert redeem(ada, own).refusal == (400, "invalid_token")
+
+
+def test_a_link_of_a_suspended_member_opens_nothing(ada: CheckedClient, timed: Appliance) -> None:
+    token = link(ada)
+    suspend(timed, ada.member["id"])
+    assert redeem(ada, token).refusal == (403, "member_suspended")
+    assert recorded(timed)[-1] == ("console_link.redeem", "denied")
+
+
+def test_only_a_session_makes_links(ada: CheckedClient, timed: Appliance) -> None:
+    _, key = add_key(timed, ada.member["id"], "mail.read", "admin.members")
+    assert ada.ask("POST", LINKS, token=key).refusal == (403, "session_required")
+    assert ada.ask("POST", LINKS, token="").refusal == (401, "unauthenticated")
+    assert ada.ask("POST", LINKS, {"for": "bob"}).refusal == (400, "invalid_request")
+
+
+def test_a_link_leads_where_the_operator_says(tmp_path: object, clock: FakeClock) -> None:
+    options = settings.load(None, {}, {"server.public_url": "https://mail.example.org/box/"})
+    made = Appliance(tmp_path / "data", options, clock)  # type: ignore[operator]
+    try:
+        ada = CheckedClient(made).set_up()
+        url = ada.ask("POST", LINKS, headers={"X-Forwarded-Host": "evil.example"}, peer="127.0.0.1").data["url"]
+        assert url.startswith("https://mail.example.org/box/#console=mbxc_")
+    finally:
+        made.stop()
