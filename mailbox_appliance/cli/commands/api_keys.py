@@ -1,18 +1,15 @@
 """API keys: one's own, and with `--member` or `--all-members` those of others."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from mailbox_appliance.cli import show
-from mailbox_appliance.cli.failures import INPUT, Failure, wrong_usage
+from mailbox_appliance.cli.failures import wrong_usage
 from mailbox_appliance.cli.inputs import given_options
 from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import Call, Given, Row, execute, resolve_account
 from mailbox_appliance.cli.tree import command, group
-
-if TYPE_CHECKING:
-    from mailbox_appliance.cli.client import Client
 
 PROFILES = ("read-only", "read-write", "full")
 MAIL = ("mail.read", "mail.drafts", "mail.organize", "mail.trash", "mail.delete", "mail.send")
@@ -73,7 +70,7 @@ def _new(invocation: Invocation, given: Given) -> Any:
 def _new_of(invocation: Invocation, given: Given) -> Any:
     """The same for a member."""
     body = _new(invocation, given)
-    return {"memberId": _resolve_member(invocation.client(), given["member"]), **body}
+    return {"memberId": resolve_member(invocation.client(), given["member"]), **body}
 
 
 def _change(invocation: Invocation, given: Given) -> Any:
@@ -108,19 +105,6 @@ def _refuse_both(given: Given, *names: str) -> None:
 
 def _resolve(invocation: Invocation, wanted: str) -> str:
     return resolve_account(invocation.client(), wanted) if "@" in wanted else wanted
-
-
-def _resolve_member(client: "Client", wanted: str) -> str:
-    """The id of the member that is meant: an id as it is, an email looked up."""
-    if "@" not in wanted:
-        return wanted
-    from mailbox_appliance.cli.client import Request
-
-    members = show.items_of(client.call(Request("GET", "/admin/members"))) or []
-    for one in members:
-        if str(one["email"]).casefold() == wanted.casefold():
-            return str(one["id"])
-    raise Failure("not_found", f"There is no member {wanted}.", INPUT)
 
 
 _COLUMNS = ("id", "name", "permissionProfile", "capabilities", "accountIds", "lastUsedAt")
