@@ -42,7 +42,6 @@ class Submissions:
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         """`clock` counts seconds that only grow."""
         self._settings, self._clock = settings, clock
-        self._longest = settings.number("sending.keep_connection")
         self._changed = threading.Condition()
         self._kept: dict[str, list[_Kept]] = defaultdict(list)
         self._gone: dict[str, None] = {}  # in the order in which they went
