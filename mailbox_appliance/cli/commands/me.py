@@ -1,28 +1,58 @@
-"""Who is asking, how the appliance is, and the log-ins of the caller."""
+"""Who is asking, how the appliance is, and where the caller, or with `--member` somebody else, is logged in."""
+
+from typing import Any
 
 import click
 
-from mailbox_appliance.cli.rows import Call, Row
-from mailbox_appliance.cli.tree import group
+from mailbox_appliance.cli.failures import wrong_usage
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.members import resolve_member
+from mailbox_appliance.cli.rows import Call, Given, Row, execute
+from mailbox_appliance.cli.tree import command, group
 
 WHOAMI = Row("whoami", Call("GET", "/me"), "Show who is logged in, and what they may do.")
 STATUS = Row("status", Call("GET", "/status"), "Show how the appliance and its mailboxes are.")
 OPENAPI = Row("openapi", Call("GET", "/openapi.json"), "Print the description of the API (OpenAPI 3.1).")
-SESSIONS = (
-    Row(
-        "list",
-        Call("GET", "/me/sessions"),
-        "List where you are logged in.",
-        columns=("id", "deviceName", "createdAt", "lastUsedAt", "expiresAt", "current"),
-    ),
-    Row(
-        "revoke",
-        Call("DELETE", "/me/sessions/{sessionId}"),
-        "End a log-in; ending the current one is a logout.",
-        (click.Argument(["session_id"]),),
-    ),
+
+_MEMBER = click.Option(["--member", "member_id"], metavar="ID|EMAIL", help="Of this member; for administrators.")
+_SESSION = click.Argument(["session_id"], required=False)
+_COLUMNS = ("id", "deviceName", "createdAt", "lastUsedAt", "expiresAt", "current")
+_OF = "/admin/members/{memberId}/sessions"
+LIST = Row("list", Call("GET", "/me/sessions"), "List where you are logged in.", (_MEMBER,), _COLUMNS)
+LIST_OF = Row("list", Call("GET", _OF), "", columns=_COLUMNS)
+REVOKE = Row(
+    "revoke",
+    Call("DELETE", "/me/sessions/{sessionId}"),
+    "End a log-in; ending the current one is a logout.\n\nWith --member and no session: all of the member's.",
+    (_SESSION, _MEMBER),
 )
-ROWS = (WHOAMI, STATUS, OPENAPI, *SESSIONS)
+REVOKE_OF = Row("revoke", Call("DELETE", f"{_OF}/{{sessionId}}"), "")
+REVOKE_ALL_OF = Row("revoke", Call("DELETE", _OF), "")
+
+
+def _list(invocation: Invocation, **given: Any) -> int:
+    return execute(LIST if given["member_id"] is None else LIST_OF, invocation, _named(invocation, given))
+
+
+def _revoke(invocation: Invocation, **given: Any) -> int:
+    if given["session_id"] is None and given["member_id"] is None:
+        raise wrong_usage("Say which session; `sessions list` shows them.", "path:sessionId")
+    others = REVOKE_OF if given["session_id"] is not None else REVOKE_ALL_OF
+    return execute(REVOKE if given["member_id"] is None else others, invocation, _named(invocation, given))
+
+
+def _named(invocation: Invocation, given: Given) -> Given:
+    """What is given, with the member's id for an email."""
+    wanted = given["member_id"]
+    return given if wanted is None else given | {"member_id": resolve_member(invocation.client(), wanted)}
+
 
 whoami, status, openapi = WHOAMI.command(), STATUS.command(), OPENAPI.command()
-sessions = group("sessions", "Log-ins of yours.", [row.command() for row in SESSIONS])
+sessions = group(
+    "sessions",
+    "Log-ins of yours, or of a member's.",
+    [
+        command("list", _list, LIST.help, LIST.parameters),
+        command("revoke", _revoke, REVOKE.help, REVOKE.parameters),
+    ],
+)
