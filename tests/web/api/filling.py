@@ -18,6 +18,8 @@ from tests.web.api.household import Household
 _NAMED = {"replyToMessageId": "messageId", "ownerMemberId": "memberId"}
 _LISTS = {"messageIds": "messageId", "memberIds": "memberId", "accounts": "accountId"}
 _ONE_TIME = {"enroll": "invitation", "reset": "password_reset", "console": "console_link"}
+#: What does not go together, though no schema says so.
+_EITHER = ("customCapabilities",), ("permissionProfile", "supplementalCapabilities")
 #: How much is replaced. What stands in the path is looked at before all else, so more of it must be there.
 _SHARE, _SHARE_IN_PATHS = 0.8, 0.9
 _TEXTS: dict[str, tuple[str, ...]] = {
@@ -28,12 +30,14 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     "mimeType": ("text/plain",),
     "content": ("SGVsbG8=",),
 } | dict.fromkeys(("folder", "sent", "drafts", "trash", "archive", "spam"), tuple(path for path, _ in FOLDERS))
-#: Parts of messages, of which one fault anywhere spoils the whole.
+#: Values of which one fault anywhere spoils the whole.
 _WHOLE: dict[str, Any] = {
     "to": [{"email": "bob@example.test", "name": "Bob"}],
     "cc": [{"email": "eve@example.test"}],
     "bcc": [{"email": "eve@example.test"}],
     "body": {"text": "Hello", "html": "<p>Hello"},
+    "customCapabilities": ["admin.members"],
+    "supplementalCapabilities": ["admin.audit"],
     "attachments": [{"filename": "\u00c4rger.txt", "mimeType": "text/plain", "content": "SGVsbG8="}],
 }
 _SHARE_OF_WHOLES = 0.5
@@ -50,18 +54,20 @@ class Filling:
     def fill(self, case: Case[Any]) -> None:
         """Name what is there: in most places."""
         if not _is_wrong(case, ParameterLocation.PATH):
+            given = case.path_parameters or {}
             case.path_parameters = {
-                name: self._value(name, text) if self.random.random() < _SHARE_IN_PATHS else text
-                for name, text in (case.path_parameters or {}).items()
+                name: self._value(_belonging(name, given), text) if self.random.random() < _SHARE_IN_PATHS else text
+                for name, text in given.items()
             }
         if not _is_wrong(case, ParameterLocation.QUERY) and isinstance(case.query, Mapping):
             case.query = {name: self._maybe(name, value) for name, value in case.query.items()}
         if not _is_wrong(case, ParameterLocation.BODY) and isinstance(case.body, dict):
-            case.body = self._maybe("", case.body)
+            dropped = self.random.choice(_EITHER)
+            case.body = self._maybe("", {name: value for name, value in case.body.items() if name not in dropped})
 
     def _maybe(self, name: str, value: Any) -> Any:
         """A value with real ones in most of its places."""
-        if isinstance(value, type(_WHOLE.get(name))) and self.random.random() < _SHARE_OF_WHOLES:
+        if name in _WHOLE and isinstance(value, type(_WHOLE[name])) and self.random.random() < _SHARE_OF_WHOLES:
             return _WHOLE[name]
         if isinstance(value, dict):
             return {inner: self._maybe(inner, each) for inner, each in value.items()}
@@ -93,6 +99,15 @@ class Filling:
         if name in of_now:
             return of_now[name]()
         return house.real(_NAMED.get(name, name), random) or text
+
+
+def _belonging(name: str, beside: Mapping[str, Any]) -> str:
+    """Which of its kind something in a path is to be, so that it belongs to what stands before it."""
+    if name == "sessionId" and "memberId" in beside:
+        return "sessionOfMember"
+    if name == "messageId" and "attachmentId" in beside:
+        return "messageWithFile"
+    return name
 
 
 def _is_wrong(case: Case[Any], location: ParameterLocation) -> bool:

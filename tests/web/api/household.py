@@ -22,7 +22,10 @@ from mailbox_appliance.records import (
     KeyPermissions,
     ListedFolder,
     NewDelivery,
+    OAuthApp,
+    OAuthProvider,
     Outgoing,
+    Role,
 )
 from mailbox_appliance.store.invitations import Kind as Invited
 from mailbox_appliance.tokens import Kind, hash_token, new_token
@@ -49,6 +52,9 @@ Content-Disposition: attachment; filename*=UTF-8''%C3%84rger.txt\r
 What is in it.\r
 --b--\r
 """
+_ABLE = """
+SELECT id, password_hash FROM members WHERE role = ? AND status = 'active' AND password_hash IS NOT NULL
+ORDER BY created_at, id LIMIT 1"""
 _TOKENS: dict[Invited, Kind] = {"invitation": "mbxi", "password_reset": "mbxr", "console_link": "mbxc"}
 #: Longer than any window of the limits for log-in attempts, seen over the requests that one of them spoils.
 _BETWEEN_REQUESTS = 60.0
@@ -86,15 +92,17 @@ class Household:
         makers: dict[str, Callable[[Random], str]] = {
             "accountId": lambda _: self.box.id,
             "messageId": lambda r: r.choice((self.box.with_file, *self.box.messages)),
+            "messageWithFile": lambda _: self.box.with_file,
             "attachmentId": lambda _: self.box.attachment,
             "threadId": lambda r: r.choice(self.box.threads),
             "draftId": lambda r: r.choice(self.box.drafts),
             "operationId": lambda r: self._delivery(r.choice(("queued", "failed", "uncertain", "succeeded"))),
             "scheduleId": lambda _: self._scheduled(),
             "sessionId": lambda _: self._another_session(self.admin),
+            "sessionOfMember": lambda _: self._another_session(self.member),
             "keyId": lambda _: self._another_key(self.admin),
-            "memberId": lambda _: self.member,
-            "provider": lambda r: r.choice(("google", "outlook")),
+            "memberId": lambda r: self.member if r.random() < 0.7 else self._new_member(None),
+            "provider": lambda r: self._provider(r.choice(("google", "outlook"))),
             "setupCode": lambda _: self._setup_code(),
             "invitation": lambda _: self._one_time("invitation"),
             "password_reset": lambda _: self._one_time("password_reset"),
@@ -105,10 +113,9 @@ class Household:
     @property
     def admin(self) -> str:
         """An administrator who can log in; there is always one, and the password is the usual one again."""
-        active = [m for m in self.store.members.list() if m.role == "admin" and m.status == "active"]
-        able = [m.id for m in active if self.store.members.password_of(m.id)]
-        self._give_usual_password(able[0])
-        return able[0]
+        found = self._first("admin")
+        assert found is not None, "the last administrator is gone"
+        return found
 
     @property
     def email(self) -> str:
@@ -118,11 +125,7 @@ class Household:
     @property
     def member(self) -> str:
         """A member who is no administrator and can log in."""
-        for one in self.store.members.list():
-            if one.role == "member" and one.status == "active" and self.store.members.password_of(one.id):
-                self._give_usual_password(one.id)
-                return one.id
-        return self._new_member(_HASHED)
+        return self._first("member") or self._new_member(_HASHED)
 
     @property
     def box(self) -> "_Box":
@@ -171,10 +174,15 @@ class Household:
         with self.store.database.transaction(durable=True):
             return self.store.members.add(name="Bob", email=email, role="member", password_hash=hashed).id
 
-    def _give_usual_password(self, member_id: str) -> None:
-        if self.store.members.password_of(member_id) != _HASHED:
+    def _first(self, role: Role) -> str | None:
+        """The first who can log in, by the usual password from now on."""
+        row = self.store.database.row(_ABLE, (role,))
+        if row is None:
+            return None
+        if row[1] != _HASHED:
             with self.store.database.transaction(durable=True):
-                self.store.members.set_password(member_id, _HASHED)
+                self.store.members.set_password(row[0], _HASHED)
+        return str(row[0])
 
     def _one_time(self, kind: Invited) -> str:
         token = new_token(_TOKENS[kind])
@@ -182,6 +190,12 @@ class Household:
         with self.store.database.transaction(durable=True):
             self.store.invitations.issue(kind, member_id, hash_token(token), timedelta(hours=1))
         return token
+
+    def _provider(self, name: OAuthProvider) -> str:
+        """Google or Outlook, for which an application is saved."""
+        with self.store.database.transaction(durable=True):
+            self.store.oauth_apps.put(OAuthApp(name, "client", "secret", None, public_client=False))
+        return name
 
     def _setup_code(self) -> str:
         (self.appliance.folder / SETUP_CODE).write_text("code\n")
