@@ -6,6 +6,7 @@ import sys
 SERVICES = {
     "serve": "mailbox_appliance.run:serve",
     "setup_on_files": "mailbox_appliance.run:setup_on_files",
+    "verify_audit_on_files": "mailbox_appliance.run:verify_audit_on_files",
     "demo": "mailbox_appliance.demo.run:main",
 }
 

@@ -18,6 +18,7 @@ import msgspec
 
 from mailbox_appliance import logs, oauth_environment, settings
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
+from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
 from mailbox_appliance.remote.tls import require_ca_file
 from mailbox_appliance.settings import Settings, Value
@@ -100,6 +101,21 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
     finally:
         appliance.store.close()
     built: dict[str, Any] = msgspec.to_builtins(answer)
+    return built
+
+
+def verify_audit_on_files(data_dir: Path) -> dict[str, Any]:
+    """Look through the audit log where nothing is serving; answers what the API does. Raises StoreUnusable."""
+    from mailbox_appliance.operations.audit import verdict_of
+    from mailbox_appliance.store.store import Store
+
+    if not os.path.lexists(data_dir / DATABASE):
+        raise StoreUnusable(reason=f"there is no store in {data_dir}.")
+    store = Store.open(data_dir, key_file=_key_file())
+    try:
+        built: dict[str, Any] = msgspec.to_builtins(verdict_of(store))
+    finally:
+        store.close()
     return built
 
 

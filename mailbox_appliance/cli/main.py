@@ -35,6 +35,11 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "scheduled": ("scheduled", "What is sent later: list, cancel."),
     "threads": ("threads", "Conversations: get."),
     "sessions": ("me", "Log-ins of yours: list, revoke."),
+    "members": (
+        "members",
+        "Who may log in: list, show, add, update, suspend, activate, invite, reset-password, remove.",
+    ),
+    "audit": ("audit", "What was done, and whether the log of it is whole: list, verify."),
     "api-keys": ("api_keys", "Credentials for programs: list, create, update, revoke."),
     "oauth-apps": ("oauth_apps", "OAuth applications for Google and Outlook: show, set, remove."),
     "instances": ("instances", "Appliances that you logged in to: list, use, remove."),

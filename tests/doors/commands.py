@@ -5,7 +5,7 @@ Words in braces are values of the path. Whatever else is asked for is there so t
 
 from dataclasses import dataclass
 
-from tests.doors.rights import ACTIONS, BOX, KEY, MESSAGE, OPERATION
+from tests.doors.rights import ACTIONS, BOX, KEY, MEMBER, MESSAGE, OPERATION
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,18 @@ LINES: tuple[Line, ...] = (
     _line("api-keys update {keyId} --no-accounts",                    f"PATCH {KEY}"),
     _line("api-keys revoke {keyId}",                                  "DELETE /me/api-keys/{keyId}"),
     _line("api-keys revoke {keyId} --all-members",                    f"DELETE {KEY}"),
+    _line("members list",                                             "GET /admin/members"),
+    _line("members show {memberId}",                                  f"GET {MEMBER}"),
+    _line("members add --name n --email e@b.example",                 "POST /admin/members"),
+    _line("members update {memberId} --name n",                       f"PATCH {MEMBER}"),
+    _line("members suspend {memberId}",                               f"PATCH {MEMBER}"),
+    _line("members activate {memberId}",                              f"PATCH {MEMBER}"),
+    _line("members invite {memberId}",                                f"POST {MEMBER}/invitation"),
+    _line("members reset-password {memberId}",                        f"POST {MEMBER}/password-reset"),
+    _line("members remove {memberId}",                                f"DELETE {MEMBER}"),
+    _line("audit list",                                               "GET /admin/audit-events"),
+    _line("audit list --mine",                                        "GET /me/audit-events"),
+    _line("audit verify",                                             "GET /admin/audit-events/verify"),
     _line("accounts list",                                            "GET /accounts"),
     _line(f"accounts add {SERVERS}",                                  "POST /accounts"),
     _line("accounts list --everybody",                                "GET /admin/accounts"),

@@ -1,0 +1,118 @@
+"""Members, for administrators."""
+
+from typing import Any
+
+import click
+
+from mailbox_appliance.cli.failures import wrong_usage
+from mailbox_appliance.cli.inputs import given_options
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.members import resolve_member
+from mailbox_appliance.cli.rows import Call, Given, Row, execute
+from mailbox_appliance.cli.tree import command, group
+
+MEMBER = click.Argument(["member"], metavar="ID|EMAIL")
+_ROLES = click.Choice(("admin", "member"))
+_PATH = "/admin/members/{memberId}"
+
+
+def _new(_invocation: Invocation, given: Given) -> Any:
+    return {name: given[name] for name in ("name", "email", "role")}
+
+
+def _change(_invocation: Invocation, given: Given) -> Any:
+    if not given_options(given, "member_id"):
+        raise wrong_usage("Say what is to change: --name, --email or --role.", "option:--name")
+    return {name: given[name] for name in ("name", "email", "role") if given[name] is not None}
+
+
+def _suspended(_invocation: Invocation, _given: Given) -> Any:
+    return {"status": "suspended"}
+
+
+def _active(_invocation: Invocation, _given: Given) -> Any:
+    return {"status": "active"}
+
+
+def _shown_once(_answer: Any) -> str:
+    return "Send the member this link. It is good once, and shown only now.\n"
+
+
+def about_member(row: Row) -> click.Command:
+    """The command of a row whose path has `{memberId}`: the member may be named by email."""
+
+    def act(invocation: Invocation, member: str, **given: Any) -> int:
+        if row.body is not None:
+            row.body(invocation, given)  # what is wrong with the options is told before anybody is asked
+        return execute(row, invocation, {**given, "member_id": resolve_member(invocation.client(), member)})
+
+    return command(row.name, act, row.help, row.parameters)
+
+
+LIST = Row(
+    "list",
+    Call("GET", "/admin/members"),
+    "List the members.",
+    columns=("id", "name", "email", "role", "status", "lastLoginAt"),
+)
+ADD = Row(
+    "add",
+    Call("POST", "/admin/members"),
+    "Make a member, and a link with which they enroll.\n\nSend them the link: the appliance sends none.",
+    (
+        click.Option(["--name"], required=True, metavar="NAME", help="What they are called."),
+        click.Option(["--email"], required=True, metavar="ADDRESS", help="The address to log in with."),
+        click.Option(["--role"], type=_ROLES, default="member", help="What they are (default member)."),
+    ),
+    remark=_shown_once,
+    body=_new,
+)
+SINGLE = (
+    Row("show", Call("GET", _PATH), "Show a member.", (MEMBER,)),
+    Row(
+        "update",
+        Call("PATCH", _PATH),
+        "Change a member's name, email or role; what is not given stays.\n\n"
+        "Links that were open for a member who becomes an administrator stop working.",
+        (
+            MEMBER,
+            click.Option(["--name"], metavar="NAME", help="What they are called."),
+            click.Option(["--email"], metavar="ADDRESS", help="The address to log in with."),
+            click.Option(["--role"], type=_ROLES, help="What they are."),
+        ),
+        body=_change,
+    ),
+    Row(
+        "suspend",
+        Call("PATCH", _PATH),
+        "Lock a member out.\n\nTheir sessions end at once; their API keys do nothing until they are active again.",
+        (MEMBER,),
+        body=_suspended,
+    ),
+    Row(
+        "activate", Call("PATCH", _PATH), "Let a suspended member in again; they log in anew.", (MEMBER,), body=_active
+    ),
+    Row(
+        "invite",
+        Call("POST", f"{_PATH}/invitation"),
+        "Make a new link with which a member enrolls, good for 7 days.\n\nAn earlier one stops working.",
+        (MEMBER,),
+        remark=_shown_once,
+    ),
+    Row(
+        "reset-password",
+        Call("POST", f"{_PATH}/password-reset"),
+        "Make a link with which a member sets a new password, good for 24 hours.\n\nThe member is told that you did.",
+        (MEMBER,),
+        remark=_shown_once,
+    ),
+    Row(
+        "remove",
+        Call("DELETE", _PATH),
+        "Remove a member with their sessions, API keys and grants.\n\nWhat they scheduled is not sent. "
+        "Who owns mailboxes cannot be removed.",
+        (MEMBER,),
+    ),
+)
+_SHOW, *_REST = map(about_member, SINGLE)
+members = group("members", "Members.", [LIST.command(), _SHOW, ADD.command(), *_REST])
