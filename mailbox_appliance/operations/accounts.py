@@ -140,13 +140,15 @@ def update_account(appliance: Appliance, caller: Caller, account: Account, reque
 def reconnect_account(appliance: Appliance, caller: Caller, account: Account, request: Reconnection) -> Account:
     """Change how a mailbox's servers are reached, or try the present logins again: both, before anything is saved.
 
-    Then the mailbox is followed anew at once, and what waited since a login failed is tried again. Messages keep their
-    ids where the new server has them too.
+    A stored password stays where none is given, but goes to no other host and nowhere unprotected (400). Then the
+    mailbox is followed anew at once, and what waited since a login failed is tried again. Messages keep their ids where
+    the new server has them too.
     """
     if account.provider != "imap":
         raise Unsupported(reason="its provider is asked for access instead of being logged in to with a password.")
     _check_servers(request.imap, request.smtp)
     before = appliance.store.accounts.connection(account.id)
+    _keep_passwords(before, request)
     after = Connection(before.email, _merged(before.imap, request.imap), _merged(before.smtp, request.smtp))
     checked = _checked(appliance, after)
     appliance.sync.remove(account.id)  # what it still learns is of the server of before
@@ -202,6 +204,18 @@ def _save(
             store.folders.forget_positions(account_id)
         store.due.hasten_mailbox(account_id, appliance.clock.now())
         store.audit.record(caller.actor, "account.reconnect", ("account", account_id))
+
+
+def _keep_passwords(before: Connection, request: Reconnection) -> None:
+    """Raises Invalid where a stored password would be shown to another host than it was given for, or unprotected."""
+    servers = {"imap": (before.imap, request.imap), "smtp": (before.smtp, request.smtp)}
+    for name, (known, change) in servers.items():
+        if not isinstance(change, ServerChange) or change.password is not UNSET:
+            continue
+        is_elsewhere = change.host is not UNSET and change.host.strip().lower() != known.host.lower()
+        if is_elsewhere or (change.security == "none" and known.security != "none"):
+            reason = "Give the password as well: the stored one was given for the server as it was."
+            raise Invalid.at(f"/{name}/password", reason)
 
 
 def _mailbox_of(imap: Endpoint) -> tuple[str, int, str]:

@@ -121,7 +121,10 @@ FAILING: tuple[tuple[dict[str, Any], int, list[str]], ...] = (
     ({"imap": {"username": "nobody"}, "smtp": {"username": "nobody"}}, 400, ["/imap/username", "/smtp/username"]),
     ({"imap": {"port": CLOSED_PORT}}, 503, ["imap"]),
     ({"smtp": {"port": CLOSED_PORT}}, 503, ["smtp"]),
-    ({"imap": {"host": "8.8.8.8"}}, 400, ["/imap/host"]),
+    ({"imap": {"host": "8.8.8.8", "password": "secret"}}, 400, ["/imap/host"]),
+    # A stored password is shown to nobody else.
+    ({"imap": {"host": "127.0.0.2"}}, 400, ["/imap/password"]),
+    ({"smtp": {"host": "127.0.0.2", "username": "x"}}, 400, ["/smtp/password"]),
     ({"imap": {"security": "starttls"}}, 400, ["/imap/security"]),
     ({"imap": {"host": "a\nb"}}, 400, ["/imap/host"]),
     ({"smtp": {"password": "a\r\nb"}}, 400, ["/smtp/password"]),
@@ -231,10 +234,12 @@ def test_kept_connections_are_dropped(box: Box) -> None:
 def test_of_two_at_once_one_is_told(box: Box) -> None:
     box.smtp.at("auth", [Stall()])
     slow: list[Answer] = []
-    thread = threading.Thread(target=lambda: slow.append(box.reconnect({"imap": {"host": "localhost"}})))
+    thread = threading.Thread(
+        target=lambda: slow.append(box.reconnect({"imap": {"host": "localhost", "password": "secret"}}))
+    )
     thread.start()
     box.smtp.reached("auth")
-    assert box.reconnect({"smtp": {"host": "localhost"}}).status == 200
+    assert box.reconnect({"smtp": {"host": "localhost", "password": "secret"}}).status == 200
     box.smtp.release()
     thread.join(10)
     assert slow[0].refusal == (409, "conflict")
