@@ -1,0 +1,62 @@
+"""Asks `GET /me` over and over, in a process of its own, until its input ends; then prints how long the answers took.
+
+Arguments: host:port and a token. The output is JSON: count, and median, p95 and worst in milliseconds.
+"""
+
+import http.client
+import json
+import select
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+_EVERY = 0.004
+
+
+@dataclass(frozen=True)
+class Latency:
+    """How long answers took, in milliseconds."""
+
+    count: int
+    median: float
+    p95: float
+    worst: float
+
+
+class Prober:
+    """The process, as those who start it see it."""
+
+    def __init__(self, netloc: str, token: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.servers.prober", netloc, token],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def stop(self) -> Latency:
+        """End it; answers what it measured."""
+        told, _ = self._process.communicate(timeout=20)
+        assert self._process.returncode == 0
+        return Latency(**json.loads(told))
+
+
+def probe(netloc: str, token: str) -> Latency:
+    """Ask until the input ends."""
+    connection = http.client.HTTPConnection(netloc, timeout=30)
+    times: list[float] = []
+    while not select.select([sys.stdin], [], [], _EVERY)[0]:
+        began = time.perf_counter()
+        connection.request("GET", "/api/v1/me", headers={"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        assert response.read()
+        assert response.status == 200, response.status
+        times.append((time.perf_counter() - began) * 1000)
+    times.sort()
+    return Latency(len(times), statistics.median(times), times[len(times) * 95 // 100], times[-1])
+
+
+if __name__ == "__main__":
+    print(json.dumps(vars(probe(*sys.argv[1:3]))))
