@@ -10,7 +10,7 @@ import pytest
 
 from tests.checked_client import CheckedClient
 from tests.operations.conftest import Mailbox
-from tests.operations.filled import add_key, add_member, suspend
+from tests.operations.filled import add_key, add_member
 from tests.operations.resting import at
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer, wait_until
@@ -126,11 +126,19 @@ def _ungrant(later: Later) -> None:
 
 
 def _suspend(later: Later) -> None:
-    members = later.desk.appliance.store.database.rows("SELECT id FROM members WHERE name = 'bob'")
-    suspend(later.desk.appliance, members[0][0])
+    assert later.client.ask("PATCH", _bob(later), {"status": "suspended"}).status == 200
 
 
-@pytest.mark.parametrize("undo", [_revoke, _narrow, _weaken, _ungrant, _suspend])
+def _remove(later: Later) -> None:
+    assert later.client.ask("DELETE", _bob(later)).status == 200
+
+
+def _bob(later: Later) -> str:
+    (bob,) = (one["id"] for one in later.client.ask("GET", "/admin/members").data if one["name"] == "bob")
+    return f"/admin/members/{bob}"
+
+
+@pytest.mark.parametrize("undo", [_revoke, _narrow, _weaken, _ungrant, _suspend, _remove])
 def test_who_may_not_send_any_more_does_not(later: Later, undo: Undo) -> None:
     _, key = add_key(later.desk.appliance, later.member("bob"), "mail.send")
     denied, allowed = later.schedule(key, subject="denied"), later.schedule(subject="allowed")
@@ -153,6 +161,16 @@ def test_a_session_that_has_ended_is_no_right_that_was_taken_away(later: Later) 
     bob.ask("POST", "/auth/logout")
     later.pass_time(3600)
     assert later.end_of(delivery)["status"] == "succeeded"
+
+
+@pytest.mark.parametrize("undo", [_suspend, _remove])
+def test_what_a_session_planned_is_not_sent_for_a_member_who_is_out(later: Later, undo: Undo) -> None:
+    later.member("bob")
+    delivery = later.schedule(CheckedClient(later.desk.appliance).log_in("bob@example.org").token)
+    undo(later)
+    later.pass_time(3600)
+    assert later.end_of(delivery)["error"] == {"code": "permission_revoked"}
+    assert later.mailbox.smtp.messages == ()
 
 
 def test_it_goes_at_its_time_as_it_was_accepted(later: Later, mail_server: MailServer) -> None:
