@@ -12,6 +12,7 @@ from mailbox_appliance import settings as settings_table
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.errands.aftermath import Aftermath
 from mailbox_appliance.errands.bodies import Bodies
+from mailbox_appliance.errands.confirmation import Confirmation
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.drafts import Drafts
 from mailbox_appliance.errands.parts import Parts
@@ -73,6 +74,7 @@ class Appliance:
         self.events.subscribe(DeliveryScheduled, lambda _: self.due.notice())
         self.events.subscribe(DeliverySettled, lambda _: self.due.notice())
         self.events.subscribe(AccountReconnected, lambda _: self.due.notice())
+        self.confirmation = Confirmation(self.store, self.settings, self.clock)
         self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
@@ -100,6 +102,7 @@ class Appliance:
         self.due.start()
         # Beside those that wait for servers there is one left for reading still.
         self._hashing = threading.BoundedSemaphore(max(1, workers - waiting - 1))
+        self.confirmation.start()
         self.sync.start()
 
     def release(self) -> None:
@@ -115,6 +118,7 @@ class Appliance:
         self.sender.stop(timeout)
         self.connections.stop()
         self.due.stop(max(0.0, until - time.monotonic()))
+        self.confirmation.stop(max(0.0, until - time.monotonic()))
         self.store.close()
 
     @property

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -32,6 +33,7 @@ COMMUNITY = License(
     plan="community", status="none", issued_to=None, expires_at=None, max_members=None, max_accounts=None
 )
 
+_HERE = ("127.0.0.1", "::1", "localhost")
 _PART = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
 Limit = Annotated[int, Meta(ge=0, le=1 << 31)] | None
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -106,6 +108,14 @@ def issuer_key(settings: Settings) -> Ed25519PublicKey | None:
         return read_key(text) if text else None
     except ValueError as error:
         raise BadSetting(f"license.issuer_public_key is no Ed25519 public key: {error}") from error
+
+
+def verify_url(settings: Settings) -> str:
+    """Where licences are confirmed online; empty: nowhere. HTTPS, or this computer. Raises BadSetting."""
+    url = settings.text("license.verify_url")
+    if url and not _is_safe(url):
+        raise BadSetting("license.verify_url is an https:// address (http:// only for 127.0.0.1, ::1 and localhost)")
+    return url
 
 
 def installed(value: object) -> Installed | None:
@@ -185,3 +195,16 @@ def _bytes_of(part: str) -> bytes:
         return base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
     except binascii.Error as error:
         raise ValueError("not base64url") from error
+
+
+def _is_safe(url: str) -> bool:
+    try:
+        place = urlsplit(url)
+        has_port = place.port is None or place.port > 0
+    except ValueError:
+        return False
+    if not place.hostname or place.username is not None or place.fragment or not has_port:
+        return False
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return False
+    return place.scheme == "https" or (place.scheme == "http" and place.hostname in _HERE)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from mailbox_appliance import logs, oauth_environment, settings
+from mailbox_appliance import licensing, logs, oauth_environment, settings
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
@@ -50,6 +50,7 @@ def serve(
     options = settings.load(data_dir / "config.toml", flags=flags)
     require_ca_file(options.text("remote.ca_file"))
     has_lost_store = _has_key_only(data_dir)
+    licensing.issuer_key(options), licensing.verify_url(options)  # which refuse what cannot be used
     given = oauth_environment.read(os.environ)
     appliance = Appliance(data_dir, options, key_file=_key_file(), oauth_apps=given)
     try:

@@ -42,6 +42,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "audit": ("audit", "What was done, and whether the log of it is whole: list, verify."),
     "api-keys": ("api_keys", "Credentials for programs: list, create, update, revoke."),
     "oauth-apps": ("oauth_apps", "OAuth applications for Google and Outlook: show, set, remove."),
+    "license": ("license", "The licence, where one is needed: show, set, remove."),
     "instances": ("instances", "Appliances that you logged in to: list, use, remove."),
     "openapi": ("me", "Print the description of the API."),
     "logs": ("logs", "Print the log of the appliance on this computer."),
@@ -59,6 +60,7 @@ Environment: MAILBOX_APPLIANCE_...
   PASSWORD            instead of the prompt of login and setup
   MAILBOX_PASSWORD    instead of the prompt of accounts add and reconnect
   CLIENT_SECRET       instead of the prompt of oauth-apps set
+  LICENSE_TOKEN       instead of the prompt of license set
   CONFIG_DIR          where log-ins are remembered
   KEYCHAIN=off        keeps tokens in a 0600 file there
 

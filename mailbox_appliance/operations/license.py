@@ -4,10 +4,63 @@ Whoever makes a member or connects a mailbox asks `require_room_for_...` inside 
 list 502 ask `require_verified` first. Reading mail asks nothing of this.
 """
 
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
 from mailbox_appliance import licensing
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Detail, PlanDenied, Unverified
-from mailbox_appliance.records import License
+from mailbox_appliance.errors import Detail, Invalid, NotFound, PlanDenied, Unverified
+from mailbox_appliance.licensing import BadLicence, Installed
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.records import Capability, Deleted, Input, License
+from mailbox_appliance.remote import issuer
+from mailbox_appliance.remote.faults import RemoteFault
+
+_TARGET = ("license", "license")
+_RETRY_AFTER = 5
+
+
+class NewLicense(Input, frozen=True, kw_only=True):
+    """A licence as its issuer signed it."""
+
+    token: Annotated[str, Meta(min_length=1, max_length=16384, description="A JWS (RFC 7515) in compact form, EdDSA.")]
+
+
+@operation(needs=Capability.ADMIN_LICENSE, https=True)
+def get_license(appliance: Appliance, caller: Caller) -> License:  # noqa: ARG001 - rights were checked
+    """How the appliance is licensed. No licence is needed: without one the plan is `community` and has no limits."""
+    return current(appliance)
+
+
+@operation(needs=Capability.ADMIN_LICENSE, https=True)
+def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> License:
+    """Install a licence in place of the one before. Where licences are confirmed online, that is done first.
+
+    502: its issuer could not be asked, and nothing was changed.
+    """
+    token = request.token.strip()
+    _check(appliance, token)
+    installed = _confirmed(appliance, Installed(token))
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        store.stored_settings.put(licensing.STORED_AS, msgspec.to_builtins(installed))
+        store.audit.record(caller.actor, "license.set", _TARGET)
+    return current(appliance)
+
+
+@operation(needs=Capability.ADMIN_LICENSE, https=True)
+def remove_license(appliance: Appliance, caller: Caller) -> Deleted:
+    """Remove the licence: the plan is `community` again, without limits."""
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        if store.stored_settings.find(licensing.STORED_AS) is None:
+            raise NotFound(what="licence")
+        store.stored_settings.remove(licensing.STORED_AS)
+        store.audit.record(caller.actor, "license.delete", _TARGET)
+    return Deleted(id="license")
 
 
 def require_verified(appliance: Appliance) -> None:
@@ -40,9 +93,42 @@ def current(appliance: Appliance) -> License:
     # Without an issuer nobody is licensed: the limits are those of whoever sells or hosts the appliance.
     if installed is None or key is None:
         return licensing.COMMUNITY
-    is_online = bool(appliance.settings.text("license.verify_url"))
+    is_online = bool(licensing.verify_url(appliance.settings))
     terms = licensing.terms_of(installed, key)
     return licensing.judge(installed, terms, appliance.clock.now(), is_confirmed_online=is_online)
+
+
+def _check(appliance: Appliance, token: str) -> None:
+    """Raises Invalid, which never quotes the token."""
+    key = licensing.issuer_key(appliance.settings)
+    if key is None:
+        hint = "set `license.issuer_public_key` to the key of who issued it, and start the appliance again."
+        raise Invalid.at("/token", f"Nobody issues licences here: {hint}")
+    try:
+        terms = licensing.read_token(token, key)
+    except BadLicence as error:
+        raise Invalid.at("/token", f"This licence cannot be taken: {error}.") from None
+    if terms.has_expired(appliance.clock.now()):
+        raise Invalid.at("/token", "This licence has expired. Ask its issuer for a new one.")
+
+
+def _confirmed(appliance: Appliance, installed: Installed) -> Installed:
+    settings = appliance.settings
+    url, ca_file = licensing.verify_url(settings), settings.text("remote.ca_file")
+    if not url:
+        return installed
+    with appliance.waiting_place() as has_place:
+        if not has_place:
+            reason = "too many requests wait for other servers already. Try again in a few seconds."
+            raise Unverified(reason=reason, retry_after=_RETRY_AFTER)
+        try:
+            timeout = float(settings.number("remote.timeout"))
+            is_good = issuer.confirm(url, installed.token, ca_file=ca_file, timeout=timeout)
+        except RemoteFault as fault:
+            raise Unverified(reason=fault.reason) from fault
+    if not is_good:
+        raise Invalid.at("/token", "Its issuer says that this licence is not valid.")
+    return installed.confirmed(appliance.clock.now())
 
 
 def _limits(appliance: Appliance) -> License:

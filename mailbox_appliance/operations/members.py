@@ -15,6 +15,7 @@ from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict
 from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.license import require_room_for_member
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.texts import Email, Name, refuse_controls
 from mailbox_appliance.records import (
@@ -84,12 +85,14 @@ def create_member(appliance: Appliance, caller: Caller, request: NewMember) -> I
     """Make a member and invite them. The invitation is shown this once, and is good once, for 7 days.
 
     Send them its link: the appliance sends none. An API key cannot make an administrator
-    (403). 409 `email_taken`: another member has this email.
+    (403). 409 `email_taken`: another member has this email. 403 `plan_denied`: the licence
+    is for no more members.
     """
     permissions.guard_admins(caller.found, request.role)
     refuse_controls("/name", request.name)
     store = appliance.store
     with store.database.transaction(durable=True):
+        require_room_for_member(appliance)
         member = store.members.add(name=request.name, email=request.email, role=request.role, password_hash=None)
         store.audit.record(caller.actor, "member.create", ("member", member.id))
         invitation = _invite(appliance, caller, member.id)

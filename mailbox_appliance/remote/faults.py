@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-ServerName = Literal["imap", "smtp"]
+ServerName = Literal["imap", "smtp", "license"]
 FaultKind = Literal[
     "unreachable",
     "tls",
@@ -64,7 +64,7 @@ class Unmovable(RemoteFault):
         super().__init__("imap", "unsupported", reason)
 
 
-SERVER_NAMES: dict[ServerName, str] = {"imap": "IMAP", "smtp": "SMTP"}
+SERVER_NAMES: dict[ServerName, str] = {"imap": "IMAP", "smtp": "SMTP", "license": "licence"}
 
 
 def timed_out(server: ServerName) -> RemoteFault:

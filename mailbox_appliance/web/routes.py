@@ -17,6 +17,7 @@ from mailbox_appliance.operations import (
     enrolment,
     folders,
     instance_settings,
+    license,  # noqa: A004 - the contract's name
     member_sessions,
     members,
     messages,
@@ -141,6 +142,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/admin/oauth-apps", oauth_apps.get_oauth_apps, ADMIN | {502}),
     Route("PUT", "/admin/oauth-apps/{provider}", oauth_apps.set_oauth_app, OAUTH_APP),
     Route("DELETE", "/admin/oauth-apps/{provider}", oauth_apps.remove_oauth_app, ADMIN | {502}),
+    Route("GET", "/admin/license", license.get_license, ADMIN | {502}),
+    Route("PUT", "/admin/license", license.set_license, ADMIN | {415, 502}),
+    Route("DELETE", "/admin/license", license.remove_license, ADMIN | {502}),
     Route("GET", "/admin/settings", instance_settings.get_settings, ADMIN),
     Route("PATCH", "/admin/settings", instance_settings.update_settings, ADMIN | {415}),
 )

@@ -77,6 +77,9 @@ PROMISED: tuple[tuple[str, Access, set[int], set[int]], ...] = (
     ("GET /admin/oauth-apps", Access.CREDENTIAL, {200}, ADMIN | {502}),
     ("PUT /admin/oauth-apps/{provider}", Access.CREDENTIAL, {200}, {400, 401, 403, 404, 409, 413, 415, 500, 502}),
     ("DELETE /admin/oauth-apps/{provider}", Access.CREDENTIAL, {200}, ADMIN | {502}),
+    ("GET /admin/license", Access.CREDENTIAL, {200}, ADMIN | {502}),
+    ("PUT /admin/license", Access.CREDENTIAL, {200}, ADMIN | {415, 502}),
+    ("DELETE /admin/license", Access.CREDENTIAL, {200}, ADMIN | {502}),
     ("GET /admin/settings", Access.SESSION, {200}, ADMIN),
     ("PATCH /admin/settings", Access.SESSION, {200}, ADMIN | {415}),
 )

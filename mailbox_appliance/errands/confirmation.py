@@ -1,0 +1,81 @@
+"""Has the licence confirmed by its issuer every day, and again after an hour where that fails.
+
+What came of it stands in the store with the licence, so that a start changes nothing. A licence that another took the
+place of meanwhile is left as it is. The issuer saying no counts as no answer: people get the same days to mend it.
+"""
+
+import logging
+import threading
+
+import msgspec
+
+from mailbox_appliance import licensing
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.licensing import Installed
+from mailbox_appliance.remote import issuer
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+_EVERY = 60.0  # seconds between two looks at the clock
+
+
+class Confirmation:
+    """Asks on a thread of its own; there is none where licences are not confirmed online."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+        self._store, self._settings, self._clock = store, settings, clock
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin, where there is somebody to ask."""
+        if licensing.verify_url(self._settings):
+            self._thread = threading.Thread(target=self._run, name="licence", daemon=True)
+            self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Ask no more; an answer that is awaited is given up after so many seconds."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def look(self) -> None:
+        """Ask the issuer, if it is time to, and note what came of it."""
+        found = licensing.installed(self._store.stored_settings.find(licensing.STORED_AS))
+        if found is None or not self._is_due(found):
+            return
+        url, settings = licensing.verify_url(self._settings), self._settings
+        ca_file, timeout = settings.text("remote.ca_file"), float(settings.number("remote.timeout"))
+        try:
+            is_good = issuer.confirm(url, found.token, ca_file=ca_file, timeout=timeout)
+            reason = "" if is_good else "refused"
+        except RemoteFault as fault:
+            is_good, reason = False, fault.kind
+        now = self._clock.now()
+        self._note(found, found.confirmed(now) if is_good else found.not_confirmed(now))
+        if not is_good:
+            log.warning("the licence was not confirmed", extra={"reason": reason})
+
+    def _is_due(self, found: Installed) -> bool:
+        now = self._clock.now()
+        key = licensing.issuer_key(self._settings)
+        terms = None if key is None else licensing.terms_of(found, key)
+        return terms is not None and not terms.has_expired(now) and found.is_to_be_confirmed(now)
+
+    def _note(self, asked: Installed, now: Installed) -> None:
+        stored = self._store.stored_settings
+        with self._store.database.transaction(durable=True):
+            if licensing.installed(stored.find(licensing.STORED_AS)) == asked:
+                stored.put(licensing.STORED_AS, msgspec.to_builtins(now))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.look()
+            except Exception:  # a full disk, say: it is tried again
+                if not self._stopping.is_set():
+                    log.exception("the licence could not be looked after")
+            self._stopping.wait(_EVERY)

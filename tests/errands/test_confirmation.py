@@ -1,0 +1,142 @@
+"""The daily confirmation of a licence, by a clock that the test moves, at a real HTTP server."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mailbox_appliance import licensing, settings
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Unverified
+from mailbox_appliance.licensing import STORED_AS, Installed
+from mailbox_appliance.operations.license import current, require_verified
+from mailbox_appliance.settings import Value
+from tests.servers.dovecot import wait_until
+from tests.servers.fake_clock import FakeClock
+from tests.servers.issuer import PAYLOAD, PUBLIC_KEY, Issuer, sign
+
+HOUR, DAY = 3600, 86_400
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with Issuer() as started:
+        yield started
+
+
+def licensed(folder: Path, clock: FakeClock, issuer: Issuer, **payload: object) -> Appliance:
+    """An appliance with a licence that was never confirmed; its workers rest."""
+    flags: dict[str, Value] = {
+        "license.issuer_public_key": PUBLIC_KEY,
+        "license.verify_url": issuer.url,
+        "remote.timeout": 5,
+    }
+    made = Appliance(folder, settings.load(None, {}, flags), clock)
+    put(made, Installed(sign({**PAYLOAD, **payload})))
+    return made
+
+
+def put(appliance: Appliance, installed: Installed) -> None:
+    with appliance.store.database.transaction(durable=True):
+        appliance.store.stored_settings.put(STORED_AS, msgspec.to_builtins(installed))
+
+
+def stored(appliance: Appliance) -> Installed | None:
+    return licensing.installed(appliance.store.stored_settings.find(STORED_AS))
+
+
+@pytest.fixture
+def appliance(tmp_path: Path, clock: FakeClock, issuer: Issuer) -> Iterator[Appliance]:
+    made = licensed(tmp_path / "data", clock, issuer)
+    yield made
+    made.stop()
+
+
+def test_once_a_day(appliance: Appliance, clock: FakeClock, issuer: Issuer) -> None:
+    for seconds, asked in ((0, 1), (60, 1), (DAY - 61, 1), (1, 2), (DAY, 3)):
+        clock.advance(seconds)
+        appliance.confirmation.look()
+        assert (seconds, len(issuer.asked)) == (seconds, asked)
+    assert current(appliance).status == "valid"
+
+
+def test_a_week_of_failures_and_the_way_back(appliance: Appliance, clock: FakeClock, issuer: Issuer) -> None:
+    issuer.answer = (500, b"")
+    appliance.confirmation.look()
+    for hour in range(1, 24 * 7):
+        clock.advance(HOUR)
+        issuer.says(valid=False) if hour % 2 else None
+        appliance.confirmation.look()
+        assert current(appliance).status == "valid"
+        require_verified(appliance)
+    clock.advance(HOUR)
+    assert (current(appliance).status, len(issuer.asked)) == ("unverified", 24 * 7)
+    with pytest.raises(Unverified):
+        require_verified(appliance)
+    issuer.says(valid=True)
+    appliance.confirmation.look()
+    assert current(appliance).status == "valid"
+    require_verified(appliance)
+
+
+def test_one_good_answer_begins_the_week_anew(appliance: Appliance, clock: FakeClock, issuer: Issuer) -> None:
+    for _ in range(3):
+        issuer.says(valid=False)
+        appliance.confirmation.look()
+        clock.advance(6 * DAY)
+        issuer.says(valid=True)
+        appliance.confirmation.look()
+        clock.advance(DAY)
+        assert current(appliance).status == "valid"
+
+
+def test_a_start_changes_nothing(tmp_path: Path, clock: FakeClock, issuer: Issuer) -> None:
+    issuer.says(valid=False)
+    folder = tmp_path / "again"
+    first = licensed(folder, clock, issuer)
+    first.confirmation.look()
+    first.stop()
+    clock.advance(7 * DAY)
+    second = Appliance(folder, first.settings, clock)
+    assert current(second).status == "unverified"
+    second.stop()
+
+
+def test_what_nobody_asks_about(tmp_path: Path, clock: FakeClock, issuer: Issuer) -> None:
+    made = licensed(tmp_path / "expired", clock, issuer, expiresAt="2026-01-01T00:00:00Z")
+    made.confirmation.look()
+    put(made, Installed("not.ours.atall"))
+    made.confirmation.look()
+    with made.store.database.transaction(durable=True):
+        made.store.stored_settings.remove(STORED_AS)
+    made.confirmation.look()
+    assert issuer.asked == []
+    made.stop()
+
+
+def test_a_licence_that_took_its_place_meanwhile_stays(appliance: Appliance, issuer: Issuer) -> None:
+    new = Installed(sign({"plan": "new"}))
+    issuer.says(valid=False)
+    # No transaction is open while the network is: this one would wait for it for ever.
+    issuer.before = lambda: put(appliance, new)
+    appliance.confirmation.look()
+    assert stored(appliance) == new
+
+
+def test_the_thread_asks_and_stops(tmp_path: Path, clock: FakeClock, issuer: Issuer) -> None:
+    made = licensed(tmp_path / "threads", clock, issuer)
+    made.confirmation.start()
+    wait_until(lambda: stored(made) != Installed(sign()), lambda: "nobody asked", 10)
+    assert [one.name for one in threading.enumerate()].count("licence") == 1
+    made.confirmation.stop(5)
+    assert "licence" not in [one.name for one in threading.enumerate()]
+    made.stop()
+
+
+def test_there_is_no_thread_where_nobody_is_asked(tmp_path: Path) -> None:
+    made = Appliance(tmp_path / "none")
+    made.confirmation.start()
+    assert "licence" not in [one.name for one in threading.enumerate()]
+    made.stop()
