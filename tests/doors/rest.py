@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +33,11 @@ class Rest:
             self._checked.add((right.call, verdict))
             checked_client.check(answer, method, path)
         return verdict
+
+    def offered(self) -> set[str]:
+        """Every method and path that the application answers, also outside `/api/v1`."""
+        rules = {f"{route.method} {route.rule}" for route in self._app._bottle.routes}
+        return {re.sub(r"<(\w+)>", r"{\1}", rule) for rule in rules}
 
     def data(self, path: str, who: Credential) -> Any:
         """What is answered to a request that is right in every way."""

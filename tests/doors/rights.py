@@ -231,6 +231,9 @@ RIGHTS: tuple[Right, ...] = (
 )
 # fmt: on
 
+#: Outside `/api/v1`: pages for everybody that show nothing of anybody's (C 3: "no auth; 200 once serving").
+PAGES = frozenset({"GET /", "GET /healthz"})
+
 #: Rows whose operation is not offered yet; none of those that are there may stand here.
 NOT_YET = frozenset(
     {

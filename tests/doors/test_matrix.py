@@ -16,12 +16,11 @@ from tests.doors.door import Door, Way
 from tests.doors.gathering import Gathering
 from tests.doors.people import ELSEWHERE, HERE, Aim, Credential, Origin, World
 from tests.doors.rest import Rest
-from tests.doors.rights import ACCOUNTS, NOT_YET, READ, RIGHTS, Right
+from tests.doors.rights import ACCOUNTS, NOT_YET, PAGES, READ, RIGHTS, Right
 from tests.doors.verdicts import ALLOWED, Verdict, capabilities, expected
 
-#: Offered beside the table of routes.
-PAGES = {"GET /openapi.json"}
-OFFERED = {f"{route.method} {route.path}" for route in ROUTES} | PAGES
+#: The description is beside the table of routes.
+OFFERED = {f"{route.method} {route.path}" for route in ROUTES} | {"GET /openapi.json"}
 STORED = (
     "id, name, email, role, status, password_hash, last_login_at FROM members ORDER BY id",
     "id, member_id FROM sessions ORDER BY id",
@@ -74,6 +73,24 @@ def test_every_operation_has_a_row_and_every_row_an_operation() -> None:
     assert not OFFERED - calls, "write a row for it in tests/doors/rights.py"
     assert not OFFERED & NOT_YET, "it is there: take it out of NOT_YET"
     assert not calls - OFFERED - NOT_YET, "nothing offers it"
+
+
+def test_nothing_is_offered_beside_the_table(rest: Rest) -> None:
+    below = {right.call.replace(" /", " /api/v1/").rstrip("/") for right in RIGHTS}
+    assert not rest.offered() - below - PAGES, "write a row for it in tests/doors/rights.py"
+
+
+def test_a_page_is_the_same_for_everybody(world: World, rest: Rest) -> None:
+    for page in PAGES:
+        method, path = page.split(" ")
+        shown = {
+            (answer.status, answer.content)
+            for origin in (HERE, *ELSEWHERE)
+            for who in world.credentials
+            for answer in [rest.answer(method, path, who, origin)]
+        }
+        assert len(shown) == 1
+        assert {status for status, _ in shown} == {200}
 
 
 def parameters(right: Right) -> tuple[str, ...]:
