@@ -29,9 +29,9 @@ from mailbox_appliance.sync.supervisor import Supervisor
 
 SETUP_CODE = "setup-code"
 _RETRY_AFTER = 5
-
 # A password takes some hundredths of a second.
 _HASHED_WITHIN = 1
+
 
 class Appliance:
     """An open store and those who work on it."""
@@ -80,6 +80,8 @@ class Appliance:
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
         # One at least is left for reading, whatever the settings say.
         self._waiting = threading.BoundedSemaphore(min(waiting, workers - 1))
+        # Beside those that wait for servers there is one left for reading still.
+        self._hashing = threading.BoundedSemaphore(max(1, workers - waiting - 1))
 
     def use_changed_settings(self) -> None:
         """Let what was stored of settings take effect, after it is committed."""
@@ -100,8 +102,6 @@ class Appliance:
         self.store.upkeep.start()
         self.sender.start()
         self.due.start()
-        # Beside those that wait for servers there is one left for reading still.
-        self._hashing = threading.BoundedSemaphore(max(1, workers - waiting - 1))
         self.confirmation.start()
         self.sync.start()
 

@@ -26,8 +26,8 @@ from mailbox_appliance.operations import (
     scheduled,
     sending,
     sessions,
-    sharing,
     set_up,
+    sharing,
     status,
 )
 from mailbox_appliance.operations.operation import Operation
