@@ -9,7 +9,7 @@ LOG_INS, SEED = 260, 20261121
 
 def test_log_ins_from_everywhere_never_pass_the_limits(tmp_path: Path) -> None:
     outcome = prove(tmp_path / "data", LOG_INS, SEED)
-    # One address and one network were tried for more than they have, and one email.
-    assert outcome.failures >= 30 + 30 + 5
+    assert outcome.statuses.keys() >= {400, 401, 429}
+    assert outcome.failures >= 40
     assert outcome.calm.count
     assert outcome.attacked.count
