@@ -110,8 +110,15 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
 
 def _parameters(route: Route, operation: Operation[Any, Any], schema_of: dict[Any, Any]) -> list[dict[str, Any]]:
     in_path = _IN_PATH.findall(route.path)
+    given = operation.parameters
     described = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for name in in_path
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "minLength": 1} | (schema_of[given[name].type] if name in given else {}),
+        }
+        for name in in_path
     ]
     for wire, parameter in operation.parameters.items():
         if wire in in_path:

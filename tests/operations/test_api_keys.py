@@ -7,7 +7,7 @@ import pytest
 
 from mailbox_appliance import tokens
 from mailbox_appliance.appliance import Appliance
-from tests.checked_client import CheckedClient
+from tests.checked_client import CheckedClient, description
 from tests.operations.filled import add_key, everything_stored
 from tests.operations.key_people import ADMIN, ALL, MAIL, OWN, People
 from tests.servers.fake_clock import FakeClock
@@ -173,6 +173,16 @@ def test_ids_of_keys(people: People) -> None:
     assert people.ada.ask("DELETE", f"{OWN}/{of_cid}").refusal == (404, "not_found")
     assert people.bea.ask("GET", OWN).data == []
     assert [key["id"] for key in people.cid.ask("GET", OWN).data] == [of_cid]
+
+
+def test_the_description_tells_how_long_an_id_may_be() -> None:
+    for path in (OWN, ALL):
+        (parameter,) = description()["paths"][f"/api/v1{path}/{{keyId}}"]["delete"]["parameters"]
+        assert (parameter["name"], parameter["schema"]["minLength"], parameter["schema"]["maxLength"]) == (
+            "keyId",
+            1,
+            200,
+        )
 
 
 @pytest.mark.parametrize("path", [OWN, ALL])
