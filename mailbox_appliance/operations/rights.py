@@ -9,7 +9,7 @@ from enum import Enum
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import HttpsRequired, LocalOnly, SessionRequired
+from mailbox_appliance.errors import Detail, HttpsRequired, LocalOnly, SessionRequired
 from mailbox_appliance.operations.caller import Caller, Origin, identify
 from mailbox_appliance.records import Account, Capability, Role
 
@@ -52,7 +52,7 @@ class Rights:
         if self.https and not (origin.is_local or origin.is_secure):
             raise HttpsRequired
         if self.access is Access.LOCAL and not origin.is_local:
-            raise LocalOnly
+            raise LocalOnly(details=(Detail("role", "operator on this computer"),))
         if self.access in (Access.ANYBODY, Access.LOCAL):
             return Caller(origin)
         caller = identify(appliance.store, token, origin)

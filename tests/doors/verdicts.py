@@ -28,7 +28,7 @@ ALLOWED = Verdict(400, "invalid_request", f"query:{NONSENSE}")
 #: A page looks at no query.
 SHOWN = Verdict(200)
 HTTPS_REQUIRED = Verdict(403, "https_required")
-LOCAL_ONLY = Verdict(403, "permission_denied")
+LOCAL_ONLY = Verdict(403, "permission_denied", "role")
 UNAUTHENTICATED = Verdict(401, "unauthenticated")
 SUSPENDED = Verdict(403, "member_suspended")
 SESSION_REQUIRED = Verdict(403, "session_required")
