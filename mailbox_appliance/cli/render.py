@@ -81,13 +81,21 @@ def table(items: Sequence[Any], columns: Sequence[str], width: int | None) -> st
     """
     if not items:
         return "Nothing.\n"
-    head = [column.rpartition(".")[2].upper() if column != "folder.name" else "FOLDER" for column in columns]
+    head = [_heading(column) for column in columns]
     rows = [head, *([cell(look_up(item, column)) for column in columns] for item in items)]
     widest = _WIDEST if width is None else width
     widths = [min(widest, max(display_width(row[place]) for row in rows)) for place in range(len(columns))]
     if width is not None:
         _narrow(widths, [not column.lower().endswith("id") for column in columns], width)
     return "".join(_line(row, widths) for row in rows)
+
+
+def _heading(column: str) -> str:
+    """`folder.name` -> FOLDER, `flags.read` -> READ, `actor.kind` -> ACTOR KIND: as short as it is still plain."""
+    whole, _, part = column.rpartition(".")
+    if whole and part == "name":
+        return whole.upper()
+    return part.upper() if whole in ("", "flags") else f"{whole} {part}".upper()
 
 
 def _narrow(widths: list[int], may_shrink: list[bool], width: int) -> None:

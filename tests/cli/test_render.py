@@ -65,3 +65,10 @@ def test_an_empty_table_says_so() -> None:
 
 def test_json_for_an_output_without_unicode() -> None:
     assert render.json_text({"a": "ä😀"}, unicode=False) == '{"a": "\\u00e4\\ud83d\\ude00"}'
+
+
+def test_what_stands_above_a_column() -> None:
+    columns = ("name", "memberId", "folder.name", "flags.read", "actor.kind", "target.kind")
+    item = {"name": "n", "actor": {"kind": "a"}, "target": {"kind": "t"}}
+    first, _ = render.table([item], columns, None).splitlines()
+    assert first.split("  ") == ["NAME", "MEMBERID", "FOLDER", "READ", "ACTOR KIND", "TARGET KIND"]
