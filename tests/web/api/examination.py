@@ -13,6 +13,7 @@ import secrets
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -135,7 +136,10 @@ def _ask(case: Request, household: Household, filling: Filling) -> int:
 
 
 def _faults(fault: AssertionError | FailureGroup) -> str:
-    return "\n".join(map(str, fault.exceptions)) if isinstance(fault, FailureGroup) else str(fault)
+    """What is wrong; a bare assertion is told as it stands in the source."""
+    if isinstance(fault, FailureGroup):
+        return "\n".join(map(str, fault.exceptions))
+    return str(fault) or str(traceback.extract_tb(fault.__traceback__)[-1].line)
 
 
 def _check_strictness(case: Request, sent: Iterable[str], answer: Answer) -> None:

@@ -17,7 +17,7 @@ from tests.web.api.household import Household
 #: Fields and parameters that name one thing, where that is another than their own name says.
 _NAMED = {"replyToMessageId": "messageId", "ownerMemberId": "memberId"}
 _LISTS = {"messageIds": "messageId", "memberIds": "memberId", "accounts": "accountId"}
-_ONE_TIME = {"enroll": "invitation", "reset": "password_reset", "console": "console_link"}
+_TOKENS = {"enroll": "invitation", "reset": "password_reset", "console": "console_link", "license": "license"}
 #: What does not go together, though no schema says so.
 _EITHER = ("customCapabilities",), ("permissionProfile", "supplementalCapabilities")
 #: How much is replaced. What stands in the path is looked at before all else, so more of it must be there.
@@ -87,7 +87,7 @@ class Filling:
         if name in _TEXTS:
             return random.choice(_TEXTS[name])
         if name == "token":
-            name = next((kind for word, kind in _ONE_TIME.items() if word in self._operation), name)
+            name = next((kind for word, kind in _TOKENS.items() if word in self._operation), name)
         of_now: dict[str, Callable[[], str]] = {
             "email": lambda: random.choice(
                 (house.email, "bob@example.test", f"new{random.randrange(10**6)}@example.org")

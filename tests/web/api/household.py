@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from mailbox_appliance import passwords, settings
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
@@ -27,12 +28,14 @@ from mailbox_appliance.records import (
     Outgoing,
     Role,
 )
+from mailbox_appliance.settings import Value
 from mailbox_appliance.store.invitations import Kind as Invited
 from mailbox_appliance.tokens import Kind, hash_token, new_token
 from mailbox_appliance.web.app import App
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.filled import FOLDERS, FilledMailbox, letter
 from tests.servers.fake_clock import FakeClock
+from tests.servers.issuer import PUBLIC_KEY, sign
 
 _HASHED = passwords.hash_password(PASSWORD)
 _WITH_FILE = b"""From: Bob <bob@example.test>\r
@@ -56,7 +59,7 @@ _ABLE = """
 SELECT id, password_hash FROM members WHERE role = ? AND status = 'active' AND password_hash IS NOT NULL
 ORDER BY created_at, id LIMIT 1"""
 _TOKENS: dict[Invited, Kind] = {"invitation": "mbxi", "password_reset": "mbxr", "console_link": "mbxc"}
-#: Longer than any window of the limits for log-in attempts, seen over the requests that one of them spoils.
+#: Seconds. Most requests meet no limit of log-in attempts, and a few do.
 _BETWEEN_REQUESTS = 60.0
 
 
@@ -65,10 +68,11 @@ class Household:
 
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
-        given = {"remote.timeout": 1, "sending.answer_within": 1, "log.requests": False}
+        given: dict[str, Value] = {"remote.timeout": 1, "sending.answer_within": 1, "log.requests": False}
+        given |= {"license.issuer_public_key": PUBLIC_KEY}
         self.appliance = Appliance(folder, settings.load(None, {}, given), self.clock)
         self.store = self.appliance.store
-        self.app = App(self.appliance)
+        self.app: Callable[..., Any] = App(self.appliance)
         CheckedClient(self.appliance).set_up()
         self._tokens: dict[str, str] = {}
         self._boxes: dict[str, _Box] = {}
@@ -104,6 +108,7 @@ class Household:
             "memberId": lambda r: self.member if r.random() < 0.7 else self._new_member(None),
             "provider": lambda r: self._provider(r.choice(("google", "outlook"))),
             "setupCode": lambda _: self._setup_code(),
+            "license": lambda _: sign(),
             "invitation": lambda _: self._one_time("invitation"),
             "password_reset": lambda _: self._one_time("password_reset"),
             "console_link": lambda _: self._one_time("console_link"),
