@@ -121,6 +121,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["emails", "list", "--bogus"],                                  "option:--bogus"),
     (["emails", "list", "--format", "xml"],                          "option:--format"),
     (["emails", "get"],                                              "argument:MESSAGE_ID"),
+    (["sessions", "revoke"],                                         "argument:SESSION_ID"),
     (["emails", "get", "", "--account", "acc_1"],                    "path:messageId"),
     (["emails", "get", "..", "--account", "acc_1"],                  "path:messageId"),
     (["emails", "get", "\udcff", "--account", "acc_1"],              "path:messageId"),

@@ -36,7 +36,7 @@ def _list(invocation: Invocation, **given: Any) -> int:
 
 def _revoke(invocation: Invocation, **given: Any) -> int:
     if given["session_id"] is None and given["member_id"] is None:
-        raise wrong_usage("Say which session; `sessions list` shows them.", "path:sessionId")
+        raise wrong_usage("Say which session; `sessions list` shows them.", "argument:SESSION_ID")
     others = REVOKE_OF if given["session_id"] is not None else REVOKE_ALL_OF
     return execute(REVOKE if given["member_id"] is None else others, invocation, _named(invocation, given))
 
