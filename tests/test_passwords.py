@@ -111,16 +111,16 @@ def test_who_has_a_hash_of_release_0_10_is_not_told_by_the_time() -> None:
         assert quickest(stored, hides=True) > 1.3 * quickest(stored, hides=False)
 
 
-REHASH = [
-    (hash_password(PASSWORD), False),
-    (weaker(memory=19455), True),
-    (weaker(iterations=1), True),
-    (weaker(memory=20000, iterations=3, lanes=2), False),
-    (KNOWN, True),
-]
+REHASH = {
+    "as now": (hash_password(PASSWORD), False),
+    "less memory": (weaker(memory=19455), True),
+    "fewer iterations": (weaker(iterations=1), True),
+    "stronger": (weaker(memory=20000, iterations=3, lanes=2), False),
+    "of before": (KNOWN, True),
+}
 
 
-@pytest.mark.parametrize(("stored", "is_weak"), REHASH)
+@pytest.mark.parametrize(("stored", "is_weak"), REHASH.values(), ids=list(REHASH))
 def test_a_weaker_hash_is_made_anew(stored: str, is_weak: bool) -> None:
     assert needs_rehash(stored) == is_weak
 
