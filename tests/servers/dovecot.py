@@ -7,9 +7,11 @@ Debian packages are installed by `scripts/setup`.
 import grp
 import os
 import pwd
+import random
 import socket
 import subprocess
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tests.servers.certificates import make_certificates
@@ -188,14 +190,17 @@ def _check_possible(folder: Path) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Ports that the kernel gives to nobody meanwhile, who asks for any: below its range, others may start servers."""
+    with ExitStack() as held:
+        found = list[int]()
+        for port in random.sample(range(20_000, 32_000), 1000):
+            one = held.enter_context(socket.socket())
+            with suppress(OSError):
+                one.bind(("127.0.0.1", port))
+                found.append(port)
+            if len(found) == count:
+                return found
+    raise CannotStart("There are no free ports between 20000 and 32000.")
 
 
 def _make_folder(folder: Path, owner: int, group: int, mode: int) -> None:
