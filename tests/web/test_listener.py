@@ -89,7 +89,7 @@ def test_six_hundred_slow_clients_hold_up_nobody(per_local_peer: int) -> None:
                 with Wire(address) as wire:
                     begun_at = time.monotonic()
                     assert wire.send(GET).answer().status == 200
-                    assert time.monotonic() - begun_at < 2
+                    assert time.monotonic() - begun_at < 10  # whoever waits for one of those waits for a minute
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
