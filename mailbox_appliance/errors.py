@@ -215,6 +215,14 @@ class LastAdmin(Conflict):
     code = "last_admin"
 
 
+class LetInByKey(Conflict):
+    """The password of this member was set with a link that an API key was shown, so somebody else may know it. Issue a
+    password reset from a session and let them use it; then make them an administrator.
+    """
+
+    code = "conflict"
+
+
 class SyncRequired(Conflict):
     """The message is not where it was on the mail server. The mailbox is being looked at again: repeat the request in a
     few seconds.

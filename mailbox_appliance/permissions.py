@@ -95,9 +95,9 @@ def require_grantable(
 ) -> None:
     """Raises Denied where a key would be given more than the one who asks holds: `held`, as a request may do now.
 
-    What the key has `before` may stay. Mail rights are a member's own: a key whose token somebody else was shown never
-    gets them, and an API key gives them to keys of its own member only. Whatever an API key gives holds in no mailbox
-    beyond its own.
+    What the key has `before` may stay. Mail rights are a member's own: nobody else adds any to their keys, not an
+    administrator either, and a key whose token somebody else was shown never gets them. Whatever an API key gives holds
+    in no mailbox beyond its own.
     """
     had, scope = before or KeyRights(frozenset(), frozenset()), after.account_ids
     _require_all(after.capabilities - had.capabilities, held)
@@ -105,10 +105,10 @@ def require_grantable(
     mail = added & MAIL_CAPABILITIES
     if mail and not after.is_made_by_owner:
         _refuse(mail, "a key made for somebody else gets no mail capability; members make those themselves.")
+    if mail and owner_id != found.member.id:
+        _refuse(mail, "only its owner gives a key more rights in mail: with a new key.")
     if found.kind == "session":
         return
-    if mail and owner_id != found.member.id:
-        _refuse(mail, "an API key gives no mail rights to the keys of other members.")
     own = KeyRights(held, found.account_ids)
     if beyond := [one for one in added if not own.holds(one, scope)]:
         _refuse(beyond, "this key does not hold that in all of these mailboxes itself.")

@@ -15,7 +15,7 @@ from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Name, refuse_controls
 from mailbox_appliance.permissions import KeyRights
-from mailbox_appliance.records import ApiKey, Capability, Deleted, KeyPermissions, Wire
+from mailbox_appliance.records import ApiKey, Capability, Deleted, KeyPermissions, Member, Wire
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.tokens import hash_token, new_token
 
@@ -80,7 +80,7 @@ def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> Is
     """Make an API key of a member. Its token is shown this once.
 
     Nobody gives a key more than they hold themselves (403). One for somebody else gets no mail capability, now or
-    later: members make those themselves.
+    later: members make those themselves. An API key makes none for another administrator (403 `role`).
     """
     return _create(appliance, caller, request.member_id, request)
 
@@ -122,7 +122,9 @@ def _create(appliance: Appliance, caller: Caller, owner_id: str, request: NewKey
     refuse_controls("/name", request.name)
     token = new_token("mbxk")
     with store.database.transaction(durable=True):
-        _require_member(store, owner_id)
+        owner = _member(store, owner_id)
+        if owner_id != maker:  # what it did would be told of the other one
+            permissions.guard_admins(caller.found, owner.role)
         _require_reached(store, owner_id, request)
         key = store.api_keys.add(owner_id, request.name, hash_token(token), given, made_by=maker)
         store.audit.record(caller.actor, "api_key.create", ("api_key", key.id), about=owner_id)
@@ -149,9 +151,9 @@ def _require_grantable(store: Store, caller: Caller, key: ApiKey, after: KeyPerm
     )
 
 
-def _require_member(store: Store, member_id: str) -> None:
+def _member(store: Store, member_id: str) -> Member:
     try:
-        store.members.get(member_id)
+        return store.members.get(member_id)
     except NotFound as error:
         raise Invalid.at("/memberId", "There is no member with this id.") from error
 

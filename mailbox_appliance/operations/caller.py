@@ -5,7 +5,7 @@ from typing import Literal
 
 from mailbox_appliance import tokens
 from mailbox_appliance.errors import MemberSuspended, Unauthenticated
-from mailbox_appliance.permissions import effective_capabilities
+from mailbox_appliance.permissions import effective_capabilities, require
 from mailbox_appliance.records import Capability, Member
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.credentials import FoundCredential
@@ -77,3 +77,17 @@ def identify(store: Store, token: str | None, origin: Origin) -> Caller:
     if found.member.status == "suspended":
         raise MemberSuspended
     return Caller(origin, found, effective_capabilities(found))
+
+
+def require_still(store: Store, caller: Caller, *needed: Capability) -> None:
+    """Ask again, inside the transaction that saves, whether the caller may: much can happen while a request waits.
+
+    Raises Unauthenticated where the session or key has ended since it was looked at, MemberSuspended, and Denied where
+    none of the capabilities is held any more.
+    """
+    found = store.credentials.find_again(caller.found)
+    if found is None:
+        raise Unauthenticated
+    if found.member.status == "suspended":
+        raise MemberSuspended
+    require(effective_capabilities(found), needed)

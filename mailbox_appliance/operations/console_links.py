@@ -4,11 +4,11 @@ from datetime import timedelta
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.operations.attempts import PER_ADDRESS, attempted, by_address
-from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.one_time import Token, Use, look_up, use_up
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.sessions import LoggedIn, begin_session, require_live
+from mailbox_appliance.operations.sessions import LoggedIn, begin_session
 from mailbox_appliance.records import Input, Wire
 from mailbox_appliance.tokens import hash_token, new_token
 
@@ -35,7 +35,7 @@ def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
     """Make a link that opens the console as you: once, within a minute, and while your session lives."""
     store, token = appliance.store, new_token("mbxc")
     with store.database.transaction(durable=True):
-        require_live(appliance, caller)
+        require_still(store, caller)
         member_id, session_id = caller.member.id, caller.found.id
         expires_at = store.invitations.issue(
             "console_link", member_id, hash_token(token), _LIVES_FOR, session_id=session_id

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Conflict
+from mailbox_appliance.errors import Conflict, LetInByKey
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.license import require_room_for_member
 from mailbox_appliance.operations.operation import operation
@@ -111,8 +111,9 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
 
     Suspending ends the member's sessions at once, for good, and their API keys answer 403 `member_suspended` until they
     are active again. Who becomes an administrator needs a new invitation or password reset where one was open. An API
-    key can neither change an administrator nor make one (403). 409: `email_taken`, or `last_admin` where nobody would
-    be left who can administrate.
+    key can neither change an administrator nor make one (403). 409: `email_taken`; `last_admin` where nobody would be
+    left who can administrate; `conflict` where a member is to be an administrator whose password was set with a link
+    that an API key was shown.
     """
     if request.name is not UNSET:
         refuse_controls("/name", request.name)
@@ -121,6 +122,8 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
         before = touched(appliance, caller, member_id)
         if request.role is not UNSET:
             permissions.guard_admins(caller.found, request.role)
+        if request.role == "admin" and before.role != "admin" and store.invitations.was_let_in_by_key(member_id):
+            raise LetInByKey
         change = {name: value for name, value in _given(request).items() if value != getattr(before, name)}
         if not change:
             return before
@@ -172,7 +175,9 @@ def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> Issu
     store, token = appliance.store, new_token("mbxr")
     with store.database.transaction(durable=True):
         touched(appliance, caller, member_id)
-        expires_at = store.invitations.issue("password_reset", member_id, hash_token(token), RESET_LIVES_FOR)
+        expires_at = store.invitations.issue(
+            "password_reset", member_id, hash_token(token), RESET_LIVES_FOR, by_key=_by_key(caller)
+        )
         store.audit.record(caller.actor, "password_reset.create", ("member", member_id))
     return _issued(appliance, "reset", token, expires_at)
 
@@ -184,9 +189,15 @@ def _given(request: MemberChange) -> dict[str, Any]:
 
 def _invite(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
     store, token = appliance.store, new_token("mbxi")
-    expires_at = store.invitations.issue("invitation", member_id, hash_token(token), INVITATION_LIVES_FOR)
+    expires_at = store.invitations.issue(
+        "invitation", member_id, hash_token(token), INVITATION_LIVES_FOR, by_key=_by_key(caller)
+    )
     store.audit.record(caller.actor, "invitation.create", ("member", member_id))
     return _issued(appliance, "enroll", token, expires_at)
+
+
+def _by_key(caller: Caller) -> bool:
+    return caller.kind == "api_key"
 
 
 def _issued(appliance: Appliance, what: str, token: str, expires_at: str) -> IssuedInvitation:

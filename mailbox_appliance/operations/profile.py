@@ -6,10 +6,10 @@ from mailbox_appliance import passwords
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import WrongPassword
 from mailbox_appliance.operations.attempts import PER_MEMBER, Attempt, attempted
-from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.sessions import end_others, require_live, require_password
+from mailbox_appliance.operations.sessions import end_others, require_password
 from mailbox_appliance.operations.texts import Name, Password, refuse_controls, refuse_weak
 from mailbox_appliance.records import Input, Member
 
@@ -35,7 +35,7 @@ def update_me(appliance: Appliance, caller: Caller, request: ProfileChange) -> M
         return store.members.get(me)
     refuse_controls("/name", request.name)
     with store.database.transaction(durable=True):
-        require_live(appliance, caller)
+        require_still(store, caller)
         store.audit.record(caller.actor, "member.update", ("member", me))
         return store.members.update(me, name=request.name)
 
@@ -63,7 +63,7 @@ def _require_current(appliance: Appliance, attempt: Attempt, me: Member, passwor
 def _replace(appliance: Appliance, caller: Caller, before: str, after: str) -> None:
     store, me = appliance.store, caller.member.id
     with store.database.transaction(durable=True):
-        require_live(appliance, caller)
+        require_still(store, caller)
         require_password(appliance, me, before)
         store.members.set_password(me, after)
         # A reset that somebody else asked for would open again what was closed here.

@@ -2,7 +2,7 @@
 
 from mailbox_appliance import passwords
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import InvalidCredentials, MemberSuspended, NotFound, Unauthenticated
+from mailbox_appliance.errors import InvalidCredentials, MemberSuspended, NotFound
 from mailbox_appliance.operations.attempts import PER_ADDRESS, PER_EMAIL, Attempt, attempted, by_address, by_email
 from mailbox_appliance.operations.audit import warnings_for
 from mailbox_appliance.operations.caller import Caller
@@ -108,14 +108,6 @@ def end_others(appliance: Appliance, actor: Actor, member_id: str, keep: str) ->
     """End all sessions of a member but one. Inside a transaction."""
     for ended in appliance.store.credentials.remove_sessions(member_id, keep):
         appliance.store.audit.record(actor, "session.revoke", ("session", ended))
-
-
-def require_live(appliance: Appliance, caller: Caller) -> None:
-    """Raises Unauthenticated where the session of the request has ended since it began. Inside a transaction."""
-    try:
-        appliance.store.credentials.get_session(caller.member.id, caller.found.id, None)
-    except NotFound as error:
-        raise Unauthenticated from error
 
 
 def require_password(appliance: Appliance, member_id: str, hashed: str) -> None:

@@ -23,8 +23,9 @@ _USE_NOTED_EVERY = timedelta(minutes=1)
 
 _SELECT_SESSION = (
     "SELECT s.token_hash, s.id, s.created_at, s.last_used_at, m.id, m.name, m.email, m.role, m.status, m.created_at,"
-    " m.updated_at, m.last_login_at FROM sessions s JOIN members m ON m.id = s.member_id WHERE s.token_hash = ?"
+    " m.updated_at, m.last_login_at FROM sessions s JOIN members m ON m.id = s.member_id WHERE "
 )
+_SESSION_BY_TOKEN, _SESSION_BY_ID = f"{_SELECT_SESSION} s.token_hash = ?", f"{_SELECT_SESSION} s.id = ?"
 _SELECT_KEY = (
     "SELECT k.token_hash, k.id, k.capabilities, k.account_ids, m.id, m.name, m.email, m.role, m.status, m.created_at,"
     " m.updated_at, m.last_login_at, k.last_used_at FROM api_keys k JOIN members m ON m.id = k.member_id"
@@ -72,6 +73,16 @@ class Credentials:
         row = self._database.row(_MEMBER_BY_ID, (member_id,))
         return None if row is None else FoundCredential("session", credential_id, _to_member(row))
 
+    def find_again(self, found: FoundCredential) -> FoundCredential | None:
+        """The same credential as it is now; None where it has ended since. Notes nothing."""
+        if found.kind == "api_key":
+            row = self._database.row(_KEY_BY_ID, (found.id,))
+            return None if row is None else _to_key(row)
+        row = self._database.row(_SESSION_BY_ID, (found.id,))
+        if row is None or not self._is_live(row[2], row[3]):
+            return None
+        return FoundCredential("session", row[1], _to_member(row))
+
     def add_session(self, member_id: str, token_hash: str, device_name: str) -> Session:
         """A new session; sessions that have died by age are forgotten. Inside a transaction."""
         self._remove_ended_sessions()
@@ -117,7 +128,7 @@ class Credentials:
         self._database.change("DELETE FROM sessions WHERE last_used_at <= ? OR created_at <= ?", (unused, old))
 
     def _find_session(self, token_hash: str) -> FoundCredential | None:
-        row = self._database.kept_row(_SELECT_SESSION, (token_hash,))
+        row = self._database.kept_row(_SESSION_BY_TOKEN, (token_hash,))
         if row is None or not hmac.compare_digest(row[0], token_hash) or not self._is_live(row[2], row[3]):
             return None
         self._note_use("sessions", row[1], row[3])

@@ -14,6 +14,9 @@ Kind = Literal["invitation", "password_reset", "console_link"]
 _SELECT = """
 SELECT token_hash, id, member_id FROM invitations
 WHERE token_hash = ? AND kind = ? AND used_at IS NULL AND expires_at > ?"""
+_LAST_LINK = """
+SELECT by_key FROM invitations WHERE member_id = ? AND kind <> 'console_link' AND used_at IS NOT NULL
+ORDER BY used_at DESC, rowid DESC LIMIT 1"""
 
 
 class Invitations:
@@ -23,11 +26,19 @@ class Invitations:
         self._database, self._clock = database, clock
 
     def issue(
-        self, kind: Kind, member_id: str, token_hash: str, lives_for: timedelta, *, session_id: str | None = None
+        self,
+        kind: Kind,
+        member_id: str,
+        token_hash: str,
+        lives_for: timedelta,
+        *,
+        session_id: str | None = None,
+        by_key: bool = False,
     ) -> str:
-        """Keep a new token; answers when it expires. Inside a transaction. With a session named, it ends with that.
+        """Keep a new token; answers when it expires. Inside a transaction.
 
-        Earlier ones of this kind stop working, but for links into the console: several devices may be on their way.
+        With a session named, it ends with that. `by_key`: an API key asked for it, and is shown it. Earlier ones of
+        this kind stop working, but for links into the console: several devices may be on their way.
         """
         now = self._clock.now()
         expires_at = to_timestamp(now + lives_for)
@@ -37,7 +48,7 @@ class Invitations:
             "DELETE FROM invitations WHERE kind = 'console_link' AND expires_at <= ?", (to_timestamp(now),)
         )
         row = {"id": new_id("inv"), "member_id": member_id, "kind": kind, "token_hash": token_hash}
-        self._database.run(INVITATIONS.insert(**row, expires_at=expires_at, session_id=session_id))
+        self._database.run(INVITATIONS.insert(**row, expires_at=expires_at, by_key=int(by_key), session_id=session_id))
         return expires_at
 
     def find(self, kind: Kind, token_hash: str) -> str | None:
@@ -53,6 +64,10 @@ class Invitations:
         at = to_timestamp(self._clock.now())
         self._database.run(INVITATIONS.update(used_at=at).where(INVITATIONS.id == found[1]))
         return str(found[2])
+
+    def was_let_in_by_key(self, member_id: str) -> bool:
+        """Whether the password of a member was last set with a token that an API key was shown."""
+        return bool(self._database.value(_LAST_LINK, (member_id,)))
 
     def withdraw(self, member_id: str) -> None:
         """No token that this member has been given works any more. Inside a transaction."""

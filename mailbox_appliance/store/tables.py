@@ -29,7 +29,9 @@ MEMBERS = Table(
     ),
 )
 SESSIONS = Table("sessions", ("id", "member_id", "token_hash", "device_name", "created_at", "last_used_at"))
-INVITATIONS = Table("invitations", ("id", "member_id", "kind", "token_hash", "expires_at", "used_at", "session_id"))
+INVITATIONS = Table(
+    "invitations", ("id", "member_id", "kind", "token_hash", "expires_at", "used_at", "by_key", "session_id")
+)
 API_KEYS = Table(
     "api_keys",
     (

@@ -267,6 +267,7 @@ def audited(appliance: Appliance) -> list[tuple[str, ...]]:
 def test_what_happens_to_keys_is_audited_and_no_token_is(people: People, timed: Appliance) -> None:
     ada, cid = people.ada.member["id"], people.cid.member["id"]
     key_id, token = people.make(people.cid, permissionProfile="read-only")
+    people.ada.ask("PATCH", f"{ALL}/{key_id}", {"accounts": []})
     people.ada.ask("PATCH", f"{ALL}/{key_id}", {"permissionProfile": "full"})
     people.ada.ask("PATCH", f"{ALL}/{key_id}", {"accounts": ["acc_x"]})
     people.ada.ask("DELETE", f"{ALL}/{key_id}")

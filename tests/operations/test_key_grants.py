@@ -73,11 +73,20 @@ def test_nor_does_it_get_one_later_whoever_asks(people: People) -> None:
     assert people.change(key_id, **custom("admin.license")).data["capabilities"] == ["admin.license"]
 
 
-def test_an_admin_may_widen_a_key_that_only_its_owner_has(people: People) -> None:
-    key_id, _ = people.make(people.cid, permissionProfile="read-only", accounts=[])
-    assert people.change(key_id, permissionProfile="full", accounts=None).data["capabilities"] == MAIL
-    widened = people.change(key_id, supplementalCapabilities=["admin.audit"]).data
-    assert widened["capabilities"] == [*MAIL, "admin.audit"]
+def test_an_admin_gives_no_more_mail_to_the_key_of_a_member(people: People) -> None:
+    """Somebody handed it to them perhaps, for no more than what it may do."""
+    key_id, _ = people.make(people.cid, permissionProfile="read-write", accounts=[people.cids.id])
+    assert refused(people.change(key_id, permissionProfile="full")) == ["mail.delete", "mail.send"]
+    assert refused(people.change(key_id, accounts=None)) == sorted(
+        ["mail.drafts", "mail.organize", "mail.read", "mail.trash"]
+    )
+    # Less, and what is not mail, is an administrator's business.
+    assert people.change(key_id, supplementalCapabilities=["admin.audit"]).status == 200
+    assert people.change(key_id, **custom("mail.read")).data["capabilities"] == ["mail.read"]
+    assert people.change(key_id, accounts=[]).data["accountIds"] == []
+    assert refused(people.change(key_id, accounts=[people.cids.id])) == ["mail.read"]
+    own, _ = people.make(people.ada, permissionProfile="read-only", accounts=[])
+    assert people.change(own, permissionProfile="full", accounts=None).data["capabilities"] == MAIL
 
 
 # --- API keys --------------------------------------------------------------------------------------------------------

@@ -131,3 +131,47 @@ def test_links_that_were_open_make_no_administrator(ada: CheckedClient, timed: A
     assert find("invitation", hash_token(made["invitation"]["token"])) is None
     assert find("password_reset", hash_token(reset)) is None
     assert ada.ask("POST", f"{path}/invitation").status == 201
+
+
+def chosen(client: CheckedClient, path: str, token: str) -> CheckedClient:
+    """Who has taken a link up."""
+    taken = {"token": token, "password": "correct horse battery", "deviceName": "x"}
+    answer = client.ask("POST", path, taken, token="")
+    assert answer.status == 200, answer.body
+    there = CheckedClient(client.appliance)
+    there.token, there.member = answer.data["token"], answer.data["member"]
+    return there
+
+
+def test_whom_a_key_let_in_is_no_administrator_until_a_person_did(ada: CheckedClient, key: CheckedClient) -> None:
+    """The one who holds the key may have chosen the password, and have a session."""
+    invited = key.ask("POST", "/admin/members", BOB).data["invitation"]["token"]
+    bob = chosen(key, "/auth/enroll", invited)
+    for changed in (False, True):
+        refused = ada.ask("PATCH", path_of(bob), {"role": "admin"})
+        assert refused.refusal == (409, "conflict")
+        assert "password reset" in refused.message
+        if not changed:  # nor does it help that they choose another one
+            change = {"currentPassword": "correct horse battery", "newPassword": "another horse battery"}
+            assert bob.ask("POST", "/me/password", change).status == 200
+    reset = ada.ask("POST", path_of(bob, "/password-reset")).data["token"]
+    assert ada.ask("PATCH", path_of(bob), {"role": "admin"}).refusal == (409, "conflict"), "not taken up yet"
+    after = chosen(ada, "/auth/password-reset", reset)
+    assert ada.ask("PATCH", path_of(bob), {"role": "admin"}).data["role"] == "admin"
+    assert bob.ask("GET", "/me").refusal == (401, "unauthenticated")
+    assert after.ask("GET", "/admin/settings").status == 200
+
+
+def test_a_reset_by_a_key_counts_as_well(ada: CheckedClient, bob: CheckedClient, key: CheckedClient) -> None:
+    chosen(key, "/auth/password-reset", key.ask("POST", path_of(bob, "/password-reset")).data["token"])
+    assert ada.ask("PATCH", path_of(bob), {"role": "admin"}).refusal == (409, "conflict")
+
+
+def test_a_key_makes_no_key_in_the_name_of_another_administrator(ada: CheckedClient, key: CheckedClient) -> None:
+    add_member(ada.appliance, "dan", "admin")
+    dan = ada.log_in("dan@example.org").member["id"]
+    given = {"name": "planted", "memberId": dan, "customCapabilities": ["admin.audit"]}
+    refused = key.ask("POST", "/admin/api-keys", given)
+    assert (refused.refusal, refused.places) == ((403, "permission_denied"), ["role"])
+    assert key.ask("POST", "/admin/api-keys", given | {"memberId": ada.member["id"]}).status == 201
+    assert ada.ask("POST", "/admin/api-keys", given).status == 201

@@ -32,6 +32,7 @@ CREATE TABLE invitations (
   id TEXT PRIMARY KEY, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
   kind TEXT NOT NULL CHECK (kind IN ('invitation', 'password_reset', 'console_link')),
   token_hash TEXT NOT NULL UNIQUE, expires_at TEXT NOT NULL, used_at TEXT,
+  by_key INTEGER NOT NULL DEFAULT 0,  -- an API key had it issued, and was shown it
   session_id TEXT REFERENCES sessions (id) ON DELETE CASCADE) STRICT;  -- a link into the console ends with its session
 CREATE INDEX invitations_member ON invitations (member_id, kind);
 CREATE INDEX invitations_session ON invitations (session_id) WHERE session_id IS NOT NULL;
@@ -199,6 +200,10 @@ CREATE INDEX audit_events_about ON audit_events (about_member_id, number) WHERE 
 CREATE INDEX audit_events_done ON audit_events (about_member_id, at)
   WHERE about_member_id IS NOT NULL AND outcome = 'success';
 CREATE INDEX audit_events_restored ON audit_events (at) WHERE action = 'backup.restore';
+-- Also what REPLACE would do without a trigger for deleting.
+CREATE TRIGGER audit_events_add BEFORE INSERT ON audit_events
+  WHEN EXISTS (SELECT 1 FROM audit_events WHERE number = new.number OR id = new.id)
+  BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
 CREATE TRIGGER audit_events_stay BEFORE UPDATE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
 CREATE TRIGGER audit_events_remain BEFORE DELETE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
 """
