@@ -7,7 +7,7 @@ from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.one_time import Token, Use, look_up, use_up
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.sessions import LoggedIn, begin_session, end_others
+from mailbox_appliance.operations.sessions import LoggedIn, begin_session, end_sessions
 from mailbox_appliance.operations.texts import DeviceName, Password, refuse_controls, refuse_weak
 from mailbox_appliance.records import Input
 from mailbox_appliance.store.audit import Actor
@@ -56,5 +56,5 @@ def _begin_anew(appliance: Appliance, caller: Caller, request: Redemption, use: 
         store.members.set_password(member.id, hashed)
         store.attempts.clear(by_email(member.email))
         answer = begin_session(appliance, member.id, request.device_name, address, by=use.action)
-        end_others(appliance, Actor("session", answer.session.id, member.id, address), member.id, answer.session.id)
+        end_sessions(appliance, Actor("session", answer.session.id, member.id, address), member.id, answer.session.id)
     return answer

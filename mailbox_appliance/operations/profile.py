@@ -9,7 +9,7 @@ from mailbox_appliance.operations.attempts import PER_MEMBER, Attempt, attempted
 from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.sessions import end_others, require_password
+from mailbox_appliance.operations.sessions import end_sessions, require_password
 from mailbox_appliance.operations.texts import Name, Password, refuse_controls, refuse_weak
 from mailbox_appliance.records import Input, Member
 
@@ -70,7 +70,7 @@ def _replace(appliance: Appliance, caller: Caller, before: str, after: str) -> N
         store.invitations.withdraw(me)
         store.attempts.clear(_bucket(caller.member))
         store.audit.record(caller.actor, "password.change", ("member", me))
-        end_others(appliance, caller.actor, me, caller.found.id)
+        end_sessions(appliance, caller.actor, me, caller.found.id)
 
 
 def _bucket(member: Member) -> str:

@@ -104,10 +104,11 @@ def begin_session(
     return LoggedIn(token=token, session=session, member=store.members.get(member_id))
 
 
-def end_others(appliance: Appliance, actor: Actor, member_id: str, keep: str) -> None:
-    """End all sessions of a member but one. Inside a transaction."""
+def end_sessions(appliance: Appliance, actor: Actor, member_id: str, keep: str | None = None) -> None:
+    """End all sessions of a member, or all but one: each is a row of the audit log. Inside a transaction."""
+    about = None if actor.member_id == member_id else member_id
     for ended in appliance.store.credentials.remove_sessions(member_id, keep):
-        appliance.store.audit.record(actor, "session.revoke", ("session", ended))
+        appliance.store.audit.record(actor, "session.revoke", ("session", ended), about=about)
 
 
 def require_password(appliance: Appliance, member_id: str, hashed: str) -> None:
