@@ -5,7 +5,7 @@ from typing import Literal
 
 from mailbox_appliance import tokens
 from mailbox_appliance.errors import MemberSuspended, Unauthenticated
-from mailbox_appliance.permissions import effective_capabilities, require
+from mailbox_appliance.permissions import effective_capabilities, reach, require, require_owner
 from mailbox_appliance.records import Capability, Member
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.credentials import FoundCredential
@@ -79,11 +79,11 @@ def identify(store: Store, token: str | None, origin: Origin) -> Caller:
     return Caller(origin, found, effective_capabilities(found))
 
 
-def require_still(store: Store, caller: Caller, *needed: Capability) -> None:
+def require_still(store: Store, caller: Caller, *needed: Capability) -> FoundCredential:
     """Ask again, inside the transaction that saves, whether the caller may: much can happen while a request waits.
 
-    Raises Unauthenticated where the session or key has ended since it was looked at, MemberSuspended, and Denied where
-    none of the capabilities is held any more.
+    Answers the credential as it is now. Raises Unauthenticated where the session or key has ended since it was looked
+    at, MemberSuspended, and Denied where none of the capabilities is held any more.
     """
     found = store.credentials.find_again(caller.found)
     if found is None:
@@ -91,3 +91,10 @@ def require_still(store: Store, caller: Caller, *needed: Capability) -> None:
     if found.member.status == "suspended":
         raise MemberSuspended
     require(effective_capabilities(found), needed)
+    return found
+
+
+def require_still_owner(store: Store, caller: Caller, account_id: str) -> None:
+    """The same, and whether the mailbox is the caller's own. Raises NotFound where it is not reached any more, too."""
+    found = require_still(store, caller)
+    require_owner(reach(store, found, account_id), found.member.id)

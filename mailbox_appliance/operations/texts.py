@@ -19,6 +19,8 @@ Email = Annotated[
     ),
 ]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
+#: Of a member, a mailbox, a key.
+Id = Annotated[str, Meta(min_length=1, max_length=200)]
 DeviceName = Annotated[str, Meta(min_length=1, max_length=200, description="What the session is called in lists.")]
 # Longer than any password may be, so that a wrong length is told as such.
 Password = Annotated[str, Meta(max_length=4096)]
