@@ -62,6 +62,13 @@ def require_role(member: Member, role: Role) -> None:
         raise Denied(reason=f"only an {role} may.", details=(Detail("role", role),))
 
 
+def require_unlimited(found: FoundCredential) -> None:
+    """Raises Denied for an API key with a limit to mailboxes: what is no mailbox, or not there yet, lies beyond it."""
+    if found.account_ids is not None:
+        reason = "an API key that is limited to mailboxes neither makes any nor deals with OAuth applications."
+        raise Denied(reason=reason, details=(Detail("capability", Capability.ADMIN_ACCOUNTS),))
+
+
 def guard_admins(found: FoundCredential, *roles: Role) -> None:
     """Raises Denied where an API key is about to touch an admin, or to make one: `roles` are those concerned.
 

@@ -19,11 +19,11 @@ from mailbox_appliance.errors import (
 )
 from mailbox_appliance.events import AccountAdded, AccountReconnected, AccountRemoved
 from mailbox_appliance.mail.address import to_envelope_address
-from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.caller import Caller, require_still, require_still_owner
 from mailbox_appliance.operations.license import require_room_for_account
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.texts import Email, refuse_controls
+from mailbox_appliance.operations.texts import Email, Name, refuse_controls
 from mailbox_appliance.records import Account, Capability, Connection, Deleted, Endpoint, Input, Security
 from mailbox_appliance.remote.sign_in import Checked, SignInFailed, check
 
@@ -35,7 +35,6 @@ _Port = Annotated[int, Meta(ge=1, le=65535)]
 _Security = Annotated[Security, Meta(description="`none` only for loopback and private addresses.")]
 _Username = Annotated[str, Meta(max_length=1024)]
 _Password = Annotated[str, Meta(max_length=16384)]
-_DisplayName = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class Server(Input, frozen=True, kw_only=True):
@@ -52,7 +51,7 @@ class NewAccount(Input, frozen=True, kw_only=True):
     """A mailbox reached by IMAP and SMTP."""
 
     email: Email
-    display_name: _DisplayName | UnsetType | None = UNSET
+    display_name: Name | UnsetType | None = UNSET
     imap: Server
     smtp: Server
 
@@ -60,7 +59,7 @@ class NewAccount(Input, frozen=True, kw_only=True):
 class AccountChange(Input, frozen=True, kw_only=True):
     """What is to be changed of a mailbox; what is left out stays, null leaves it without a name."""
 
-    display_name: _DisplayName | UnsetType | None = UNSET
+    display_name: Name | UnsetType | None = UNSET
 
 
 class ServerChange(Input, frozen=True, kw_only=True):
@@ -98,8 +97,11 @@ def add_account(appliance: Appliance, caller: Caller, request: NewAccount) -> Ac
     return connect(appliance, caller, caller.member.id, request)
 
 
-def connect(appliance: Appliance, caller: Caller, owner_id: str, request: NewAccount) -> Account:
-    """Connect a mailbox of a member, who is there. Raises what tells of the settings, the servers, or a second one."""
+def connect(appliance: Appliance, caller: Caller, owner_id: str, request: NewAccount, *needed: Capability) -> Account:
+    """Connect a mailbox of a member, who is there. Raises what tells of the settings, the servers, or a second one.
+
+    Much may change while the servers are asked: whether the caller still may (`needed`), and the owner still can.
+    """
     _check_texts(request)
     store = appliance.store
     require_room_for_account(appliance)
@@ -108,6 +110,7 @@ def connect(appliance: Appliance, caller: Caller, owner_id: str, request: NewAcc
     connection = Connection(request.email, _endpoint(request.imap), _endpoint(request.smtp))
     checked = _checked(appliance, connection)
     with store.database.transaction(durable=True):
+        permissions.require_unlimited(require_still(store, caller, *needed))
         require_room_for_account(appliance)
         _require_owner_for_new(appliance, owner_id)
         if store.accounts.exists(request.email, owner_id):
@@ -170,6 +173,7 @@ def remove_account(appliance: Appliance, caller: Caller, account: Account) -> De
     appliance.sync.remove(account.id)
     try:
         with appliance.store.database.transaction(durable=True):
+            require_still_owner(appliance.store, caller, account.id)
             appliance.store.deliveries.forget_messages(account.id)
             appliance.store.accounts.remove(account.id)
             appliance.store.audit.record(caller.actor, "account.delete", ("account", account.id))
@@ -196,6 +200,7 @@ def _save(
 ) -> None:
     store = appliance.store
     with store.database.transaction(durable=True):
+        require_still_owner(store, caller, account_id)
         if store.accounts.connection(account_id) != before:
             raise Conflict(reason="Somebody else has just reconnected this mailbox. Look at it, then repeat this.")
         store.accounts.set_connection(account_id, after)

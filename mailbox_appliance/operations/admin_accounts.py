@@ -1,21 +1,26 @@
 """Every mailbox as administrators see it: its settings, and never its mail."""
 
-from typing import Annotated
+from collections.abc import Mapping
 
-from msgspec import Meta
-
+from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Conflict, Invalid, NotFound
+from mailbox_appliance.errors import Conflict
 from mailbox_appliance.operations.accounts import NewAccount, connect
 from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.named import named
 from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.texts import Id
 from mailbox_appliance.records import Account, Capability
 
 
 class NewAccountOfMember(NewAccount, frozen=True, kw_only=True):
     """A mailbox reached by IMAP and SMTP, and the member who is to own it."""
 
-    owner_member_id: Annotated[str, Meta(min_length=1, max_length=200)]
+    owner_member_id: Id
+
+
+def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[str, str]) -> None:
+    permissions.require_unlimited(caller.found)
 
 
 @operation(needs=Capability.ADMIN_ACCOUNTS, https=True)
@@ -28,13 +33,13 @@ def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, .
     return tuple(each for each in appliance.store.accounts.list_all() if scope is None or each.id in scope)
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, asks_servers=True)
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_unlimited, asks_servers=True)
 def add_account_of_member(appliance: Appliance, caller: Caller, request: NewAccountOfMember) -> Account:
-    """Connect a mailbox for a member, who owns it from then on. Both logins are tried before anything is saved."""
-    try:
-        owner = appliance.store.members.get(request.owner_member_id)
-    except NotFound as error:
-        raise Invalid.at("/ownerMemberId", "There is no member with this id.") from error
+    """Connect a mailbox for a member, who owns it from then on. Both logins are tried before anything is saved.
+
+    Not with an API key that has `accountIds`: what it makes would lie beyond them.
+    """
+    owner = named(appliance.store, request.owner_member_id, "/ownerMemberId")
     if owner.status != "active":
         raise Conflict(reason="This member is suspended. Make the member active first.")
-    return connect(appliance, caller, owner.id, request)
+    return connect(appliance, caller, owner.id, request, Capability.ADMIN_ACCOUNTS)

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import Conflict, Detail, Invalid, NotFound, Unsupported
-from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.caller import Caller, require_still_owner
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.records import Account, Answer, FolderRole, Input, MappedFolders, MirroredFolder
@@ -52,6 +52,7 @@ def map_folders(
     _refuse_doubles(wanted, store.folders.user_mapping(account.id))
     before = store.accounts.get(account.id).folders
     with store.database.transaction(durable=True):
+        require_still_owner(store, caller, account.id)  # it may have taken the server long to answer
         store.folders.set_user_mapping(account.id, wanted)
         store.folders.take_in(account.id, listed)
         store.audit.record(caller.actor, "account.folders", ("account", account.id))

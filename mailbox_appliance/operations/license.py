@@ -13,7 +13,7 @@ from mailbox_appliance import licensing
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid, NotFound, PlanDenied, Unverified
 from mailbox_appliance.licensing import BadLicence, Installed
-from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.records import Capability, Deleted, Input, License
 from mailbox_appliance.remote import issuer
@@ -46,6 +46,7 @@ def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> Li
     installed = _confirmed(appliance, Installed(token))
     store = appliance.store
     with store.database.transaction(durable=True):
+        require_still(store, caller, Capability.ADMIN_LICENSE)
         store.stored_settings.put(licensing.STORED_AS, msgspec.to_builtins(installed))
         store.audit.record(caller.actor, "license.set", _TARGET)
     return current(appliance)

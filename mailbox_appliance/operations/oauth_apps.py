@@ -10,6 +10,7 @@ from typing import Annotated, cast, get_args
 
 from msgspec import UNSET, Meta, UnsetType
 
+from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, Invalid, NotFound
 from mailbox_appliance.operations.caller import Caller
@@ -59,12 +60,18 @@ def oauth_app(appliance: Appliance, provider: OAuthProvider) -> OAuthApp | None:
     return appliance.store.oauth_apps.find(provider) if given is None else given.app
 
 
-def _require_provider(_appliance: Appliance, _caller: Caller, values: Mapping[str, str]) -> None:
+def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[str, str]) -> None:
+    permissions.require_unlimited(caller.found)
+
+
+def _may_change(_appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
+    """Raises Denied for a key that is limited to mailboxes, then NotFound for a provider that nobody knows."""
+    permissions.require_unlimited(caller.found)
     if values.get("provider") not in get_args(OAuthProvider):
         raise NotFound(what="OAuth provider")
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True)
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_unlimited)
 def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # noqa: ARG001 - rights were checked
     """The OAuth applications in force, without their secrets.
 
@@ -76,7 +83,7 @@ def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # no
     return _settings(appliance)
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_provider)
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_may_change)
 def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: NewOAuthApp) -> OAuthSettings:
     """Save the application of a provider, `google` or `outlook`, in place of the one before.
 
@@ -92,7 +99,7 @@ def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: 
     return _settings(appliance)
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_provider)
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_may_change)
 def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Deleted:
     """Forget the application that was saved for a provider."""
     named = cast("OAuthProvider", provider)

@@ -39,6 +39,8 @@ class Guard(Enum):
     ADMIN = "role"
     #: The member owns the mailbox (C 3 "owner"): a granted member gets 403, whoever does not reach it 404.
     OWNER = "owner"
+    #: S 3: a key's limit to mailboxes holds in each request; what is no mailbox, or not there yet, lies beyond it.
+    UNLIMITED = "not limited to mailboxes"
     #: C 3 "sender or owner": whoever does not even see the operation gets 404.
     SENDER_OR_OWNER = "sender or owner"
     #: C 3 "owner S or A(admin.accounts)": with the capability every mailbox's settings are reached.
@@ -163,11 +165,11 @@ RIGHTS: tuple[Right, ...] = (
     admin(f"DELETE {KEY}", API_KEYS, Guard.KEY),
 
     # S "PUT /api/v1/admin/oauth-apps/{provider}"; C 2 "an unknown {provider} 404"; C 3.
-    admin("GET /admin/oauth-apps", ACCOUNTS),
-    admin("PUT /admin/oauth-apps/{provider}", ACCOUNTS, Guard.PROVIDER),
-    admin("DELETE /admin/oauth-apps/{provider}", ACCOUNTS, Guard.PROVIDER),
+    admin("GET /admin/oauth-apps", ACCOUNTS, Guard.UNLIMITED),
+    admin("PUT /admin/oauth-apps/{provider}", ACCOUNTS, Guard.UNLIMITED, Guard.PROVIDER),
+    admin("DELETE /admin/oauth-apps/{provider}", ACCOUNTS, Guard.UNLIMITED, Guard.PROVIDER),
     admin("GET /admin/accounts", ACCOUNTS),
-    admin("POST /admin/accounts", ACCOUNTS),
+    admin("POST /admin/accounts", ACCOUNTS, Guard.UNLIMITED),
     admin("GET /admin/audit-events", AUDIT),
     admin("GET /admin/audit-events/verify", AUDIT),
     admin("GET /admin/license", LICENSE),

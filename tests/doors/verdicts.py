@@ -101,6 +101,10 @@ def _owner_or_admin(who: Credential, aim: Aim) -> Verdict | None:
     return NO_CAPABILITY if who.kind == "api_key" else _owner(who, aim)
 
 
+def _unlimited(who: Credential, _aim: Aim) -> Verdict | None:
+    return None if who.scope is None else NO_CAPABILITY
+
+
 def _sender_or_owner(who: Credential, aim: Aim) -> Verdict | None:
     if aim.sender and (_owner(who, aim) is None or aim.sender == who.member):
         return None
@@ -119,6 +123,7 @@ _GUARDS: dict[Guard, Callable[[Credential, Aim], Verdict | None]] = {
     Guard.ADMIN: _admin,
     Guard.OWNER: _owner,
     Guard.OWNER_OR_ADMIN: _owner_or_admin,
+    Guard.UNLIMITED: _unlimited,
     Guard.SENDER_OR_OWNER: _sender_or_owner,
     Guard.MEMBER: _there,
     Guard.KEY: _there,
