@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import InvalidToken
 from mailbox_appliance.operations.attempts import PER_ADDRESS, attempted, by_address
 from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.one_time import Token, Use, look_up, use_up
@@ -52,4 +53,18 @@ def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemedL
         look_up(appliance, attempt, _LINK, request.token)
         with appliance.store.database.transaction(durable=True):
             member = use_up(appliance, _LINK, request.token)
-            return begin_session(appliance, member.id, _DEVICE, caller.origin.client_address, by=_LINK.action)
+            return _begin(appliance, caller, member.id, _logged_in_at(appliance, request.token))
+
+
+def _begin(appliance: Appliance, caller: Caller, member_id: str, logged_in_at: str) -> LoggedIn:
+    """A session that ends no later than the one it came of may live."""
+    address = caller.origin.client_address
+    return begin_session(appliance, member_id, _DEVICE, address, by=_LINK.action, logged_in_at=logged_in_at)
+
+
+def _logged_in_at(appliance: Appliance, token: str) -> str:
+    session_id = appliance.store.invitations.session_of(hash_token(token))
+    found = None if session_id is None else appliance.store.credentials.logged_in_at(session_id)
+    if found is None:
+        raise InvalidToken(what=_LINK.what)
+    return found

@@ -89,18 +89,22 @@ def begin_session(
     *,
     by: str | None = None,
     rehashed: str | None = None,
+    logged_in_at: str | None = None,
 ) -> LoggedIn:
     """A new session, and the log-in that it means. Inside a transaction.
 
     `by`: the act that it came of, for the audit log. `rehashed`: the password's new hash.
+    `logged_in_at`: when the log-in was that it came of, if not now. A session too many ends the one longest unused.
     """
     store, token = appliance.store, new_token("mbxs")
     store.members.mark_logged_in(member_id, rehashed=rehashed)
-    session = store.credentials.add_session(member_id, hash_token(token), device_name)
+    session = store.credentials.add_session(member_id, hash_token(token), device_name, logged_in_at=logged_in_at)
     whose = Actor("session", session.id, member_id, client_address)
     if by is not None:
         store.audit.record(whose, by, ("member", member_id))
     store.audit.record(whose, "session.create", ("session", session.id))
+    for ended in store.credentials.remove_surplus(member_id, session.id):
+        store.audit.record(whose, "session.revoke", ("session", ended))
     return LoggedIn(token=token, session=session, member=store.members.get(member_id))
 
 

@@ -4,7 +4,7 @@ import hmac
 import json
 import logging
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from mailbox_appliance.clock import Clock, from_timestamp, to_timestamp
@@ -20,16 +20,28 @@ UNUSED_FOR = timedelta(days=30)
 LIVES_FOR = timedelta(days=90)
 # `lastUsedAt` is this coarse, so that not every request has to write.
 _USE_NOTED_EVERY = timedelta(minutes=1)
+#: Live sessions of a member; with one more, the one that was not used for longest ends.
+MOST_SESSIONS = 100
+# Sessions that have died by age are swept out now and then, some at once, not with each log-in.
+_SWEPT_EVERY, _SWEPT_AT_ONCE = timedelta(minutes=1), 1000
 
 _SELECT_SESSION = (
-    "SELECT s.token_hash, s.id, s.created_at, s.last_used_at, m.id, m.name, m.email, m.role, m.status, m.created_at,"
+    "SELECT s.token_hash, s.id, s.logged_in_at, s.last_used_at, m.id, m.name, m.email, m.role, m.status, m.created_at,"
     " m.updated_at, m.last_login_at FROM sessions s JOIN members m ON m.id = s.member_id WHERE "
 )
 _SESSION_BY_TOKEN, _SESSION_BY_ID = f"{_SELECT_SESSION} s.token_hash = ?", f"{_SELECT_SESSION} s.id = ?"
+_LISTED = "SELECT id, device_name, created_at, last_used_at, logged_in_at FROM sessions WHERE "
+_SURPLUS = """
+DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE member_id = ? AND id <> ?
+  ORDER BY last_used_at DESC, rowid DESC LIMIT -1 OFFSET ?) RETURNING id, logged_in_at, last_used_at"""
+_ENDED = """
+DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE last_used_at <= ? OR logged_in_at <= ? LIMIT ?)"""
 _SELECT_KEY = (
     "SELECT k.token_hash, k.id, k.capabilities, k.account_ids, m.id, m.name, m.email, m.role, m.status, m.created_at,"
     " m.updated_at, m.last_login_at, k.last_used_at FROM api_keys k JOIN members m ON m.id = k.member_id"
-    " WHERE k.revoked_at IS NULL AND "
+    # Whoever made a key for somebody else was shown its token, and is to be one who may do that now.
+    " WHERE k.revoked_at IS NULL AND (coalesce(k.made_by_member_id, k.member_id) = k.member_id OR EXISTS (SELECT 1"
+    " FROM members a WHERE a.id = k.made_by_member_id AND a.role = 'admin' AND a.status = 'active')) AND "
 )
 _KEY_BY_TOKEN, _KEY_BY_ID = f"{_SELECT_KEY} k.token_hash = ?", f"{_SELECT_KEY} k.id = ?"
 # The columns of a member stand where the others have them.
@@ -55,6 +67,7 @@ class Credentials:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
+        self._swept_at: datetime | None = None
 
     def find(self, token_hash: str) -> FoundCredential | None:
         """The live credential whose token has this hash, or None. Notes that it was used."""
@@ -83,31 +96,41 @@ class Credentials:
             return None
         return FoundCredential("session", row[1], _to_member(row))
 
-    def add_session(self, member_id: str, token_hash: str, device_name: str) -> Session:
-        """A new session; sessions that have died by age are forgotten. Inside a transaction."""
-        self._remove_ended_sessions()
+    def add_session(
+        self, member_id: str, token_hash: str, device_name: str, *, logged_in_at: str | None = None
+    ) -> Session:
+        """A new session, of a log-in of this moment or of an earlier one. Inside a transaction."""
+        self._sweep()
         at = to_timestamp(self._clock.now())
-        session_id = new_id("ses")
+        session_id, began = new_id("ses"), logged_in_at or at
         row = {"id": session_id, "member_id": member_id, "token_hash": token_hash, "device_name": device_name}
-        self._database.run(SESSIONS.insert(**row, created_at=at, last_used_at=at))
-        return _to_session(session_id, device_name, at, at, current=True)
+        self._database.run(SESSIONS.insert(**row, created_at=at, last_used_at=at, logged_in_at=began))
+        return _to_session((session_id, device_name, at, at, began), session_id)
+
+    def logged_in_at(self, session_id: str) -> str | None:
+        """When the log-in was that a live session came of; None where it has ended."""
+        row = self._database.row(_SESSION_BY_ID, (session_id,))
+        return None if row is None or not self._is_live(row[2], row[3]) else str(row[2])
+
+    def remove_surplus(self, member_id: str, keep: str) -> tuple[str, ...]:
+        """End what this member has beyond the most, the longest unused first and one never; answers those that lived.
+
+        Inside a transaction.
+        """
+        rows = self._database.rows(_SURPLUS, (member_id, keep, MOST_SESSIONS - 1))
+        return tuple(row[0] for row in rows if self._is_live(row[1], row[2]))
 
     def list_sessions(self, member_id: str, current_id: str | None) -> tuple[Session, ...]:
         """The live sessions of a member, the last used first."""
-        rows = self._database.rows(
-            "SELECT id, device_name, created_at, last_used_at FROM sessions WHERE member_id = ?"
-            " ORDER BY last_used_at DESC, id DESC",
-            (member_id,),
-        )
-        live = (row for row in rows if self._is_live(row[2], row[3]))
-        return tuple(_to_session(*row, current=row[0] == current_id) for row in live)
+        rows = self._database.rows(f"{_LISTED} member_id = ? ORDER BY last_used_at DESC, id DESC", (member_id,))
+        return tuple(_to_session(row, current_id) for row in rows if self._is_live(row[4], row[3]))
 
     def get_session(self, member_id: str, session_id: str, current_id: str | None) -> Session:
         """A live session of this member. Raises NotFound."""
-        for session in self.list_sessions(member_id, current_id):
-            if session.id == session_id:
-                return session
-        raise NotFound(what="session")
+        row = self._database.row(f"{_LISTED} id = ? AND member_id = ?", (session_id, member_id))
+        if row is None or not self._is_live(row[4], row[3]):
+            raise NotFound(what="session")
+        return _to_session(row, current_id)
 
     def remove_sessions(self, member_id: str, keep: str | None = None) -> tuple[str, ...]:
         """End every session of this member but one; answers the ids of those that ended. Inside a transaction."""
@@ -122,10 +145,13 @@ class Credentials:
         if not removed:
             raise NotFound(what="session")
 
-    def _remove_ended_sessions(self) -> None:
+    def _sweep(self) -> None:
         now = self._clock.now()
+        if self._swept_at is not None and abs(now - self._swept_at) < _SWEPT_EVERY:
+            return
+        self._swept_at = now
         unused, old = to_timestamp(now - UNUSED_FOR), to_timestamp(now - LIVES_FOR)
-        self._database.change("DELETE FROM sessions WHERE last_used_at <= ? OR created_at <= ?", (unused, old))
+        self._database.change(_ENDED, (unused, old, _SWEPT_AT_ONCE))
 
     def _find_session(self, token_hash: str) -> FoundCredential | None:
         row = self._database.kept_row(_SESSION_BY_TOKEN, (token_hash,))
@@ -141,10 +167,10 @@ class Credentials:
         self._note_use("api_keys", row[1], row[12])
         return _to_key(row)
 
-    def _is_live(self, created_at: str, last_used_at: str) -> bool:
+    def _is_live(self, logged_in_at: str, last_used_at: str) -> bool:
         # Timestamps are compared as text: this is asked with every request.
         now = self._clock.now()
-        return last_used_at > to_timestamp(now - UNUSED_FOR) and created_at > to_timestamp(now - LIVES_FOR)
+        return last_used_at > to_timestamp(now - UNUSED_FOR) and logged_in_at > to_timestamp(now - LIVES_FOR)
 
     def _note_use(self, table: Literal["sessions", "api_keys"], credential_id: str, last_used_at: str | None) -> None:
         now = self._clock.now()
@@ -165,19 +191,20 @@ def _to_key(row: Row) -> FoundCredential:
     return FoundCredential("api_key", row[1], _to_member(row), frozenset(map(Capability, json.loads(row[2]))), accounts)
 
 
-def _end(created_at: str, last_used_at: str) -> str:
-    ends = (from_timestamp(created_at) + LIVES_FOR, from_timestamp(last_used_at) + UNUSED_FOR)
+def _end(logged_in_at: str, last_used_at: str) -> str:
+    ends = (from_timestamp(logged_in_at) + LIVES_FOR, from_timestamp(last_used_at) + UNUSED_FOR)
     return to_timestamp(min(ends))
 
 
-def _to_session(session_id: str, device: str, created_at: str, last_used_at: str, *, current: bool) -> Session:
+def _to_session(row: Row, current_id: str | None) -> Session:
+    session_id, device, created_at, last_used_at, logged_in_at = row
     return Session(
         id=session_id,
         device_name=device,
         created_at=created_at,
         last_used_at=last_used_at,
-        expires_at=_end(created_at, last_used_at),
-        current=current,
+        expires_at=_end(logged_in_at, last_used_at),
+        current=session_id == current_id,
     )
 
 

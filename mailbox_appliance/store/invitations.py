@@ -65,6 +65,13 @@ class Invitations:
         self._database.run(INVITATIONS.update(used_at=at).where(INVITATIONS.id == found[1]))
         return str(found[2])
 
+    def session_of(self, token_hash: str) -> str | None:
+        """The session that a token was made for."""
+        found: str | None = self._database.value(
+            "SELECT session_id FROM invitations WHERE token_hash = ?", (token_hash,)
+        )
+        return found
+
     def was_let_in_by_key(self, member_id: str) -> bool:
         """Whether the password of a member was last set with a token that an API key was shown."""
         return bool(self._database.value(_LAST_LINK, (member_id,)))

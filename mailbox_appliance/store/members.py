@@ -22,6 +22,9 @@ FROM members m"""
 _OTHER_ADMIN = """
 SELECT 1 FROM members WHERE id <> ? AND role = 'admin' AND status = 'active' AND password_hash IS NOT NULL LIMIT 1"""
 
+# As the index says it, else that is not used.
+_LEGACY = "SELECT 1 FROM members WHERE substr(password_hash, 1, 7) = 'scrypt$' LIMIT 1"
+
 
 class Members:
     """Reads and writes members. Emails are compared without case."""
@@ -63,7 +66,7 @@ class Members:
 
     def has_legacy_passwords(self) -> bool:
         """Whether somebody has not logged in since release 0.10, whose hashes take another time to verify."""
-        return self._database.value("SELECT 1 FROM members WHERE password_hash LIKE 'scrypt$%' LIMIT 1") is not None
+        return self._database.value(_LEGACY) is not None
 
     def add(self, *, name: str, email: str, role: Role, password_hash: str | None) -> Member:
         """A new, active member. Inside a transaction. Raises EmailTaken."""

@@ -28,7 +28,9 @@ MEMBERS = Table(
         "last_login_at",
     ),
 )
-SESSIONS = Table("sessions", ("id", "member_id", "token_hash", "device_name", "created_at", "last_used_at"))
+SESSIONS = Table(
+    "sessions", ("id", "member_id", "token_hash", "device_name", "created_at", "last_used_at", "logged_in_at")
+)
 INVITATIONS = Table(
     "invitations", ("id", "member_id", "kind", "token_hash", "expires_at", "used_at", "by_key", "session_id")
 )

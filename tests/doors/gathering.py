@@ -138,7 +138,7 @@ class Gathering:
         yield Credential("a revoked session", "none", self._ended("ada", "DELETE FROM sessions WHERE id = ?"))
         unused = "UPDATE sessions SET last_used_at = '2026-01-01T00:00:00.000Z' WHERE id = ?"
         yield Credential("a session that was not used for long", "none", self._ended("ada", unused))
-        old = "UPDATE sessions SET created_at = '2025-01-01T00:00:00.000Z' WHERE id = ?"
+        old = "UPDATE sessions SET logged_in_at = '2025-01-01T00:00:00.000Z' WHERE id = ?"
         yield Credential("a session that is old", "none", self._ended("ada", old))
         key_id, token = make_key(self.store, self.ids["ada"], *MAIL, *ADMIN)
         self._change("UPDATE api_keys SET revoked_at = '2026-01-01T00:00:00.000Z' WHERE id = ?", key_id)

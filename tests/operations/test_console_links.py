@@ -100,3 +100,19 @@ def test_a_link_leads_where_the_operator_says(tmp_path: object, clock: FakeClock
         assert url.startswith("https://mail.example.org/box/#console=mbxc_")
     finally:
         made.stop()
+
+
+def test_no_link_outlives_the_log_in(ada: CheckedClient, clock: FakeClock) -> None:
+    (first,) = ada.ask("GET", "/me/sessions").data
+    for _ in range(3):
+        clock.advance(29 * 24 * 60 * 60)
+        opened = redeem(ada, link(ada)).data
+        ada.token = opened["token"]
+        assert ada.ask("GET", "/me").status == 200
+    assert opened["session"]["expiresAt"] == "2026-04-02T03:04:05.678Z" > first["expiresAt"]
+    assert opened["session"]["createdAt"] > first["createdAt"]
+    clock.advance(3 * 24 * 60 * 60 - 1)
+    late = link(ada)
+    clock.advance(1)
+    assert ada.ask("GET", "/me").refusal == (401, "unauthenticated")
+    assert redeem(ada, late).refusal == (400, "invalid_token")

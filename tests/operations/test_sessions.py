@@ -4,6 +4,7 @@ import pytest
 
 from mailbox_appliance import tokens
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.store.credentials import MOST_SESSIONS
 from tests.checked_client import CheckedClient
 from tests.operations.filled import add_key, add_member
 from tests.operations.log_ins import LOGIN, WRONG, log_in
@@ -170,3 +171,25 @@ def test_the_checksum_tells_a_cut_token_without_asking_the_store(ada: CheckedCli
     # With a store that is gone, only what needs no store can be answered.
     assert ada.ask("GET", "/me", token=ada.token[:-1]).refusal == (401, "unauthenticated")
     assert ada.ask("GET", "/me").refusal == (500, "internal_error")
+
+
+def test_with_a_session_too_many_the_one_longest_unused_ends(
+    ada: CheckedClient, timed: Appliance, clock: FakeClock
+) -> None:
+    (own,) = ada.ask("GET", "/me/sessions").data
+    with timed.store.database.transaction():
+        for number in range(MOST_SESSIONS - 1):
+            timed.store.credentials.add_session(ada.member["id"], f"{number:064}", "made")
+    clock.advance(120)
+    assert ada.ask("GET", "/me").status == 200
+    assert log_in(ada).status == 200
+    listed = [row["id"] for row in ada.ask("GET", "/me/sessions").data]
+    assert len(listed) == MOST_SESSIONS
+    assert own["id"] in listed
+    ended = timed.store.database.row(
+        "SELECT action, target_id, about_member_id FROM audit_events ORDER BY number DESC LIMIT 1"
+    )
+    assert ended is not None
+    assert ended[0] == "session.revoke"
+    assert ended[1] not in listed
+    assert ended[2] is None

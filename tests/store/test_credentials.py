@@ -8,7 +8,7 @@ import pytest
 from mailbox_appliance.clock import from_timestamp, to_timestamp
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.records import Capability
-from mailbox_appliance.store.credentials import FoundCredential
+from mailbox_appliance.store.credentials import MOST_SESSIONS, FoundCredential
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import add_member
@@ -120,6 +120,82 @@ def test_a_session_that_died_is_forgotten_at_the_next_login(store: Store, clock:
     clock.advance(31 * DAY)
     newer = log_in(store, member, OTHER_HASH)
     assert store.database.rows("SELECT id FROM sessions") == [(newer,)]
+
+
+def test_those_that_died_are_swept_out_now_and_then(store: Store, clock: FakeClock, member: str) -> None:
+    log_in(store, member)
+    log_in(store, member, OTHER_HASH)
+
+    def count_after(age: timedelta, passed: float, column: str = "last_used_at") -> int:
+        clock.advance(passed)
+        with store.database.transaction():
+            store.database.change(
+                f"UPDATE sessions SET {column} = ? WHERE token_hash = ?", (to_timestamp(clock.now() - age), HASH)
+            )
+        with store.database.transaction():
+            store.credentials.add_session(member, to_timestamp(clock.now()), "a device")
+        return int(store.database.value("SELECT count(*) FROM sessions"))
+
+    # Each time there is one more; the dead one goes with the first log-in after a minute.
+    assert count_after(timedelta(days=30), 59.9) == 3
+    assert count_after(timedelta(days=30), 0.1) == 3
+    assert count_after(timedelta(days=30), 60) == 4
+
+
+def test_a_session_of_an_earlier_log_in_ends_with_that(store: Store, clock: FakeClock, member: str) -> None:
+    first, began = log_in(store, member), to_timestamp(clock.now())
+    for _ in range(3):
+        clock.advance(29 * DAY)
+        assert store.credentials.find(HASH) is not None
+    assert store.credentials.logged_in_at(first) == began
+    with store.database.transaction():
+        session = store.credentials.add_session(member, OTHER_HASH, "x", logged_in_at=began)
+    assert session.created_at == to_timestamp(clock.now())
+    assert session.expires_at == to_timestamp(from_timestamp(began) + timedelta(days=90))
+    assert store.credentials.get_session(member, session.id, None).expires_at == session.expires_at
+    clock.advance(3 * DAY)
+    for token_hash in (HASH, OTHER_HASH):
+        assert store.credentials.find(token_hash) is None
+    assert store.credentials.logged_in_at(first) is None
+    assert store.credentials.logged_in_at("ses_unknown") is None
+
+
+def test_a_member_has_so_many_sessions(store: Store, clock: FakeClock, member: str) -> None:
+    stranger = add_member(store)
+    others = log_in(store, stranger, "c" * 64)
+    made = [log_in(store, member, f"{number:064}") for number in range(MOST_SESSIONS + 2)]
+    clock.advance(120)
+    assert store.credentials.find(f"{0:064}") is not None
+    clock.set_wall(clock.now() - timedelta(days=1))
+    newest = log_in(store, member)
+    with store.database.transaction():
+        assert sorted(store.credentials.remove_surplus(member, newest)) == sorted(made[1:4])
+        assert store.credentials.remove_surplus(member, newest) == ()
+    left = {session.id for session in store.credentials.list_sessions(member, None)}
+    assert left == {newest, made[0], *made[4:]}
+    assert [session.id for session in store.credentials.list_sessions(stranger, None)] == [others]
+
+
+def test_one_that_died_is_not_told_among_the_surplus(store: Store, clock: FakeClock, member: str) -> None:
+    log_in(store, member)
+    with store.database.transaction():
+        store.database.change("UPDATE sessions SET last_used_at = ?", (to_timestamp(clock.now() - timedelta(days=31)),))
+    made = [log_in(store, member, f"{number:064}") for number in range(MOST_SESSIONS)]
+    with store.database.transaction():
+        assert store.credentials.remove_surplus(member, made[-1]) == ()
+    assert store.database.value("SELECT count(*) FROM sessions") == MOST_SESSIONS
+
+
+def test_one_session_is_shown_to_its_member(store: Store, clock: FakeClock, member: str) -> None:
+    stranger, session = add_member(store), log_in(store, member)
+    assert store.credentials.get_session(member, session, session).current
+    assert not store.credentials.get_session(member, session, None).current
+    for owner, wanted in ((stranger, session), (member, "ses_unknown")):
+        with pytest.raises(NotFound):
+            store.credentials.get_session(owner, wanted, None)
+    clock.advance(30 * DAY)
+    with pytest.raises(NotFound):
+        store.credentials.get_session(member, session, None)
 
 
 def test_sessions_are_listed_by_use_and_ended_one_by_one(store: Store, clock: FakeClock, member: str) -> None:

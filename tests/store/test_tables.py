@@ -51,6 +51,10 @@ class Noting(Database):
         self.asked.append((sql, parameters))
         return super().row(sql, parameters)
 
+    def change(self, sql: str, parameters: Parameters = ()) -> int:
+        self.asked.append((sql, parameters))
+        return super().change(sql, parameters)
+
 
 Ask = Callable[[Store, Mailbox, str], object]
 
@@ -76,8 +80,17 @@ def plans(store: Store, mailbox: Mailbox, clock: FakeClock, tmp_path: Path) -> I
 
 
 HASH = "0" * 64
+
+
+def _session(store: Store, mailbox: Mailbox) -> str:
+    with store.database.transaction():
+        return store.credentials.add_session(mailbox.owner, HASH, "a device").id
+
+
 HOT: list[tuple[str, Ask, str]] = [
     ("a session by its token", lambda s, b, m: s.credentials.find(HASH), "sessions_2 (token_hash=?)"),
+    ("a session", lambda s, b, m: s.credentials.get_session(b.owner, _session(s, b), None), "sessions_1 (id=?)"),
+    ("sessions that died", lambda s, b, m: _session(s, b), "MULTI-INDEX OR"),
     (
         "the messages of a folder",
         lambda s, b, m: s.messages.list([b.id], MessageFilter(), folders=[b.folder().number], before=None, limit=50),
@@ -148,6 +161,12 @@ def test_what_is_asked_often_is_answered_from_an_index(plans: Callable[[Ask], li
     slow = [step for step in steps if step.startswith("SCAN") or "TEMP B-TREE" in step]
     # `SCAN (`: a page that an index has found.
     assert not [step for step in slow if not step.startswith("SCAN (")], steps
+
+
+def test_whether_there_are_passwords_of_release_0_10_is_told_by_an_index_of_those(
+    plans: Callable[[Ask], list[str]],
+) -> None:
+    assert plans(lambda s, b, m: s.members.has_legacy_passwords()) == ["SCAN members USING INDEX members_legacy"]
 
 
 #: What the timer asks at every look: only what is due is sorted, however much there is that is not.

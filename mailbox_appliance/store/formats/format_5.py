@@ -23,11 +23,15 @@ CREATE TABLE members (
   role TEXT NOT NULL CHECK (role IN ('admin', 'member')),
   status TEXT NOT NULL CHECK (status IN ('active', 'suspended')),
   password_hash TEXT, created_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_login_at TEXT) STRICT;
+CREATE INDEX members_legacy ON members (id) WHERE substr(password_hash, 1, 7) = 'scrypt$';
 CREATE TABLE sessions (
   id TEXT PRIMARY KEY, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
   token_hash TEXT NOT NULL UNIQUE,  -- SHA-256, hex
-  device_name TEXT NOT NULL, created_at TEXT NOT NULL, last_used_at TEXT NOT NULL) STRICT;
+  device_name TEXT NOT NULL, created_at TEXT NOT NULL, last_used_at TEXT NOT NULL,
+  logged_in_at TEXT NOT NULL) STRICT;  -- earlier than created_at where it came of another session
 CREATE INDEX sessions_member ON sessions (member_id);
+CREATE INDEX sessions_used ON sessions (last_used_at);
+CREATE INDEX sessions_logged_in ON sessions (logged_in_at);
 CREATE TABLE invitations (
   id TEXT PRIMARY KEY, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
   kind TEXT NOT NULL CHECK (kind IN ('invitation', 'password_reset', 'console_link')),
