@@ -20,7 +20,7 @@ from mailbox_appliance.web import pages, responses
 from mailbox_appliance.web.answers import HAND_OVER
 from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
 from mailbox_appliance.web.openapi import describe
-from mailbox_appliance.web.requests import read_request
+from mailbox_appliance.web.requests import path_of, read_request
 from mailbox_appliance.web.responses import Response, Streamed
 from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
 
@@ -82,11 +82,11 @@ class App:
             return template, responses.internal_error(request_id)
 
     def _find(self, environ: Environ) -> tuple[tuple[str, Answering], Mapping[str, str]]:
-        path = environ["PATH_INFO"]
-        if not path.isascii():  # WSGI gives bytes as Latin-1 (PEP 3333)
-            path = path.encode("latin-1").decode("utf-8", "replace")
+        path = path_of(environ)
+        if path is None:
+            raise bottle.HTTPError(404)
         if path.endswith("/") and path.startswith(PREFIX):
-            path = path.rstrip("/")
+            path = path[:-1]
         environ["PATH_INFO"] = path
         route, arguments = self._bottle.match(environ)
         return route.callback, arguments or {}

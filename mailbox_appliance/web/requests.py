@@ -1,5 +1,6 @@
 """What a request asks for: path, query, the headers that are parameters, and the body, not yet checked for meaning."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -12,6 +13,25 @@ from mailbox_appliance.web.routes import Route
 
 _MOST_QUERY_FIELDS = 100
 _ENVIRON = {wire: "HTTP_" + header.upper().replace("-", "_") for wire, header in HEADERS.items()}
+
+_AUTHORITY = re.compile(r"^[a-z][a-z0-9+.-]*://[^/?#]*", re.IGNORECASE)  # of a target in absolute form (RFC 9112 3.2.2)
+_SLASHED = re.compile(r"//|\\|\0")
+_HIDDEN = re.compile(r"//|%2f|%5c|%00", re.IGNORECASE)
+
+
+def path_of(environ: Mapping[str, Any]) -> str | None:
+    """The decoded path that a request asks for; None where it names nothing, whatever the routes are.
+
+    Only a slash that is written as one parts segments (RFC 3986 2.2), so that whoever stands in front of this service
+    and looks at paths reads the same in them. Decoding hides that, so the target counts as it was written, where the
+    server tells it (`REQUEST_URI`); a WSGI server need not (PEP 3333).
+    """
+    path: str = environ["PATH_INFO"]
+    written = re.split("[?#]", _AUTHORITY.sub("", environ.get("REQUEST_URI", ""), count=1))[0]
+    if _SLASHED.search(path) or _HIDDEN.search(written):
+        return None
+    # WSGI gives bytes as Latin-1 (PEP 3333).
+    return path if path.isascii() else path.encode("latin-1").decode("utf-8", "replace")
 
 
 def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: Route) -> Request:

@@ -49,15 +49,15 @@ def test_outside_the_api_an_unknown_path_is_told_in_the_same_shape(anybody: Chec
 
 # Path, method, what it allows.
 METHODS: tuple[tuple[str, str, str], ...] = (
-    ("/me", "POST", "GET,HEAD"),
-    ("/me", "OPTIONS", "GET,HEAD"),
-    ("/me", "TRACE", "GET,HEAD"),
-    ("/me", "PATCH", "GET,HEAD"),
+    ("/me", "POST", "GET,HEAD,PATCH"),
+    ("/me", "OPTIONS", "GET,HEAD,PATCH"),
+    ("/me", "TRACE", "GET,HEAD,PATCH"),
+    ("/status", "PATCH", "GET,HEAD"),
     ("/auth/login", "GET", "POST"),
     ("/auth/login", "OPTIONS", "POST"),
     ("/auth/login", "HEAD", "POST"),
     ("/accounts", "DELETE", "GET,HEAD,POST"),
-    ("/accounts/acc_1", "PUT", "DELETE,GET,HEAD"),
+    ("/accounts/acc_1", "PUT", "DELETE,GET,HEAD,PATCH"),
     ("/me/sessions/ses_1", "GET", "DELETE"),
     ("/accounts/acc_1/send/", "GET", "POST"),
     ("/openapi.json", "POST", "GET,HEAD"),
