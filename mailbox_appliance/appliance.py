@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -81,7 +81,10 @@ class Appliance:
         # One at least is left for reading, whatever the settings say.
         self._waiting = threading.BoundedSemaphore(min(waiting, workers - 1))
         # Beside those that wait for servers there is one left for reading still.
-        self._hashing = threading.BoundedSemaphore(max(1, workers - waiting - 1))
+        places = max(1, workers - waiting - 1)
+        self._hashing = threading.BoundedSemaphore(places)
+        # Nor does a crowd from elsewhere keep out who sits at this computer.
+        self._hashing_from_elsewhere = threading.BoundedSemaphore(max(1, places - 1))
 
     def use_changed_settings(self) -> None:
         """Let what was stored of settings take effect, after it is committed."""
@@ -148,17 +151,14 @@ class Appliance:
             yield
 
     @contextmanager
-    def hashing_place(self, *, waits: bool) -> Iterator[None]:
+    def hashing_place(self, *, is_local: bool) -> Iterator[None]:
         """One of the few places for requests that wait for a password to be hashed, so that reading is never held up.
 
-        `waits`: it is of this computer, and is not refused. Raises LogInsBusy where all are taken.
+        One of them is for this computer only. Raises LogInsBusy where all are taken.
         """
-        if waits:
+        with ExitStack() as held:
+            for places in (self._hashing,) if is_local else (self._hashing_from_elsewhere, self._hashing):
+                if not places.acquire(blocking=False):
+                    raise LogInsBusy(retry_after=_HASHED_WITHIN)
+                held.callback(places.release)
             yield
-            return
-        if not self._hashing.acquire(blocking=False):
-            raise LogInsBusy(retry_after=_HASHED_WITHIN)
-        try:
-            yield
-        finally:
-            self._hashing.release()

@@ -54,7 +54,7 @@ def attempted(appliance: Appliance, caller: Caller, limits: Mapping[str, int]) -
     attempts = appliance.store.attempts
     attempts.look(limits)
     turn = _TURNS[hash(next(iter(limits))) % len(_TURNS)]
-    with appliance.hashing_place(waits=caller.origin.is_local), turn, attempts.under_way(limits):
+    with appliance.hashing_place(is_local=caller.origin.is_local), turn, attempts.under_way(limits):
         yield Attempt(appliance, caller, limits)
 
 

@@ -81,7 +81,7 @@ def test_no_credential_stands_for_the_code(waiting: CheckedClient) -> None:
 
 def test_many_guesses_find_nothing_and_keep_nobody_out(waiting: CheckedClient) -> None:
     guesses = [tokens.new_token("mbxi") for _ in range(200)]
-    with ThreadPoolExecutor(4) as at_once:
+    with ThreadPoolExecutor(3) as at_once:
         refusals = set(at_once.map(lambda guess: try_it(waiting, guess), guesses))
     assert refusals <= {(400, "invalid_token"), (429, "too_many_attempts")}
     assert nobody_is_there(waiting)

@@ -1,5 +1,7 @@
 """Log-ins as tests make them, from this computer or from elsewhere."""
 
+import time
+from collections.abc import Callable
 from datetime import timedelta
 
 from mailbox_appliance.appliance import Appliance
@@ -16,6 +18,15 @@ _PREFIXES: dict[Kind, Prefix] = {"invitation": "mbxi", "password_reset": "mbxr",
 def log_in(client: CheckedClient, body: object = LOGIN, peer: str = "127.0.0.1") -> Answer:
     """Ask for a session; from elsewhere by HTTPS."""
     return client.ask("POST", "/auth/login", body, peer=peer, secure=peer != "127.0.0.1")
+
+
+def insist(ask: Callable[[], Answer]) -> Answer:
+    """Ask until one is not told any more to come back in a moment."""
+    until = time.monotonic() + 30
+    while (answer := ask()).status == 429 and answer.headers["retry-after"] == "1":
+        assert time.monotonic() < until, "it is busy for ever"
+        time.sleep(0.01)
+    return answer
 
 
 def issue(appliance: Appliance, kind: Kind, member_id: str, lives_for: timedelta = timedelta(days=1)) -> str:

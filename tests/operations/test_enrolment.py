@@ -10,7 +10,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.tokens import new_token
 from tests.checked_client import PASSWORD, Answer, CheckedClient
 from tests.operations.filled import add_key, add_member, everything_stored, suspend
-from tests.operations.log_ins import LOGIN, WRONG, invite, issue, log_in, recorded
+from tests.operations.log_ins import LOGIN, WRONG, insist, invite, issue, log_in, recorded
 from tests.servers.fake_clock import FakeClock
 
 Use = Literal["invitation", "password_reset"]
@@ -76,8 +76,12 @@ def test_a_token_is_good_once(ada: CheckedClient, timed: Appliance, use: Use) ->
 @both
 def test_of_many_at_once_one_is_first(ada: CheckedClient, timed: Appliance, use: Use) -> None:
     _, token = given(timed, use)
+
+    def once(number: int) -> Answer:
+        return insist(lambda: redeem(CheckedClient(timed), use, token, f"{NEW} {number}"))
+
     with ThreadPoolExecutor(6) as at_once:
-        answers = list(at_once.map(lambda n: redeem(CheckedClient(timed), use, token, f"{NEW} {n}"), range(6)))
+        answers = list(at_once.map(once, range(6)))
     assert sorted(answer.status for answer in answers) == [200, 400, 400, 400, 400, 400]
     assert {answer.refusal for answer in answers if answer.status != 200} == {(400, "invalid_token")}
 

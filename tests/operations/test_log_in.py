@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
+from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import LogInsBusy
 from mailbox_appliance.operations.attempts import by_address
 from mailbox_appliance.operations.caller import Origin
 from mailbox_appliance.tokens import hash_token, is_well_formed
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.filled import add_key, add_member, everything_stored
-from tests.operations.log_ins import LOGIN, WRONG, log_in, recorded
+from tests.operations.log_ins import LOGIN, WRONG, insist, log_in, recorded
 from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
 
@@ -115,7 +117,7 @@ def test_the_failures_of_one_email_do_not_count_for_another(ada: CheckedClient, 
 
 def test_a_burst_does_not_pass_the_limit(ada: CheckedClient, timed: Appliance) -> None:
     with ThreadPoolExecutor(8) as at_once:
-        statuses = list(at_once.map(lambda _: log_in(CheckedClient(timed), WRONG).status, range(12)))
+        statuses = list(at_once.map(lambda _: insist(lambda: log_in(CheckedClient(timed), WRONG)).status, range(12)))
     assert sorted(statuses) == [401] * 5 + [429] * 7
 
 
@@ -231,8 +233,8 @@ def test_what_others_change_meanwhile_counts(ada: CheckedClient, timed: Applianc
 def test_a_busy_appliance_refuses_cheaply_and_counts_nothing(ada: CheckedClient, timed: Appliance) -> None:
     before = timed.store.database.value("SELECT total_changes()")
     with ExitStack() as taken:
-        for _ in range(8 - 4 - 1):
-            taken.enter_context(timed.hashing_place(waits=False))
+        for _ in range(8 - 4 - 2):
+            taken.enter_context(timed.hashing_place(is_local=False))
         refused = log_in(ada, WRONG, "192.0.2.1")
         assert (refused.refusal, refused.headers["retry-after"]) == ((429, "too_many_attempts"), "1")
         assert "once" in refused.message
@@ -240,6 +242,30 @@ def test_a_busy_appliance_refuses_cheaply_and_counts_nothing(ada: CheckedClient,
         # Who sits at this computer is not kept out by those who do not.
         assert log_in(ada).status == 200
     assert log_in(ada, LOGIN, "192.0.2.1").status == 200
+
+
+def test_log_ins_of_this_computer_leave_workers_to_others_as_well(ada: CheckedClient, timed: Appliance) -> None:
+    with ExitStack() as taken:
+        for _ in range(8 - 4 - 1):
+            taken.enter_context(timed.hashing_place(is_local=True))
+        for peer in ("127.0.0.1", "192.0.2.1"):
+            refused = log_in(ada, LOGIN, peer)
+            assert (refused.refusal, refused.headers["retry-after"]) == ((429, "too_many_attempts"), "1")
+        assert timed.store.database.value("SELECT count(*) FROM attempts") == 0
+    assert log_in(ada).status == 200
+    assert log_in(ada, LOGIN, "192.0.2.1").status == 200
+
+
+@pytest.mark.parametrize(("workers", "waiting"), [(2, 1), (2, 63), (3, 1), (8, 7)])
+def test_with_few_workers_one_log_in_has_a_place(tmp_path: Path, workers: int, waiting: int) -> None:
+    given = settings.load(None, {}, {"server.workers": workers, "server.waiting_workers": waiting})
+    appliance = Appliance(tmp_path / "data", given)
+    try:
+        for is_local in (True, False):
+            with appliance.hashing_place(is_local=is_local), pytest.raises(LogInsBusy):
+                appliance.hashing_place(is_local=is_local).__enter__()
+    finally:
+        appliance.stop()
 
 
 def test_a_refusal_writes_nothing(ada: CheckedClient, timed: Appliance) -> None:
@@ -254,11 +280,11 @@ def test_a_refusal_writes_nothing(ada: CheckedClient, timed: Appliance) -> None:
 
 def test_many_right_log_ins_at_once_all_succeed(checked_client: CheckedClient) -> None:
     with ThreadPoolExecutor(12) as pool:
-        answers = list(pool.map(lambda _: checked_client.ask("POST", "/auth/login", LOGIN).status, range(12)))
+        answers = list(pool.map(lambda _: insist(lambda: log_in(checked_client)).status, range(12)))
     assert answers == [200] * 12
 
 
 def test_many_wrong_log_ins_at_once_do_not_pass_the_limit(checked_client: CheckedClient) -> None:
     with ThreadPoolExecutor(12) as pool:
-        answers = list(pool.map(lambda _: checked_client.ask("POST", "/auth/login", WRONG).status, range(12)))
+        answers = list(pool.map(lambda _: insist(lambda: log_in(checked_client, WRONG)).status, range(12)))
     assert sorted(answers) == [401] * 5 + [429] * 7

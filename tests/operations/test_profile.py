@@ -8,7 +8,7 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from tests.checked_client import PASSWORD, Answer, CheckedClient
 from tests.operations.filled import add_key, add_member, everything_stored
-from tests.operations.log_ins import LOGIN, WRONG, issue, log_in, recorded
+from tests.operations.log_ins import LOGIN, WRONG, insist, issue, log_in, recorded
 from tests.servers.fake_clock import FakeClock
 
 NEW = "a password never used before"
@@ -131,7 +131,7 @@ def test_of_many_changes_at_once_one_is_first(ada: CheckedClient, timed: Applian
     def once(number: int) -> int:
         client = CheckedClient(timed)
         client.token = ada.token
-        return change(client, new=f"{NEW} {number}").status
+        return insist(lambda: change(client, new=f"{NEW} {number}")).status
 
     with ThreadPoolExecutor(4) as at_once:
         assert sorted(at_once.map(once, range(4))) == [200, 401, 401, 401]
