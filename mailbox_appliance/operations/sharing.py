@@ -1,7 +1,7 @@
 """Who besides its owner reaches a mailbox. The owner decides; an administrator can only take access away.
 
     the owner, with a session ........ gives and takes
-    who holds admin.accounts ......... takes: from elsewhere only by HTTPS, as all administration
+    who holds admin.accounts ......... takes, also from all but some; from elsewhere only by HTTPS (administration)
     whom the mailbox is granted to ... nothing
 
 It holds with the next request of everybody, under every credential, and for what they scheduled when it is due.
@@ -13,9 +13,11 @@ from msgspec import Meta
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Denied, Detail, HttpsRequired, Invalid
+from mailbox_appliance.errors import Denied, Detail, HttpsRequired
 from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.named import require_named
 from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.texts import Id
 from mailbox_appliance.records import Account, Capability, Input
 
 _MOST = 1000
@@ -26,7 +28,7 @@ class AccessList(Input, frozen=True, kw_only=True):
 
     shared_with_all: Annotated[bool, Meta(description="Every member reaches it, whoever joins later, too.")]
     member_ids: Annotated[
-        tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...],
+        tuple[Id, ...],
         Meta(max_length=_MOST, description="The members it is granted to. The owner is passed over."),
     ]
 
@@ -57,7 +59,9 @@ def set_access(appliance: Appliance, caller: Caller, account: Account, request: 
             _refuse_more(now, request.shared_with_all, wanted)
         if (request.shared_with_all, wanted) == (now.shared_with_all, frozenset(now.granted_member_ids)):
             return now
-        _require_members(appliance, request, now.owner_member_id)
+        known = {now.owner_member_id, *now.granted_member_ids}
+        places = ((f"/memberIds/{place}", each) for place, each in enumerate(request.member_ids) if each not in known)
+        require_named(store, places)
         store.accounts.set_access(now.id, shared_with_all=request.shared_with_all, member_ids=wanted)
         about = None if now.owner_member_id == caller.member.id else now.owner_member_id
         store.audit.record(caller.actor, "account.access", ("account", now.id), about=about)
@@ -69,16 +73,9 @@ def _acts_as_owner(caller: Caller, account: Account) -> bool:
 
 
 def _refuse_more(now: Account, shared_with_all: bool, wanted: frozenset[str]) -> None:
-    """Raises Denied where anybody would be given access."""
-    if (shared_with_all and not now.shared_with_all) or wanted - set(now.granted_member_ids):
+    """Raises Denied where anybody would be given access: none of them is, where all had it and some keep it."""
+    if now.shared_with_all and not shared_with_all:
+        return
+    if shared_with_all is not now.shared_with_all or wanted - set(now.granted_member_ids):
         reason = "only its owner, with a session, gives access to a mailbox; administrators can take it away."
         raise Denied(reason=reason, details=(Detail("owner", now.owner_member_id),))
-
-
-def _require_members(appliance: Appliance, request: AccessList, owner_id: str) -> None:
-    """Raises Invalid, with every place, where somebody is named who is no member."""
-    known = {member.id for member in appliance.store.members.list()} | {owner_id}
-    text = "There is no member with this id."
-    unknown = tuple(Detail(f"/memberIds/{n}", text) for n, each in enumerate(request.member_ids) if each not in known)
-    if unknown:
-        raise Invalid(details=unknown, reason=text)

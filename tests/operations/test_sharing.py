@@ -135,12 +135,15 @@ CHANGES: tuple[tuple[Who, bool, Who, bool, bool], ...] = (
     (("dan", "eve"), False, ("dan",), False, True),
     (("dan", "eve"), True, ("dan", "eve"), False, True),
     (("dan",), True, (), False, True),
+    (("dan",), True, ("eve",), False, True),  # who had access as all had
+    ((), True, ("dan", "eve"), False, True),
     (("dan",), True, ("dan",), True, True),  # nothing changes
     (("dan",), False, ("eve",), False, False),
     (("dan",), False, ("dan", "eve"), False, False),
     (("dan",), False, ("dan",), True, False),
     ((), False, ("ada",), False, False),
     ((), True, ("ada",), True, False),
+    ((), True, ("eve",), True, False),
     ((), False, ("mem_unknown",), False, False),
 )
 
