@@ -3,7 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -142,6 +142,19 @@ def test_nothing_is_saved_of_what_fails(box: Box) -> None:
         answer = box.reconnect(body)
         assert (answer.status, answer.places) == (status, places), body
     assert (box.connection, box.status) == (before, "ready")
+
+
+@pytest.mark.parametrize("name", ["imap", "smtp"])
+def test_a_stored_password_goes_nowhere_unprotected(box: Box, name: str) -> None:
+    plain, store = box.connection, box.desk.appliance.store
+    protected = replace(plain, **{name: replace(getattr(plain, name), security="starttls")})
+    with store.database.transaction(durable=True):
+        store.accounts.set_connection(box.id, protected)
+    refused = box.reconnect({name: {"security": "none"}})
+    assert (refused.refusal, refused.places) == ((400, "invalid_request"), [f"/{name}/password"])
+    assert box.connection == protected
+    assert box.reconnect({name: {"security": "none", "password": "secret"}}).status == 200
+    assert box.connection == plain
 
 
 def test_only_the_owner_with_a_session(box: Box) -> None:
