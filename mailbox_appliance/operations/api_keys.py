@@ -7,15 +7,17 @@ from msgspec import Meta
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Detail, Invalid, NotFound
-from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.errors import Detail, Invalid
+from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.key_permissions import KeyChange, changed_permissions, first_permissions
 from mailbox_appliance.operations.license import require_verified
+from mailbox_appliance.operations.named import named
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Name, refuse_controls
 from mailbox_appliance.permissions import KeyRights
-from mailbox_appliance.records import ApiKey, Capability, Deleted, KeyPermissions, Member, Wire
+from mailbox_appliance.records import ApiKey, Capability, Deleted, KeyPermissions, Wire
+from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.tokens import hash_token, new_token
 
@@ -80,9 +82,10 @@ def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> Is
     """Make an API key of a member. Its token is shown this once.
 
     Nobody gives a key more than they hold themselves (403). One for somebody else gets no mail capability, now or
-    later: members make those themselves. An API key makes none for another administrator (403 `role`).
+    later: members make those themselves; and it is good only while you are an active administrator. An API key makes
+    none for another administrator (403 `role`).
     """
-    return _create(appliance, caller, request.member_id, request)
+    return _create(appliance, caller, request.member_id, request, Capability.ADMIN_API_KEYS)
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_key_is_there)
@@ -100,7 +103,7 @@ def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: Key
         key = store.api_keys.get(key_id)
         before = _stored(key)
         after = changed_permissions(before, request)
-        _require_grantable(store, caller, key, after)
+        _require_grantable(store, require_still(store, caller, Capability.ADMIN_API_KEYS), key, after)
         _require_reached(store, key.member_id, request)
         if after == before:
             return key
@@ -111,51 +114,51 @@ def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: Key
 @operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_key_is_there)
 def revoke_any_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Deleted:
     """Revoke anybody's API key: from now on nothing can be asked with it."""
-    return _revoke(appliance, caller, key_id, None)
+    return _revoke(appliance, caller, key_id, None, Capability.ADMIN_API_KEYS)
 
 
-def _create(appliance: Appliance, caller: Caller, owner_id: str, request: NewKey) -> IssuedKey:
-    store, maker = appliance.store, caller.member.id
-    given = first_permissions(request)
-    after = _rights(given, is_made_by_owner=owner_id == maker)
-    permissions.require_grantable(caller.found, caller.capabilities, owner_id=owner_id, before=None, after=after)
-    refuse_controls("/name", request.name)
-    token = new_token("mbxk")
+def _create(appliance: Appliance, caller: Caller, owner_id: str, request: NewKey, *needed: Capability) -> IssuedKey:
+    store, given, token = appliance.store, first_permissions(request), new_token("mbxk")
     with store.database.transaction(durable=True):
-        owner = _member(store, owner_id)
-        if owner_id != maker:  # what it did would be told of the other one
-            permissions.guard_admins(caller.found, owner.role)
+        found = require_still(store, caller, *needed)
+        maker = _shown_to(store, found)
+        after = _rights(given, is_made_by_owner=owner_id == maker)
+        held = permissions.effective_capabilities(found)
+        permissions.require_grantable(found, held, owner_id=owner_id, before=None, after=after)
+        refuse_controls("/name", request.name)
+        owner = named(store, owner_id, "/memberId")
+        if owner_id != found.member.id:  # what it did would be told of the other one
+            permissions.guard_admins(found, owner.role)
         _require_reached(store, owner_id, request)
         key = store.api_keys.add(owner_id, request.name, hash_token(token), given, made_by=maker)
         store.audit.record(caller.actor, "api_key.create", ("api_key", key.id), about=owner_id)
     return IssuedKey(api_key=key, token=token)
 
 
-def _revoke(appliance: Appliance, caller: Caller, key_id: str, member_id: str | None) -> Deleted:
+def _shown_to(store: Store, found: FoundCredential) -> str:
+    """The member who may be the one that asks: of a key that somebody else made for its owner, its maker."""
+    return found.member.id if found.kind == "session" else store.api_keys.maker_of(found.id)
+
+
+def _revoke(appliance: Appliance, caller: Caller, key_id: str, member_id: str | None, *needed: Capability) -> Deleted:
     store = appliance.store
     with store.database.transaction(durable=True):
+        require_still(store, caller, *needed)
         key = store.api_keys.get(key_id, member_id)
         store.api_keys.revoke(key_id)
         store.audit.record(caller.actor, "api_key.revoke", ("api_key", key_id), about=key.member_id)
     return Deleted(id=key_id)
 
 
-def _require_grantable(store: Store, caller: Caller, key: ApiKey, after: KeyPermissions) -> None:
-    is_made_by_owner = store.api_keys.is_made_by_owner(key.id)
+def _require_grantable(store: Store, found: FoundCredential, key: ApiKey, after: KeyPermissions) -> None:
+    is_made_by_owner = store.api_keys.maker_of(key.id) == key.member_id
     permissions.require_grantable(
-        caller.found,
-        caller.capabilities,
+        found,
+        permissions.effective_capabilities(found),
         owner_id=key.member_id,
         before=_rights(_stored(key), is_made_by_owner=is_made_by_owner),
         after=_rights(after, is_made_by_owner=is_made_by_owner),
     )
-
-
-def _member(store: Store, member_id: str) -> Member:
-    try:
-        return store.members.get(member_id)
-    except NotFound as error:
-        raise Invalid.at("/memberId", "There is no member with this id.") from error
 
 
 def _require_reached(store: Store, owner_id: str, request: KeyChange) -> None:

@@ -17,11 +17,17 @@ _LIST, _OWN_LIST = "audit", "own audit"
 TOLD_FOR = timedelta(days=7)
 _TOLD = {
     "password_reset.create": "{who} issued a password reset for you",
-    "member.update": "{who} changed your name, email, role or status",
+    "member.update": "{who} changed your name or email",
+    "member.promote": "{who} made you an administrator",
+    "member.demote": "{who} made you a member who is no administrator",
+    "member.suspend": "{who} suspended you",
+    "member.activate": "{who} let you in again after you had been suspended",
     "session.revoke": "{who} ended sessions of yours",
     "api_key.create": "{who} made an API key for you",
     "api_key.update": "{who} changed an API key of yours",
     "api_key.revoke": "{who} revoked an API key of yours",
+    # Whoever made it was shown its token, and may be the one who uses it.
+    "api_key.use": "An API key that an administrator made for you did something in your name",
     "account.create": "{who} connected a mailbox for you",
     "account.access": "{who} changed who has access to a mailbox of yours",
     "backup.restore": "{who} restored a backup of the whole appliance",

@@ -4,6 +4,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.members import is_there, may_touch, touched
 from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.sessions import end_sessions
 from mailbox_appliance.records import Capability, Deleted, Session
 
 
@@ -22,11 +23,9 @@ def get_session_of(appliance: Appliance, caller: Caller, member_id: str, session
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
 def revoke_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> Deleted:
     """End every session of a member, at once. `id` is the member's."""
-    store = appliance.store
-    with store.database.transaction(durable=True):
+    with appliance.store.database.transaction(durable=True):
         touched(appliance, caller, member_id)
-        store.credentials.remove_sessions(member_id)
-        store.audit.record(caller.actor, "session.revoke", ("member", member_id))
+        end_sessions(appliance, caller.actor, member_id)
     return Deleted(id=member_id)
 
 

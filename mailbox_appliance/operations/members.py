@@ -14,9 +14,10 @@ from msgspec import UNSET, UnsetType
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, LetInByKey
-from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.license import require_room_for_member
 from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.sessions import end_sessions
 from mailbox_appliance.operations.texts import Email, Name, refuse_controls
 from mailbox_appliance.records import (
     Capability,
@@ -30,6 +31,13 @@ from mailbox_appliance.records import (
 )
 from mailbox_appliance.tokens import hash_token, new_token
 
+# What it is called that somebody becomes this.
+_ACTS: Mapping[Role | MemberStatus, str] = {
+    "admin": "member.promote",
+    "member": "member.demote",
+    "suspended": "member.suspend",
+    "active": "member.activate",
+}
 INVITATION_LIVES_FOR, RESET_LIVES_FOR = timedelta(days=7), timedelta(hours=24)
 
 
@@ -64,11 +72,17 @@ def is_there(appliance: Appliance, caller: Caller, values: Mapping[str, str]) ->
 
 def may_touch(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
     """Raises NotFound as `is_there`, and Denied where an API key is about to touch an administrator."""
-    touched(appliance, caller, values.get("memberId", ""))
+    member = appliance.store.members.get(values.get("memberId", ""))
+    permissions.guard_admins(caller.found, member.role)
 
 
 def touched(appliance: Appliance, caller: Caller, member_id: str) -> Member:
-    """The member as they are now. Raises NotFound, and Denied where an API key must not touch them."""
+    """The member as they are now. Inside a transaction.
+
+    Raises NotFound, and Denied where an API key must not touch them; where the caller may not any more, as
+    `require_still` does.
+    """
+    require_still(appliance.store, caller, Capability.ADMIN_MEMBERS)
     member = appliance.store.members.get(member_id)
     permissions.guard_admins(caller.found, member.role)
     return member
@@ -92,6 +106,7 @@ def create_member(appliance: Appliance, caller: Caller, request: NewMember) -> I
     refuse_controls("/name", request.name)
     store = appliance.store
     with store.database.transaction(durable=True):
+        require_still(store, caller, Capability.ADMIN_MEMBERS)
         require_room_for_member(appliance)
         member = store.members.add(name=request.name, email=request.email, role=request.role, password_hash=None)
         store.audit.record(caller.actor, "member.create", ("member", member.id))
@@ -128,9 +143,10 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
         if not change:
             return before
         store.members.update(member_id, **change)
-        store.audit.record(caller.actor, "member.update", ("member", member_id))
+        for action in _acts(change):
+            store.audit.record(caller.actor, action, ("member", member_id))
         if change.get("status") == "suspended":
-            store.credentials.remove_sessions(member_id)
+            end_sessions(appliance, caller.actor, member_id)
         if change.get("role") == "admin":
             # Whoever was given these, an API key perhaps, was given them for a member; now they would make an admin.
             store.invitations.withdraw(member_id)
@@ -141,11 +157,16 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
 def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Deleted:
     """Remove a member with their sessions, API keys and grants; what they scheduled is not sent.
 
+    The API keys that they made for others are revoked: they were shown their tokens.
     409: `conflict` where they own mailboxes, `last_admin` where nobody would be left who can administrate.
     """
     store = appliance.store
     with store.database.transaction(durable=True):
         touched(appliance, caller, member_id)
+        end_sessions(appliance, caller.actor, member_id)
+        for key in store.api_keys.made_for_others(member_id):
+            store.api_keys.revoke(key.id)
+            store.audit.record(caller.actor, "api_key.revoke", ("api_key", key.id), about=key.member_id)
         store.members.remove(member_id)
         store.audit.record(caller.actor, "member.delete", ("member", member_id))
     return Deleted(id=member_id)
@@ -180,6 +201,12 @@ def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> Issu
         )
         store.audit.record(caller.actor, "password_reset.create", ("member", member_id))
     return _issued(appliance, "reset", token, expires_at)
+
+
+def _acts(change: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the audit log calls a change: one act for the role, one for the status, one for name and email."""
+    acts = [_ACTS[change[name]] for name in ("role", "status") if name in change]
+    return (*acts, *(("member.update",) if {"name", "email"} & change.keys() else ()))
 
 
 def _given(request: MemberChange) -> dict[str, Any]:

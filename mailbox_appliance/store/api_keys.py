@@ -23,7 +23,10 @@ class ApiKeys:
         self._database, self._clock = database, clock
 
     def add(self, member_id: str, name: str, token_hash: str, permissions: KeyPermissions, *, made_by: str) -> ApiKey:
-        """A new key of a member; `made_by`: the member who is shown its token. Inside a transaction."""
+        """A new key of a member; `made_by`: the member who is shown its token. Inside a transaction.
+
+        One that somebody else made is good only while that member is an active administrator.
+        """
         key_id = new_id("key")
         row = {"id": key_id, "name": name, "member_id": member_id, "token_hash": token_hash}
         at = to_timestamp(self._clock.now())
@@ -47,10 +50,19 @@ class ApiKeys:
             raise NotFound(what="API key")
         return _to_key(row)
 
-    def is_made_by_owner(self, key_id: str) -> bool:
-        """Whether nobody but the key's owner was ever shown its token."""
-        sql = "SELECT 1 FROM api_keys WHERE id = ? AND coalesce(made_by_member_id, member_id) = member_id"
-        return self._database.row(sql, (key_id,)) is not None
+    def maker_of(self, key_id: str) -> str:
+        """The member who was shown the token of a key: its owner, or somebody else. Raises NotFound."""
+        maker = self._database.value(
+            "SELECT coalesce(made_by_member_id, member_id) FROM api_keys WHERE id = ?", (key_id,)
+        )
+        if maker is None:
+            raise NotFound(what="API key")
+        return str(maker)
+
+    def made_for_others(self, maker_id: str) -> tuple[ApiKey, ...]:
+        """The keys that a member made for others, the oldest first."""
+        sql = f"{_SELECT} AND made_by_member_id = ? AND member_id <> made_by_member_id ORDER BY created_at, id"
+        return tuple(map(_to_key, self._database.rows(sql, (maker_id,))))
 
     def set_permissions(self, key_id: str, permissions: KeyPermissions) -> ApiKey:
         """What the key may do from now on. Inside a transaction. Raises NotFound."""

@@ -29,14 +29,17 @@ _NEWEST_ABOUT = f"""
 SELECT * FROM ({_NEWEST.format("actor_member_id = :member AND number")}) UNION
 SELECT * FROM ({_NEWEST.format("about_member_id = :member AND number")}) ORDER BY number DESC LIMIT :limit"""
 _END = 1 << 62
-# What others did to a member, a line for each kind of act and day, and restores, which concern everybody. Always one
-# row, so that it can be kept between commits.
+# What others did to a member, a line for each kind of act and day; restores, which concern everybody; and what was done
+# by API keys of theirs that somebody else made and was shown. Always one row, so that it can be kept between commits.
 _DONE_BY_OTHERS = """
 SELECT group_concat(DISTINCT substr(at, 1, 10) || ' ' || actor_kind || ' ' || action) FROM (
   SELECT at, actor_kind, action FROM audit_events WHERE about_member_id = ? AND outcome = 'success' AND at > ?
     AND actor_member_id IS NOT ?
   UNION ALL SELECT at, actor_kind, action FROM audit_events WHERE action = 'backup.restore' AND outcome = 'success'
-    AND at > ? AND actor_member_id IS NOT ?)"""
+    AND at > ? AND actor_member_id IS NOT ?
+  UNION ALL SELECT e.at, 'api_key', 'api_key.use' FROM api_keys k JOIN audit_events e ON e.actor_id = k.id
+    AND e.actor_kind = 'api_key' AND e.outcome = 'success' AND e.at > ?
+    WHERE k.member_id = ? AND k.made_by_member_id <> k.member_id)"""
 
 
 @dataclass(frozen=True)
@@ -132,9 +135,11 @@ class Audit:
     def done_by_others(self, member_id: str, since: str) -> tuple[Deed, ...]:
         """What others did to a member after a moment, each kind of act once a day, oldest first.
 
+        `api_key.use` stands for all that was done by a key of the member's whose token somebody else was shown.
         `since` is a timestamp or the beginning of one: the same for many requests, so that the answer can be kept.
         """
-        found = self._database.kept_row(_DONE_BY_OTHERS, (member_id, since, member_id, since, member_id))
+        about, restored, used = (member_id, since, member_id), (since, member_id), (since, member_id)
+        found = self._database.kept_row(_DONE_BY_OTHERS, (*about, *restored, *used))
         lines = found[0].split(",") if found is not None and found[0] else ()
         return tuple(sorted(Deed(*line.split(" ", 2)) for line in lines))
 

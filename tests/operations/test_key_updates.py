@@ -64,6 +64,7 @@ def test_a_key_is_changed_step_by_step(people: People) -> None:
 
 def test_the_scope_of_a_key_is_lifted_and_closed(people: People) -> None:
     key_id, token = people.make(people.cid, permissionProfile="read-only", accounts=[people.cids.id])
+    people.update(people.cid, role="admin")  # only its owner gives a key more mail
     people.adas.grant(people.cid.member["id"])
     both = [people.cids.id, people.adas.id]
     for given, scope in (
@@ -74,14 +75,18 @@ def test_the_scope_of_a_key_is_lifted_and_closed(people: People) -> None:
         ({"accounts": [*both, people.cids.id]}, both),
         ({"customCapabilities": ["mail.read"]}, both),
     ):
-        assert people.change(key_id, **given).data["accountIds"] == scope
+        assert people.change(key_id, people.cid.token, **given).data["accountIds"] == scope
         listed = people.cid.ask("GET", "/accounts", token=token).data
         reached = both if scope is None else scope
         assert sorted(account["id"] for account in listed) == sorted(reached)
-    answer = people.change(key_id, accounts=[people.cids.id, "acc_x"])
+    answer = people.change(key_id, people.cid.token, accounts=[people.cids.id, "acc_x"])
     assert (answer.refusal, answer.places) == ((400, "invalid_request"), ["/accounts/1"])
     # Ada reaches it, but it is Cid's key.
-    assert people.change(key_id, accounts=[people.second.id]).places == ["/accounts/0"]
+    people.update(people.cid, role="member")
+    assert people.change(key_id, accounts=[]).data["accountIds"] == []
+    assert people.change(key_id, accounts=[people.cids.id]).refusal == (403, "permission_denied")
+    audit = people.change(key_id, accounts=[people.second.id], customCapabilities=["admin.audit"])
+    assert audit.places == ["/accounts/0"]
 
 
 def test_a_scope_may_keep_what_is_reached_no_more_but_not_be_given_it(people: People, timed: Appliance) -> None:
@@ -89,8 +94,10 @@ def test_a_scope_may_keep_what_is_reached_no_more_but_not_be_given_it(people: Pe
     key_id, _ = people.make(people.cid, permissionProfile="read-only", accounts=[people.adas.id])
     with timed.store.database.transaction(durable=True):
         timed.store.accounts.set_access(people.adas.id, shared_with_all=False, member_ids=())
-    assert people.change(key_id, permissionProfile="full").data["accountIds"] == [people.adas.id]
-    assert people.change(key_id, accounts=[people.adas.id]).places == ["/accounts/0"]
+    people.update(people.cid, role="admin")
+    changed = people.change(key_id, people.cid.token, permissionProfile="full")
+    assert changed.data["accountIds"] == [people.adas.id]
+    assert people.change(key_id, people.cid.token, accounts=[people.adas.id]).places == ["/accounts/0"]
 
 
 def test_what_changes_nothing_is_not_audited(people: People, timed: Appliance) -> None:

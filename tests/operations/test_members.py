@@ -38,7 +38,12 @@ def suspend(ada: CheckedClient, who: CheckedClient, status: str = "suspended") -
 
 def acts(ada: CheckedClient, count: int) -> list[str]:
     """What was done last, the newest first."""
-    return [event["action"] for event in ada.ask("GET", f"/admin/audit-events?limit={count}").data["items"]]
+    return [event["action"] for event in events(ada, count)]
+
+
+def events(ada: CheckedClient, count: int = 50, path: str = "/admin/audit-events") -> list[Any]:
+    """The last rows of the audit log, the newest first."""
+    return list(ada.ask("GET", f"{path}?limit={count}").data["items"])
 
 
 # --- create and invite ----------------------------------------------------------------------------------------------
@@ -154,6 +159,30 @@ def test_a_change_of_nothing_is_none(ada: CheckedClient, bob: CheckedClient, clo
     assert acts(ada, 50) == before
 
 
+#: one change after another -> what the audit log calls it, in this order
+CHANGES: list[tuple[dict[str, str], list[str]]] = [
+    ({"name": "Robert"}, ["member.update"]),
+    ({"email": "robert@example.org"}, ["member.update"]),
+    ({"role": "admin"}, ["member.promote"]),
+    ({"name": "Bob", "email": "bob@example.org", "role": "admin"}, ["member.update"]),
+    ({"role": "member", "name": "Robert"}, ["member.demote", "member.update"]),
+    ({"status": "suspended"}, ["member.suspend", "session.revoke", "session.revoke"]),
+    ({"status": "active", "role": "admin"}, ["member.promote", "member.activate"]),
+    ({"status": "suspended", "name": "Bob", "role": "member"}, ["member.demote", "member.suspend", "member.update"]),
+]
+
+
+def test_the_log_tells_what_changed(ada: CheckedClient, bob: CheckedClient) -> None:
+    ada.log_in("bob@example.org", "phone")
+    for change, actions in CHANGES:
+        before = len(events(ada))
+        assert ada.ask("PATCH", path_of(bob), change).status == 200
+        new = events(ada)[: len(events(ada)) - before]
+        assert [event["action"] for event in reversed(new)] == actions, change
+        assert {event["target"]["id"] for event in new if event["target"]["kind"] == "member"} == {bob.member["id"]}
+    assert ada.appliance.store.audit.verify().broken is None
+
+
 def test_an_email_belongs_to_one_member(ada: CheckedClient, bob: CheckedClient) -> None:
     taken = {"email": "BOB@example.org"}
     assert ada.ask("POST", "/admin/members", BOB | taken).refusal == (409, "email_taken")
@@ -219,7 +248,7 @@ def test_a_member_is_removed_with_all_they_had(ada: CheckedClient, bob: CheckedC
     assert ada.ask("GET", path_of(bob)).refusal == (404, "not_found")
     assert ada.ask("DELETE", path_of(bob)).refusal == (404, "not_found")
     assert ada.ask("POST", "/admin/members", BOB).status == 201, "the email is free again"
-    assert acts(ada, 3)[2] == "member.delete"
+    assert acts(ada, 4)[2:] == ["member.delete", "session.revoke"]
 
 
 def test_who_owns_mailboxes_is_not_removed(ada: CheckedClient, bob: CheckedClient) -> None:
@@ -247,7 +276,11 @@ def test_sessions_of_a_member_are_seen_and_ended(ada: CheckedClient, bob: Checke
     tablet = ada.log_in("bob@example.org", "tablet")
     assert ada.ask("DELETE", path_of(bob, "/sessions")).data == {"id": bob.member["id"], "deleted": True}
     assert (bob.ask("GET", "/me").status, tablet.ask("GET", "/me").status) == (401, 401)
-    assert acts(ada, 3) == ["session.revoke", "session.create", "session.revoke"]
+    assert acts(ada, 4) == ["session.revoke", "session.revoke", "session.create", "session.revoke"]
+    own = [one["action"] for one in events(ada, path="/me/audit-events")]
+    assert own.count("session.revoke") == 3
+    assert ada.ask("DELETE", path_of(bob, "/sessions")).status == 200
+    assert acts(ada, 2) == ["session.revoke", "session.revoke"], "there was none"
 
 
 def test_a_session_belongs_to_its_member(ada: CheckedClient, bob: CheckedClient) -> None:

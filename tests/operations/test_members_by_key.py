@@ -2,6 +2,8 @@
 
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -74,24 +76,65 @@ def test_a_key_touches_no_administrator(
         ("POST /password-reset", "reset_password"),
         ("PATCH ", "update_member"),
         ("DELETE ", "delete_member"),
+        ("POST /invitation", "invite_member"),
+        ("DELETE /sessions", "revoke_sessions_of"),
+        ("DELETE /sessions/{session}", "revoke_session_of"),
     ],
 )
 def test_who_is_raised_while_a_key_asks_is_an_administrator(
     ada: CheckedClient, bob: CheckedClient, key: CheckedClient, call: str, function: str
 ) -> None:
-    key.ask("GET", "/me")  # its use is noted now, and needs no transaction later
     method, _, rest = call.partition(" ")
-    answers: list[Answer] = []
     body = {"email": "x@example.org"} if method == "PATCH" else None
-    asking = threading.Thread(target=lambda: answers.append(key.ask(method, path_of(bob, rest), body)), name="key")
-    with ada.appliance.store.database.transaction(durable=True):
-        asking.start()
-        # The request has been let through, and waits for its turn to write.
-        wait_until(lambda: {function, "transaction"} <= stack_of(asking), lambda: str(stack_of(asking)), 10)
-        ada.appliance.store.members.update(bob.member["id"], role="admin")
-    asking.join()
-    assert (answers[0].refusal, answers[0].places) == ((403, "permission_denied"), ["role"])
+    path = path_of(bob, rest.format(session=bob.ask("GET", "/me").data["credential"]["id"]))
+    raise_bob = partial(ada.appliance.store.members.update, bob.member["id"], role="admin")
+    answer = answer_after(key, method, path, body, function, raise_bob)
+    assert (answer.refusal, answer.places) == ((403, "permission_denied"), ["role"])
     assert bob.ask("GET", "/me").data["member"]["email"] == "bob@example.org"
+
+
+#: what is asked with an API key, and where it then waits
+WAITING: list[tuple[str, str, Any, str]] = [
+    ("POST", "/admin/members", BOB | {"email": "eve@example.org"}, "create_member"),
+    ("PATCH", "/admin/members/{bob}", {"name": "Robert"}, "update_member"),
+    ("POST", "/admin/members/{bob}/password-reset", None, "reset_password"),
+    ("DELETE", "/admin/members/{bob}/sessions", None, "revoke_sessions_of"),
+    ("POST", "/admin/api-keys", {"name": "k", "memberId": "{bob}", "customCapabilities": ["admin.audit"]}, "_create"),
+    ("PATCH", "/admin/api-keys/{key}", {"accounts": []}, "update_key"),
+    ("DELETE", "/admin/api-keys/{key}", None, "_revoke"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "function"), WAITING)
+def test_a_key_that_ends_while_it_asks_does_nothing(
+    ada: CheckedClient, bob: CheckedClient, key: CheckedClient, method: str, path: str, body: Any, function: str
+) -> None:
+    appliance, names = ada.appliance, {"bob": bob.member["id"], "key": add_key(ada.appliance, bob.member["id"])[0]}
+    mine = key.ask("GET", "/me").data["credential"]["id"]
+    everything = ("/admin/members", "/admin/audit-events", f"/admin/members/{names['bob']}/sessions")
+    before = [ada.ask("GET", one).data for one in everything]
+    if body and "memberId" in body:
+        body = body | {"memberId": names["bob"]}
+    revoke = partial(appliance.store.api_keys.revoke, mine)
+    answer = answer_after(key, method, path.format(**names), body, function, revoke)
+    assert answer.refusal == (401, "unauthenticated")
+    assert [ada.ask("GET", one).data for one in everything] == before
+    assert [one.id for one in appliance.store.api_keys.list()] == [names["key"]]
+
+
+def answer_after(
+    who: CheckedClient, method: str, path: str, body: Any, function: str, change: Callable[[], object]
+) -> Answer:
+    """What is answered to a request that was let through, and waits for its turn to write while something changes."""
+    who.ask("GET", "/me")  # its use is noted now, and needs no transaction later
+    answers: list[Answer] = []
+    asking = threading.Thread(target=lambda: answers.append(who.ask(method, path, body)), name="asking")
+    with who.appliance.store.database.transaction(durable=True):
+        asking.start()
+        wait_until(lambda: {function, "transaction"} <= stack_of(asking), lambda: str(stack_of(asking)), 10)
+        change()
+    asking.join()
+    return answers[0]
 
 
 def stack_of(thread: threading.Thread) -> set[str]:

@@ -96,17 +96,38 @@ def test_a_revoked_key_is_never_found_again(store: Store) -> None:
 def test_who_was_shown_the_token(store: Store) -> None:
     ada, bob = add_member(store, "ada"), add_member(store, "bob")
     own, given = add_key(store, bob, "own"), add_key(store, bob, "given", made_by=ada)
-    assert store.api_keys.is_made_by_owner(own.id)
-    assert not store.api_keys.is_made_by_owner(given.id)
-    assert not store.api_keys.is_made_by_owner("key_unknown")
+    assert (store.api_keys.maker_of(own.id), store.api_keys.maker_of(given.id)) == (bob, ada)
+    assert (store.api_keys.made_for_others(ada), store.api_keys.made_for_others(bob)) == ((given,), ())
+    with pytest.raises(NotFound):
+        store.api_keys.maker_of("key_unknown")
     # Keys of earlier releases were made by their owners.
     with store.database.transaction():
         store.database.change("UPDATE api_keys SET made_by_member_id = NULL")
-    assert store.api_keys.is_made_by_owner(given.id)
-    with store.database.transaction():
-        store.api_keys.set_permissions(own.id, READ_ONLY)
-        store.members.remove(ada)
-    assert store.api_keys.is_made_by_owner(own.id)
+    assert store.api_keys.maker_of(given.id) == bob
+    assert store.api_keys.made_for_others(ada) == ()
+    assert store.credentials.find("given") is not None
+
+
+#: what the one who made a key for somebody else becomes -> whether it is good then
+MAKER: tuple[tuple[str, bool], ...] = (
+    ("role = 'admin'", True),
+    ("role = 'member'", False),
+    ("role = 'admin', status = 'suspended'", False),
+    ("status = 'active'", True),
+    ("id = 'mem_x'", False),
+)
+
+
+def test_a_key_made_for_somebody_else_is_good_while_its_maker_is_an_active_administrator(store: Store) -> None:
+    ada, bob = add_member(store, "ada"), add_member(store, "bob")
+    own, given = add_key(store, bob, "own"), add_key(store, bob, "given", made_by=ada)
+    for change, is_good in MAKER:
+        with store.database.transaction():
+            store.database.change(f"UPDATE members SET {change} WHERE id = ?", (ada,))
+        for hashed, key, good in (("own", own, True), ("given", given, is_good)):
+            found = store.credentials.find(hashed)
+            assert (found is not None) == good, (change, hashed)
+            assert store.credentials.find_by_id(key.id, bob) == found, "also what it asked for earlier"
 
 
 def test_the_use_of_a_key_is_noted_once_a_minute(store: Store, clock: FakeClock) -> None:
@@ -127,6 +148,7 @@ def test_keys_go_with_their_member(store: Store) -> None:
     with store.database.transaction():
         store.members.remove(ada)
     assert store.credentials.find("hash") is None
-    # One that an administrator made who is gone stays what it was: not made by its owner.
+    # One that an administrator made who is gone stays what it was: not made by its owner. It is good for nothing.
     assert store.api_keys.list() == (kept,)
-    assert not store.api_keys.is_made_by_owner(kept.id)
+    assert store.api_keys.maker_of(kept.id) == ada
+    assert store.credentials.find("kept") is None

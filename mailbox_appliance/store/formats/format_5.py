@@ -63,6 +63,8 @@ CREATE TABLE accounts (
   shared_with_all INTEGER NOT NULL DEFAULT 0, status TEXT NOT NULL DEFAULT 'connecting',
   error_code TEXT, error_message TEXT, capabilities TEXT NOT NULL DEFAULT '{}',
   created_at TEXT NOT NULL, last_sync_at TEXT) STRICT;
+CREATE INDEX accounts_owner ON accounts (owner_member_id, email);
+CREATE INDEX accounts_shared ON accounts (shared_with_all) WHERE shared_with_all = 1;
 CREATE TABLE account_grants (
   account_id TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE, PRIMARY KEY (account_id, member_id)) STRICT;
@@ -203,6 +205,7 @@ CREATE INDEX audit_events_about ON audit_events (about_member_id, number) WHERE 
 -- What was done to a member lately, for the warnings that they are shown.
 CREATE INDEX audit_events_done ON audit_events (about_member_id, at)
   WHERE about_member_id IS NOT NULL AND outcome = 'success';
+CREATE INDEX audit_events_keys ON audit_events (actor_id, at) WHERE actor_kind = 'api_key' AND outcome = 'success';
 CREATE INDEX audit_events_restored ON audit_events (at) WHERE action = 'backup.restore';
 -- Also what REPLACE would do without a trigger for deleting.
 CREATE TRIGGER audit_events_add BEFORE INSERT ON audit_events
