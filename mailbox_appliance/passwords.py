@@ -32,10 +32,11 @@ def hash_password(password: str) -> str:
         return kdf.derive_phc_encoded(_bytes(password))
 
 
-def verify_password(password: str, stored: str | None, *, hides_legacy: bool = False) -> bool:
+def verify_password(password: str, stored: str | None, *, hides_legacy: bool) -> bool:
     """Whether the password is the one that was hashed. Without a stored hash it takes the same time and says no.
 
-    `hides_legacy`: takes the same time also whether the hash is one of release 0.10 or not: that of both.
+    `hides_legacy`: takes the same time also whether the hash is one of release 0.10 or not: that of both. Say so
+    where somebody in the store has such a hash and nobody may learn who.
     """
     is_legacy = stored is not None and stored.startswith(LEGACY)
     with _at_once:
@@ -75,7 +76,10 @@ def _is_of_argon2(password: str, stored: str | None) -> bool:
 def _is_of_scrypt(password: str, stored: str | None) -> bool:
     """As release 0.10 did it: `scrypt$N$r$p$salt$hash`, the last two in base64. Odd parameters let nobody in."""
     n, r, p, salt, known = _read_scrypt(stored or "") or _NOBODYS_LEGACY
-    made = hashlib.scrypt(_bytes(password), salt=salt, n=n, r=r, p=p, maxmem=2 * _LEGACY_MEMORY, dklen=len(known))
+    try:
+        made = hashlib.scrypt(_bytes(password), salt=salt, n=n, r=r, p=p, maxmem=2 * _LEGACY_MEMORY, dklen=len(known))
+    except (ValueError, MemoryError):  # what the library will not work with is no hash that it made
+        return False
     return hmac.compare_digest(made, known) and known != _NOBODYS_LEGACY[4]
 
 
@@ -88,8 +92,9 @@ def _read_scrypt(stored: str) -> tuple[int, int, int, bytes, bytes] | None:
         salt, known = (base64.b64decode(text, validate=True) for text in match.groups()[3:])
     except ValueError:
         return None
-    # RFC 7914 2: N is a power of two. The rest is what a hash may cost us.
-    is_sound = n > 1 and n & (n - 1) == 0 and 0 < 128 * n * r <= _LEGACY_MEMORY and 0 < p <= _LEGACY_MOST_LANES
+    # RFC 7914 2: N is a power of two, and below 2^(16 r). The rest is what a hash may cost us.
+    is_sound = n > 1 and n & (n - 1) == 0 and n < 1 << 16 * r
+    is_sound = is_sound and 128 * n * r <= _LEGACY_MEMORY and 0 < p <= _LEGACY_MOST_LANES
     return (n, r, p, salt, known) if is_sound and 8 <= len(salt) <= 64 and 16 <= len(known) <= 64 else None
 
 

@@ -36,6 +36,8 @@ def update_me(appliance: Appliance, caller: Caller, request: ProfileChange) -> M
     refuse_controls("/name", request.name)
     with store.database.transaction(durable=True):
         require_still(store, caller)
+        if store.members.get(me).name == request.name:
+            return store.members.get(me)
         store.audit.record(caller.actor, "member.update", ("member", me))
         return store.members.update(me, name=request.name)
 
@@ -54,7 +56,7 @@ def change_password(appliance: Appliance, caller: Caller, request: PasswordChang
 def _require_current(appliance: Appliance, attempt: Attempt, me: Member, password: str) -> str:
     """The hash that the current password fits. Raises WrongPassword."""
     hashed = appliance.store.members.password_of(me.id)
-    if not passwords.verify_password(password, hashed) or hashed is None:
+    if not passwords.verify_password(password, hashed, hides_legacy=False) or hashed is None:
         attempt.failed("password.change", ("member", me.id))
         raise WrongPassword
     return hashed

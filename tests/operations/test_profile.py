@@ -33,7 +33,10 @@ def test_a_name_is_changed(ada: CheckedClient, timed: Appliance, clock: FakeCloc
 
 def test_nothing_to_change_changes_nothing(ada: CheckedClient, timed: Appliance, clock: FakeClock) -> None:
     clock.advance(5)
-    assert ada.ask("PATCH", "/me", {}).data == ada.member
+    before = timed.store.database.value("SELECT total_changes()")
+    for body in ({}, {"name": ada.member["name"]}):
+        assert ada.ask("PATCH", "/me", body).data == ada.member
+    assert timed.store.database.value("SELECT total_changes()") == before
     assert ("member.update", "success") not in recorded(timed)
 
 
@@ -124,6 +127,13 @@ def test_a_weak_password_is_refused(ada: CheckedClient) -> None:
     for current, new in itertools.product((PASSWORD, "not the password"), weak):
         answer = change(ada, current, new)
         assert (answer.refusal, answer.places) == ((400, "invalid_request"), ["/newPassword"])
+    assert log_in(ada).status == 200
+
+
+def test_ones_own_name_is_no_password(ada: CheckedClient) -> None:
+    assert ada.ask("PATCH", "/me", {"name": "Ada Augusta King"}).status == 200
+    answer = change(ada, new="ada augusta KING")
+    assert (answer.refusal, answer.places) == ((400, "invalid_request"), ["/newPassword"])
     assert log_in(ada).status == 200
 
 
