@@ -32,6 +32,12 @@ FROM accounts a"""
 _REACHED = """
 (a.owner_member_id = :member OR a.shared_with_all OR EXISTS
   (SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = :member))"""
+# The same, begun at the member: however many mailboxes others have, theirs alone are looked at.
+_LIST_REACHED = f"""{_SELECT} WHERE a.number IN (
+  SELECT number FROM accounts WHERE owner_member_id = :member
+  UNION ALL SELECT number FROM accounts WHERE shared_with_all = 1
+  UNION ALL SELECT s.number FROM account_grants g JOIN accounts s ON s.id = g.account_id WHERE g.member_id = :member)
+ORDER BY a.number"""
 
 _FORGET = """
 UPDATE accounts SET status = 'removed', id = ?, owner_member_id = NULL, email = '', display_name = NULL,
@@ -59,10 +65,7 @@ class Accounts:
 
     def list_reachable(self, member_id: str) -> tuple[Account, ...]:
         """The mailboxes that this member may reach, the oldest first."""
-        rows = self._database.rows(
-            f"{_SELECT} WHERE a.status <> 'removed' AND {_REACHED} ORDER BY a.number", {"member": member_id}
-        )
-        return tuple(map(_to_account, rows))
+        return tuple(map(_to_account, self._database.rows(_LIST_REACHED, {"member": member_id})))
 
     def list_all(self) -> tuple[Account, ...]:
         """Every mailbox, whoever reaches it, the oldest first."""

@@ -109,6 +109,21 @@ HOT: list[tuple[str, Ask, str]] = [
     ),
     ("the UIDs of a folder", lambda s, b, m: s.mirror.known(b.folder().number), "messages_2 (folder=? AND uid>?)"),
     ("a mailbox", lambda s, b, m: s.accounts.find_reachable(b.id, b.owner), "accounts_1 (id=?)"),
+    (
+        "the mailboxes that are one's own",
+        lambda s, b, m: s.accounts.list_reachable(b.owner),
+        "COVERING INDEX accounts_owner (owner_member_id=?)",
+    ),
+    (
+        "the mailboxes that are granted",
+        lambda s, b, m: s.accounts.list_reachable(b.owner),
+        "account_grants_member (member_id=?)",
+    ),
+    (
+        "whether a mailbox is connected already",
+        lambda s, b, m: s.accounts.exists("a@b.example", b.owner),
+        "accounts_owner (owner_member_id=? AND email=?)",
+    ),
     ("a replay", lambda s, b, m: s.deliveries.find_replay("ses_1", "key", HASH), "(credential_id=? AND idempotency"),
     (
         "the counts of deliveries",
