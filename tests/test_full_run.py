@@ -49,7 +49,7 @@ RECORDED: dict[str, Steps] = {
     "remove the licence": ("license.delete success",),
     "change a setting": ("settings.update success",),
     "end somebody's session": ("session.revoke success",),
-    "suspend": ("member.update success",),
+    "suspend": ("member.suspend success",),
     "a suspended member logs in": ("session.create denied",),
     "delete a member": ("member.delete success",),
 }
