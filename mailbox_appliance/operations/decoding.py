@@ -4,21 +4,22 @@ import json
 import re
 import types
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, NoReturn, Union, get_args, get_origin
 
 import msgspec
-from msgspec import inspect
 
 from mailbox_appliance.errors import Detail, Invalid, InvalidJson
+from mailbox_appliance.operations.expectations import in_words, is_whole_number
 
 # Names in messages may be anything a client sent; the place of a fault is ours and has no backtick.
 _AT = re.compile(r" - at `(?:key in )?\$?([^`]*)`$")
 _STEP = re.compile(r"\.|\[(\d+|\.\.\.)\]")
 _NAMED_FIELD = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
-_PATTERN = re.compile(r"Expected `str` matching regex (.*)", re.DOTALL)
+_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 _FILE = re.compile(rb'"[A-Za-z0-9+/=]{4000,}"(?!\s*:)')
+_GOT_TEXT = ", got `str`"  # what stands in a query or a path is always a text
 _LONGEST_QUOTE = 200
 
 
@@ -60,7 +61,7 @@ def convert_body(raw: object, annotation: Any) -> Any:
         return msgspec.convert(raw, chosen)
     except msgspec.ValidationError as error:
         _refuse_mixed(raw, chosen, choices)
-        _refuse(error, "", chosen)
+        _refuse(error, chosen)
     except RecursionError as error:
         raise InvalidJson(reason="it is nested too deeply.", details=(Detail("", "Nested too deeply."),)) from error
 
@@ -68,12 +69,16 @@ def convert_body(raw: object, annotation: Any) -> Any:
 def convert_value(text: str, annotation: Any, name: str) -> Any:
     """A single value from its text, as it stands in a query, a header or a path. Raises Invalid.
 
-    What may be None may be left out; a text never means that, so that `null` is no yes or no.
+    What may be None may be left out; a text never means that, so that `null` is no yes or no. A whole number is written
+    in digits: msgspec takes 5.0 and 1e1 as well.
     """
+    if is_whole_number(annotation) and not _WHOLE_NUMBER.fullmatch(text):
+        raise Invalid.at(name, "This must be a whole number, in digits.")
     try:
         return msgspec.convert(text, _of_text(annotation), strict=False)
     except msgspec.ValidationError as error:
-        _refuse(error, name, annotation)
+        sentence = str(error).removesuffix(_GOT_TEXT)
+        raise Invalid.at(name, in_words(sentence, annotation)) from error
 
 
 @cache
@@ -122,40 +127,16 @@ def _required(choice: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(choice) if field.required)
 
 
-def _refuse(error: msgspec.ValidationError, name: str, annotation: Any) -> NoReturn:
+def _refuse(error: msgspec.ValidationError, annotation: Any) -> NoReturn:
     text = str(error)
     at = _AT.search(text)
-    pointer = name or _STEP.sub(lambda step: "/" + (step[1] or ""), at[1] if at else "")
-    message = _AT.sub("", text)
-    if not name and (field := _NAMED_FIELD.fullmatch(message)):
-        pointer = f"{pointer}/{_cut(field[1]).replace('~', '~0').replace('/', '~1')}"
-    if pattern := _PATTERN.fullmatch(message):
-        message = _expectations(annotation).get(pattern[1], "This has a character that is not allowed here.")
-    raise Invalid.at(pointer, f"{_cut(message).removesuffix('.')}.") from error
-
-
-@cache
-def _expectations(annotation: Any) -> dict[str, str]:
-    """For each pattern in a type, as msgspec quotes it: what is expected, in words (`expected` in Meta's `extra`)."""
-    found: dict[str, str] = {}
-    left: list[object] = [inspect.type_info(annotation)]
-    seen: set[type] = set()
-    while left:
-        one = left.pop()
-        if isinstance(one, inspect.Metadata) and isinstance(one.type, inspect.StrType) and one.extra:
-            found[repr(one.type.pattern)] = one.extra["expected"]
-        elif isinstance(one, inspect.StructType) and one.cls not in seen:
-            seen.add(one.cls)
-            left += one.fields
-        elif isinstance(one, inspect.Type | inspect.Field) and not isinstance(one, inspect.StructType):
-            left += _parts(one)
-    return found
-
-
-def _parts(one: inspect.Type | inspect.Field) -> Iterator[object]:
-    for name in one.__struct_fields__:
-        value = getattr(one, name)
-        yield from value if isinstance(value, tuple) else (value,)
+    pointer = _STEP.sub(lambda step: "/" + (step[1] or ""), at[1] if at else "")
+    sentence, steps = _AT.sub("", text), pointer.split("/")[1:]
+    if field := _NAMED_FIELD.fullmatch(sentence):
+        name = _cut(field[1])
+        pointer = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+        sentence = sentence.replace(field[1], name)
+    raise Invalid.at(pointer, in_words(sentence, annotation, steps)) from error
 
 
 def _cut(text: str) -> str:

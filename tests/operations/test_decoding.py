@@ -176,7 +176,7 @@ def test_what_belongs_to_another_shape_is_told_so() -> None:
             {"draftId": "d", "subject": "s"},
             "`subject` does not go with `draftId`: give `draftId` alone, or with `sendAt`.",
         ),
-        ({"draft": "d", "nonsense": 1}, "Object contains unknown field `nonsense`."),
+        ({"draft": "d", "nonsense": 1}, "There is no field `nonsense` here."),
     ):
         with pytest.raises(Invalid) as caught:
             convert_body(body, ByDraft | ByBody if "draft" in body else SavedDraft | InlineMessage)
@@ -197,11 +197,19 @@ def test_a_single_value_is_read_from_text(text: str, kind: Any, value: object) -
     assert convert_value(text, kind, "name") == value
 
 
-@pytest.mark.parametrize("text", ["", " 7", "7 ", "+7", "07", "0x7", "7.5", "seven", "\u0667", "9" * 5000])
+BAD_NUMBERS = (
+    *("", " 7", "7 ", "+7", "07", "-0", "0x7", "1_0", "7.5", "5.0", "5.", "1e1", "1E1", "seven", "true", "null", "7\n"),
+    *("\u0667", "\uff15", "9" * 5000),
+)
+
+
+@pytest.mark.parametrize("text", BAD_NUMBERS)
 def test_a_bad_number_is_refused(text: str) -> None:
     with pytest.raises(Invalid) as caught:
         convert_value(text, Annotated[int, Meta(ge=1, le=100)], "limit")
     assert [detail.path for detail in caught.value.details] == ["limit"]
+    with pytest.raises(Invalid):
+        convert_value(text, Annotated[int, Meta(ge=1, le=100)] | None, "limit")
 
 
 @pytest.mark.parametrize("kind", [bool | None, int | None, Annotated[bool, Meta(description="d")] | None])
