@@ -2,23 +2,29 @@
 
 `MAILBOX_APPLIANCE_GOOGLE_CLIENT_ID`, `..._GOOGLE_CLIENT_SECRET`, `..._GOOGLE_PUBLIC_CLIENT`; the same with `OUTLOOK`,
 and `..._OUTLOOK_TENANT_ID`. With `_FILE` behind its name a variable names a file whose first line is the value, as
-container secrets are given; the file wins.
+container secrets are given; the file wins. Beside a `..._CLIENT_ID_FILE` the secret and the tenant count from files
+only: those of the plain variables are of the application that `..._CLIENT_ID` names.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from mailbox_appliance.records import OAuthApp, OAuthProvider
-from mailbox_appliance.settings import ENVIRONMENT_PREFIX, BadSetting
+from mailbox_appliance.settings import ENVIRONMENT_PREFIX, BadSetting, flag_of
 
 #: The most characters of each value (specification, "Limits").
 LONGEST = {"CLIENT_ID": 2048, "CLIENT_SECRET": 16384, "TENANT_ID": 2048, "PUBLIC_CLIENT": 5}
+#: What a tenant id is made of: it becomes a part of an address. A dot in front would lead to another one.
+TENANT = r"^[A-Za-z0-9][A-Za-z0-9._-]*$(?!\n)"
 _NAMES: Mapping[OAuthProvider, tuple[str, ...]] = {
     "google": ("CLIENT_ID", "CLIENT_SECRET", "PUBLIC_CLIENT"),
     "outlook": ("CLIENT_ID", "CLIENT_SECRET", "TENANT_ID", "PUBLIC_CLIENT"),
 }
+#: What belongs to one client id, and goes with no other.
+_OF_THE_ID = ("CLIENT_SECRET", "TENANT_ID")
 # In UTF-8 a character takes four bytes at most; more of a file is never read.
 _MOST_READ = 4 * max(LONGEST.values()) + 2
 
@@ -42,11 +48,15 @@ def read(environment: Mapping[str, str]) -> GivenApps:
 
 def _app(provider: OAuthProvider, environment: Mapping[str, str]) -> GivenApp | None:
     values, is_from_file = {}, False
+    prefix = f"{ENVIRONMENT_PREFIX}{provider.upper()}_"
+    has_id_file = bool(environment.get(f"{prefix}CLIENT_ID_FILE"))
     for name in _NAMES[provider]:
-        variable = f"{ENVIRONMENT_PREFIX}{provider.upper()}_{name}"
+        variable = prefix + name
         # Empty is as good as not set: files for containers list variables that nobody fills.
         if file := environment.get(f"{variable}_FILE"):
             values[name], is_from_file = _checked(f"{variable}_FILE", name, _first_line(f"{variable}_FILE", file)), True
+        elif has_id_file and name in _OF_THE_ID:
+            continue
         elif text := environment.get(variable, "").strip():
             values[name] = _checked(variable, name, text)
     if not values:
@@ -83,10 +93,12 @@ def _checked(variable: str, name: str, text: str) -> str:
         raise BadSetting(f"{variable}: the value is longer than {LONGEST[name]} characters")
     if not text.isprintable():
         raise BadSetting(f"{variable}: the value has control characters")
+    if name == "TENANT_ID" and not re.search(TENANT, text):
+        raise BadSetting(f"{variable}: a tenant id has letters, digits, `.`, `-` and `_`")
     return text
 
 
 def _flag(variable: str, text: str) -> bool:
-    if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
+    if (found := flag_of(text)) is None:
         raise BadSetting(f"{variable} is true or false")
-    return text.lower() in ("true", "1", "yes")
+    return found

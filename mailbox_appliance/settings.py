@@ -15,6 +15,7 @@ from typing import Literal, get_args
 ENVIRONMENT_PREFIX = "MAILBOX_APPLIANCE_"
 Value = str | int | bool | tuple[str, ...]
 _KINDS = {bool: "true or false", int: "a whole number", str: "a text", tuple: "a list of texts"}
+_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _LONGEST_QUOTE = 100
 
 
@@ -215,9 +216,9 @@ def _from_file(file: Path) -> dict[str, Value]:
 
 def _from_text(option: Option, text: str, where: str) -> Value:
     if isinstance(option.default, bool):
-        if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
+        if (found := flag_of(text)) is None:
             raise BadSetting(f"{where}: {option.name} is true or false, not {text!r}")
-        return text.lower() in ("true", "1", "yes")
+        return found
     if isinstance(option.default, int):
         try:
             number = int(text)
@@ -227,6 +228,11 @@ def _from_text(option: Option, text: str, where: str) -> Value:
     if isinstance(option.default, tuple):
         return tuple(part.strip() for part in text.split(",") if part.strip())
     return _checked(option, text, where)
+
+
+def flag_of(text: str) -> bool | None:
+    """What a word says where yes or no is asked; None: neither."""
+    return _FLAGS.get(text.lower())
 
 
 def complaint(option: Option, value: object) -> str | None:

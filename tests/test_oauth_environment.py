@@ -49,6 +49,31 @@ def test_a_file_wins_and_gives_its_first_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "app"),
+    [
+        # The plain ones are of another application.
+        ({"GOOGLE_CLIENT_SECRET": "theirs"}, OAuthApp("google", "f")),
+        ({"GOOGLE_CLIENT_ID": "p", "GOOGLE_CLIENT_SECRET": "theirs"}, OAuthApp("google", "f")),
+        ({"GOOGLE_CLIENT_SECRET": "theirs", "GOOGLE_CLIENT_SECRET_FILE": "s"}, OAuthApp("google", "f", "s")),
+        ({"GOOGLE_CLIENT_SECRET": "theirs", "GOOGLE_PUBLIC_CLIENT": "1"}, OAuthApp("google", "f", public_client=True)),
+        ({"GOOGLE_CLIENT_SECRET": "theirs", "GOOGLE_CLIENT_SECRET_FILE": ""}, OAuthApp("google", "f")),
+        ({"OUTLOOK_TENANT_ID": "theirs"}, OAuthApp("outlook", "f")),
+        ({"OUTLOOK_TENANT_ID_FILE": "t", "OUTLOOK_CLIENT_SECRET_FILE": "s"}, OAuthApp("outlook", "f", "s", "t")),
+    ],
+)
+def test_what_goes_with_an_id_from_a_file(values: dict[str, str], app: OAuthApp, tmp_path: Path) -> None:
+    name = f"{app.provider.upper()}_CLIENT_ID_FILE"
+    given = environment(tmp_path, **{name: "f"}, **{name: value for name, value in values.items() if value})
+    given |= {PREFIX + name: "" for name, value in values.items() if not value}
+    assert read(given) == {app.provider: GivenApp(app, "environment-file")}
+
+
+def test_what_goes_with_a_plain_id(tmp_path: Path) -> None:
+    given = environment(tmp_path, OUTLOOK_CLIENT_ID="p", OUTLOOK_TENANT_ID="t", OUTLOOK_CLIENT_SECRET_FILE="s")
+    assert read(given) == {"outlook": GivenApp(OAuthApp("outlook", "p", "s", "t"), "environment-file")}
+
+
+@pytest.mark.parametrize(
     ("values", "complaint"),
     [
         ({"GOOGLE_CLIENT_SECRET": "hush"}, "GOOGLE_CLIENT_ID is missing"),
@@ -57,6 +82,8 @@ def test_a_file_wins_and_gives_its_first_line(tmp_path: Path) -> None:
         ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_PUBLIC_CLIENT": "hush"}, "is true or false"),
         ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_CLIENT_SECRET": "hush" * 5000}, "longer than 16384"),
         ({"GOOGLE_CLIENT_ID": "hush\nhush"}, "control characters"),
+        ({"OUTLOOK_CLIENT_ID": "a", "OUTLOOK_TENANT_ID": "hush/../hush"}, "OUTLOOK_TENANT_ID: a tenant id has letters"),
+        ({"OUTLOOK_CLIENT_ID": "a", "OUTLOOK_TENANT_ID_FILE": ".."}, "OUTLOOK_TENANT_ID_FILE: a tenant id has letters"),
         ({"GOOGLE_CLIENT_ID_FILE": " \n"}, "GOOGLE_CLIENT_ID_FILE: the file is empty"),
         ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_CLIENT_SECRET_FILE": "hush" * 50000}, "longer than 16384"),
     ],

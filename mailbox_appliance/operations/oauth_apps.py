@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, Invalid, NotFound
+from mailbox_appliance.oauth_environment import LONGEST, TENANT
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.license import require_verified
 from mailbox_appliance.operations.operation import operation
@@ -32,30 +33,36 @@ from mailbox_appliance.records import (
 class NewOAuthApp(Input, frozen=True, kw_only=True):
     """An application registered with a provider; it takes the place of the one before."""
 
-    client_id: Annotated[str, Meta(min_length=1, max_length=2048)]
+    client_id: Annotated[str, Meta(min_length=1, max_length=LONGEST["CLIENT_ID"])]
     client_secret: (
         Annotated[
             str,
             Meta(
                 min_length=1,
-                max_length=16384,
+                max_length=LONGEST["CLIENT_SECRET"],
                 description="Left out: the stored one stays where `clientId` stays and it is no public client.",
             ),
         ]
         | UnsetType
     ) = UNSET
     tenant_id: (
-        Annotated[str, Meta(min_length=1, max_length=2048, description="Outlook only; left out: any tenant.")]
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=LONGEST["TENANT_ID"],
+                pattern=TENANT,
+                description="Outlook only; left out: any tenant.",
+                extra={"expected": "A tenant id has letters, digits, `.`, `-` and `_`, such as a domain."},
+            ),
+        ]
         | UnsetType
     ) = UNSET
     public_client: Annotated[bool, Meta(description="One without a secret. Left out: false.")] | UnsetType = UNSET
 
 
 def oauth_app(appliance: Appliance, provider: OAuthProvider) -> OAuthApp | None:
-    """The application in force for a provider, with its secret; None where nobody configured one.
-
-    Its `tenant_id` is as it was typed: whoever puts it into an address quotes it.
-    """
+    """The application in force for a provider, with its secret; None where nobody configured one."""
     given = appliance.oauth_apps_given.get(provider)
     return appliance.store.oauth_apps.find(provider) if given is None else given.app
 
@@ -118,7 +125,6 @@ def _check(provider: OAuthProvider, request: NewOAuthApp) -> None:
         raise Invalid.at("/clientSecret", "A public client has no secret; leave it out, or `publicClient`.")
     refuse_controls("/clientId", request.client_id)
     refuse_controls("/clientSecret", request.client_secret or "")
-    refuse_controls("/tenantId", request.tenant_id or "")
 
 
 def _require_mutable(appliance: Appliance, provider: OAuthProvider) -> None:

@@ -43,6 +43,14 @@ def test_show_and_remove(line: list[str], request_line: str, client_of: CommandL
     assert [f"{asked.method} {asked.target}" for asked in server.asked] == [request_line]
 
 
+def test_an_unknown_provider_is_told_before_a_secret_is_asked_for(
+    client_of: CommandLine, server: RecordingServer
+) -> None:
+    outcome = client_of("oauth-apps", "set", "nope", "--client-id", "c")
+    assert (outcome.code, [detail["path"] for detail in outcome.error["details"]]) == (2, ["argument:google|outlook"])
+    assert server.asked == []
+
+
 @pytest.mark.parametrize(
     ("options", "path"),
     [

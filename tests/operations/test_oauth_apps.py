@@ -111,6 +111,10 @@ def test_what_is_left_out_is_gone(ada: CheckedClient) -> None:
         (GOOGLE, {"clientId": "a", "publicClient": "yes"}, "/publicClient"),
         (GOOGLE, {"clientId": "a", "tenantId": "t"}, "/tenantId"),
         (OUTLOOK, {"clientId": "a", "tenantId": ""}, "/tenantId"),
+        *(
+            (OUTLOOK, {"clientId": "a", "tenantId": wrong}, "/tenantId")
+            for wrong in ("a/b", "..", "é", "a b", "a\n", "a?b")
+        ),
         (OUTLOOK, {"clientId": "a", "tenantId": "x" * 2049}, "/tenantId"),
         (OUTLOOK, {"clientId": "a", "source": "stored"}, "/source"),
     ],

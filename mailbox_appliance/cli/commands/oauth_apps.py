@@ -10,7 +10,9 @@ from mailbox_appliance.cli.rows import Call, Given, Row
 from mailbox_appliance.cli.tree import group
 
 SECRET_VARIABLE = "MAILBOX_APPLIANCE_CLIENT_SECRET"  # noqa: S105 - a name
-PROVIDER = click.Argument(["provider"], metavar="google|outlook")
+_PROVIDERS = ("google", "outlook")
+_METAVAR = "|".join(_PROVIDERS)
+PROVIDER = click.Argument(["provider"], metavar=_METAVAR)
 SET_OPTIONS: tuple[click.Parameter, ...] = (
     PROVIDER,
     click.Option(["--client-id"], required=True, metavar="ID", help="The id that the provider gave the application."),
@@ -34,6 +36,8 @@ def application(invocation: Invocation, given: Given) -> Any:
         return {**body, "publicClient": True}
     if given["keep_client_secret"]:
         return body
+    if given["provider"] not in _PROVIDERS:  # before anybody types a secret for nothing
+        raise wrong_usage(f"There is no provider {given['provider']}; it is google or outlook.", f"argument:{_METAVAR}")
     secret = invocation.terminal.secret(
         "Client secret", SECRET_VARIABLE, from_stdin=given["client_secret_stdin"], what="client secret"
     )
