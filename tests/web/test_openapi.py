@@ -33,6 +33,12 @@ def test_it_is_valid() -> None:
     assert description()["openapi"] == "3.1.0"
 
 
+def test_it_says_what_holds_for_every_path() -> None:
+    about = " ".join(description()["info"]["description"].split())
+    assert "GET and DELETE take no body; one that is sent with them is read and ignored" in about
+    assert "A path may end with one slash" in about
+
+
 def test_every_route_is_in_it_and_nothing_else() -> None:
     routes = {(route.method, ("/api/v1" + route.path).rstrip("/")) for route in ROUTES}
     assert {(method, path) for method, path, _ in operations()} == routes

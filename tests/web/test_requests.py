@@ -54,3 +54,9 @@ def test_every_endpoint_that_takes_large_bodies_may_put_them_off() -> None:
     large = [route for route in ROUTES if route.operation.body_limit > JSON_LIMIT]
     assert large
     assert all(503 in route.errors for route in large)
+
+
+@pytest.mark.parametrize("body", [b"{", b"{}", b'{"a": 1}', b"\xff"])
+def test_a_body_is_ignored_where_the_method_gives_it_no_meaning(checked_client: CheckedClient, body: bytes) -> None:
+    assert checked_client.ask("GET", "/me", body, headers={"Content-Type": "text/plain"}).status == 200
+    assert checked_client.ask("DELETE", "/me/sessions/ses_none", body).refusal == (404, "not_found")
