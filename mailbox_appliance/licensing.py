@@ -7,10 +7,11 @@ token's own header names, so none can be talked down to another.
 
 import base64
 import binascii
+import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -34,6 +35,7 @@ COMMUNITY = License(
 )
 
 _HERE = ("127.0.0.1", "::1", "localhost")
+_T = TypeVar("_T")
 _PART = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
 Limit = Annotated[int, Meta(ge=0, le=1 << 31)] | None
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -49,7 +51,9 @@ class _Header(msgspec.Struct, frozen=True):
     crit: msgspec.UnsetType = msgspec.UNSET
 
 
-class _Payload(msgspec.Struct, frozen=True, rename="camel"):
+class _Payload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What may stand in it, and nothing else: a bound whose name is mistyped would be none."""
+
     plan: Text
     max_members: Limit = None
     max_accounts: Limit = None
@@ -149,8 +153,8 @@ def read_token(token: str, key: Ed25519PublicKey) -> Terms:
     try:
         # RFC 7515 5.2: over the text as it came.
         key.verify(_bytes_of(signature), f"{header}.{payload}".encode("ascii"))
-        msgspec.json.decode(_bytes_of(header), type=_Header)
-        return _terms(msgspec.json.decode(_bytes_of(payload), type=_Payload))
+        _decoded(header, _Header)
+        return _terms(_decoded(payload, _Payload))
     except InvalidSignature:
         raise BadLicence("it was not signed with the key of `license.issuer_public_key`, or was changed") from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -189,12 +193,28 @@ def _terms(payload: _Payload) -> Terms:
     return Terms(payload.plan, payload.issued_to, expires_at, payload.max_members, payload.max_accounts)
 
 
+def _decoded(part: str, as_type: type[_T]) -> _T:
+    """The JSON of a part of a token. Raises ValueError or MsgspecError, also where a name stands twice (RFC 7515 4)."""
+    content = _bytes_of(part)
+    found = msgspec.json.decode(content, type=as_type)
+    json.loads(content, object_pairs_hook=_require_unique)
+    return found
+
+
+def _require_unique(members: list[tuple[str, object]]) -> None:
+    if len(dict(members)) < len(members):
+        raise ValueError("a name stands twice")
+
+
 def _bytes_of(part: str) -> bytes:
-    """RFC 7515 2: base64url without padding."""
+    """RFC 7515 2: base64url without padding. Nothing else stands for the same bytes (RFC 4648 3.5)."""
     try:
-        return base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
+        found = base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
     except binascii.Error as error:
         raise ValueError("not base64url") from error
+    if base64.urlsafe_b64encode(found).decode().rstrip("=") != part:
+        raise ValueError("not base64url as it is written")
+    return found
 
 
 def _is_safe(url: str) -> bool:
