@@ -28,9 +28,9 @@ _LONGEST_ANSWER = 1 << 16
 def confirm(url: str, token: str, *, ca_file: str, timeout: float) -> bool:
     """Whether the issuer says that this licence is good. `url` is checked already. Raises RemoteFault."""
     place, until = urlsplit(url), time.monotonic() + timeout
-    sock = _connected(place, ca_file, timeout)
+    sock = _connected(place, ca_file, until)
     try:
-        sock.settimeout(max(0.1, until - time.monotonic()))
+        sock.settimeout(_left(until))
         sock.sendall(_request(place, token))
         return _verdict(_Answer(sock, until))
     except TimeoutError as error:
@@ -61,20 +61,26 @@ class _Answer(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        left = self._until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._sock.settimeout(left)
+        self._sock.settimeout(_left(self._until))
         return self._sock.recv_into(buffer)
 
 
-def _connected(place: SplitResult, ca_file: str, timeout: float) -> socket.socket:
+def _left(until: float) -> float:
+    """The seconds up to a moment. Raises TimeoutError after it."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _connected(place: SplitResult, ca_file: str, until: float) -> socket.socket:
     host, is_secure = place.hostname or "", place.scheme == "https"
     port = place.port or (443 if is_secure else 80)
-    sock = addresses.connect(host, port, "tls" if is_secure else "none", timeout, server="license")
+    sock = addresses.connect(host, port, "tls" if is_secure else "none", _left(until), server="license")
     if not is_secure:
         return sock
     try:
+        sock.settimeout(_left(until))  # for the whole handshake
         return context_for("license", ca_file).wrap_socket(sock, server_hostname=host)
     except BaseException as error:
         sock.close()
@@ -104,6 +110,8 @@ def _verdict(answer: _Answer) -> bool:
     content = response.read(_LONGEST_ANSWER + 1)
     if len(content) > _LONGEST_ANSWER:
         raise _odd("gave a longer answer than we read.")
+    if response.length:
+        raise _odd("broke off in the middle of its answer.")
     return msgspec.json.decode(content, type=_Said).valid
 
 

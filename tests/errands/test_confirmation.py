@@ -1,6 +1,7 @@
 """The daily confirmation of a licence, by a clock that the test moves, at a real HTTP server."""
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,6 +134,25 @@ def test_the_thread_asks_and_stops(tmp_path: Path, clock: FakeClock, issuer: Iss
     made.confirmation.stop(5)
     assert "licence" not in [one.name for one in threading.enumerate()]
     made.stop()
+
+
+def test_an_issuer_that_does_not_answer_holds_up_no_end(
+    tmp_path: Path, clock: FakeClock, issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = threading.Event()
+    issuer.before = lambda: answers.wait(10)
+    made = licensed(tmp_path / "held", clock, issuer)
+    made.confirmation.start()
+    wait_until(lambda: bool(issuer.asked), lambda: "nobody asked", 10)
+    began = time.monotonic()
+    made.stop(0.2)
+    assert time.monotonic() - began < 2
+    answers.set()  # now it comes, and the store is closed
+    wait_until(lambda: "licence" not in [one.name for one in threading.enumerate()], lambda: "it goes on", 10)
+    assert caplog.text == ""
+    again = Appliance(tmp_path / "held", made.settings, clock)
+    assert stored(again) == Installed(sign())
+    again.stop()
 
 
 def test_there_is_no_thread_where_nobody_is_asked(tmp_path: Path) -> None:

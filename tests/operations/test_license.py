@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,21 @@ def test_confirmed_before_it_is_saved(make: Make, issuer: Issuer) -> None:
     assert put(ada, plan="other").refusal == (502, "license_unverified")
     assert ada.ask("GET", PATH).data == TEAM
     assert audited(ada) == ["license.set"]
+
+
+def test_whoever_may_not_any_more_while_the_issuer_is_asked_installs_nothing(make: Make, issuer: Issuer) -> None:
+    ada = make(verify_url=issuer.url)
+    bob, given = ada.log_in(), {"name": "k", "customCapabilities": ["admin.license"]}
+    key = ada.ask("POST", "/me/api-keys", given).data
+    paths = {bob.token: f"/me/sessions/{_session(bob)}", key["token"]: f"/me/api-keys/{key['apiKey']['id']}"}
+    for token, path in paths.items():
+        issuer.before = partial(ada.ask, "DELETE", path)
+        assert ada.ask("PUT", PATH, {"token": sign()}, token=token).refusal == (401, "unauthenticated")
+    assert (len(issuer.asked), ada.ask("GET", PATH).data, audited(ada)) == (2, NONE, [])
+
+
+def _session(client: CheckedClient) -> str:
+    return str(next(each["id"] for each in client.ask("GET", "/me/sessions").data if each["current"]))
 
 
 def test_where_all_places_are_taken(make: Make, issuer: Issuer) -> None:

@@ -4,6 +4,7 @@ import socket
 import ssl
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,7 +53,9 @@ def test_a_verdict(valid: bool, issuer: Issuer) -> None:
         (200, b"\xff"),
         (200, b"[" * 60_000),
         (200, b'{"valid": true}' + b" " * 65_536),
+        (200, b'{"valid": true} {"valid": true}'),
         (201, b'{"valid": true}'),
+        (204, b""),
         (404, b'{"valid": true}'),
         (500, b'{"valid": true}'),
     ],
@@ -100,11 +103,55 @@ def saying(*pieces: bytes, every: float = 0.0, context: ssl.SSLContext | None = 
         thread.join(5)
 
 
-def test_a_server_that_drips_does_not_hold_us() -> None:
-    with saying(b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n"] * 100, every=0.1) as port:
+@pytest.mark.parametrize(
+    "said",
+    [
+        [b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n"] * 100],
+        [b"HTTP/1.1 100 Continue\r\n\r\n"] * 100,
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", *[b" "] * 100],
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"1\r\n \r\n"] * 100],
+    ],
+    ids=["headers", "continue", "body", "chunks"],
+)
+def test_a_server_that_drips_does_not_hold_us(said: list[bytes]) -> None:
+    with saying(*said, every=0.1) as port:
         began = time.monotonic()
-        assert kind_of(f"http://127.0.0.1:{port}/", 1) == "license: timeout"
-        assert time.monotonic() - began < 3
+        assert kind_of(f"http://127.0.0.1:{port}/", 0.5) == "license: timeout"
+        assert time.monotonic() - began < 2
+
+
+def test_a_handshake_that_does_not_come_to_an_end_does_not_hold_us() -> None:
+    began = time.monotonic()
+    # A record of TLS that is announced and drips.
+    with saying(b"\x16\x03\x03\x40\x00", *[b"\x02"] * 100, every=0.1) as port:
+        assert kind_of(f"https://127.0.0.1:{port}/", 0.5) == "license: timeout"
+    assert time.monotonic() - began < 2
+
+
+ENDS = ("license: malformed", "license: timeout", "license: disconnected")
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        b"A" * 65_536,  # a line without end
+        b"X: " + b"y" * 60_000 + b"\r\n",
+        b"HTTP/1.1 100 Continue\r\n" + b"X: y\r\n" * 50 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1;" + b"x" * 60_000 + b"\r\n \r\n",
+    ],
+    ids=["line", "headers", "continue", "chunk"],
+)
+def test_a_flood_costs_little_memory_and_time(flood: bytes) -> None:
+    began = time.monotonic()
+    tracemalloc.start()
+    try:
+        with saying(b"HTTP/1.1 200 OK\r\n" if flood[:1] in b"AX" else b"", *[flood] * 1000) as port:
+            assert kind_of(f"http://127.0.0.1:{port}/", 1) in ENDS
+            peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 << 20
+    assert time.monotonic() - began < 3
 
 
 @pytest.mark.parametrize(
@@ -114,6 +161,8 @@ def test_a_server_that_drips_does_not_hold_us() -> None:
         (b"220 mail.example ESMTP\r\n", "malformed"),
         (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000 + b"\r\n", "malformed"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", "malformed"),
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"valid": true}', "malformed"),
+        (b'HTTP/1.1 204 No Content\r\n\r\n{"valid": true}', "malformed"),
     ],
 )
 def test_what_is_no_http(said: bytes, kind: str) -> None:

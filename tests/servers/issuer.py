@@ -43,7 +43,7 @@ class Issuer:
     def __init__(self) -> None:
         self.asked: list[Any] = []
         self.answer: tuple[int, bytes] = (200, b'{"valid": true}')
-        self.before: Callable[[], None] = lambda: None
+        self.before: Callable[[], object] = lambda: None
         self.headers: dict[str, str] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
