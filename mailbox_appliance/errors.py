@@ -267,6 +267,12 @@ class LogInsBusy(Throttled):
     code = "too_many_attempts"
 
 
+class LogBeingChecked(Throttled):
+    """The audit log is being checked already, which is done once at a time. Try again in a few seconds."""
+
+    code = "too_many_attempts"
+
+
 class QuotaReached(Throttled):
     """{who} may hand in {most} messages in {window}, and has. Try again later, or have the operator raise {setting}."""
 

@@ -7,17 +7,23 @@ missed, also where all are, and after others followed: these were chained to the
 """
 
 import hmac
+import threading
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.errors import LogBeingChecked
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import AuditActor, AuditEvent, AuditTarget
 from mailbox_appliance.store.database import Database
 
-# Rows that are looked at together; no more than these are held in memory.
-_BATCH = 1000
+# Rows that are looked at together: some milliseconds, in which no other thread gets on. Then those that wait have a
+# turn: without a pause, who has just let go of the interpreter is mostly the one who gets it again.
+_BATCH, _PAUSE = 100, 0.001
+_CHECKED_WITHIN = 3
 _COLUMNS = (
     "number, id, at, actor_kind, actor_id, actor_member_id, action, target_kind, target_id, outcome, client_address,"
     " about_member_id"
@@ -86,6 +92,7 @@ class Audit:
 
     def __init__(self, database: Database, key: bytes, clock: Clock) -> None:
         self._database, self._key, self._clock = database, key, clock
+        self._checking = threading.Lock()
 
     def begin(self) -> None:
         """Seal an empty log, in a store that is being made: one whose rows are all gone is told from it."""
@@ -146,16 +153,32 @@ class Audit:
     def verify(self) -> AuditCheck:
         """Look through the whole log for the first row that was changed, dropped, added or moved.
 
-        Rows that are written meanwhile are not looked at: those that were there at the beginning do not change.
+        Rows that are written meanwhile are not looked at: those that were there at the beginning do not change. It is
+        done once at a time, with pauses for others. Raises LogBeingChecked.
         """
-        count, last_head, newest = self._end()
+        with self.only_check():
+            if self._database.row("SELECT 1 FROM sqlite_schema WHERE name = 'audit_events'") is None:
+                return AuditCheck(0, AuditBreak(1, None, "it is missing, as is the whole table of the log"))
+            return self._look_through(*self._end())
+
+    @contextmanager
+    def only_check(self) -> Iterator[None]:
+        """Nobody else checks the log meanwhile. Raises LogBeingChecked where somebody does."""
+        if not self._checking.acquire(blocking=False):
+            raise LogBeingChecked(retry_after=_CHECKED_WITHIN)
+        try:
+            yield
+        finally:
+            self._checking.release()
+
+    def _look_through(self, count: int, last_head: str, newest: int) -> AuditCheck:
         head, number = self._head(0, b""), 0
         for row in self._rows(newest):
             number += 1
-            if row[0] != number:
+            if row[0] > number <= count:
                 return AuditCheck(count, AuditBreak(number, None, "it is missing"))
-            if number > count:
-                return AuditCheck(count, AuditBreak(number, row[1], "it was added"))
+            if row[0] != number or number > count:
+                return AuditCheck(count, AuditBreak(row[0], row[1], "it was added"))
             if not hmac.compare_digest(bytes(row[-1]), self._seal(head, row[:-1])):
                 reason = "it was changed, or the rows before it are not those that it was written after"
                 return AuditCheck(count, AuditBreak(number, row[1], reason))
@@ -163,6 +186,8 @@ class Audit:
         return AuditCheck(count, _look_at_end(number, count, hmac.compare_digest(head, last_head)))
 
     def _rows(self, last: int) -> Iterator[Sequence[Any]]:
+        """A few at a time, with no transaction open between them: one that stays open keeps the log of the file from
+        being folded in."""
         after = -_END
         while batch := self._database.rows(
             f"SELECT {_COLUMNS}, mac FROM audit_events WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
@@ -170,6 +195,7 @@ class Audit:
         ):
             yield from batch
             after = batch[-1][0]
+            time.sleep(_PAUSE)
 
     def _end(self) -> tuple[int, str, int]:
         """The count and the head as they are kept, and the newest number, all of one moment."""

@@ -4,6 +4,7 @@ The database is first only looked at: as an immutable file, so that no log is ma
 was left by a crash, it may hold a page that the file has only half of; then opening it for good has the last word.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.store.database import UNREADABLE, Database, give_key
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import CIPHERS, StoreKey, read_key
+from mailbox_appliance.store.schema import TABLE_NAMES, missing_table
 
 #: A file up to this size is checked as a whole before it is opened; that takes about a tenth of a second.
 CHECKED_UP_TO = 64 << 20
@@ -38,7 +40,7 @@ def open_database(file: Path, key_file: Path) -> tuple[Database, StoreKey]:
     try:
         # A log may be newer than what was looked at.
         _check_format(file, int(database.value("PRAGMA application_id")), int(database.value("PRAGMA user_version")))
-        database.value("SELECT count(*) FROM sqlite_schema")
+        _check_tables(file, (row[0] for row in database.rows(TABLE_NAMES)))
     except UNREADABLE as error:
         database.abandon()
         raise StoreDamaged(file=file, reason="its first pages cannot be read") from error
@@ -112,9 +114,11 @@ def look_with(file: Path, key: StoreKey) -> None:
     try:
         give_key(connection, key.cipher, key.derive("database"))
         _check_format(file, connection.pragma("application_id"), connection.pragma("user_version"))
-        # With a log, only file and log together are whole.
-        if not _has_log(file) and file.stat().st_size <= CHECKED_UP_TO and connection.pragma("quick_check", 1) != "ok":
+        if _has_log(file):  # only file and log together are whole
+            return
+        if file.stat().st_size <= CHECKED_UP_TO and connection.pragma("quick_check", 1) != "ok":
             raise apsw.CorruptError("quick_check")
+        _check_tables(file, (str(row[0]) for row in connection.execute(TABLE_NAMES)))
     finally:
         connection.close()
 
@@ -127,6 +131,11 @@ def _has_log(file: Path) -> bool:
 def log_of(file: Path) -> Path:
     """The write-ahead log that belongs to a database file."""
     return file.with_name(file.name + "-wal")
+
+
+def _check_tables(file: Path, there: Iterable[str]) -> None:
+    if gone := missing_table(there):
+        raise StoreDamaged(file=file, reason=f"its table {gone} is missing")
 
 
 def _check_format(file: Path, application: int, number: int) -> None:

@@ -33,6 +33,7 @@ from mailbox_appliance.store.mirror import Mirror
 from mailbox_appliance.store.oauth_apps import OAuthApps
 from mailbox_appliance.store.opening import key_in, log_of, look_with, open_database
 from mailbox_appliance.store.part_cache import PartCache
+from mailbox_appliance.store.schema import put_back_triggers
 from mailbox_appliance.store.sent_copies import SentCopies
 from mailbox_appliance.store.stored_settings import StoredSettings
 from mailbox_appliance.store.upkeep import Upkeep
@@ -84,6 +85,7 @@ class Store:
                 if not os.path.lexists(file):
                     _create(file, key_file, clock)
                 database, key = open_database(file, key_file)
+                put_back_triggers(database)
             except BaseException:
                 lock.release()
                 raise

@@ -101,6 +101,14 @@ def test_a_log_as_it_was_written_is_whole(ada: CheckedClient) -> None:
     assert ada.ask("GET", "/admin/audit-events").data == before, "looking is not recorded"
 
 
+def test_a_log_is_checked_once_at_a_time(ada: CheckedClient) -> None:
+    path = "/admin/audit-events/verify"
+    with ada.appliance.store.audit.only_check():
+        refused = ada.ask("GET", path)
+    assert (refused.refusal, refused.headers["retry-after"]) == ((429, "too_many_attempts"), "3")
+    assert ada.ask("GET", path).data["ok"] is True
+
+
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedClient]:
     """An administrator who has done much: some sixty rows, of sessions, keys, the operator and nobody known."""

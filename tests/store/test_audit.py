@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mailbox_appliance.store.audit import SYSTEM, Actor, Audit, Deed
+from mailbox_appliance.errors import LogBeingChecked
+from mailbox_appliance.store.audit import SYSTEM, Actor, Audit, AuditBreak, AuditCheck, Deed
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
@@ -106,6 +107,19 @@ MEDDLING: list[tuple[str, tuple[str, ...], int]] = [
         (f"INSERT INTO audit_events SELECT 6, 'aud_6', {REST} FROM audit_events WHERE number = 5",),
         6,
     ),
+    *(
+        (
+            f"row added as number {number}",
+            (f"INSERT INTO audit_events SELECT {number}, 'aud_x', {REST} FROM audit_events WHERE number = 5",),
+            number,
+        )
+        for number in (0, -1, -(1 << 40), 7, 1 << 40)
+    ),
+    (
+        "row added below the first, which was dropped",
+        ("UPDATE audit_events SET number = 0 WHERE number = 1",),
+        0,
+    ),
     ("head and count forgotten", ("DELETE FROM meta WHERE name LIKE 'audit%'",), 1),
     (
         "all rows gone, head and count with them",
@@ -131,6 +145,27 @@ MEDDLING: list[tuple[str, tuple[str, ...], int]] = [
 def test_meddling_is_found_at_its_row(store: Store, audit: Audit, statements: tuple[str, ...], row: int) -> None:
     tamper(store, *statements)
     assert first_broken(audit) == row
+
+
+@pytest.mark.parametrize("number", [0, -7, 6, 99])
+def test_a_row_that_was_added_is_named(store: Store, audit: Audit, number: int) -> None:
+    tamper(store, f"INSERT INTO audit_events SELECT {number}, 'aud_x', {REST} FROM audit_events WHERE number = 5")
+    assert audit.verify() == AuditCheck(5, AuditBreak(number, "aud_x", "it was added"))
+
+
+def test_a_log_whose_table_is_gone_is_broken(store: Store, audit: Audit) -> None:
+    tamper(store, "DROP TABLE audit_events")
+    broken = audit.verify().broken
+    assert broken is not None
+    assert (broken.number, broken.id, "whole table" in broken.reason) == (1, None, True)
+
+
+def test_a_log_is_checked_once_at_a_time(store: Store, audit: Audit) -> None:
+    with audit.only_check(), pytest.raises(LogBeingChecked) as caught:
+        audit.verify()
+    assert caught.value.retry_after == 3
+    for _ in range(2):
+        assert first_broken(audit) is None
 
 
 def test_a_log_under_another_key_is_broken(store: Store, audit: Audit, clock: FakeClock) -> None:

@@ -16,6 +16,8 @@ from mailbox_appliance import errors
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.cli import main
 from mailbox_appliance.cli.terminal import Terminal
+from mailbox_appliance.store import schema
+from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.database import give_key
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import read_key
@@ -140,6 +142,18 @@ def opened_raw(folder: Path) -> apsw.Connection:
     return connection
 
 
+def statement(*sql: str) -> Callable[[Path, bytes], None]:
+    """Somebody who has the key carries this out."""
+
+    def spoil(folder: Path, _other: bytes) -> None:
+        connection = opened_raw(folder)
+        for one in sql:
+            connection.execute(one)
+        connection.close()
+
+    return spoil
+
+
 def in_the_log(spoil: Callable[[Path, bytes], None]) -> Callable[[Path, bytes], None]:
     """The store was left by a crash, with a log that was not folded in; then it was spoilt."""
 
@@ -244,6 +258,8 @@ FAULTS: list[tuple[str, Callable[[Path, bytes], None], type[errors.StoreUnusable
     ("damaged seal of a page", flipped(7 * PAGE - 1), errors.StoreDamaged),
     ("damaged readable header, with a log", in_the_log(flipped(16, 17, 18)), errors.StoreDamaged),
     ("damaged first page, with a log", in_the_log(flipped(2000)), errors.StoreDamaged),
+    ("table of the audit log dropped", statement("DROP TABLE audit_events"), errors.StoreDamaged),
+    ("index of the messages dropped", statement("DROP TABLE message_words"), errors.StoreDamaged),
     ("only the log left", in_the_log(remove(DATABASE)), errors.StoreDamaged),
     ("store is a folder", becomes_folder(DATABASE), errors.StoreUnusable),
     ("store is a link to nowhere", link_to_nowhere, errors.StoreUnusable),
@@ -267,6 +283,34 @@ def test_a_fault_has_its_own_error_and_changes_nothing(
             # Where the log has to be read as well, its index is made anew.
             before.pop(DATABASE + "-shm", None), after.pop(DATABASE + "-shm")
         assert after == before
+
+
+def test_the_table_that_is_missing_is_named(folder: Path) -> None:
+    for table in ("meta", "audit_events", "invitations"):
+        statement(f"ALTER TABLE {table} RENAME TO {table}_2")(folder, b"")
+        with pytest.raises(errors.StoreDamaged, match=f"its table {table} is missing"):
+            Store.open(folder)
+        statement(f"ALTER TABLE {table}_2 RENAME TO {table}")(folder, b"")
+    Store.open(folder).close()
+
+
+def test_triggers_that_were_dropped_or_changed_are_put_back(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Store.open(folder).close()
+    assert caplog.records == []
+    harmless = "CREATE TRIGGER audit_events_stay BEFORE UPDATE ON audit_events BEGIN SELECT 1; END"
+    drops = [f"DROP TRIGGER {name}" for name in schema.TRIGGERS]
+    statement(*drops, harmless)(folder, b"")
+    store = Store.open(folder)
+    told = {str(record.__dict__["trigger"]): record.levelname for record in caplog.records}
+    assert told == dict.fromkeys(schema.TRIGGERS, "WARNING")
+    store.audit.record(SYSTEM, "start")
+    for change in ("UPDATE audit_events SET action = 'x'", "DELETE FROM audit_events"):
+        with pytest.raises(apsw.ConstraintError, match="final"), store.database.transaction():
+            store.database.change(change)
+    store.close()
+    caplog.clear()
+    Store.open(folder).close()
+    assert caplog.records == []
 
 
 def _open(folder: Path) -> tuple[dict[str, object], int]:

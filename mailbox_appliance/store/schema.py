@@ -1,0 +1,44 @@
+"""What a store of this format consists of beside its rows: whether it is all there, and what of it is put back."""
+
+import logging
+import re
+from collections.abc import Iterable
+
+from mailbox_appliance.store.database import FAILED, Database
+from mailbox_appliance.store.formats import format_5
+
+log = logging.getLogger(__name__)
+
+TABLE_NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+TABLES = tuple(re.findall(r"^CREATE (?:VIRTUAL )?TABLE (\w+)", format_5.SCHEMA, re.MULTILINE))
+#: By name, as SQLite keeps them.
+TRIGGERS = {
+    found[1]: found[0]
+    for found in re.finditer(r"^CREATE TRIGGER (\w+) .*?\bEND(?=;$)", format_5.SCHEMA, re.MULTILINE | re.DOTALL)
+}
+
+
+def missing_table(there: Iterable[str]) -> str | None:
+    """A table that should be there and is not; None where all are."""
+    names = frozenset(there)
+    return next((table for table in TABLES if table not in names), None)
+
+
+def put_back_triggers(database: Database) -> None:
+    """Triggers that somebody dropped or changed are as they should be again; without them rows of the audit log could
+    be changed through the store.
+
+    Where they cannot be written, say on a full disk, the store is opened all the same.
+    """
+    there: dict[str, str] = dict(database.rows("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"))
+    for name in (name for name, sql in TRIGGERS.items() if there.get(name) != sql):
+        try:
+            with database.transaction(durable=True):
+                database.change(f"DROP TRIGGER IF EXISTS {name}")
+                database.change(TRIGGERS[name])
+        except FAILED:
+            log.exception(
+                "a trigger of the store is gone or changed, and could not be put back", extra={"trigger": name}
+            )
+        else:
+            log.warning("a trigger of the store was gone or changed, and was put back", extra={"trigger": name})
