@@ -31,7 +31,8 @@ def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, 
     else:
         set_up = invocation.service("setup_on_files")
         answer = {"data": set_up(folder, name=name, email=email, password=password, device_name=device_name)}
-    return keep(invocation, local_key(folder), answer)
+    keep(invocation, local_key(folder), answer)
+    return 0
 
 
 def _through(running: local.Running, folder: Path, body: dict[str, str]) -> Any:
