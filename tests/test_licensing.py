@@ -1,7 +1,9 @@
 """What a licence token says, which are refused, and how long one holds that cannot be confirmed."""
 
 import base64
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +55,15 @@ def test_what_is_no_key(text: str) -> None:
 
 
 # --- the token ---
+
+
+def test_one_is_made_as_the_guide_says(capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (Path(__file__).parent.parent / "docs" / "guide.md").read_text()
+    (block,) = [each for each in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "Ed25519PrivateKey" in each]
+    exec(block, {})
+    public_key, token = capsys.readouterr().out.split()
+    expires_at = datetime(2100, 1, 1, tzinfo=UTC)
+    assert read_token(token, read_key(public_key)) == Terms("team", "Example Ltd", expires_at, 20, None)
 
 
 @pytest.mark.parametrize(
