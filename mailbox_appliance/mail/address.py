@@ -95,11 +95,15 @@ def same_mailbox(first: str, second: str) -> bool:
 
 def _comparable(email: str) -> tuple[str, str]:
     local, _, domain = email.strip().rpartition("@")
+    return unicodedata.normalize("NFC", _unquoted(local)).casefold(), comparable_domain(domain)
+
+
+def comparable_domain(domain: str) -> str:
+    """What a domain is compared by: its A-labels in lower case; where it has none, itself without case."""
     try:
-        domain = _to_a_labels(domain)
+        return _to_a_labels(domain)
     except ValueError:
-        domain = domain.casefold()
-    return unicodedata.normalize("NFC", _unquoted(local)).casefold(), domain
+        return domain.casefold()
 
 
 def has_forbidden(text: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import Conflict, EmailTaken, LastAdmin, NotFound
 from mailbox_appliance.ids import new_id
+from mailbox_appliance.mail.address import comparable_domain
 from mailbox_appliance.records import Member, MemberStatus, PendingInvitation, Role
 from mailbox_appliance.store.database import UNIQUE_BROKEN, Database
 from mailbox_appliance.store.tables import MEMBERS
@@ -141,8 +142,10 @@ class Members:
 
 
 def email_key(email: str) -> str:
-    """What an email is compared by: without case and in one form, in any script."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", email).casefold())
+    """What an email is compared by: without case and in one form, in any script, the domain in A-labels."""
+    local, at, domain = email.rpartition("@")
+    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", local).casefold())
+    return f"{folded}{at}{comparable_domain(domain)}"
 
 
 def _to_member(row: Sequence[Any]) -> Member:

@@ -30,12 +30,30 @@ def test_who_is_not_there(store: Store) -> None:
         assert store.members.find_with_password(email) is None
 
 
-def test_an_email_belongs_to_one_member_whatever_its_case(store: Store) -> None:
-    add(store, "ada@example.org")
-    add(store, "käthe@straße.example")
-    for taken in ("ADA@example.org", "KÄTHE@STRASSE.example", "ka\u0308the@straße.example"):
+#: spellings of emails that are taken
+TAKEN = (
+    "ADA@example.org",
+    "ada@EXAMPLE.ORG",
+    "KÄTHE@KÖLN.EXAMPLE",
+    "ka\u0308the@ko\u0308ln.example",
+    "käthe@xn--kln-sna.example",
+    "käthe@XN--KLN-SNA.EXAMPLE",
+    "käthe@köln\u3002example",  # a dot of another script (UTS 46)
+    "bob@STRAßE.example",
+    "bob@xn--strae-oqa.example",
+    "ada@-b.example",
+)
+
+
+def test_an_email_belongs_to_one_member_however_it_is_spelled(store: Store) -> None:
+    for email in ("ada@example.org", "käthe@köln.example", "bob@straße.example", "ada@-B.example"):
+        add(store, email)
+    for taken in TAKEN:
+        assert store.members.find_with_password(taken) is not None
         with pytest.raises(EmailTaken):
             add(store, taken)
+    # Another domain, whatever it is in upper case.
+    add(store, "bob@strasse.example")
 
 
 def test_a_login_is_noted_and_a_new_hash_kept(store: Store, clock: FakeClock) -> None:

@@ -19,7 +19,7 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;  -- v
 
 CREATE TABLE members (
   id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL,
-  email_key TEXT NOT NULL UNIQUE,  -- the email without case, in any script: what it is found by
+  email_key TEXT NOT NULL UNIQUE,  -- the email as it is compared: what it is found by
   role TEXT NOT NULL CHECK (role IN ('admin', 'member')),
   status TEXT NOT NULL CHECK (status IN ('active', 'suspended')),
   password_hash TEXT, created_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_login_at TEXT) STRICT;
