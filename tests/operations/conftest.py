@@ -1,4 +1,4 @@
-"""What the tests of operations share: a desk with mailboxes, made once for each file of tests."""
+"""What the tests of operations share: an administrator and a member, and a desk with mailboxes for each file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.appliance import Appliance
 from tests.checked_client import CheckedClient
+from tests.operations.filled import add_member
 from tests.servers.desk import Desk
 from tests.servers.dovecot import MailServer
 from tests.servers.scripted_smtp import ScriptedSmtp
@@ -63,3 +65,16 @@ def asking(desk: Desk) -> CheckedClient:
     client.token = desk.token
     client.member = client.ask("GET", "/me").data["member"]
     return client
+
+
+@pytest.fixture
+def ada(timed: Appliance) -> CheckedClient:
+    """The first administrator, logged in."""
+    return CheckedClient(timed).set_up()
+
+
+@pytest.fixture
+def bob(timed: Appliance, ada: CheckedClient) -> CheckedClient:
+    """A member who is logged in."""
+    add_member(timed, "bob")
+    return ada.log_in("bob@example.org")

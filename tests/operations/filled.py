@@ -12,7 +12,7 @@ from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.records import Connection, Endpoint, FetchedMessage, ListedFolder, Role
 from mailbox_appliance.tokens import hash_token, new_token
-from tests.checked_client import PASSWORD
+from tests.checked_client import PASSWORD, CheckedClient
 
 SECRETS = ("imap-secret-f3a1", "smtp-secret-9c22")
 FOLDERS = (
@@ -59,6 +59,11 @@ def letter(subject: str, text: str = "Hello", *, number: int | None = None, answ
     fields += [] if number is None else [f"Message-ID: <{number}@example.test>"]
     fields += [] if answers is None else [f"In-Reply-To: <{answers}@example.test>"]
     return "\r\n".join([*fields, "", text, ""]).encode()
+
+
+def path_of(who: CheckedClient, rest: str = "") -> str:
+    """Where administrators look after this member."""
+    return f"/admin/members/{who.member['id']}{rest}"
 
 
 def add_member(appliance: Appliance, name: str, role: Role = "member") -> str:

@@ -12,7 +12,7 @@ from mailbox_appliance.operations.operation import Request
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.database import Database
 from tests.checked_client import CheckedClient
-from tests.operations.filled import add_key, add_member
+from tests.operations.filled import add_key, path_of
 from tests.operations.log_ins import LOGIN, WRONG, log_in
 from tests.servers.fake_clock import FakeClock
 
@@ -21,22 +21,6 @@ FACTS = (
     *("id", "at", "actor_kind", "actor_id", "actor_member_id", "action", "target_kind", "target_id", "outcome"),
     *("client_address", "about_member_id", "mac"),
 )
-
-
-@pytest.fixture
-def ada(timed: Appliance) -> CheckedClient:
-    return CheckedClient(timed).set_up()
-
-
-@pytest.fixture
-def bob(timed: Appliance, ada: CheckedClient) -> CheckedClient:
-    """A member who is logged in."""
-    add_member(timed, "bob")
-    return ada.log_in("bob@example.org")
-
-
-def path_of(who: CheckedClient, rest: str = "") -> str:
-    return f"/admin/members/{who.member['id']}{rest}"
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

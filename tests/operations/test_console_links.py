@@ -14,11 +14,6 @@ from tests.servers.fake_clock import FakeClock
 LINKS = "/auth/console-links"
 
 
-@pytest.fixture
-def ada(timed: Appliance) -> CheckedClient:
-    return CheckedClient(timed).set_up()
-
-
 def link(client: CheckedClient) -> str:
     """The token of a new link."""
     return str(client.ask("POST", LINKS).data["url"].partition("#console=")[2])

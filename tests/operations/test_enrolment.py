@@ -21,11 +21,6 @@ NEW = "a password never used before"
 both = pytest.mark.parametrize("use", USES)
 
 
-@pytest.fixture
-def ada(timed: Appliance) -> CheckedClient:
-    return CheckedClient(timed).set_up()
-
-
 def redeem(
     client: CheckedClient, use: Use, token: str, password: str = NEW, peer: str = "127.0.0.1", device: str = "phone"
 ) -> Answer:

@@ -8,28 +8,12 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.tokens import hash_token, is_well_formed
 from tests.checked_client import PASSWORD, CheckedClient
-from tests.operations.filled import FilledMailbox, add_key, add_member, everything_stored
+from tests.operations.filled import FilledMailbox, add_key, everything_stored, path_of
 from tests.operations.log_ins import LOGIN, log_in
 from tests.servers.fake_clock import FakeClock
 
 BOB = {"name": "Bob", "email": "bob@example.org", "role": "member"}
 DAY = 24 * 60 * 60
-
-
-@pytest.fixture
-def ada(timed: Appliance) -> CheckedClient:
-    return CheckedClient(timed).set_up()
-
-
-@pytest.fixture
-def bob(timed: Appliance, ada: CheckedClient) -> CheckedClient:
-    """A member who is logged in."""
-    add_member(timed, "bob")
-    return ada.log_in("bob@example.org")
-
-
-def path_of(who: CheckedClient, rest: str = "") -> str:
-    return f"/admin/members/{who.member['id']}{rest}"
 
 
 def suspend(ada: CheckedClient, who: CheckedClient, status: str = "suspended") -> None:

@@ -11,22 +11,10 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.tokens import hash_token
 from tests.checked_client import Answer, CheckedClient
-from tests.operations.filled import add_key, add_member
+from tests.operations.filled import add_key, add_member, path_of
 from tests.servers.dovecot import wait_until
 
 BOB = {"name": "Bob", "email": "bob@example.org", "role": "member"}
-
-
-@pytest.fixture
-def ada(timed: Appliance) -> CheckedClient:
-    return CheckedClient(timed).set_up()
-
-
-@pytest.fixture
-def bob(timed: Appliance, ada: CheckedClient) -> CheckedClient:
-    """A member who is logged in."""
-    add_member(timed, "bob")
-    return ada.log_in("bob@example.org")
 
 
 @pytest.fixture
@@ -36,10 +24,6 @@ def key(timed: Appliance, ada: CheckedClient) -> CheckedClient:
     every = ("mail.read", "admin.members", "admin.api_keys", "admin.accounts", "admin.audit", "admin.license")
     client.token = add_key(timed, ada.member["id"], *every)[1]
     return client
-
-
-def path_of(who: CheckedClient, rest: str = "") -> str:
-    return f"/admin/members/{who.member['id']}{rest}"
 
 
 NO_KEY: list[tuple[str, str, Any]] = [

@@ -3,8 +3,6 @@
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from mailbox_appliance.appliance import Appliance
 from tests.checked_client import PASSWORD, Answer, CheckedClient
 from tests.operations.filled import add_key, add_member, everything_stored
@@ -12,11 +10,6 @@ from tests.operations.log_ins import LOGIN, WRONG, insist, issue, log_in, record
 from tests.servers.fake_clock import FakeClock
 
 NEW = "a password never used before"
-
-
-@pytest.fixture
-def ada(timed: Appliance) -> CheckedClient:
-    return CheckedClient(timed).set_up()
 
 
 def change(client: CheckedClient, current: str = PASSWORD, new: str = NEW) -> Answer:
