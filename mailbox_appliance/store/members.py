@@ -134,7 +134,9 @@ class Members:
 
     def _require_other_admin(self, member: Member) -> None:
         # One who is suspended, or has no password, is not the last who can log in: it does not matter what they become.
-        if member.status == "active" and self._database.row(_OTHER_ADMIN, (member.id,)) is None:
+        if member.status == "suspended" or self.password_of(member.id) is None:
+            return
+        if self._database.row(_OTHER_ADMIN, (member.id,)) is None:
             raise LastAdmin
 
     def _select(self, where: str, **values: str) -> Sequence[Sequence[Any]]:

@@ -1,8 +1,10 @@
 """Members are found by id and by email without case."""
 
+from typing import Any
+
 import pytest
 
-from mailbox_appliance.errors import EmailTaken, NotFound
+from mailbox_appliance.errors import EmailTaken, LastAdmin, NotFound
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 
@@ -67,3 +69,28 @@ def test_a_login_is_noted_and_a_new_hash_kept(store: Store, clock: FakeClock) ->
         store.members.mark_logged_in(ada, rehashed="stronger")
     assert store.members.find_with_password("ada@example.org") == (store.members.get(ada), "stronger")
     assert store.members.find_with_password("other@example.org") == (store.members.get(other), "hash")
+
+
+def test_the_last_administrator_who_can_log_in_stays(store: Store) -> None:
+    add(store, "ada@example.org")
+    with store.database.transaction():
+        for email in ("invited@example.org", "suspended@example.org"):
+            member = store.members.add(name="x", email=email, role="admin", password_hash=None)
+            if email.startswith("s"):
+                store.members.set_password(member.id, "hash")
+                store.members.update(member.id, status="suspended")
+    ada, invited, suspended = store.members.list()
+    demoted: tuple[dict[str, Any], ...] = ({"role": "member"}, {"status": "suspended"})
+    for change in demoted:
+        with pytest.raises(LastAdmin), store.database.transaction():
+            store.members.update(ada.id, **change)
+    with pytest.raises(LastAdmin), store.database.transaction():
+        store.members.remove(ada.id)
+    # Nor does anybody else count who is not there: these two could not log in before.
+    with store.database.transaction():
+        store.database.change("UPDATE members SET role = 'member' WHERE id = ?", (ada.id,))
+        for other in (invited, suspended):
+            store.members.update(other.id, role="member")
+            store.members.update(other.id, role="admin")
+            store.members.remove(other.id)
+    assert store.members.list() == (store.members.get(ada.id),)
