@@ -54,8 +54,6 @@ class Confirmation:
             reason = "" if is_good else "refused"
         except RemoteFault as fault:
             is_good, reason = False, fault.kind
-        if self._stopping.is_set():  # it came too late: the store is closing, and it will be asked again
-            return
         now = self._clock.now()
         self._note(found, found.confirmed(now) if is_good else found.not_confirmed(now))
         if not is_good:

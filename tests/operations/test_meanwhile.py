@@ -9,6 +9,7 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from tests.checked_client import PASSWORD, Answer, CheckedClient
+from tests.operations.filled import FilledMailbox
 from tests.operations.log_ins import invite, issue, log_in, recorded
 from tests.servers.dovecot import wait_until
 
@@ -76,6 +77,14 @@ def test_a_session_that_ends_saves_nothing(
     sql, refusal = ENDED[ended]
     with nothing_done(timed):
         assert held(lambda: ada.ask(*OWN[what]), sql).refusal == refusal
+
+
+@pytest.mark.parametrize("ended", ENDED)
+def test_a_session_that_ends_removes_no_mailbox(ada: CheckedClient, timed: Appliance, held: Held, ended: str) -> None:
+    mailbox, (sql, refusal) = FilledMailbox(timed, ada.member["id"]), ENDED[ended]
+    with nothing_done(timed):
+        assert held(lambda: ada.ask("DELETE", f"/accounts/{mailbox.id}"), sql).refusal == refusal
+    assert timed.store.accounts.list_ids() == (mailbox.id,)
 
 
 def test_a_password_that_is_another_one_by_now_is_not_replaced(
