@@ -47,6 +47,18 @@ def error_text(error: dict[str, Any], form: str) -> str:
     return "\n".join(lines)
 
 
+#: Fields where nothing means something: what null and the empty list say.
+_NOTHING = {"accountIds": ("all", "none")}
+
+
+def field(name: str, value: Any) -> str:
+    """The value of a field in one line: as `cell`, but for fields where null is everything."""
+    if name in _NOTHING and not value:
+        everything, none = _NOTHING[name]
+        return everything if value is None else none
+    return cell(value)
+
+
 def cell(value: Any) -> str:
     """A value in one line: an address, a list, yes or no."""
     if value is None or value == []:
@@ -64,7 +76,7 @@ def _of_object(value: dict[str, Any]) -> str:
     if "email" in value and set(value) <= {"email", "name"}:
         name, email = value.get("name"), one_line(str(value["email"]))
         return f"{one_line(str(name))} <{email}>" if name else email
-    return ", ".join(f"{one_line(name)}: {cell(item)}" for name, item in value.items())
+    return ", ".join(f"{one_line(name)}: {field(name, item)}" for name, item in value.items())
 
 
 def look_up(item: Any, path: str) -> Any:
@@ -82,7 +94,7 @@ def table(items: Sequence[Any], columns: Sequence[str], width: int | None) -> st
     if not items:
         return "Nothing.\n"
     head = [_heading(column) for column in columns]
-    rows = [head, *([cell(look_up(item, column)) for column in columns] for item in items)]
+    rows = [head, *([field(column, look_up(item, column)) for column in columns] for item in items)]
     widest = _WIDEST if width is None else width
     widths = [min(widest, max(display_width(row[place]) for row in rows)) for place in range(len(columns))]
     if width is not None:
@@ -150,7 +162,7 @@ def record(value: Any, prefix: str = "") -> str:
         elif isinstance(item, list) and item and isinstance(item[0], dict):
             lines.append(f"{prefix}{one_line(name)}:\n" + "".join(f"{prefix}  {cell(one)}\n" for one in item))
         else:
-            lines.append(f"{prefix}{one_line(name)}: {cell(item)}\n")
+            lines.append(f"{prefix}{one_line(name)}: {field(name, item)}\n")
     return "".join(lines)
 
 

@@ -108,6 +108,30 @@ def test_a_table_of_keys(client_of: CommandLine, server: RecordingServer) -> Non
     assert row.split()[:3] == ["key_1", "mem_1", "Backup"]
 
 
+#: the mailboxes that a key is limited to -> how that is said
+SCOPES = [(None, "all"), ([], "none"), (["acc_1", "acc_2"], "acc_1, acc_2")]
+
+
+@pytest.mark.parametrize(("scope", "said"), SCOPES)
+def test_which_mailboxes_a_key_reaches_is_plain(
+    scope: Any, said: str, client_of: CommandLine, server: RecordingServer
+) -> None:
+    key = KEY | {"accountIds": scope, "permissionProfile": "full"}
+    server.data("GET", OWN, [key])
+    server.data("POST", OWN, {"apiKey": key, "token": TOKEN}, status=201)
+    server.data("PATCH", f"{ALL}/key_1", key)
+    listed = client_of("api-keys", "list", "--format", "table").out.splitlines()[1]
+    assert listed.split("mail.read")[1].split() == [*said.split(), "-"]
+    for line in (f"{NEW} --profile full", f"{ONE} --profile full"):
+        assert f"accountIds: {said}\n" in client_of(*line.split(" "), "--format", "table").out
+    server.data("GET", "/me", {"credential": {"accountIds": scope}})
+    assert f"accountIds: {said}\n" in client_of("whoami", "--format", "table").out
+
+
+def test_the_help_says_whose_key_is_revoked() -> None:
+    assert "With --all-members it may be a key of anybody's." in api_keys.REVOKE.help
+
+
 def test_the_options_know_every_capability() -> None:
     assert (*api_keys.MAIL, *api_keys.ADMIN) == tuple(Capability)
     assert set(api_keys.ADMIN) == ADMIN_CAPABILITIES

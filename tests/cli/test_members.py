@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.cli.commands import members
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import RecordingServer
 
@@ -42,12 +43,46 @@ def test_a_member_is_named_by_email(client_of: CommandLine, server: RecordingSer
     assert (outcome.code, outcome.error["code"]) == (2, "not_found")
 
 
-@pytest.mark.parametrize("command", ["invite", "reset-password"])
-def test_a_link_is_said_to_be_shown_once(command: str, client_of: CommandLine, server: RecordingServer) -> None:
-    path = "password-reset" if command == "reset-password" else "invitation"
-    issued = {"token": "mbxi_x", "url": "http://127.0.0.1/#enroll=mbxi_x", "expiresAt": "2026-01-02T00:00:00.000Z"}
-    server.data("POST", f"/admin/members/mem_1/{path}", issued, status=201)
-    assert client_of("members", command, "mem_1").data == issued
-    shown = client_of("members", command, "mem_1", "--format", "table").out
+#: command -> where its link is taken up
+LINKS = {"invite": "enroll", "reset-password": "password-reset", "add": "enroll"}
+
+
+@pytest.mark.parametrize("command", LINKS)
+@pytest.mark.parametrize("base", ["http://127.0.0.1:8025", "https://mail.example.org"])
+def test_what_becomes_of_a_link_is_said(
+    command: str, base: str, client_of: CommandLine, server: RecordingServer
+) -> None:
+    fragment = "reset" if command == "reset-password" else "enroll"
+    issued = {"token": "mbxi_x", "url": f"{base}/#{fragment}=mbxi_x", "expiresAt": "2026-01-02T00:00:00.000Z"}
+    if command == "add":
+        server.data("POST", "/admin/members", {"member": {"id": "mem_1"}, "invitation": issued}, status=201)
+        line = ["members", "add", "--name", "Bob", "--email", "b@c.example"]
+    else:
+        path = "password-reset" if command == "reset-password" else "invitation"
+        server.data("POST", f"/admin/members/mem_1/{path}", issued, status=201)
+        line = ["members", command, "mem_1"]
+    data = client_of(*line).data
+    assert data.get("invitation", data) == issued
+    shown = client_of(*line, "--format", "table").out
     assert issued["url"] in shown
     assert "good once" in shown
+    assert f"--data @- {base}/api/v1/auth/{LINKS[command]}\n" in shown
+    assert ("server.public_url" in shown) == ("127.0.0.1" in base)
+    (helped,) = (row.help for row in (members.ADD, *members.SINGLE) if row.name == command)
+    assert f"POST /api/v1/auth/{LINKS[command]}" in helped
+
+
+def test_who_has_not_enrolled_is_seen(client_of: CommandLine, server: RecordingServer) -> None:
+    member = {"id": "mem_1", "name": "Bob", "email": "b@c.example", "role": "member", "status": "active"}
+    invited = {"id": "mem_2", "invitation": {"expiresAt": "2026-01-02T00:00:00.000Z"}}
+    server.data("GET", "/admin/members", [member | {"lastLoginAt": None, "invitation": None}, member | invited])
+    head, enrolled, waiting = client_of("members", "list", "--format", "table").out.splitlines()
+    assert head.endswith("INVITATION EXPIRESAT")
+    assert (enrolled.split()[-1], waiting.split()[-1]) == ("-", "2026-01-02T00:00:00.000Z")
+
+
+def test_ending_all_sessions_is_not_called_deleting_a_member(client_of: CommandLine, server: RecordingServer) -> None:
+    server.data("DELETE", "/admin/members/mem_1/sessions", {"id": "mem_1", "deleted": True})
+    shown = client_of("sessions", "revoke", "--member", "mem_1", "--format", "table")
+    assert shown.out == "All sessions of the member mem_1 have ended.\n"
+    assert client_of("sessions", "revoke", "--member", "mem_1").data == {"id": "mem_1", "deleted": True}

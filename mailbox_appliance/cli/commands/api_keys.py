@@ -17,6 +17,9 @@ ADMIN = ("admin.accounts", "admin.members", "admin.api_keys", "admin.license", "
 
 _KEY = click.Argument(["key_id"])
 _ALL_MEMBERS = click.Option(["--all-members"], is_flag=True, help="Of every member; for administrators.")
+_ANYBODYS = click.Option(
+    ["--all-members"], is_flag=True, help="Also a key of another member, whosever it is; for administrators."
+)
 _RIGHTS: tuple[click.Parameter, ...] = (
     click.Option(["--profile"], type=click.Choice(PROFILES), help="What it may do with mail."),
     click.Option(
@@ -130,8 +133,9 @@ UPDATE = Row(
 REVOKE = Row(
     "revoke",
     Call("DELETE", "/me/api-keys/{keyId}"),
-    "Revoke an API key: nothing can be asked with it any more.",
-    (_KEY, _ALL_MEMBERS),
+    "Revoke an API key of yours: nothing can be asked with it any more.\n\n"
+    "With --all-members it may be a key of anybody's.",
+    (_KEY, _ANYBODYS),
 )
 REVOKE_ANY = Row("revoke", Call("DELETE", "/admin/api-keys/{keyId}"), "")
 ROWS = (LIST, LIST_ALL, CREATE, CREATE_OF, UPDATE, REVOKE, REVOKE_ANY)

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from mailbox_appliance.cli import render
 from mailbox_appliance.cli.failures import wrong_usage
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
@@ -27,7 +28,13 @@ REVOKE = Row(
     (_SESSION, _MEMBER),
 )
 REVOKE_OF = Row("revoke", Call("DELETE", f"{_OF}/{{sessionId}}"), "")
-REVOKE_ALL_OF = Row("revoke", Call("DELETE", _OF), "")
+
+
+def _all_ended(data: Any) -> str:
+    return f"All sessions of the member {render.one_line(str(data['id']))} have ended.\n"
+
+
+REVOKE_ALL_OF = Row("revoke", Call("DELETE", _OF), "", view=_all_ended)
 
 
 def _list(invocation: Invocation, **given: Any) -> int:

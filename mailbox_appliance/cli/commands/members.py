@@ -1,9 +1,11 @@
 """Members, for administrators."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
+from mailbox_appliance.cli import render
 from mailbox_appliance.cli.failures import wrong_usage
 from mailbox_appliance.cli.inputs import given_options
 from mailbox_appliance.cli.invocation import Invocation
@@ -14,6 +16,8 @@ from mailbox_appliance.cli.tree import command, group
 MEMBER = click.Argument(["member"], metavar="ID|EMAIL")
 _ROLES = click.Choice(("admin", "member"))
 _PATH = "/admin/members/{memberId}"
+_TAKEN_UP = "Send them the link: the appliance sends none. They open it, or ask POST /api/v1/auth/{} with its token."
+_ONLY_HERE = "The link leads to this computer only: `server.public_url` says where others reach the appliance.\n"
 
 
 def _new(_invocation: Invocation, given: Given) -> Any:
@@ -34,8 +38,24 @@ def _active(_invocation: Invocation, _given: Given) -> Any:
     return {"status": "active"}
 
 
-def _shown_once(_answer: Any) -> str:
-    return "Send the member this link. It is good once, and shown only now.\n"
+def _link(answer: Any) -> str:
+    """What is said below a link: what the member does with it."""
+    data = answer["data"]
+    url = str(data.get("invitation", data)["url"])
+    base, _, fragment = url.partition("/#")
+    path = "password-reset" if fragment.startswith("reset=") else "enroll"
+    told = (
+        "Send the member this link. It is good once, and shown only now.\n"
+        "The page that it opens says what they do. With curl:\n"
+        f"  curl -H 'Content-Type: application/json' --data @- {base}/api/v1/auth/{path}\n"
+        '  {"token": "...", "password": "...", "deviceName": "..."}\n'
+    )
+    return render.plain(told + (_ONLY_HERE if _is_loopback(base) else ""))
+
+
+def _is_loopback(base: str) -> bool:
+    host = urlsplit(base).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def about_member(row: Row) -> click.Command:
@@ -52,19 +72,19 @@ def about_member(row: Row) -> click.Command:
 LIST = Row(
     "list",
     Call("GET", "/admin/members"),
-    "List the members.",
-    columns=("id", "name", "email", "role", "status", "lastLoginAt"),
+    "List the members; of those who have not enrolled, until when their invitation is good.",
+    columns=("id", "name", "email", "role", "status", "lastLoginAt", "invitation.expiresAt"),
 )
 ADD = Row(
     "add",
     Call("POST", "/admin/members"),
-    "Make a member, and a link with which they enroll.\n\nSend them the link: the appliance sends none.",
+    f"Make a member, and a link with which they enroll.\n\n{_TAKEN_UP.format('enroll')}",
     (
         click.Option(["--name"], required=True, metavar="NAME", help="What they are called."),
         click.Option(["--email"], required=True, metavar="ADDRESS", help="The address to log in with."),
         click.Option(["--role"], type=_ROLES, default="member", help="What they are (default member)."),
     ),
-    remark=_shown_once,
+    remark=_link,
     body=_new,
 )
 SINGLE = (
@@ -95,16 +115,18 @@ SINGLE = (
     Row(
         "invite",
         Call("POST", f"{_PATH}/invitation"),
-        "Make a new link with which a member enrolls, good for 7 days.\n\nAn earlier one stops working.",
+        "Make a new link with which a member enrolls, good for 7 days.\n\n"
+        f"An earlier one stops working. {_TAKEN_UP.format('enroll')}",
         (MEMBER,),
-        remark=_shown_once,
+        remark=_link,
     ),
     Row(
         "reset-password",
         Call("POST", f"{_PATH}/password-reset"),
-        "Make a link with which a member sets a new password, good for 24 hours.\n\nThe member is told that you did.",
+        "Make a link with which a member sets a new password, good for 24 hours.\n\n"
+        f"The member is told that you did. {_TAKEN_UP.format('password-reset')}",
         (MEMBER,),
-        remark=_shown_once,
+        remark=_link,
     ),
     Row(
         "remove",
