@@ -1,6 +1,5 @@
-"""Logging in and out. The token is kept for the next commands, and shown only where that cannot be done."""
+"""Logging in and out. The token is kept for the next commands; it is not shown on a terminal."""
 
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -50,11 +49,11 @@ def _login(
     instance = _meant(invocation, url, fingerprint)
     password = invocation.terminal.secret("Password", PASSWORD_VARIABLE, from_stdin=password_stdin)
     body = {"email": email, "password": password, "deviceName": device(device_name)}
-    client, earlier = Client(instance.url, fingerprint=instance.fingerprint), _earlier(invocation, instance.key)
+    client = Client(instance.url, fingerprint=instance.fingerprint)
     answer = client.call(Request(LOGIN.method, LOGIN.path, body=body))
-    if keep(invocation, instance.key, answer, instance) and earlier is not None:
-        _end(instance, earlier)
-    return 0
+    if instance.key.startswith("url:"):
+        invocation.instances().add(instance.url, instance.fingerprint)
+    return keep(invocation, instance.key, answer)
 
 
 def _meant(invocation: Invocation, url: str | None, fingerprint: str | None) -> Instance:
@@ -71,38 +70,17 @@ def _meant(invocation: Invocation, url: str | None, fingerprint: str | None) -> 
     return Instance(instance.name, instance.url, instance.key, pin or instance.fingerprint)
 
 
-def keep(invocation: Invocation, key: str, answer: Any, instance: Instance | None = None) -> bool:
-    """Keep the token of a login for the next commands, with the instance, and show the answer; whether it was kept.
-
-    What is shown has the token only where it could not be kept: scroll-backs and logs of scripts are no place for it.
-    """
+def keep(invocation: Invocation, key: str, answer: Any) -> int:
+    """Keep the token of a login for the next commands, and show the answer."""
     data = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(data, dict) or not isinstance(data.get("token"), str):
         raise Failure("unexpected_answer", "The server gave no token.", INTERNAL)
-    try:
-        if instance is not None and key.startswith("url:"):
-            invocation.instances().add(instance.url, instance.fingerprint)
-        invocation.tokens().put(key, data["token"])
-    except (Failure, OSError) as error:
-        warning = f"The token could not be kept: {error} Give it to commands as MAILBOX_APPLIANCE_TOKEN."
-        show.show(invocation, {**answer, "warnings": [*answer.get("warnings", ()), warning]})
-        return False
-    show.show(invocation, {**answer, "data": {name: value for name, value in data.items() if name != "token"}})
-    return True
-
-
-def _earlier(invocation: Invocation, key: str) -> str | None:
-    """The token that is kept so far, where it can be read."""
-    try:
-        return invocation.tokens().find(key)
-    except (Failure, OSError):
-        return None
-
-
-def _end(instance: Instance, token: str) -> None:
-    """End the log-in whose token is kept no more. Where that fails, it has ended already, or will by disuse."""
-    with suppress(Failure):
-        Client(instance.url, token, instance.fingerprint).call(Request(LOGOUT.method, LOGOUT.path, timeout=5))
+    invocation.tokens().put(key, data["token"])
+    if invocation.terminal.stdout.isatty() or invocation.format == "table":
+        # What stands in a window stays in its scroll-back. A script that reads the output gets the whole answer.
+        answer = {**answer, "data": {name: value for name, value in data.items() if name != "token"}}
+    show.show(invocation, answer)
+    return 0
 
 
 def _logout(invocation: Invocation) -> int:

@@ -31,8 +31,7 @@ def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, 
     else:
         set_up = invocation.service("setup_on_files")
         answer = {"data": set_up(folder, name=name, email=email, password=password, device_name=device_name)}
-    keep(invocation, local_key(folder), answer)
-    return 0
+    return keep(invocation, local_key(folder), answer)
 
 
 def _through(running: local.Running, folder: Path, body: dict[str, str]) -> Any:
