@@ -1,10 +1,12 @@
 """The audit log: read, checked row by row, and what others did to a member told to that member."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import mailbox_appliance
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.operations.audit import AuditVerdict, verify_events
 from mailbox_appliance.operations.caller import LOCAL
@@ -74,6 +76,18 @@ def test_a_cursor_belongs_to_its_list(ada: CheckedClient, bob: CheckedClient) ->
             answer = who.ask("GET", f"{path.rstrip('?')}?cursor={cursor}")
             assert answer.status == (200 if of == path else 400)
     assert ada.ask("GET", "/admin/audit-events?limit=0").refusal == (400, "invalid_request")
+
+
+def test_the_guide_names_every_action() -> None:
+    root = Path(mailbox_appliance.__file__).parent
+    sources = "".join((file).read_text() for floor in ("operations", "sending") for file in (root / floor).glob("*.py"))
+    actions = set(re.findall(r'"((?:[a-z]+_)*[a-z]+\.(?:[a-z]+_?)+)"', sources))
+    nouns = ("session", "member", "api_key", "account", "invitation", "password", "password_reset", "console_link")
+    nouns += ("schedule", "delivery", "oauth_app", "license")
+    actions = {action for action in actions if action.split(".")[0] in nouns}
+    assert len(actions) > 25
+    guide = (root.parent / "docs" / "guide.md").read_text()
+    assert {action for action in actions if f"`{action}`" not in guide} == {"api_key.use"}, "which is none of the log"
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------
