@@ -154,11 +154,13 @@ class Appliance:
     def hashing_place(self, *, is_local: bool) -> Iterator[None]:
         """One of the few places for requests that wait for a password to be hashed, so that reading is never held up.
 
-        One of them is for this computer only. Raises LogInsBusy where all are taken.
+        One of them is for this computer only, whose own wait: who knows no password does not come by often, and is
+        refused soon. Raises LogInsBusy where all are taken.
         """
+        elsewhere = () if is_local else (self._hashing_from_elsewhere,)
         with ExitStack() as held:
-            for places in (self._hashing,) if is_local else (self._hashing_from_elsewhere, self._hashing):
-                if not places.acquire(blocking=False):
+            for places in (*elsewhere, self._hashing):
+                if not places.acquire(blocking=is_local and places is self._hashing):
                     raise LogInsBusy(retry_after=_HASHED_WITHIN)
                 held.callback(places.release)
             yield

@@ -20,7 +20,7 @@ _IN_PATH = re.compile(r"{(\w+)}")
 _ABOUT = """Safe access to mail. Successful answers are `{data, warnings?}`, errors are `{error}`.
 
 A body that is far larger than anything this service takes is answered with 413 `body_too_large`, whatever the path, and
-the connection is closed. GET and DELETE take no body; one that is sent with them is read and ignored, whatever it holds.
+the connection is closed. GET and DELETE take no body; one that is sent with them is read and ignored.
 
 A path may end with one slash; slashes within a value that is part of a path, also encoded ones, name nothing (404)."""
 _MEANING = {

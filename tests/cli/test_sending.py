@@ -144,7 +144,7 @@ def test_doubt_shows_in_lists(client_of: CommandLine, server: RecordingServer) -
     outcome = client_of("emails", "deliveries", *AT, "--format", "table")
     assert outcome.code == 0
     assert outcome.out.splitlines()[:3] == [
-        "OPERATIONID  KIND  STATUS     CODE",
+        "OPERATIONID  KIND  STATUS     ERROR CODE",
         "dlv_0        send  succeeded  -",
         "dlv_1        send  uncertain  -",
     ]

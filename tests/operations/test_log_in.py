@@ -203,14 +203,16 @@ def test_a_busy_appliance_refuses_cheaply_and_counts_nothing(ada: CheckedClient,
     assert log_in(ada, LOGIN, "192.0.2.1").status == 200
 
 
-def test_log_ins_of_this_computer_leave_workers_to_others_as_well(ada: CheckedClient, timed: Appliance) -> None:
-    with ExitStack() as taken:
+def test_log_ins_of_this_computer_wait_instead_of_being_refused(ada: CheckedClient, timed: Appliance) -> None:
+    with ThreadPoolExecutor(4) as pool, ExitStack() as taken:
         for _ in range(8 - 4 - 1):
             taken.enter_context(timed.hashing_place(is_local=True))
-        for peer in ("127.0.0.1", "192.0.2.1"):
-            refused = log_in(ada, LOGIN, peer)
-            assert (refused.refusal, refused.headers["retry-after"]) == ((429, "too_many_attempts"), "1")
+        waiting = [pool.submit(log_in, ada) for _ in range(4)]
+        refused = log_in(ada, LOGIN, "192.0.2.1")
+        assert (refused.refusal, refused.headers["retry-after"]) == ((429, "too_many_attempts"), "1")
         assert timed.store.database.value("SELECT count(*) FROM attempts") == 0
+        assert not any(one.done() for one in waiting)
+    assert [one.result(20).status for one in waiting] == [200] * 4
     assert log_in(ada).status == 200
     assert log_in(ada, LOGIN, "192.0.2.1").status == 200
 
@@ -220,9 +222,10 @@ def test_with_few_workers_one_log_in_has_a_place(tmp_path: Path, workers: int, w
     given = settings.load(None, {}, {"server.workers": workers, "server.waiting_workers": waiting})
     appliance = Appliance(tmp_path / "data", given)
     try:
-        for is_local in (True, False):
-            with appliance.hashing_place(is_local=is_local), pytest.raises(LogInsBusy):
-                appliance.hashing_place(is_local=is_local).__enter__()
+        with appliance.hashing_place(is_local=True), pytest.raises(LogInsBusy):
+            appliance.hashing_place(is_local=False).__enter__()
+        with appliance.hashing_place(is_local=False), pytest.raises(LogInsBusy):
+            appliance.hashing_place(is_local=False).__enter__()
     finally:
         appliance.stop()
 

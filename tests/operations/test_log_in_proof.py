@@ -32,7 +32,7 @@ JUDGED = {
     "slower, but who notices": (1, 49, 49, True),
     "felt, on a slow computer": (30, 290, 290, True),
     "starved by attackers": (3, 51, 5, False),
-    "starved by a crowd": (3, 5, 500, False),
+    "a crowd that waits for each other": (3, 5, 500, True),
 }
 
 
