@@ -57,7 +57,7 @@ def list_events(
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> Page[AuditEvent]:
-    """The audit log, newest first: log-ins, refusals, and whatever changed who may do what."""
+    """The audit log, newest first: log-ins, failed ones too, and whatever changed who may do what."""
     items, more = appliance.store.audit.list(decode_cursor(cursor, _LIST), limit)
     return Page(items=items, next_cursor=encode_cursor(more, _LIST))
 
