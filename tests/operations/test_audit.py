@@ -80,10 +80,10 @@ def test_a_cursor_belongs_to_its_list(ada: CheckedClient, bob: CheckedClient) ->
 
 def test_the_guide_names_every_action() -> None:
     root = Path(mailbox_appliance.__file__).parent
-    sources = "".join((file).read_text() for floor in ("operations", "sending") for file in (root / floor).glob("*.py"))
+    sources = "".join(file.read_text() for floor in ("operations", "sending") for file in (root / floor).glob("*.py"))
     actions = set(re.findall(r'"((?:[a-z]+_)*[a-z]+\.(?:[a-z]+_?)+)"', sources))
-    nouns = ("session", "member", "api_key", "account", "invitation", "password", "password_reset", "console_link")
-    nouns += ("schedule", "delivery", "oauth_app", "license")
+    nouns = {"session", "member", "api_key", "account", "invitation", "password", "password_reset", "console_link"}
+    nouns |= {"schedule", "delivery", "oauth_app", "license"}
     actions = {action for action in actions if action.split(".")[0] in nouns}
     assert len(actions) > 25
     guide = (root.parent / "docs" / "guide.md").read_text()
