@@ -50,9 +50,11 @@ class RunningAppliance:
     ) -> None:
         self.folder = folder
         self.token: str | None = None
-        self._environment = {**os.environ, **(environment or {})}
+        self._environment = {**os.environ, "PYTHONFAULTHANDLER": "1", **(environment or {})}
         self._argv = list(argv or (sys.executable, "-m", "mailbox_appliance"))
         self.process: subprocess.Popen[str] | None = None
+        self._told = deque[str](maxlen=500)
+        self._listener: threading.Thread | None = None
         self.url = ""
 
     def start(self) -> "RunningAppliance":
@@ -67,14 +69,14 @@ class RunningAppliance:
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         # Not a file: it has the set-up code, which is to lie nowhere else.
-        told: deque[str] = deque(maxlen=30)
-        listener = threading.Thread(target=_hear, args=(self.process.stderr, told), name="heard", daemon=True)
-        listener.start()
+        self._told.clear()
+        hearing = (self.process.stderr, self._told)
+        self._listener = threading.Thread(target=_hear, args=hearing, name="heard", daemon=True)
+        self._listener.start()
         line = self.process.stdout.readline()
         if not line:
             code = self.process.wait(10)
-            listener.join(10)
-            raise AssertionError(f"the appliance ended with {code} before it was ready: {''.join(told)}")
+            raise AssertionError(f"the appliance ended with {code} before it was ready: {self._said()}")
         self.url = json.loads(line)["http"]
         return self
 
@@ -94,9 +96,20 @@ class RunningAppliance:
     def _reap(self) -> int:
         assert self.process is not None
         assert self.process.stdout is not None
-        code = self.process.wait(30)
-        self.process.stdout.close()
-        return code
+        try:
+            return self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # Python says where each thread is
+            self.process.wait(10)
+            raise AssertionError(f"the appliance does not end: {self._said()}") from None
+        finally:
+            self.process.stdout.close()
+
+    def _said(self) -> str:
+        """The last lines that it has said, once it has ended."""
+        assert self._listener is not None
+        self._listener.join(10)
+        return "".join(self._told)
 
     def ask(
         self,
