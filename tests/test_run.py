@@ -144,6 +144,8 @@ def test_a_request_in_flight_is_answered_before_it_ends(tmp_path: Path) -> None:
         # Another request is answered, so the first one's head has been read by then.
         assert status(f"http://{connection.host}:{connection.port}") == 200
         connection.send(body[10:].encode())
+        # And again: now the rest has been read too.
+        assert status(f"http://{connection.host}:{connection.port}") == 200
         one.process.send_signal(signal.SIGTERM)
         response = connection.getresponse()
         assert response.status == 201
