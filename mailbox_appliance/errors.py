@@ -12,7 +12,9 @@
     |- Throttled .......... too often; Retry-After tells when          (REST 429, exit 5)
     |- Unverified ......... a licence could not be confirmed           (REST 502, exit 5)
     |- Unavailable ........ another server did not play its part       (REST 503, exit 5)
-    `- StoreUnusable ...... the data directory cannot be opened        (no REST,  exit 1; a wrong key: exit 4)
+    `- StoreUnusable ...... the data directory cannot be opened        (no REST,  exit 1; its key: exit 4)
+
+A BackupUnusable is an Invalid; where a passphrase is wrong or missing the exit code is 4.
 
 Each door turns a family into a status, an exit code or a tool error, and knows no single error
 by name.
@@ -79,6 +81,46 @@ class InvalidToken(Invalid):
     """This {what} is unknown, already used or expired."""
 
     code = "invalid_token"
+
+
+class BackupUnusable(Invalid):
+    """This backup cannot be used: {reason}"""
+
+    code = "backup_altered"
+
+    @property
+    def message(self) -> str:
+        return self._text
+
+
+class NotABackup(BackupUnusable):
+    """{file} is no backup of a mailbox-appliance."""
+
+    code = "not_a_backup"
+
+
+class BackupNewer(BackupUnusable):
+    """{file} was made by a newer release ({what}), which this one does not understand. Install a newer release."""
+
+    code = "backup_newer_format"
+
+
+class BackupTruncated(BackupUnusable):
+    """{file} is cut off: it has {size} bytes where it should have {expected}. Use an intact copy, or another backup."""
+
+    code = "backup_truncated"
+
+
+class BackupAltered(BackupUnusable):
+    """{file} is not as it was written: {reason}. Use an intact copy, or another backup."""
+
+    code = "backup_altered"
+
+
+class BackupWrongPassphrase(BackupUnusable):
+    """{file} does not open: {reason}"""  # the passphrase is wrong, or it is missing
+
+    code = "backup_wrong_passphrase"
 
 
 class Unauthenticated(Problem):
@@ -205,6 +247,30 @@ class EmailTaken(Conflict):
     """Another member has this email already."""
 
     code = "email_taken"
+
+
+class NotEnoughRoom(Conflict):
+    """This needs {needed} of room on the disk that holds {folder}, and {free} are free. Make room there, and repeat it;
+    nothing was changed.
+    """
+
+    code = "conflict"
+
+
+class StoreAtWork(Conflict):
+    """{what} is under way, and one such thing is done at a time. Wait until it is over; GET /status shows how far it
+    is.
+    """
+
+    code = "conflict"
+
+
+class BackupNotSealed(Conflict):
+    """Whoever has this backup can open it, since the store's key lies in it in plain: it leaves this computer only by
+    the hands of the operator. Make one with a passphrase, or run `mailbox-appliance key add-passphrase` first.
+    """
+
+    code = "conflict"
 
 
 class LastAdmin(Conflict):
@@ -346,7 +412,9 @@ class StoreNewer(StoreUnusable):
 
 
 class StoreOlder(StoreUnusable):
-    """{file} has format {format}, which this release cannot upgrade yet. Nothing was changed."""
+    """{file} has format {format}, of an older release. `mailbox-appliance store migrate` upgrades it, as `serve` does;
+    so far nothing was changed.
+    """
 
     code = "store_older_format"
 
@@ -373,3 +441,25 @@ class KeyWrong(KeyUnusable):
     """The key in {file} does not open {store}: it belongs to another store. Nothing was changed."""
 
     code = "key_wrong"
+
+
+class PassphraseNeeded(KeyUnusable):
+    """The key in {file} is locked by a passphrase. Give it with --passphrase-stdin, in MAILBOX_APPLIANCE_PASSPHRASE, or
+    as the systemd credential `passphrase`.
+    """
+
+    code = "passphrase_needed"
+
+
+class PassphraseWrong(KeyUnusable):
+    """The passphrase does not open {file}. Nothing was changed."""
+
+    code = "passphrase_wrong"
+
+
+class KeychainLocked(KeyUnusable):
+    """The keychain of this computer does not give the key of {file}: {reason}. Unlock it and try again, or use the
+    recovery passphrase; nothing was changed.
+    """
+
+    code = "keychain_locked"

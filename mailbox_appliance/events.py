@@ -78,6 +78,20 @@ class MessageArrived(Event):
     message_id: str
 
 
+@dataclass(frozen=True)
+class BackupFinished(Event):
+    """A backup was made, read back and found good."""
+
+    backup_id: str
+
+
+@dataclass(frozen=True)
+class BackupFailed(Event):
+    """A daily backup could not be made."""
+
+    reason: str
+
+
 class Events:
     """A switchboard: listeners are called in the publisher's thread, in the order in which they subscribed."""
 

@@ -3,7 +3,7 @@
 Those derived from `Wire` are written out to clients as they stand: camelCase, optional fields left out while UNSET.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -942,3 +942,39 @@ class DeliveryWork:
     def dated_at(self) -> datetime:
         """What its Date field says: when it is to be sent, else when it was accepted."""
         return self.send_at or self.created_at
+
+
+# --- the store's life -------------------------------------------------------------------------------------------------
+
+#: Told while long work goes on: what is being done, how much of it, out of how much.
+Progress = Callable[[str, int, int], None]
+
+BackupReason = Literal["manual", "daily", "migration", "pre-restore"]
+
+
+class Backup(Wire, frozen=True, kw_only=True):
+    """A backup in `backups/`. `format`: of the store in it; `version`: the release that made it; `verified`: it was
+    read back and checked after it was written. `passphraseProtected`: whoever has the file alone cannot open it.
+    """
+
+    id: str
+    file_name: str
+    created_at: Timestamp
+    reason: BackupReason
+    format: int
+    version: str
+    size_bytes: int
+    passphrase_protected: bool
+    verified: bool
+
+
+class BackupSummary(Wire, frozen=True, kw_only=True):
+    """What a backup holds, after all of it was read and checked: how many members, mailboxes and messages."""
+
+    ok: bool
+    created_at: Timestamp
+    format: int
+    version: str
+    members: int
+    accounts: int
+    messages: int

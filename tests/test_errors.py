@@ -30,7 +30,8 @@ CODES = {
     "last_admin", "account_exists", "sync_required", "body_too_large", "unsupported_media_type",
     "unsupported_capability", "too_many_attempts", "provider_rate_limited", "internal_error",
     "license_unverified", "provider_unavailable", "method_not_allowed", "request_timeout",
-    "headers_too_large",
+    "headers_too_large", "not_a_backup", "backup_newer_format", "backup_truncated", "backup_altered",
+    "backup_wrong_passphrase",
 }
 # fmt: on
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Problem)]

@@ -24,3 +24,17 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_file(file: Path) -> None:
+    """Put a file's content on the disk."""
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def copy_private(source: Path, target: Path) -> None:
+    """Replace a small file by a copy of another one, as `write_private` does."""
+    write_private(target, source.read_bytes())

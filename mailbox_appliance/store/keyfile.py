@@ -70,7 +70,7 @@ def write_key(file: Path, key: StoreKey) -> None:
     write_private(file, json.dumps(content, indent=1).encode() + b"\n")
 
 
-def read_key(file: Path) -> StoreKey:
+def read_key(file: Path, passphrase: str | None = None) -> StoreKey:  # noqa: ARG001 - of the slots to come
     """The key in a key file. Raises KeyDamaged, with what is wrong, and FileNotFoundError."""
     with file.open("rb") as handle:
         raw = handle.read(_MAX_SIZE + 1)

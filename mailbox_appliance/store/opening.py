@@ -32,10 +32,20 @@ _PLAIN_HEADER = b"SQLite format 3\0"
 _PAGE_SIZE, _FRACTIONS = b"\x10\x00", b"\x40\x20\x20"
 
 
-def open_database(file: Path, key_file: Path) -> tuple[Database, StoreKey]:
+def format_of(file: Path) -> int | None:
+    """The format of a store that can be told without a key: 3 or 4, whose files are plain; None for any other file."""
+    with file.open("rb") as handle:
+        header = handle.read(100)
+    if not header.startswith(_PLAIN_HEADER) or int.from_bytes(header[68:72], "big") != format_5.APPLICATION_ID:
+        return None
+    number = int.from_bytes(header[60:64], "big")
+    return number if number < format_5.NUMBER else None
+
+
+def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> tuple[Database, StoreKey]:
     """Open a store's file with its key. Raises a StoreUnusable that says what is wrong; nothing was changed then."""
     _recognise(file, key_file)
-    key = _look(file, key_file, key_in(key_file, file))
+    key = _look(file, key_file, key_in(key_file, file, passphrase))
     database = Database(file, key.cipher, key.derive("database"))
     try:
         # A log may be newer than what was looked at.
@@ -73,10 +83,10 @@ def _is_ours(header: bytes, key_file: Path) -> bool:
         return False
 
 
-def key_in(key_file: Path, file: Path) -> StoreKey:
+def key_in(key_file: Path, file: Path, passphrase: str | None = None) -> StoreKey:
     """The key in the key file of a store. Raises KeyUnusable."""
     try:
-        return read_key(key_file)
+        return read_key(key_file, passphrase)
     except FileNotFoundError as error:
         raise KeyMissing(store=file, file=key_file) from error
     except OSError as error:

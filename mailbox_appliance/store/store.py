@@ -2,15 +2,19 @@
 
 DIR/lock            owned by one process        DIR/mailbox.db      the encrypted database, with -wal and -shm
 DIR/encryption.key  the key in its slots        DIR/mailbox.db.new  a store being made; never opened, thrown away
+DIR/.next           files that replace others together (store/swap)         DIR/backups         see store/container
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged, StoreUnusable
+from mailbox_appliance.records import Progress
+from mailbox_appliance.store import swap
 from mailbox_appliance.store.accounts import Accounts
 from mailbox_appliance.store.api_keys import ApiKeys
 from mailbox_appliance.store.attempts import Attempts
@@ -31,11 +35,12 @@ from mailbox_appliance.store.members import Members
 from mailbox_appliance.store.messages import Messages
 from mailbox_appliance.store.mirror import Mirror
 from mailbox_appliance.store.oauth_apps import OAuthApps
-from mailbox_appliance.store.opening import key_in, log_of, look_with, open_database
+from mailbox_appliance.store.opening import format_of, key_in, log_of, look_with, open_database
 from mailbox_appliance.store.part_cache import PartCache
 from mailbox_appliance.store.schema import put_back_triggers
 from mailbox_appliance.store.sent_copies import SentCopies
 from mailbox_appliance.store.stored_settings import StoredSettings
+from mailbox_appliance.store.upgrade import OLDER, upgrade
 from mailbox_appliance.store.upkeep import Upkeep
 from mailbox_appliance.version import __version__
 
@@ -45,10 +50,12 @@ DATABASE, KEY = "mailbox.db", "encryption.key"
 class Store:
     """An open store. Close it, and its lock ends with it."""
 
-    def __init__(self, folder: Path, lock: DirectoryLock, database: Database, key: StoreKey, clock: Clock) -> None:
+    def __init__(
+        self, folder: Path, lock: DirectoryLock, database: Database, key: StoreKey, clock: Clock, key_file: Path
+    ) -> None:
         self.folder = folder
         self.database = database
-        self.key = key
+        self.key, self.key_file = key, key_file
         self._lock = lock
         self.audit = Audit(database, key.derive("audit"), clock)
         self.members = Members(database, clock)
@@ -71,27 +78,55 @@ class Store:
         self.upkeep = Upkeep(database, clock)
 
     @classmethod
-    def open(cls, folder: Path, clock: Clock | None = None, key_file: Path | None = None) -> "Store":
-        """Open the store in a data directory, or make a new one where there is none. The key may be kept elsewhere.
+    def open(
+        cls,
+        folder: Path,
+        clock: Clock | None = None,
+        key_file: Path | None = None,
+        *,
+        passphrase: str | None = None,
+        progress: Progress | None = None,
+    ) -> "Store":
+        """Open the store in a data directory, or make a new one where there is none; an older format is upgraded.
 
-        Raises a StoreUnusable that says what is wrong; then nothing on the disk was changed but `lock`.
+        The key may be kept elsewhere, and be locked by a passphrase. `progress` is told of an upgrade. Raises a
+        StoreUnusable that says what is wrong, NotEnoughRoom; then nothing on the disk was changed but `lock`.
         """
-        clock, file, key_file = clock or SystemClock(), folder / DATABASE, key_file or folder / KEY
+        clock, key_file = clock or SystemClock(), key_file or folder / KEY
         with _failures_as_unusable(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = DirectoryLock(folder)
             try:
-                # A link that leads nowhere, say to a disk that is not there now, is no reason to begin anew.
-                if not os.path.lexists(file):
-                    _create(file, key_file, clock)
-                database, key = open_database(file, key_file)
-                put_back_triggers(database)
+                return cls.open_locked(folder, lock, clock, key_file, passphrase=passphrase, progress=progress)
             except BaseException:
                 lock.release()
                 raise
-        store = cls(folder, lock, database, key, clock)
+
+    @classmethod
+    def open_locked(
+        cls,
+        folder: Path,
+        lock: DirectoryLock,
+        clock: Clock,
+        key_file: Path,
+        *,
+        passphrase: str | None = None,
+        progress: Progress | None = None,
+    ) -> "Store":
+        """The same under a lock that is held already, and stays so whatever comes of it; the store takes it over."""
+        file = folder / DATABASE
+        swap.finish(folder, key_file)
+        _drop_unfinished(file)
+        # A link that leads nowhere, say to a disk that is not there now, is no reason to begin anew.
+        if not os.path.lexists(file):
+            _create(file, key_file, clock)
+        elif format_of(file) in OLDER:
+            upgrade(folder, key_file, clock, progress)
+        database, key = open_database(file, key_file, passphrase)
+        _keep_key(file, key_file, key)
+        put_back_triggers(database)
         _make_private(folder, file, key_file)
-        return store
+        return cls(folder, lock, database, key, clock, key_file)
 
     @property
     def size_bytes(self) -> int:
@@ -124,6 +159,29 @@ def _failures_as_unusable(folder: Path) -> Iterator[None]:
         raise StoreUnusable(reason=f"its database in {folder} cannot be made or opened ({error}).") from error
 
 
+def _unfinished(file: Path) -> Path:
+    return file.with_name(file.name + ".new")
+
+
+def _drop_unfinished(file: Path) -> None:
+    """Throw away a store that was being made when we were stopped."""
+    made = _unfinished(file)
+    for left in ("", "-wal", "-shm", "-journal"):
+        made.with_name(made.name + left).unlink(missing_ok=True)
+
+
+def _keep_key(file: Path, key_file: Path, key: StoreKey) -> None:
+    """Give a key file that holds nothing but the key the form that tells damage from a wrong key.
+
+    One that lies where we may not write stays as it is: it opens the store as well.
+    """
+    if key.is_bare:
+        with file.open("rb") as handle:
+            salt = handle.read(16).hex()
+        with suppress(OSError):
+            write_key(key_file, replace(new_key(), master=key.master, cipher=key.cipher, salt=salt))
+
+
 def _create(file: Path, key_file: Path, clock: Clock) -> None:
     """Make a new store: complete under another name, then renamed. An old key is kept, never replaced."""
     if log_of(file).exists():
@@ -133,9 +191,7 @@ def _create(file: Path, key_file: Path, clock: Clock) -> None:
     file.parent.chmod(0o700)
     if not key_file.exists():
         write_key(key_file, key)
-    made = file.with_name(file.name + ".new")
-    for left in ("", "-wal", "-shm"):
-        made.with_name(made.name + left).unlink(missing_ok=True)
+    made = _unfinished(file)
     made.touch(mode=0o600)  # SQLite gives -wal and -shm the mode of the file they belong to
     _fill(Database(made, key.cipher, key.derive("database")), key, clock)
     look_with(made, key)

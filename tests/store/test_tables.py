@@ -63,7 +63,7 @@ Ask = Callable[[Store, Mailbox, str], object]
 def plans(store: Store, mailbox: Mailbox, clock: FakeClock, tmp_path: Path) -> Iterator[Callable[[Ask], list[str]]]:
     """How SQLite goes about each query that a function makes."""
     noting = Noting(store)
-    noted = Store(store.folder, DirectoryLock(tmp_path), noting, store.key, clock)
+    noted = Store(store.folder, DirectoryLock(tmp_path), noting, store.key, clock, store.key_file)
     message_id = mailbox.add(1)
 
     def find_plans(ask: Ask) -> list[str]:
