@@ -24,6 +24,7 @@ from mailbox_appliance.sending.due import Due
 from mailbox_appliance.sending.evidence import Evidence
 from mailbox_appliance.sending.worker import Sender
 from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.long_work import LongWork
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.supervisor import Supervisor
 
@@ -52,6 +53,10 @@ class Appliance:
         self.oauth_apps_given: GivenApps = oauth_apps or {}
         #: Where the appliance answers on its own computer; the one who listens says so.
         self.local_url = "http://127.0.0.1:8025"
+        #: Shows that somebody on this computer is its operator; new at each start, None where nobody serves.
+        self.operator_secret: str | None = None
+        #: What takes long is done one at a time.
+        self.long_work = LongWork()
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
         self.events = Events()

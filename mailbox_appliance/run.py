@@ -73,7 +73,8 @@ def serve(
         url = appliance.local_url = _url(listeners)
         appliance.start()
         listeners.start()
-        _write_run_file(data_dir, url)
+        secret = appliance.operator_secret = secrets.token_urlsafe(32)
+        _write_run_file(data_dir, url, secret)
         _announce(appliance, url, ready_json=ready_json)
         _keep_out_of_the_way()
         stopping.wait()
@@ -157,9 +158,9 @@ def _url(listeners: Listeners) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _write_run_file(data_dir: Path, url: str) -> None:
+def _write_run_file(data_dir: Path, url: str, secret: str) -> None:
     """Where the running instance is found; the secret is the local operator's, new at each start."""
-    content = {"pid": os.getpid(), "url": url, "secret": secrets.token_urlsafe(32)}
+    content = {"pid": os.getpid(), "url": url, "secret": secret}
     write_private(data_dir / RUN_FILE, json.dumps(content).encode())
 
 

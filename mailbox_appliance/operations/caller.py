@@ -1,5 +1,6 @@
 """Who asks: found out once, under every door, from a bearer token and where the request came from."""
 
+import hmac
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,11 +30,12 @@ LOCAL = Origin(None, is_local=True, is_secure=True)
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks. Without a credential it may be anybody."""
+    """Who asks. Without a credential it may be anybody, or the operator of this computer, who is no member."""
 
     origin: Origin
     credential: FoundCredential | None = None
     capabilities: frozenset[Capability] = frozenset()
+    is_operator: bool = False
 
     @property
     def member(self) -> Member:
@@ -59,6 +61,13 @@ class Caller:
         if self.credential is None:
             return Actor("local" if self.origin.is_local else "system", client_address=address)
         return Actor(self.credential.kind, self.credential.id, self.credential.member.id, address)
+
+
+def is_operator(secret: str | None, token: str | None, origin: Origin) -> bool:
+    """Whether a bearer token is the secret of this run, shown on this computer: whoever may read `run.json` has it."""
+    if secret is None or not token or not origin.is_local:
+        return False
+    return hmac.compare_digest(secret.encode(), token.encode("utf-8", "surrogatepass"))
 
 
 def identify(store: Store, token: str | None, origin: Origin) -> Caller:

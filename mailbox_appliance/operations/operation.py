@@ -184,6 +184,7 @@ def operation(
     allows: Allows | None = None,
     permits: Permits | None = None,
     https: bool = False,
+    operator: bool = False,
     asks_servers: bool = False,
     body_limit: int = JSON_LIMIT,
     stands_for: str | None = None,
@@ -194,7 +195,7 @@ def operation(
     fingerprint its retries are told.
     """
     needed = (needs,) if isinstance(needs, Capability) else needs
-    rights = Rights(access, needed, needs_of, role, owner, anywhere, allows, permits, https)
+    rights = Rights(access, needed, needs_of, role, owner, anywhere, allows, permits, https, operator)
     return lambda function: Operation(
         function, rights, asks_servers=asks_servers, body_limit=body_limit, stands_for=stands_for
     )

@@ -10,7 +10,7 @@ from enum import Enum
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, HttpsRequired, LocalOnly, SessionRequired
-from mailbox_appliance.operations.caller import Caller, Origin, identify
+from mailbox_appliance.operations.caller import Caller, Origin, identify, is_operator
 from mailbox_appliance.records import Account, Capability, Role
 
 #: Raises NotFound or Denied where the caller may not do this to what a request's single values name: in a mailbox...
@@ -35,6 +35,7 @@ class Rights:
     `needs`: one of these capabilities. `needs_of`: the one that a decoded body asks for. `role`: only members of this
     role. `owner`: only the mailbox's owner. `anywhere`: who holds this reaches every mailbox here, which must then not
     show any mail. `allows`, `permits`: where it depends on what the request names. `https`: remotely only by HTTPS.
+    `operator`: whoever holds the secret of this run may as well, on this computer; nothing else is asked of them.
     """
 
     access: Access = Access.CREDENTIAL
@@ -46,6 +47,7 @@ class Rights:
     allows: Allows | None = None
     permits: Permits | None = None
     https: bool = False
+    operator: bool = False
 
     def identify(self, appliance: Appliance, origin: Origin, token: str | None) -> Caller:
         """The caller. Raises HttpsRequired, LocalOnly, Unauthenticated, MemberSuspended, SessionRequired."""
@@ -55,6 +57,8 @@ class Rights:
             raise LocalOnly(details=(Detail("role", "operator on this computer"),))
         if self.access in (Access.ANYBODY, Access.LOCAL):
             return Caller(origin)
+        if self.operator and is_operator(appliance.operator_secret, token, origin):
+            return Caller(origin, is_operator=True)
         caller = identify(appliance.store, token, origin)
         if self.access is Access.SESSION and caller.found.kind != "session":
             raise SessionRequired
@@ -74,6 +78,8 @@ class Rights:
         body: Callable[[], object],
     ) -> None:
         """Raises Denied, or NotFound, unless the caller may; `body` gives what can be read of it, else None."""
+        if caller.is_operator:
+            return
         permissions.require(caller.capabilities, self.needs)
         if self.needs_of is not None and (needed := self.needs_of(body())) is not None:
             permissions.require(caller.capabilities, (needed,))

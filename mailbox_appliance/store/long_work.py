@@ -1,0 +1,50 @@
+"""What takes long is done one at a time, and tells how far it is: backups, their verification, checks, a restore."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mailbox_appliance.errors import StoreAtWork
+from mailbox_appliance.records import Progress
+
+
+@dataclass(frozen=True)
+class Underway:
+    """What is being done: the whole, as `A backup`, and of its present step so much out of so much; 0 of 0: unknown."""
+
+    work: str
+    step: str = ""
+    done: int = 0
+    total: int = 0
+
+
+class LongWork:
+    """The place that whoever works long must have."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._now: Underway | None = None
+
+    @property
+    def now(self) -> Underway | None:
+        """What is under way, if anything is."""
+        return self._now
+
+    @contextmanager
+    def doing(self, work: str) -> Iterator[Progress]:
+        """Take the place for some work; gives what is to be told of its progress. Raises StoreAtWork where it is taken.
+
+        `work` begins a sentence: `A backup`.
+        """
+        with self._guard:
+            if self._now is not None:
+                raise StoreAtWork(what=self._now.work)
+            self._now = Underway(work)
+        try:
+            yield lambda step, done, total: self._tell(Underway(work, step, done, total))
+        finally:
+            self._now = None
+
+    def _tell(self, now: Underway) -> None:
+        self._now = now
