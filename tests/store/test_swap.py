@@ -1,0 +1,108 @@
+"""Files that replace others together: killed at any step, the directory has all of the old ones or all of the new."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.store import swap
+
+OLD = {"mailbox.db": "old", "mailbox.db-wal": "old log", "mailbox.db-shm": "old", "encryption.key": "old key"}
+NEW = {"mailbox.db": "new", "encryption.key": "new key", "config.toml": "new settings", "tls/cert.pem": "new"}
+
+#: Replaces the files, and is killed right before the step with this number that touches a name in the directory.
+REPLACING = """
+import os, signal, sys
+from pathlib import Path
+from mailbox_appliance.store import swap
+folder, fatal = Path(sys.argv[1]), int(sys.argv[2])
+making = swap.begin(folder)
+for name in sys.argv[3:]:
+    (making / name).parent.mkdir(exist_ok=True)
+    (making / name).write_text({names}[name])
+steps = 0
+def watch(event, arguments):
+    global steps
+    if event in ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "open"):
+        steps += 1
+        if steps == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(watch)
+swap.decide(folder)
+swap.finish(folder, folder / "encryption.key")
+print(steps)
+""".replace("{names}", repr(NEW))
+
+
+def lay_out(folder: Path) -> Path:
+    folder.mkdir()
+    for name, content in OLD.items():
+        (folder / name).write_text(content)
+    return folder
+
+
+def content_of(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def replace(folder: Path, fatal: int = 0) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-c", REPLACING, str(folder), str(fatal), *NEW]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def test_killed_at_every_step(tmp_path: Path) -> None:
+    steps = int(replace(lay_out(tmp_path / "whole")).stdout)
+    assert content_of(tmp_path / "whole") == NEW
+    assert steps > 15
+    seen = set()
+    for fatal in range(1, steps + 1):
+        folder = lay_out(tmp_path / str(fatal))
+        assert replace(folder, fatal).returncode == -9
+        swap.finish(folder, folder / "encryption.key")
+        left = content_of(folder)
+        assert left in (OLD, NEW), fatal
+        seen.add(left["mailbox.db"])
+        assert not list(folder.glob(".next*"))
+    assert seen == {"old", "new"}
+
+
+def test_nothing_to_do(tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "data")
+    assert not swap.finish(folder, folder / "encryption.key")
+    assert content_of(folder) == OLD
+
+
+def test_what_was_not_decided_is_thrown_away(tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "data")
+    (swap.begin(folder) / "mailbox.db").write_text("half")
+    assert swap.begin(folder).is_dir()
+    assert not swap.finish(folder, folder / "encryption.key")
+    assert content_of(folder) == OLD
+    assert not list(folder.glob(".next*"))
+
+
+@pytest.mark.parametrize("elsewhere", ["keys/store.key", "link"])
+def test_a_key_file_elsewhere_is_written_where_it_is(tmp_path: Path, elsewhere: str) -> None:
+    folder = lay_out(tmp_path / "data")
+    key = tmp_path / "keys" / "store.key"
+    key.parent.mkdir()
+    key.write_text("old key")
+    (tmp_path / "link").symlink_to(key)
+    making = swap.begin(folder)
+    (making / "encryption.key").write_text("new key")
+    swap.decide(folder)
+    assert swap.finish(folder, tmp_path / elsewhere)
+    assert key.read_text() == "new key"
+    assert (tmp_path / "link").is_symlink()
+    assert (folder / "encryption.key").read_text() == "old key"
+
+
+def test_a_log_comes_with_its_database(tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "data")
+    making = swap.begin(folder)
+    for name in ("mailbox.db", "mailbox.db-wal"):
+        (making / name).write_text("restored")
+    swap.decide(folder)
+    swap.finish(folder, folder / "encryption.key")
+    assert content_of(folder) == {"mailbox.db": "restored", "mailbox.db-wal": "restored", "encryption.key": "old key"}
