@@ -9,9 +9,10 @@ missed, also where all are, and after others followed: these were chained to the
 import hmac
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from mailbox_appliance.clock import Clock, to_timestamp
@@ -23,11 +24,15 @@ from mailbox_appliance.store.database import Database
 # Rows that are looked at together: some milliseconds, in which no other thread gets on. Then those that wait have a
 # turn: without a pause, who has just let go of the interpreter is mostly the one who gets it again.
 _BATCH, _PAUSE = 100, 0.001
+_APPENDED = 1000
 _CHECKED_WITHIN = 3
-_COLUMNS = (
-    "number, id, at, actor_kind, actor_id, actor_member_id, action, target_kind, target_id, outcome, client_address,"
+#: What a row tells, beside its number and its seal.
+FACTS = (
+    "id, at, actor_kind, actor_id, actor_member_id, action, target_kind, target_id, outcome, client_address,"
     " about_member_id"
 )
+_COLUMNS = f"number, {FACTS}"
+_INSERT = f"INSERT INTO audit_events ({_COLUMNS}, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _NEWEST = f"SELECT {_COLUMNS} FROM audit_events WHERE {{}} < :before ORDER BY number DESC LIMIT :limit"
 # What concerns a member: their own acts, what was done to them, and to their keys, sessions and mailboxes. Each of the
 # two goes by an index of its own, in its order.
@@ -114,15 +119,26 @@ class Audit:
         kind, identity = target or (None, None)
         about = identity if about is None and kind == "member" else about
         at = to_timestamp(self._clock.now())
+        row = (new_id("aud"), at, actor.kind, actor.id, actor.member_id, action, kind, identity, outcome)
         with self._database.transaction():
-            count, head, newest = self._end()
-            # What is broken stays so, but nothing must fail for it: a number is never taken twice.
-            number = max(count, newest) + 1
-            row = (new_id("aud"), at, actor.kind, actor.id, actor.member_id, action, kind, identity, outcome)
-            facts = (number, *row, actor.client_address, about)
-            mac = self._seal(head, facts)
-            marks = ", ".join("?" * (len(facts) + 1))
-            self._database.change(f"INSERT INTO audit_events ({_COLUMNS}, mac) VALUES ({marks})", (*facts, mac))
+            self.append([(*row, actor.client_address, about)])
+
+    def append(self, rows: Iterable[Sequence[object]]) -> None:
+        """Append rows that were written elsewhere, the oldest first; each in the order of `FACTS`.
+
+        They follow the row that is the last here, and are sealed anew. Inside a transaction; a few are kept in memory.
+        """
+        count, head, newest = self._end()
+        # What is broken stays so, but nothing must fail for it: a number is never taken twice.
+        number, waiting = max(count, newest), iter(rows)
+        while batch := [*islice(waiting, _APPENDED)]:
+            sealed = []
+            for number, row in enumerate(batch, number + 1):  # noqa: B020 - it goes on
+                facts = (number, *row)
+                mac = self._seal(head, facts)
+                head = self._head(number, mac)
+                sealed.append((*facts, mac))
+            self._database.change_many(_INSERT, sealed)
             self._keep_end(number, mac)
 
     def list(

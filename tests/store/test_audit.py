@@ -55,6 +55,18 @@ def test_an_empty_log_is_whole(store: Store) -> None:
     assert first_broken(store.audit) is None
 
 
+def test_rows_that_were_written_elsewhere_follow_the_last_one(store: Store, audit: Audit) -> None:
+    told = ("2026-01-01T00:00:00.000Z", "session", None, None, "x", None, None, "success", None, None)
+    with store.database.transaction():
+        audit.append((f"aud_{number}", *told) for number in range(2_500))
+        audit.append(())
+    audit.record(SYSTEM, "start")
+    assert audit.verify() == AuditCheck(2_506, None)
+    rows = store.database.rows("SELECT number, id FROM audit_events WHERE number IN (5, 6, 2505) ORDER BY number")
+    assert [row[0] for row in rows] == [5, 6, 2505]
+    assert [row[1] for row in rows][1:] == ["aud_0", "aud_2499"]
+
+
 def test_a_row_is_there_only_with_what_it_tells_of(store: Store, audit: Audit) -> None:
     def fail() -> None:
         with store.database.transaction():
