@@ -9,7 +9,7 @@ missed, also where all are, and after others followed: these were chained to the
 import hmac
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +20,7 @@ from mailbox_appliance.errors import LogBeingChecked
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import AuditActor, AuditEvent, AuditTarget
 from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.resealing import Resealing, keep_end
 
 # Rows that are looked at together: some milliseconds, in which no other thread gets on. Then those that wait have a
 # turn: without a pause, who has just let go of the interpreter is mostly the one who gets it again.
@@ -187,9 +188,24 @@ class Audit:
         finally:
             self._checking.release()
 
-    def _look_through(self, count: int, last_head: str, newest: int) -> AuditCheck:
+    def reseal(self, key: bytes, each: Callable[[int, int], None]) -> AuditCheck:
+        """Seal the log for another key, in a copy of the store whose rows may be changed: a thousand a transaction.
+
+        A log that is not right is none afterwards either: from its first broken row on, all keep seals that the new key
+        does not know, and its end is nobody's. `each` is told after every some rows: how many are done, of how many.
+        """
+        to = Audit(self._database, key, self._clock)
+        sealer = Resealing(self._database, to._head, to._seal, each)
+        check = self._look_through(*self._end(), sealer.add)
+        sealer.end(is_right=check.broken is None)
+        return check
+
+    def _look_through(
+        self, count: int, last_head: str, newest: int, also: Callable[[Sequence[Any], int], None] | None = None
+    ) -> AuditCheck:
+        """`also` is given every row that is right, and how many there should be; nobody waits then, so no pauses."""
         head, number = self._head(0, b""), 0
-        for row in self._rows(newest):
+        for row in self._rows(newest, 0 if also else _PAUSE):
             number += 1
             if row[0] > number <= count:
                 return AuditCheck(count, AuditBreak(number, None, "it is missing"))
@@ -199,9 +215,11 @@ class Audit:
                 reason = "it was changed, or the rows before it are not those that it was written after"
                 return AuditCheck(count, AuditBreak(number, row[1], reason))
             head = self._head(number, bytes(row[-1]))
+            if also is not None:
+                also(row, count)
         return AuditCheck(count, _look_at_end(number, count, hmac.compare_digest(head, last_head)))
 
-    def _rows(self, last: int) -> Iterator[Sequence[Any]]:
+    def _rows(self, last: int, pause: float) -> Iterator[Sequence[Any]]:
         """A few at a time, with no transaction open between them: one that stays open keeps the log of the file from
         being folded in."""
         after = -_END
@@ -211,7 +229,8 @@ class Audit:
         ):
             yield from batch
             after = batch[-1][0]
-            time.sleep(_PAUSE)
+            if pause:
+                time.sleep(pause)
 
     def _end(self) -> tuple[int, str, int]:
         """The count and the head as they are kept, and the newest number, all of one moment."""
@@ -224,10 +243,7 @@ class Audit:
         return int(count) if count and count.isdecimal() else 0, head or "", newest or 0
 
     def _keep_end(self, count: int, seal: bytes) -> None:
-        self._database.change_many(
-            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            (("audit_head", self._head(count, seal)), ("audit_count", str(count))),
-        )
+        keep_end(self._database, count, self._head(count, seal))
 
     def _head(self, count: int, seal: bytes) -> str:
         return hmac.digest(self._key, b"head" + _framed(count) + seal, "sha256").hex()
