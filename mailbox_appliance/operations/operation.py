@@ -154,8 +154,8 @@ class Operation(Generic[P, R]):
             raise TooLarge(what=what, limit=f"{self.body_limit // MIB} MiB")
         if request.postponed_bytes:
             raise TooBusy(retry_after=_RETRY_AFTER)
-        if self.body is None and not request.body:
-            return None
+        if not request.body and (self.body is None or not self.body.is_required):
+            return None if self.body is None else {}
         if request.media_type not in (None, "", "application/json"):
             raise WrongMedia
         raw = decode_json(request.body) if isinstance(request.body, bytes) else (request.body or {})

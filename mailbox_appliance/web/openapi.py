@@ -1,6 +1,7 @@
 """The OpenAPI 3.1 description, made from the route table and the types of the operations."""
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -99,15 +100,23 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
         "security": [{"bearer": []}] if operation.rights.access in (Access.CREDENTIAL, Access.SESSION) else [],
         "tags": [operation.name.partition(".")[0]],
     }
-    if rest or operation.rights.needs:
-        needs = (
-            f"Needs {' or '.join(f'`{need}`' for need in operation.rights.needs)}." if operation.rights.needs else ""
-        )
-        described["description"] = "\n\n".join(filter(None, (rest, needs)))
+    if text := "\n\n".join(filter(None, (rest, *_who(operation)))):
+        described["description"] = text
     if operation.body is not None:
         schema = _one_of([schema_of[choice] for choice in body_types(operation.body.type)])
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        described["requestBody"] = {
+            "required": operation.body.is_required,
+            "content": {"application/json": {"schema": schema}},
+        }
     return described
+
+
+def _who(operation: Operation[Any, Any]) -> Iterator[str]:
+    """Who may ask for it, beyond what its `security` says."""
+    if operation.rights.needs:
+        yield f"Needs {' or '.join(f'`{need}`' for need in operation.rights.needs)}."
+    if operation.rights.operator:
+        yield "The operator may as well: on this computer, with the `secret` in `run.json` of the data directory."
 
 
 def _parameters(route: Route, operation: Operation[Any, Any], schema_of: dict[Any, Any]) -> list[dict[str, Any]]:

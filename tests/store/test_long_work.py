@@ -19,7 +19,7 @@ def test_it_tells_how_far_it_is_while_it_lasts() -> None:
 def test_a_second_one_is_refused_and_the_first_goes_on() -> None:
     work = LongWork()
     with work.doing("A check"):
-        with pytest.raises(StoreAtWork, match="^A check is under way"), work.doing("A backup"):
+        with pytest.raises(StoreAtWork, match=r"^A check is under way"), work.doing("A backup"):
             pass
         assert work.now == Underway("A check")
 
