@@ -22,7 +22,7 @@ from mailbox_appliance.errors import (
 )
 from mailbox_appliance.store.database import UNREADABLE, Database, give_key
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.keyfile import CIPHERS, StoreKey, read_key
+from mailbox_appliance.store.keyfile import CIPHERS, StoreKey, read_file, read_key
 from mailbox_appliance.store.schema import TABLE_NAMES, missing_table
 
 #: A file up to this size is checked as a whole before it is opened; that takes about a tenth of a second.
@@ -45,12 +45,14 @@ def format_of(file: Path) -> int | None:
 def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> tuple[Database, StoreKey]:
     """Open a store's file with its key. Raises a StoreUnusable that says what is wrong; nothing was changed then."""
     _recognise(file, key_file)
-    key = _look(file, key_file, key_in(key_file, file, passphrase))
+    key, had_log = _look(file, key_file, key_in(key_file, file, passphrase)), _has_log(file)
     database = Database(file, key.cipher, key.derive("database"))
     try:
         # A log may be newer than what was looked at.
         _check_format(file, int(database.value("PRAGMA application_id")), int(database.value("PRAGMA user_version")))
         _check_tables(file, (row[0] for row in database.rows(TABLE_NAMES)))
+        if had_log:
+            _check_with_log(file, database)
     except UNREADABLE as error:
         database.abandon()
         raise StoreDamaged(file=file, reason="its first pages cannot be read") from error
@@ -58,6 +60,18 @@ def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> 
         database.abandon()
         raise
     return database, key
+
+
+def _check_with_log(file: Path, database: Database) -> None:
+    """See that the log belongs to the file: SQLite takes any log that lies there, and would fold it in at the end."""
+    if file.stat().st_size + log_of(file).stat().st_size > CHECKED_UP_TO:
+        return
+    reason = f"a page of it, or of the log {log_of(file).name} beside it, cannot be read"
+    try:
+        if database.value("PRAGMA quick_check(1)") != "ok":
+            raise StoreDamaged(file=file, reason=reason)
+    except UNREADABLE as error:
+        raise StoreDamaged(file=file, reason=reason) from error
 
 
 def _recognise(file: Path, key_file: Path) -> None:
@@ -78,9 +92,10 @@ def _recognise(file: Path, key_file: Path) -> None:
 
 def _is_ours(header: bytes, key_file: Path) -> bool:
     try:
-        return read_key(key_file).salt == header[:16].hex()
+        known = read_file(key_file)
     except (KeyUnusable, OSError):
         return False
+    return known is not None and known.salt == header[:16].hex()
 
 
 def key_in(key_file: Path, file: Path, passphrase: str | None = None) -> StoreKey:

@@ -1,0 +1,68 @@
+"""Data directories in a known state, to be acted on and spoilt."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+from mailbox_appliance.store.audit import SYSTEM
+from mailbox_appliance.store.store import Store
+from tests.store.mail import Mailbox, parsed
+
+PASSWORD = "correct horse battery"
+
+
+def make_store(folder: Path, messages: int = 12) -> Path:
+    """A store of this format with something in every corner, stopped cleanly."""
+    store = Store.open(folder)
+    boxes = [Mailbox(store), Mailbox(store)]
+    for number in range(messages):
+        box = boxes[number % 2]
+        text = f"Message {number} of the store that survives. " + "Lighthouse quokka umbrella. " * 40
+        message = parsed(f"<{number}@proof.example>", subject=f"Proof {number}", text=text)
+        box.add(number + 1, message)
+    with store.database.transaction():
+        store.database.change("INSERT INTO settings VALUES ('of.a.newer.release', '{\"kept\": true}')")
+        store.database.change(
+            "INSERT INTO legacy_idempotency VALUES ('key_1', 'legacy-1', ?, 200, '{}', '2099-01-01T00:00:00.000Z')",
+            ("0" * 64,),
+        )
+    for number in range(6):
+        store.audit.record(SYSTEM, "member.update" if number % 2 else "start")
+    (folder / "config.toml").write_text("[server]\nport = 8025\n")
+    store.close()
+    return folder
+
+
+def leave_log(folder: Path, *sql: str) -> None:
+    """Write to a plain store, and leave its log beside it as a process does that is killed."""
+    connection = sqlite3.connect(folder / "mailbox.db")
+    try:
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        for one in sql:
+            connection.execute(one)
+        connection.commit()
+        saved = {suffix: (folder / f"mailbox.db{suffix}").read_bytes() for suffix in ("", "-wal")}
+    finally:
+        connection.close()
+    for suffix, content in saved.items():
+        (folder / f"mailbox.db{suffix}").write_bytes(content)
+
+
+def copy(template: Path, target: Path) -> Path:
+    """The same directory at another place, links as links."""
+    return Path(shutil.copytree(template, target, symlinks=True))
+
+
+def snapshot(folder: Path, *, but: frozenset[str] = frozenset({"lock"})) -> dict[str, tuple[object, ...]]:
+    """All that can be seen of a directory: names, modes, times of files, bytes."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in (folder, *sorted(folder.rglob("*"))):
+        if path.name in but:
+            continue
+        status = path.lstat()
+        is_file = path.is_file() and not path.is_symlink()
+        # The time of a folder changes when `lock` is made in it.
+        found[str(path.relative_to(folder))] = (
+            (status.st_mode, status.st_mtime_ns, path.read_bytes()) if is_file else (status.st_mode,)
+        )
+    return found
