@@ -46,7 +46,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "instances": ("instances", "Appliances that you logged in to: list, use, remove."),
     "openapi": ("me", "Print the description of the API."),
     "logs": ("logs", "Print the log of the appliance on this computer."),
-    "keychain-probe": ("login", ""),
+    "ask-keychain": ("login", ""),
 }
 
 _HELP = "Your mailboxes in one encrypted file on your own machine, for people, scripts and assistants."

@@ -9,6 +9,9 @@ from pathlib import Path
 from mailbox_appliance.cli import private_files
 from mailbox_appliance.cli.failures import ACCESS, Failure
 
+#: How many seconds the keychain has to take a token, before the file is taken.
+_PROBED_WITHIN = 5.0
+
 
 class Tokens:
     """The tokens of one user, each under the key of its instance."""
@@ -34,14 +37,14 @@ class Tokens:
             return in_file[key]
         if key not in in_keychain or not self._keychain_allowed:
             return None
-        from mailbox_appliance.cli import keychain
+        from mailbox_appliance import keychain
 
         try:
-            return keychain.find(key)
+            return keychain.find(key, environment=self._environment)
         except keychain.KeychainSilent as error:
             raise Failure(
                 "keychain_locked",
-                f"The keychain with the token cannot be read ({error}). Unlock it, or set MAILBOX_APPLIANCE_TOKEN.",
+                f"The keychain with the token cannot be read: {error}. Unlock it, or set MAILBOX_APPLIANCE_TOKEN.",
                 ACCESS,
             ) from error
 
@@ -60,10 +63,10 @@ class Tokens:
         """Forget a token."""
         in_file, in_keychain = self._places()
         if key in in_keychain:
-            from mailbox_appliance.cli import keychain
+            from mailbox_appliance import keychain
 
             try:
-                keychain.remove(key)
+                keychain.remove(key, environment=self._environment)
             except keychain.KeychainSilent:
                 pass  # What stays behind is a token that has been logged out, or that nothing asks for any more.
         if key in in_file or key in in_keychain:
@@ -74,12 +77,10 @@ class Tokens:
     def _put_into_keychain(self, key: str, token: str) -> bool:
         if not self._keychain_allowed:
             return False
-        from mailbox_appliance.cli import keychain
+        from mailbox_appliance import keychain
 
-        if not keychain.works(self._environment):
-            return False
         try:
-            keychain.put(key, token)
+            keychain.put(key, token, environment=self._environment, deadline=_PROBED_WITHIN)
         except keychain.KeychainSilent:
             return False
         return True

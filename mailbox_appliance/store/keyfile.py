@@ -1,30 +1,39 @@
-"""The key of the store and the file `encryption.key` that holds it in slots.
+"""The key of the store and the file `encryption.key` that holds it in slots (store/key_slots).
 
     {"format": 5, "storeId": "...", "cipher": "aegis", "salt": "<first 16 bytes of mailbox.db, hex>",
-     "check": "<HMAC of id, cipher, salt; hex>", "slots": [{"type": "file", "key": "<32 bytes, base64>"}]}
+     "slots": [{"type": "file", "key": "<32 bytes, base64>"}],
+     "check": "<HMAC of id, cipher, salt; hex>", "checksum": "<SHA-256 of the rest as canonical JSON; hex>"}
 
 The 32-byte master key never touches the database: what opens it, and what seals the audit chain, are derived from it
-(HKDF, RFC 5869). `check` tells a damaged key file from an intact one, `salt` tells a wrong key from a damaged store.
-A file that is one line of base64 (release 0.10) is read as well.
+(HKDF, RFC 5869). `checksum` is looked at first and tells a damaged key file from an intact one, so that a passphrase
+that does not fit is surely a wrong one; `check` tells whether the key in a slot is that of the file, `salt` a wrong key
+from a damaged store. A file that is one line of base64 (release 0.10) is read as well.
 """
 
 import base64
 import binascii
+import errno
+import hashlib
 import hmac
 import json
 import os
 import platform
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from mailbox_appliance.errors import KeyDamaged
 from mailbox_appliance.store.files import write_private
+from mailbox_appliance.store.key_slots import Slot, require_kinds, unlock, wrap_file
 
 CIPHERS = ("aegis", "chacha20")
+NUMBER = 5
 _MAX_SIZE = 64 * 1024
 
 
@@ -52,49 +61,126 @@ class StoreKey:
         return replace(self, salt=salt)
 
 
+class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A key file as it stands, its checksum found right; nothing in it is unlocked."""
+
+    format: int
+    store_id: str
+    cipher: str
+    salt: str | None
+    slots: tuple[Slot, ...]
+    check: str
+    checksum: str
+
+    def __post_init__(self) -> None:
+        require_kinds(self.slots)
+
+    def key_of(self, master: bytes) -> StoreKey | None:
+        """The key of the store, or None where this is not the master key that the file was made with."""
+        key = StoreKey(master, self.store_id, self.cipher, self.salt)
+        return key if hmac.compare_digest(self.check.encode("utf-8", "replace"), _check(key).encode()) else None
+
+
 def new_key() -> StoreKey:
     """A new random key, for a new store."""
     return StoreKey(secrets.token_bytes(32), secrets.token_hex(8), _best_cipher())
 
 
-def write_key(file: Path, key: StoreKey) -> None:
-    """Write the key file with a `file` slot; a crash leaves the old file or the new one."""
-    content = {
-        "format": 5,
-        "storeId": key.store_id,
-        "cipher": key.cipher,
-        "salt": key.salt,
-        "check": _check(key),
-        "slots": [{"type": "file", "key": base64.b64encode(key.master).decode()}],
-    }
-    write_private(file, json.dumps(content, indent=1).encode() + b"\n")
+def read_key(file: Path, passphrase: str | None = None) -> StoreKey:
+    """The key in a key file, unlocked. A passphrase that is not needed is not looked at.
 
-
-def read_key(file: Path, passphrase: str | None = None) -> StoreKey:  # noqa: ARG001 - of the slots to come
-    """The key in a key file. Raises KeyDamaged, with what is wrong, and FileNotFoundError."""
-    with file.open("rb") as handle:
-        raw = handle.read(_MAX_SIZE + 1)
-    if not raw.lstrip().startswith(b"{"):
-        return StoreKey(_master(raw.strip(), file), "", _best_cipher())
-    try:
-        content = json.loads(raw)
-        slot = next(slot for slot in content["slots"] if slot["type"] == "file")
-        master = _master(slot["key"].encode(), file)
-        key = StoreKey(master, content["storeId"], content["cipher"], content["salt"])
-        is_known = content["format"] == 5 and key.cipher in CIPHERS
-        agrees = hmac.compare_digest(content["check"].encode(), _check(key).encode())
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
-        raise KeyDamaged(file=file, reason="it cannot be read as a key file") from error
-    if not is_known:
-        raise KeyDamaged(file=file, reason="it names a form or cipher that is unknown here")
-    if not agrees:
-        raise KeyDamaged(file=file, reason="its check value does not agree with the rest of it")
+    Raises KeyDamaged, with what is wrong, PassphraseNeeded, PassphraseWrong, KeychainLocked, FileNotFoundError.
+    """
+    raw = _read(file)
+    if not _is_json(raw):
+        return StoreKey(_line(raw, file), "", _best_cipher())
+    content = _decoded(raw, file)
+    key = content.key_of(unlock(content.slots, content.store_id, passphrase, file=file))
+    if key is None:
+        raise KeyDamaged(file=file, reason="its check value does not agree with the key in it")
     return key
 
 
-def _master(text: bytes, file: Path) -> bytes:
+def read_file(file: Path) -> KeyFile | None:
+    """A key file as it stands, or None for one that holds nothing but the key. Raises KeyDamaged, FileNotFoundError."""
+    raw = _read(file)
+    if _is_json(raw):
+        return _decoded(raw, file)
+    _line(raw, file)
+    return None
+
+
+def render(key: StoreKey, slots: tuple[Slot, ...]) -> bytes:
+    """The bytes of a key file with these slots."""
+    content = {
+        "format": NUMBER,
+        "storeId": key.store_id,
+        "cipher": key.cipher,
+        "salt": key.salt,
+        "slots": msgspec.to_builtins(slots),
+        "check": _check(key),
+    }
+    return json.dumps({**content, "checksum": _checksum(content)}, indent=1).encode() + b"\n"
+
+
+def write_key(file: Path, key: StoreKey) -> None:
+    """Write the key file; a crash leaves the old file or the new one.
+
+    The slots of a file that is there stay, where it holds this key of this store; else there is one `file` slot.
+    """
+    replace_file(file, render(key, _slots_there(file, key) or (wrap_file(key.master),)))
+
+
+def keep_key(file: Path, key: StoreKey) -> None:
+    """The same, but a file that is there and lies where we may not write stays as it is: it opens the store as well."""
     try:
-        master = base64.b64decode(text, validate=True)
+        write_key(file, key)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM) or not file.exists():
+            raise
+
+
+def replace_file(file: Path, content: bytes) -> None:
+    """Write a key file anew. One that is reached through a link is written where it lies, and the link stays."""
+    write_private(file.resolve() if file.is_symlink() else file, content)
+
+
+def _slots_there(file: Path, key: StoreKey) -> tuple[Slot, ...] | None:
+    with suppress(KeyDamaged, OSError):
+        there = read_file(file)
+        if there is not None and there.store_id == key.store_id and there.key_of(key.master) is not None:
+            return there.slots
+    return None
+
+
+def _read(file: Path) -> bytes:
+    with file.open("rb") as handle:
+        return handle.read(_MAX_SIZE + 1)
+
+
+def _is_json(raw: bytes) -> bool:
+    return raw.lstrip().startswith(b"{")
+
+
+def _decoded(raw: bytes, file: Path) -> KeyFile:
+    try:
+        content = json.loads(raw.decode("ascii"))
+        agrees = hmac.compare_digest(content["checksum"].encode(), _checksum(content).encode())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise KeyDamaged(file=file, reason="it cannot be read as a key file") from error
+    if not agrees:
+        raise KeyDamaged(file=file, reason="its checksum does not agree with the rest of it")
+    if content.get("format") != NUMBER or content.get("cipher") not in CIPHERS:
+        raise KeyDamaged(file=file, reason="it names a form or cipher that is unknown here")
+    try:
+        return msgspec.convert(content, KeyFile)
+    except ValueError as error:  # msgspec's ValidationError among them
+        raise KeyDamaged(file=file, reason="what it says is not what a key file of this release says") from error
+
+
+def _line(raw: bytes, file: Path) -> bytes:
+    try:
+        master = base64.b64decode(raw.strip(), validate=True)
     except (binascii.Error, ValueError) as error:
         raise KeyDamaged(file=file, reason="it holds no base64") from error
     if len(master) != 32:
@@ -102,9 +188,14 @@ def _master(text: bytes, file: Path) -> bytes:
     return master
 
 
+def _checksum(content: dict[str, Any]) -> str:
+    rest = {name: value for name, value in content.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 def _check(key: StoreKey) -> str:
     facts = "\n".join(("mailbox-appliance check", key.store_id, key.cipher, key.salt or "-"))
-    return hmac.digest(key.master, facts.encode(), "sha256").hex()
+    return hmac.digest(key.master, facts.encode("utf-8", "replace"), "sha256").hex()
 
 
 def _best_cipher() -> str:

@@ -134,5 +134,5 @@ ASK_NOBODY = {
     "instances use": "writes a file of this user's",
     "instances remove": "writes a file of this user's",
     "logs": "reads the log file in the data directory",
-    "keychain-probe": "tries the keychain of this computer",
+    "ask-keychain": "is how this program asks the keychain of this computer",
 }

@@ -1,19 +1,15 @@
-"""Tokens in a keychain, and what happens when there is none, when it is locked, and when it never answers."""
+"""The keychain and tokens in it, and what happens when there is none, when it is locked, and when it never answers."""
 
+import contextlib
 import json
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import keyring.backend
-import keyring.core
 import pytest
 
-from mailbox_appliance.cli import keychain
-from tests.cli.conftest import CommandLine
+from mailbox_appliance import keychain
+from tests.cli.conftest import CommandLine, cli, server
 from tests.cli.recording_server import RecordingServer
 
 BACKENDS = '''
@@ -42,7 +38,21 @@ class Forgetful(InFile):
 
 class Silent(InFile):
     def set_password(self, service, username, password): time.sleep(600)
+
+class Mute(InFile):
+    def get_password(self, service, username): time.sleep(600)
+    def delete_password(self, service, username): time.sleep(600)
+
+class Noisy(InFile):
+    def set_password(self, service, username, password):
+        print("Thank you!")
+        super().set_password(service, username, password)
+
+class Dying(InFile):
+    def set_password(self, service, username, password): os._exit(9)
 '''
+# The fixtures of the command line.
+__all__ = ["cli", "server"]
 LOGIN = ("login", "--email", "ann@example.org", "--password-stdin")
 
 
@@ -91,7 +101,6 @@ def test_a_keychain_that_works_holds_the_token(
     working = "made_up_keychains.InFile"
     assert run(logged_in_at, backends, working, *LOGIN) == 0
     assert "mbxs_new" in (backends / "secrets.json").read_text()
-    assert "probe" not in (backends / "secrets.json").read_text()
     assert "mbxs_new" not in tokens(logged_in_at)
     assert run(logged_in_at, backends, working, "whoami") == 0
     assert server.asked[-1].headers["Authorization"] == "Bearer mbxs_new"
@@ -107,60 +116,59 @@ def test_where_none_works_a_file_does(logged_in_at: CommandLine, backends: Path)
 
 
 # fmt: off
-#: which keychain, and whether it is found to work
-KEYCHAINS: list[tuple[str, float, bool]] = [
-    ("made_up_keychains.InFile",      20.0, True),
-    ("made_up_keychains.Forgetful",   20.0, False),
-    ("keyring.backends.fail.Keyring", 20.0, False),
-    ("made_up_keychains.Silent",       1.5, False),
+#: which keychain, how many seconds it has, and why it cannot be used
+KEYCHAINS: list[tuple[str, float, str | None]] = [
+    ("made_up_keychains.InFile",      20.0, None),
+    ("made_up_keychains.Forgetful",   20.0, "it does not give back what was stored"),
+    ("made_up_keychains.Locked",      20.0, "it is locked"),
+    ("made_up_keychains.Noisy",       20.0, None),
+    ("keyring.backends.fail.Keyring", 20.0, "there is none"),
+    ("keyring.backends.null.Keyring", 20.0, "there is none"),
+    ("no_such_module.Keyring",        20.0, r"it failed \(ModuleNotFoundError\)"),
+    ("made_up_keychains.Silent",       1.0, "it did not answer within 1 seconds"),
+    ("made_up_keychains.Dying",       20.0, "the program that asks it has failed"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize(("keychain_name", "deadline", "works"), KEYCHAINS)
-def test_a_round_trip_tells_whether_it_works(keychain_name: str, deadline: float, works: bool, backends: Path) -> None:
-    began = time.monotonic()
-    environment = {"PYTHON_KEYRING_BACKEND": keychain_name, "PYTHONPATH": str(backends), "PATH": "/usr/bin:/bin"}
-    assert keychain.works(environment, deadline) is works
-    assert time.monotonic() - began < 20
+def environment_of(backend: str, backends: Path) -> dict[str, str]:
+    return {"PYTHON_KEYRING_BACKEND": backend, "PYTHONPATH": str(backends), "PATH": "/usr/bin:/bin"}
 
 
-class NeverAnswers(keyring.backend.KeyringBackend):
-    """A keychain that waits for a prompt nobody sees."""
-
-    priority = 5
-    end = threading.Event()
-
-    def set_password(self, service: str, username: str, password: str) -> None:
-        self.end.wait(20)
-
-    def get_password(self, service: str, username: str) -> str | None:
-        self.end.wait(20)
-        return None
-
-
-@pytest.fixture
-def never_answers() -> Iterator[None]:
-    """The keychain of this process is one that never answers."""
-    before, silent = keyring.get_keyring(), keyring.core.load_keyring(f"{__name__}.NeverAnswers")
-    keyring.set_keyring(silent)
-    yield
-    NeverAnswers.end.set()
-    keyring.set_keyring(before)
+@pytest.mark.parametrize(("backend", "deadline", "reason"), KEYCHAINS)
+def test_storing_is_a_round_trip_with_a_deadline(
+    backend: str, deadline: float, reason: str | None, backends: Path
+) -> None:
+    environment = environment_of(backend, backends)
+    refused = contextlib.nullcontext() if reason is None else pytest.raises(keychain.KeychainSilent, match=reason)
+    with refused:
+        keychain.put("a name", "a secret", environment=environment, deadline=deadline)
+        assert keychain.find("a name", environment=environment) == "a secret"
+        assert keychain.find("another", environment=environment) is None
+        for _ in range(2):  # what is gone is gone
+            keychain.remove("a name", environment=environment)
+        assert keychain.find("a name", environment=environment) is None
 
 
-def test_reading_has_a_deadline_too(never_answers: None) -> None:
-    with pytest.raises(keychain.KeychainSilent, match="did not answer"):
-        keychain.find("url:x", deadline=0.05)
+def test_reading_and_forgetting_have_a_deadline_too(backends: Path) -> None:
+    environment = environment_of("made_up_keychains.Mute", backends) | {keychain.DEADLINE_VARIABLE: "0.8"}
+    for ask in (keychain.find, keychain.remove):
+        with pytest.raises(keychain.KeychainSilent, match=r"did not answer within 0\.8 seconds"):
+            ask("a name", environment=environment)
+
+
+def test_a_package_that_lies_in_the_working_directory_is_not_loaded(
+    backends: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("keyring", "mailbox_appliance"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from where we stand')")
+    monkeypatch.chdir(tmp_path)
+    keychain.put("a name", "a secret", environment=environment_of("made_up_keychains.InFile", backends))
 
 
 def test_a_token_that_cannot_be_read_is_said_so(cli: CommandLine, server: RecordingServer) -> None:
-    before = keyring.get_keyring()
     (cli.folder / "config").mkdir()
     (cli.folder / "config" / "tokens.json").write_text(json.dumps({"file": {}, "keychain": [f"url:{server.url}"]}))
-    keyring.set_keyring(keyring.core.load_keyring("keyring.backends.fail.Keyring"))
-    try:
-        outcome = cli("--instance", server.url, "whoami", environment={"MAILBOX_APPLIANCE_KEYCHAIN": "auto"})
-    finally:
-        keyring.set_keyring(before)
+    none = {"MAILBOX_APPLIANCE_KEYCHAIN": "auto", "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    outcome = cli("--instance", server.url, "whoami", environment=none)
     assert (outcome.code, outcome.error["code"], server.asked) == (4, "keychain_locked", [])

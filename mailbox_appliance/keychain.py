@@ -1,0 +1,130 @@
+"""The keychain of the operating system, which may be missing, locked, or waiting for an answer nobody gives.
+
+It is asked in a child process with a deadline only: a keychain can name itself usable and yet block for ever on a
+prompt, and what it loads (D-Bus) has no business in a process that serves. The child is this program again, with a
+hidden command; question and answer, secrets among them, are one line of JSON each on its standard input and output.
+
+    {"act": "find" | "put" | "remove", "name": "...", "secret": "..."}  ->  {"found": "..." | null} | {"failed": "..."}
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+SERVICE = "mailbox-appliance"
+#: The hidden command that the child is given; a frozen program has no `python -c`.
+COMMAND = "ask-keychain"
+#: How many seconds the keychain has for an answer, where that is not named: somebody may have to type a password.
+_DEADLINE, DEADLINE_VARIABLE = 30.0, "MAILBOX_APPLIANCE_KEYCHAIN_SECONDS"
+_LONGEST = 256 * 1024
+
+
+class KeychainSilent(Exception):
+    """The keychain cannot be used; the text says why, as the end of a sentence: it is missing, locked, or silent."""
+
+
+def find(name: str, *, environment: Mapping[str, str] | None = None, deadline: float | None = None) -> str | None:
+    """The secret of this name, or None. On a desktop the user may be asked to unlock the keychain meanwhile."""
+    found = _ask({"act": "find", "name": name}, environment, deadline)
+    return found if isinstance(found, str) else None
+
+
+def put(name: str, secret: str, *, environment: Mapping[str, str] | None = None, deadline: float | None = None) -> None:
+    """Store a secret, replacing an earlier one, and see that it is given back."""
+    _ask({"act": "put", "name": name, "secret": secret}, environment, deadline)
+
+
+def remove(name: str, *, environment: Mapping[str, str] | None = None, deadline: float | None = None) -> None:
+    """Forget a secret; one that is not there is forgotten already."""
+    _ask({"act": "remove", "name": name}, environment, deadline)
+
+
+def answer(question: bytes) -> bytes:
+    """What the child does: ask the keychain, and block for as long as it does."""
+    try:
+        # What a keychain has to say for itself does not belong into the answer.
+        with contextlib.redirect_stdout(sys.stderr):
+            outcome = {"found": _act(**json.loads(question))}
+    except Exception as error:  # noqa: BLE001 - told to whoever asks, by its kind only
+        outcome = {"failed": _REASONS.get(type(error).__name__, f"it failed ({type(error).__name__})")}
+    return json.dumps(outcome).encode() + b"\n"
+
+
+_REASONS = {
+    "KeyringLocked": "it is locked",
+    "NoKeyringError": "there is none",
+    "InitError": "it cannot be reached",
+    "_Forgetful": "it does not give back what was stored",
+}
+
+
+class _Forgetful(Exception):
+    pass
+
+
+class NoKeyringError(Exception):
+    """Stands for keyring's own, where the keychain that is chosen is none that keeps anything."""
+
+
+def _act(act: str, name: str, secret: str = "") -> str | None:
+    import keyring
+    from keyring.errors import PasswordDeleteError
+
+    # Priority 0 is the one that always fails; those between are plain files, which we write better ourselves.
+    if keyring.get_keyring().priority < 1:
+        raise NoKeyringError
+    if act == "remove":
+        with contextlib.suppress(PasswordDeleteError):
+            keyring.delete_password(SERVICE, name)
+        return None
+    if act == "put":
+        keyring.set_password(SERVICE, name, secret)
+    found = keyring.get_password(SERVICE, name)
+    if act == "put" and found != secret:
+        raise _Forgetful
+    return found if act == "find" else None
+
+
+def _ask(question: dict[str, str], environment: Mapping[str, str] | None, deadline: float | None) -> object:
+    environment = os.environ if environment is None else environment
+    seconds = _deadline(environment) if deadline is None else deadline
+    try:
+        child = subprocess.run(
+            _command(),
+            env=_with_our_path(environment),
+            input=json.dumps(question).encode() + b"\n",
+            capture_output=True,
+            timeout=seconds,
+        )
+        outcome: dict[str, Any] = json.loads(child.stdout[:_LONGEST])
+    except subprocess.TimeoutExpired as error:
+        raise KeychainSilent(f"it did not answer within {seconds:g} seconds") from error
+    except (OSError, ValueError) as error:
+        raise KeychainSilent("the program that asks it has failed") from error
+    if "failed" in outcome:
+        raise KeychainSilent(str(outcome["failed"]))
+    return outcome.get("found")
+
+
+def _command() -> list[str]:
+    program = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-P", "-m", "mailbox_appliance"]
+    return [*program, COMMAND]
+
+
+def _with_our_path(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment, in which the child finds this package wherever it was started from."""
+    ours = str(Path(__file__).resolve().parents[1])
+    paths = [ours, *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _deadline(environment: Mapping[str, str]) -> float:
+    try:
+        return min(3600.0, max(0.1, float(environment.get(DEADLINE_VARIABLE) or _DEADLINE)))
+    except ValueError:
+        return _DEADLINE
