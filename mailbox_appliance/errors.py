@@ -257,6 +257,12 @@ class NotEnoughRoom(Conflict):
     code = "conflict"
 
 
+class BackupNotMade(Conflict):
+    """No backup was made: {reason} Nothing is left of it."""
+
+    code = "conflict"
+
+
 class StoreAtWork(Conflict):
     """{what} is under way, and one such thing is done at a time. Wait until it is over; GET /status shows how far it
     is.

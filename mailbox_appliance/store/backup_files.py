@@ -1,0 +1,137 @@
+"""The folder `backups/`: what lies in it, and how a file comes to be there whole or not at all.
+
+backups/20260131T020000Z-daily.mbxbackup        a backup, found good when it was made
+backups/.making-...                             being made, or what a crash left of it; removed by the next start
+"""
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import apsw
+
+from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.errors import BackupNotMade, NotEnoughRoom
+from mailbox_appliance.records import BackupReason, Progress
+from mailbox_appliance.store.container import Facts, Source, open_container, write_container
+from mailbox_appliance.store.files import sync_folder
+from mailbox_appliance.store.key_slots import Slot
+from mailbox_appliance.store.keyfile import StoreKey
+from mailbox_appliance.store.manifest import AuditEnd, Manifest
+
+FOLDER, SUFFIX, HIDDEN = "backups", ".mbxbackup", ".making-"
+#: Left free beside what a backup takes.
+_SPARE = 16 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Bundle:
+    """A backup that is written and was read back; nobody sees it before `keep`."""
+
+    def __init__(self, hidden: Path, folder: Path, named_for: datetime, manifest: Manifest) -> None:
+        self.manifest = manifest
+        self._hidden, self._folder, self._named_for = hidden, folder, named_for
+
+    def keep(self) -> Path:
+        """Give it its name; from now on, and after a power cut, it is there."""
+        target = _free_name(self._folder, self._named_for, self.manifest.reason)
+        self._hidden.rename(target)
+        sync_folder(self._folder)
+        return target
+
+
+@contextmanager
+def bundle(
+    folder: Path,
+    reason: BackupReason,
+    sources: Sequence[Source],
+    key: StoreKey,
+    slots: Sequence[Slot],
+    format: int,  # noqa: A002 - as in the manifest
+    clock: Clock,
+    progress: Progress | None = None,
+    *,
+    passphrase: str | None = None,
+    audit: AuditEnd | None = None,
+) -> Iterator[Bundle]:
+    """A backup of these files of a data directory, written and read back; where it is not kept, nothing is left of it.
+
+    Raises NotEnoughRoom and BackupNotMade.
+    """
+    backups, now = backups_of(folder), clock.now()
+    require_room(backups, sum(_size(source) for source in sources))
+    hidden = backups / f"{HIDDEN}{time.monotonic_ns()}"
+    try:
+        with telling_failures(backups):
+            facts = Facts(reason, to_timestamp(now), format, audit)
+            manifest = write_container(hidden, facts, sources, key, slots, passphrase=passphrase, progress=progress)
+            open_container(hidden, passphrase=passphrase, key=key).check(progress)
+        yield Bundle(hidden, backups, now, manifest)
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def backups_of(folder: Path) -> Path:
+    """The folder for the backups of a data directory, made where there is none. Raises BackupNotMade."""
+    backups = folder / FOLDER
+    with telling_failures(backups):
+        backups.mkdir(mode=0o700, exist_ok=True)
+    return backups
+
+
+def require_room(backups: Path, size: int) -> None:
+    """Raise NotEnoughRoom where the disk has no room for so many bytes more."""
+    with telling_failures(backups):
+        if (free := shutil.disk_usage(backups).free) < size + _SPARE:
+            raise NotEnoughRoom(needed=_mib(size + _SPARE), folder=backups, free=_mib(free))
+
+
+@contextmanager
+def telling_failures(backups: Path) -> Iterator[None]:
+    """What the disk or SQLite refuses is told as NotEnoughRoom or BackupNotMade."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise _full(backups) from error
+        reason = f"{error.filename or backups}: {error.strerror}."
+        raise BackupNotMade(reason=reason) from error
+    except apsw.FullError as error:
+        raise _full(backups) from error
+    except apsw.Error as error:
+        raise BackupNotMade(reason=f"the database cannot be copied ({error}).") from error
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Throw away what was being made when we were stopped. Under the directory's lock."""
+    for left in (folder / FOLDER).glob(f"{HIDDEN}*"):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
+
+
+def _full(backups: Path) -> NotEnoughRoom:
+    return NotEnoughRoom(needed="more", folder=backups, free=f"only {_mib(shutil.disk_usage(backups).free)}")
+
+
+def _free_name(folder: Path, moment: datetime, reason: BackupReason) -> Path:
+    """The name of a backup of that moment; a second later where there is one of it already."""
+    while True:
+        file = folder / f"{moment:%Y%m%dT%H%M%SZ}-{reason}{SUFFIX}"
+        if not os.path.lexists(file):
+            return file
+        moment += timedelta(seconds=1)
+
+
+def _size(source: Source) -> int:
+    return len(source.content) if isinstance(source.content, bytes) else source.content.stat().st_size
+
+
+def _mib(size: int) -> str:
+    return f"{-(-size >> 20)} MiB"

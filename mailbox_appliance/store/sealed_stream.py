@@ -1,0 +1,100 @@
+"""Encrypting what does not fit into memory: chunks of 1 MiB that can neither be changed, moved, dropped nor added.
+
+    chunk 0 | tag | chunk 1 | tag | ... | last chunk | tag     nonce of each: 7 random bytes, its number, last or not
+
+This is the STREAM construction (Hoang, Reyhanitabar, Rogaway, Vizar: Online Authenticated-Encryption, 2015). Every
+chunk but the last is full; of nothing at all there is one empty chunk. A key is used for one stream only.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+
+CHUNK, TAG = 1 << 20, 16
+NONCE = 7
+_MOST_CHUNKS = 1 << 32
+# A chunk is a millisecond in which no other thread of Python gets on; then those that wait have a turn.
+_PAUSE = 0.0005
+
+
+class BrokenStream(Exception):
+    """A chunk is not the one that was written there; `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"chunk {number} is not the one that was written")
+        self.number = number
+
+
+def new_nonce() -> bytes:
+    """The random part of a stream's nonces."""
+    return secrets.token_bytes(NONCE)
+
+
+def chunks_of(size: int) -> int:
+    """How many chunks so many bytes are cut into."""
+    return max(1, -(-size // CHUNK))
+
+
+def sealed_size(size: int) -> int:
+    """How many bytes so many bytes become."""
+    return size + chunks_of(size) * TAG
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream of `size` bytes in the clear, its key of 32 bytes, and what else its chunks are bound to."""
+
+    key: bytes = field(repr=False)
+    nonce: bytes
+    about: bytes
+    size: int
+    cipher: str  # of the store: the same processors are fast with each
+
+    def seal(self, pieces: Iterable[bytes], target: BinaryIO) -> Iterator[int]:
+        """Write the stream, cutting pieces of any length anew; tells after every chunk how many bytes are written."""
+        cipher, number, waiting = self._cipher(), 0, bytearray()
+        for piece in pieces:
+            waiting += piece
+            while len(waiting) > CHUNK:  # not a full one that may be the last
+                with memoryview(waiting) as view, view[:CHUNK] as chunk:
+                    target.write(cipher.encrypt(self._nonce(number), chunk, self.about))
+                del waiting[:CHUNK]
+                number += 1
+                yield number * CHUNK
+                time.sleep(_PAUSE)
+        if number * CHUNK + len(waiting) != self.size:
+            raise ValueError("a stream has another size than was said")
+        target.write(cipher.encrypt(self._nonce(number), bytes(waiting), self.about))
+        yield self.size
+
+    def open(self, source: BinaryIO, start: int, first: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes from `first` up to `end` of a stream that begins at `start` in a file, some at a time.
+
+        Raises BrokenStream before anything of a chunk that is not right is given.
+        """
+        cipher, end = self._cipher(), self.size if end is None else end
+        source.seek(start + first // CHUNK * (CHUNK + TAG), os.SEEK_SET)
+        for number in range(first // CHUNK, chunks_of(end)):
+            begins = number * CHUNK
+            length = min(CHUNK, self.size - begins)
+            try:
+                chunk = cipher.decrypt(self._nonce(number), source.read(length + TAG), self.about)
+            except (InvalidTag, ValueError) as error:  # ValueError: shorter than a tag
+                raise BrokenStream(number) from error
+            yield chunk if first <= begins and end >= begins + length else chunk[max(0, first - begins) : end - begins]
+            time.sleep(_PAUSE)
+
+    def _cipher(self) -> AESGCM | ChaCha20Poly1305:
+        return ChaCha20Poly1305(self.key) if self.cipher == "chacha20" else AESGCM(self.key)
+
+    def _nonce(self, number: int) -> bytes:
+        if not 0 <= number < _MOST_CHUNKS:
+            raise ValueError("a stream is too long")
+        is_last = number == chunks_of(self.size) - 1
+        return self.nonce + number.to_bytes(4, "big") + bytes((is_last,))
