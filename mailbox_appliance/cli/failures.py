@@ -15,6 +15,8 @@ _OF_STATUS = {400: INPUT, 404: INPUT, 405: INPUT, 409: INPUT, 413: INPUT, 415: I
     502: NETWORK,
     503: NETWORK,
 }
+#: Where the code of an error says more than its status or family.
+_OF_CODE = {"backup_wrong_passphrase": ACCESS}
 
 
 def exit_of_status(status: int) -> int:
@@ -77,7 +79,7 @@ def of_answer(status: int, answer: object) -> Failure:
     return Failure(
         error["code"],
         message,
-        _or_internal(status),
+        _OF_CODE.get(error["code"], _or_internal(status)),
         details=details,
         request_id=str(request_id) if request_id else None,
     )
@@ -92,7 +94,8 @@ def of_problem(problem: Exception) -> Failure | None:
     if not isinstance(problem, errors.Problem):
         return None
     details = [(detail.path, detail.message) for detail in problem.details]
-    return Failure(problem.code, problem.message, _of_family(problem), details=details)
+    exit_code = _OF_CODE.get(problem.code, _of_family(problem))
+    return Failure(problem.code, problem.message, exit_code, details=details)
 
 
 def _of_family(problem: Exception) -> int:

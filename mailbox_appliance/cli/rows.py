@@ -90,14 +90,14 @@ class Row:
         return command(self.name, act, self.help, self.parameters)
 
 
-def execute(row: Row, invocation: Invocation, given: Given) -> int:
-    """Make the call of a row and show its answer; the exit code."""
+def execute(row: Row, invocation: Invocation, given: Given, client: "Client | None" = None) -> int:
+    """Make the call of a row and show its answer; the exit code. `client`: who asks, if not the one who logged in."""
     # What the command line holds is checked before anybody is asked.
     body = row.body(invocation, given) if row.body else None
     headers = row.headers(given) if row.headers else {}
     if row.names_mailbox and wanted_mailbox(given) is None:
         raise wrong_usage("Name the mailbox.", "option:--account")
-    client = invocation.client()
+    client = client or invocation.client()
     template = row.everywhere.path if row.everywhere and wanted_mailbox(given) is None else row.call.path
     path = filled(template, _path_values(template, client, given))
     pause = invocation.terminal.waiting(row.waiting_for) if row.waiting_for else nullcontext()

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, TextIO
@@ -11,6 +12,8 @@ from mailbox_appliance.cli.failures import wrong_usage
 
 #: Longest line that is read as a secret, in bytes: 16,384 characters of UTF-8 fit, as the longest that the API takes.
 _LONGEST_SECRET = 65536
+#: Characters of a bar, and seconds between two looks of it.
+_BAR, _BETWEEN_LOOKS = 30, 0.1
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,23 @@ class Terminal:
         finally:
             self.progress("")
 
+    @contextmanager
+    def bar(self) -> Iterator[Callable[[str, int, int], None]]:
+        """What long work tells of (step, done, total), drawn as a bar on a terminal and wiped away afterwards."""
+        shown, shown_at = "", 0.0
+
+        def tell(step: str, done: int, total: int) -> None:
+            nonlocal shown, shown_at
+            now = time.monotonic()
+            if step != shown or now - shown_at >= _BETWEEN_LOOKS:
+                shown, shown_at = step, now
+                self.progress(_drawn(step, done, total))
+
+        try:
+            yield tell
+        finally:
+            self.progress("")
+
     def progress(self, text: str) -> None:
         """Replace the line on the error output, on a terminal only."""
         if self.stderr.isatty():
@@ -120,3 +140,12 @@ class Terminal:
         if not typed:
             raise wrong_usage(f"There is no {what}.")
         return typed
+
+
+def _drawn(step: str, done: int, total: int) -> str:
+    """`copying [#####-----]  50 %`; without a bar where nobody knows how much there is to do."""
+    if total <= 0:
+        return f"{step}…"
+    share = min(1.0, max(0.0, done / total))
+    full = int(share * _BAR)
+    return f"{step} [{'#' * full}{'-' * (_BAR - full)}] {int(share * 100):3} %"

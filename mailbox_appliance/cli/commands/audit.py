@@ -6,8 +6,8 @@ import click
 
 from mailbox_appliance.cli import local, render, show
 from mailbox_appliance.cli.failures import INTERNAL
-from mailbox_appliance.cli.instances import LOCAL
 from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.operator import names_another
 from mailbox_appliance.cli.rows import ALL_PAGES, Call, Row, execute
 from mailbox_appliance.cli.tree import command, group
 
@@ -60,10 +60,7 @@ def _verify(invocation: Invocation) -> int:
 
 def _is_running(invocation: Invocation) -> bool:
     """Whether there is an appliance to ask: another one than that of the data directory, or that one while it runs."""
-    named = invocation.instance or (None if invocation.data_dir else invocation.variable("INSTANCE"))
-    if (named or invocation.instances().current) != LOCAL:
-        return True
-    return local.find_running(invocation.data_directory()) is not None
+    return names_another(invocation) or local.find_running(invocation.data_directory()) is not None
 
 
 audit = group(
