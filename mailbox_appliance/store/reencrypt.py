@@ -70,7 +70,7 @@ def _copy(source: Path, old: StoreKey, target: Path, new: StoreKey, tell: Progre
             with written.backup("main", read, "main") as backup:
                 while not backup.done:
                     backup.step(_PAGES)
-                    tell("Encrypting the store anew", backup.page_count - backup.remaining, backup.page_count)
+                    tell("encrypting the store anew", backup.page_count - backup.remaining, backup.page_count)
         except apsw.CorruptError as error:
             raise StoreDamaged(file=source, reason="a page of it cannot be read") from error
         read.execute("ROLLBACK")
@@ -82,7 +82,7 @@ def _reseal(target: Path, old: StoreKey, new: StoreKey, tell: Progress) -> Audit
         with database.transaction():
             database.change(f"DROP TRIGGER IF EXISTS {_STAY}")
         check = Audit(database, old.derive("audit"), SystemClock()).reseal(
-            new.derive("audit"), lambda done, count: tell("Sealing the audit log anew", done, count)
+            new.derive("audit"), lambda done, count: tell("sealing the audit log anew", done, count)
         )
         with database.transaction():
             database.change(TRIGGERS[_STAY])
