@@ -44,10 +44,12 @@ class Appliance:
         clock: Clock | None = None,
         key_file: Path | None = None,
         oauth_apps: GivenApps | None = None,
+        passphrase: str | None = None,
     ) -> None:
         """Open the store of a data directory; nothing works yet. The key may lie elsewhere. Raises StoreUnusable.
 
-        `oauth_apps`: those that the environment gives, which rule over what is stored.
+        `passphrase`: of the key, where it is locked by one. `oauth_apps`: those that the environment gives, which rule
+        over what is stored.
         """
         self.folder = folder
         self.oauth_apps_given: GivenApps = oauth_apps or {}
@@ -60,7 +62,7 @@ class Appliance:
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
         self.events = Events()
-        self.store = Store.open(folder, self.clock, key_file)
+        self.store = Store.open(folder, self.clock, key_file, passphrase=passphrase)
         self._changing_settings = threading.Lock()
         self._use_stored_settings()
         self.sender = Sender(self.store, self.settings, self.events, self.clock)

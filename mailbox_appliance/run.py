@@ -24,14 +24,14 @@ from mailbox_appliance.remote.tls import require_ca_file
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.files import write_private
-from mailbox_appliance.store.store import DATABASE, KEY
+from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.store import DATABASE
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.server import Listeners
 
 log = logging.getLogger(__name__)
 
 RUN_FILE = "run.json"
-KEY_FILE_VARIABLE = "MAILBOX_APPLIANCE_KEY_FILE"
 _STOP_WITHIN = 8.0
 
 
@@ -40,11 +40,13 @@ def serve(
     *,
     flags: Mapping[str, Value],
     ready_json: bool,
+    passphrase: str | None = None,
     prepare: Callable[[Appliance], None] | None = None,
 ) -> int:
     """Serve until SIGTERM or Ctrl-C, then answer what is in flight, and end. Returns the exit code.
 
-    `prepare` may subscribe to what happens, before anything does.
+    `passphrase` of the store's key, where somebody typed it; else the environment's or systemd's. `prepare` may
+    subscribe to what happens, before anything does.
     Raises StoreUnusable, BadSetting, or CannotListen where the port is taken.
     """
     options = settings.load(data_dir / "config.toml", flags=flags)
@@ -52,7 +54,8 @@ def serve(
     has_lost_store = _has_key_only(data_dir)
     licensing.issuer_key(options), licensing.verify_url(options)  # which refuse what cannot be used
     given = oauth_environment.read(os.environ)
-    appliance = Appliance(data_dir, options, key_file=_key_file(), oauth_apps=given)
+    place, passphrase = place_of_key(data_dir, os.environ), passphrase or passphrase_from(os.environ)
+    appliance = Appliance(data_dir, options, key_file=place, passphrase=passphrase, oauth_apps=given)
     try:
         logs.configure(
             data_dir / "logs",
@@ -96,7 +99,8 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
     from mailbox_appliance.operations.decoding import convert_body
 
     given = {"setupCode": "-", "name": name, "email": email, "password": password, "deviceName": device_name}
-    appliance = Appliance(data_dir, settings.load(data_dir / "config.toml"), key_file=_key_file())
+    options, place = settings.load(data_dir / "config.toml"), place_of_key(data_dir, os.environ)
+    appliance = Appliance(data_dir, options, key_file=place, passphrase=passphrase_from(os.environ))
     try:
         answer = add_first_admin(appliance, convert_body(given, SetUp), Actor("local"))
         (data_dir / SETUP_CODE).unlink(missing_ok=True)
@@ -113,7 +117,8 @@ def verify_audit_on_files(data_dir: Path) -> dict[str, Any]:
 
     if not os.path.lexists(data_dir / DATABASE):
         raise StoreUnusable(reason=f"there is no store in {data_dir}.")
-    store = Store.open(data_dir, key_file=_key_file())
+    place, passphrase = place_of_key(data_dir, os.environ), passphrase_from(os.environ)
+    store = Store.open(data_dir, key_file=place, passphrase=passphrase)
     try:
         built: dict[str, Any] = msgspec.to_builtins(verdict_of(store))
     finally:
@@ -121,15 +126,9 @@ def verify_audit_on_files(data_dir: Path) -> dict[str, Any]:
     return built
 
 
-def _key_file() -> Path | None:
-    """Where the operator keeps the store's key, when not in the data directory."""
-    named = os.environ.get(KEY_FILE_VARIABLE)
-    return Path(named) if named else None
-
-
 def _has_key_only(data_dir: Path) -> bool:
     """Whether there is a key and no store, as when the store was moved away or lies on a disk that is not there."""
-    return (_key_file() or data_dir / KEY).exists() and not os.path.lexists(data_dir / DATABASE)
+    return place_of_key(data_dir, os.environ).exists() and not os.path.lexists(data_dir / DATABASE)
 
 
 def _listeners(appliance: Appliance) -> Listeners:

@@ -1,0 +1,51 @@
+"""Where the key of a store lies, and where its passphrase comes from, when the operator keeps them elsewhere.
+
+    MAILBOX_APPLIANCE_KEY_FILE, else the systemd credential `db-key`, else DIR/encryption.key
+    MAILBOX_APPLIANCE_PASSPHRASE, else the systemd credential `passphrase`
+
+systemd hands credentials to a service as files of a folder that only the service can read, and nobody can write
+(systemd.exec(5), LoadCredential=): it names the folder in CREDENTIALS_DIRECTORY.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mailbox_appliance.errors import KeyUnusable
+
+KEY = "encryption.key"
+KEY_FILE_VARIABLE = "MAILBOX_APPLIANCE_KEY_FILE"
+PASSPHRASE_VARIABLE = "MAILBOX_APPLIANCE_PASSPHRASE"  # noqa: S105 - a name
+_FOLDER_VARIABLE, _KEY, _PASSPHRASE = "CREDENTIALS_DIRECTORY", "db-key", "passphrase"
+_LONGEST = 64 * 1024
+
+
+def place_of_key(data_dir: Path, environment: Mapping[str, str]) -> Path:
+    """The key file of the store in a data directory, whether it is there or not."""
+    if named := environment.get(KEY_FILE_VARIABLE):
+        return Path(named).expanduser().absolute()
+    return _credential(_KEY, environment) or data_dir / KEY
+
+
+def passphrase_from(environment: Mapping[str, str]) -> str | None:
+    """The passphrase that the environment or systemd gives, without a line end; None where neither does.
+
+    Raises KeyUnusable for a credential that cannot be read as one line of UTF-8.
+    """
+    if given := environment.get(PASSPHRASE_VARIABLE):
+        return given
+    file = _credential(_PASSPHRASE, environment)
+    if file is None:
+        return None
+    try:
+        with file.open("rb") as handle:
+            return handle.read(_LONGEST).rstrip(b"\r\n").decode("utf-8") or None
+    except OSError as error:
+        raise KeyUnusable(reason=f"{file} cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise KeyUnusable(reason=f"{file} is not valid UTF-8.") from error
+
+
+def _credential(name: str, environment: Mapping[str, str]) -> Path | None:
+    folder = environment.get(_FOLDER_VARIABLE)
+    file = Path(folder) / name if folder else None
+    return file if file is not None and file.exists() else None
