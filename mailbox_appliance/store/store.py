@@ -14,7 +14,7 @@ from pathlib import Path
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged, StoreUnusable
 from mailbox_appliance.records import Progress
-from mailbox_appliance.store import swap
+from mailbox_appliance.store import key_place, swap
 from mailbox_appliance.store.accounts import Accounts
 from mailbox_appliance.store.api_keys import ApiKeys
 from mailbox_appliance.store.attempts import Attempts
@@ -28,7 +28,7 @@ from mailbox_appliance.store.files import sync_folder
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.invitations import Invitations
-from mailbox_appliance.store.keyfile import StoreKey, new_key, write_key
+from mailbox_appliance.store.keyfile import StoreKey, keep_key, new_key, write_key
 from mailbox_appliance.store.legacy_keys import LegacyKeys
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.members import Members
@@ -44,7 +44,7 @@ from mailbox_appliance.store.upgrade import OLDER, upgrade
 from mailbox_appliance.store.upkeep import Upkeep
 from mailbox_appliance.version import __version__
 
-DATABASE, KEY = "mailbox.db", "encryption.key"
+DATABASE, KEY = "mailbox.db", key_place.KEY
 
 
 class Store:
@@ -119,7 +119,7 @@ class Store:
         _drop_unfinished(file)
         # A link that leads nowhere, say to a disk that is not there now, is no reason to begin anew.
         if not os.path.lexists(file):
-            _create(file, key_file, clock)
+            _create(file, key_file, clock, passphrase)
         elif format_of(file) in OLDER:
             upgrade(folder, key_file, clock, progress)
         database, key = open_database(file, key_file, passphrase)
@@ -182,12 +182,13 @@ def _keep_key(file: Path, key_file: Path, key: StoreKey) -> None:
             write_key(key_file, replace(new_key(), master=key.master, cipher=key.cipher, salt=salt))
 
 
-def _create(file: Path, key_file: Path, clock: Clock) -> None:
+def _create(file: Path, key_file: Path, clock: Clock, passphrase: str | None) -> None:
     """Make a new store: complete under another name, then renamed. An old key is kept, never replaced."""
     if log_of(file).exists():
         # A new file under this name would have the old one's log written into it.
         raise StoreDamaged(file=file, reason="it is gone, and only its log is left")
-    key = key_in(key_file, file) if os.path.lexists(key_file) else new_key()
+    key = key_in(key_file, file, passphrase) if os.path.lexists(key_file) else new_key()
+    key = replace(new_key(), master=key.master) if key.is_bare else key
     file.parent.chmod(0o700)
     if not key_file.exists():
         write_key(key_file, key)
@@ -199,7 +200,7 @@ def _create(file: Path, key_file: Path, clock: Clock) -> None:
         os.fsync(handle.fileno())
         salt = handle.read(16).hex()
     # The key file learns how the store begins first: a crash in between leaves a key without a store, which is fine.
-    write_key(key_file, key.with_salt(salt))
+    keep_key(key_file, key.with_salt(salt))
     made.rename(file)
     sync_folder(file.parent)
 
