@@ -978,3 +978,20 @@ class BackupSummary(Wire, frozen=True, kw_only=True):
     members: int
     accounts: int
     messages: int
+
+
+class StoreFault(Wire, frozen=True, kw_only=True):
+    """Something in a store that is not as it should be; `code` names its kind."""
+
+    code: str
+    message: str
+
+
+class StoreCheck(Wire, frozen=True, kw_only=True):
+    """What looking through a store found. `checked`: what was looked at; `full`: all there is to look at."""
+
+    ok: bool
+    full: bool
+    format: int
+    checked: tuple[str, ...]
+    problems: tuple[StoreFault, ...]

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,18 @@ class Database:
     def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
         """Carry out one statement for each row of parameters, inside a transaction."""
         self._connection().executemany(sql, rows)
+
+    @contextmanager
+    def watched(self, every: int, look: Callable[[], None]) -> Iterator[None]:
+        """Have `look` called after every so many steps of SQLite's on this thread's connection, and what it raises
+        raised there: a statement that takes long can tell how far it is, and let others have a turn.
+        """
+        connection = self._connection()
+        connection.set_progress_handler(look, every)
+        try:
+            yield
+        finally:
+            connection.set_progress_handler(None)
 
     def shrink(self) -> None:
         """Give back what this thread's connection keeps of pages: something large went through it."""
