@@ -5,8 +5,12 @@ import sys
 #: What the command line offers of the floors above it, named here so that nothing is imported before it is used.
 SERVICES = {
     "serve": "mailbox_appliance.run:serve",
-    "setup_on_files": "mailbox_appliance.run:setup_on_files",
-    "verify_audit_on_files": "mailbox_appliance.run:verify_audit_on_files",
+    "setup_on_files": "mailbox_appliance.on_files.setup:setup_on_files",
+    "verify_audit_on_files": "mailbox_appliance.on_files.setup:verify_audit_on_files",
+    "show_key": "mailbox_appliance.on_files.keys:show_key",
+    "add_passphrase": "mailbox_appliance.on_files.keys:add_passphrase",
+    "use_keyring": "mailbox_appliance.on_files.keys:use_keyring",
+    "use_file": "mailbox_appliance.on_files.keys:use_file",
     "demo": "mailbox_appliance.demo.run:main",
 }
 

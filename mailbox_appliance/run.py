@@ -1,4 +1,4 @@
-"""Start in order, wait, stop in reverse: what `serve` does, and what set-up does where nothing is serving."""
+"""Start in order, wait, stop in reverse: what `serve` does."""
 
 import gc
 import json
@@ -11,18 +11,12 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
 from urllib.parse import urlsplit
-
-import msgspec
 
 from mailbox_appliance import licensing, logs, oauth_environment, settings
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
-from mailbox_appliance.errors import StoreUnusable
-from mailbox_appliance.operations.set_up import SetUp, add_first_admin
 from mailbox_appliance.remote.tls import require_ca_file
 from mailbox_appliance.settings import Settings, Value
-from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.files import write_private
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.store import DATABASE
@@ -88,42 +82,6 @@ def serve(
         listeners.stop(_STOP_WITHIN)
         appliance.stop()
     return 0
-
-
-def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
-    """Make the first administrator where nothing is serving; whoever may write the files needs no code.
-
-    Returns token, session and member, as the API does. Raises StoreUnusable, Conflict where it is set up already,
-    Invalid for what cannot be taken.
-    """
-    from mailbox_appliance.operations.decoding import convert_body
-
-    given = {"setupCode": "-", "name": name, "email": email, "password": password, "deviceName": device_name}
-    options, place = settings.load(data_dir / "config.toml"), place_of_key(data_dir, os.environ)
-    appliance = Appliance(data_dir, options, key_file=place, passphrase=passphrase_from(os.environ))
-    try:
-        answer = add_first_admin(appliance, convert_body(given, SetUp), Actor("local"))
-        (data_dir / SETUP_CODE).unlink(missing_ok=True)
-    finally:
-        appliance.store.close()
-    built: dict[str, Any] = msgspec.to_builtins(answer)
-    return built
-
-
-def verify_audit_on_files(data_dir: Path) -> dict[str, Any]:
-    """Look through the audit log where nothing is serving; answers what the API does. Raises StoreUnusable."""
-    from mailbox_appliance.operations.audit import verdict_of
-    from mailbox_appliance.store.store import Store
-
-    if not os.path.lexists(data_dir / DATABASE):
-        raise StoreUnusable(reason=f"there is no store in {data_dir}.")
-    place, passphrase = place_of_key(data_dir, os.environ), passphrase_from(os.environ)
-    store = Store.open(data_dir, key_file=place, passphrase=passphrase)
-    try:
-        built: dict[str, Any] = msgspec.to_builtins(verdict_of(store))
-    finally:
-        store.close()
-    return built
 
 
 def _has_key_only(data_dir: Path) -> bool:

@@ -21,7 +21,7 @@ from mailbox_appliance.cli import main
 from mailbox_appliance.cli.local import find_running
 from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.errors import Conflict, Invalid, StoreInUse
-from mailbox_appliance.run import setup_on_files
+from mailbox_appliance.on_files.setup import setup_on_files
 from mailbox_appliance.store.store import Store
 from tests.servers.running import PASSWORD
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from mailbox_appliance.cli import local, render, show
+from mailbox_appliance.cli import local, passphrases, render, show
 from mailbox_appliance.cli.failures import INTERNAL
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import names_another
@@ -53,7 +53,9 @@ def _list(invocation: Invocation, mine: bool, **given: Any) -> int:
 def _verify(invocation: Invocation) -> int:
     if _is_running(invocation):
         return execute(VERIFY, invocation, {})
-    answer = {"data": invocation.service("verify_audit_on_files")(invocation.data_directory())}
+    folder, verify = invocation.data_directory(), invocation.service("verify_audit_on_files")
+    found = passphrases.opened(invocation, lambda passphrase: verify(folder, passphrase), from_stdin=False)
+    answer = {"data": found}
     show.show(invocation, answer, (), render.record, _verdict)
     return _exit_code(answer)
 

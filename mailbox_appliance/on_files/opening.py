@@ -1,0 +1,33 @@
+"""The store of a data directory, opened for one command and closed again."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mailbox_appliance.errors import StoreUnusable
+from mailbox_appliance.records import Progress
+from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.store import DATABASE, Store
+
+
+@contextmanager
+def existing_store(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> Iterator[Store]:
+    """The store that is there; one of an older format is upgraded. Raises StoreUnusable, also where there is none.
+
+    `passphrase`: of its key, where that does not stand in the environment.
+    """
+    require_store(data_dir)
+    passphrase = passphrase or passphrase_from(os.environ)
+    key_file = place_of_key(data_dir, os.environ)
+    store = Store.open(data_dir, key_file=key_file, passphrase=passphrase, progress=progress)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def require_store(data_dir: Path) -> None:
+    """Raises StoreUnusable where there is no store: a command that is about one makes none."""
+    if not os.path.lexists(data_dir / DATABASE):
+        raise StoreUnusable(reason=f"there is no store in {data_dir}.")
