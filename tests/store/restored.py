@@ -1,0 +1,121 @@
+"""Two stores of one kin: as it was when a backup was made, and as it is now; and what a restore makes of them."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mailbox_appliance.mail.compose import compose
+from mailbox_appliance.records import Address, DeliveryKind, KeyPermissions, NewDelivery, Outgoing
+from mailbox_appliance.store.audit import SYSTEM
+from mailbox_appliance.store.carry_over import Carried, carry_nothing, carry_over
+from mailbox_appliance.store.store import DATABASE, Store
+from tests.servers.fake_clock import FakeClock
+from tests.store.mail import Mailbox
+
+LATER = 3600.0  # seconds from the backup to the restore
+_HASH = "0" * 63
+
+
+@dataclass
+class People:
+    """Who there is when the backup is made."""
+
+    ada: str = ""
+    bob: str = ""
+    box: str = ""
+    others_box: str = ""
+    key: str = ""
+    more: dict[str, str] = field(default_factory=dict)
+
+
+def populate(store: Store) -> People:
+    """An administrator and a member with passwords, a mailbox of each, a session, a key and an invitation of Bob's."""
+    people = People()
+    with store.database.transaction():
+        people.ada = store.members.add(name="Ada", email="ada@example.org", role="admin", password_hash="ada-1").id
+        people.bob = store.members.add(name="Bob", email="bob@example.org", role="member", password_hash="bob-1").id
+        store.audit.record(SYSTEM, "member.create", ("member", people.ada))
+    people.box, people.others_box = Mailbox(store, people.ada).id, Mailbox(store, people.bob).id
+    with store.database.transaction():
+        store.accounts.set_access(people.box, shared_with_all=True, member_ids=[people.bob])
+    people.key = add_key(store, people.bob, "1")
+    people.more["session"] = add_session(store, people.bob, "2")
+    return people
+
+
+def add_session(store: Store, member_id: str, mark: str) -> str:
+    """A session whose token has a hash that ends with `mark`; answers its id."""
+    with store.database.transaction():
+        return store.credentials.add_session(member_id, _HASH[len(mark) - 1 :] + mark, "device").id
+
+
+def add_key(store: Store, member_id: str, mark: str) -> str:
+    """An API key, as above."""
+    permissions = KeyPermissions("read-only", (), (), None)
+    with store.database.transaction():
+        return store.api_keys.add(member_id, "key", _HASH[len(mark) - 1 :] + mark, permissions, made_by=member_id).id
+
+
+def lets_in(store: Store, mark: str) -> str | None:
+    """The member whom the token of this mark lets in."""
+    found = store.credentials.find(_HASH[len(mark) - 1 :] + mark)
+    return None if found is None else found.member.id
+
+
+def accept(
+    store: Store,
+    people: People,
+    key: str,
+    *,
+    send_at: datetime | None = None,
+    box: str = "",
+    draft_id: str | None = None,
+) -> str:
+    """An operation of Bob's key that is being sent, or waits for `send_at`; answers its id."""
+    sender, recipient = Address(email="ada@example.test"), Address(email="bob@example.test")
+    message = compose(
+        Outgoing(sender, (recipient,), text="t"),
+        message_id=f"<{key}@example.test>",
+        date=datetime(2026, 1, 2, tzinfo=UTC),
+    )
+    kind: DeliveryKind = "send" if send_at is None else "scheduled"
+    whose = (box or people.box, people.key, people.bob)
+    new = NewDelivery(*whose, key, "hash", kind, message, None, send_at=send_at, draft_id=draft_id)
+    return store.deliveries.accept(new).delivery.operation_id
+
+
+Act = Callable[[Store, People, FakeClock], None]
+
+
+class Restoring:
+    """One store at the time of its backup, and what becomes of it. Use it once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock()
+        self.folder, self.present = folder / "restored", folder / "present"
+        self.carried = Carried(is_known=False)
+
+    def run(self, before: Act, since: Act, *, with_present: bool = True) -> tuple[Store, People]:
+        """Fill a store, back it up, let time pass and things happen, and restore; answers the store, open."""
+        store = Store.open(self.folder, self.clock)
+        people = populate(store)
+        before(store, people, self.clock)
+        store.close()
+        shutil.copytree(self.folder, self.present)
+        store = Store.open(self.present, self.clock)
+        since(store, people, self.clock)
+        self.clock.advance(LATER)
+        store.close()
+        return self.restore(with_present=with_present), people
+
+    def restore(self, *, with_present: bool = True) -> Store:
+        """Carry over from the present store, or from none."""
+        store = Store.open(self.folder, self.clock)
+        now, key = self.clock.now(), store.key
+        if with_present:
+            self.carried = carry_over(store.database, self.present / DATABASE, key, now)
+        else:
+            self.carried = carry_nothing(store.database, now)
+        return store
