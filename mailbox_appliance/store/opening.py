@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import apsw
+import peewee
 
 from mailbox_appliance.errors import (
     KeyMissing,
@@ -55,6 +56,8 @@ def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> 
             _check_with_log(file, database)
     except UNREADABLE as error:
         database.abandon()
+        if isinstance(error, peewee.OperationalError):  # the disk is full, or may not be written
+            raise
         raise StoreDamaged(file=file, reason="its first pages cannot be read") from error
     except BaseException:
         database.abandon()
@@ -70,7 +73,7 @@ def _check_with_log(file: Path, database: Database) -> None:
     try:
         if database.value("PRAGMA quick_check(1)") != "ok":
             raise StoreDamaged(file=file, reason=reason)
-    except UNREADABLE as error:
+    except (apsw.NotADBError, apsw.CorruptError) as error:
         raise StoreDamaged(file=file, reason=reason) from error
 
 

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+_OF_FILES = ("write", "sendfile", "copy_file_range", "ftruncate", "fsync", "fdatasync", "chmod", "fchmod")
+_OF_NAMES = ("rename", "renameat", "renameat2", "unlink", "unlinkat", "mkdir", "rmdir", "link", "linkat", "symlink")
 #: Calls that a store makes few of, and each of which may decide something.
-DECISIVE = frozenset(
-    ("write", "sendfile", "copy_file_range", "ftruncate", "fsync", "fdatasync", "rename", "renameat", "renameat2")
-    + ("unlink", "unlinkat", "mkdir", "rmdir", "chmod", "fchmod", "link", "linkat", "symlink", "symlinkat")
-)
+DECISIVE = frozenset((*_OF_FILES, *_OF_NAMES))
 #: What changes a disk; `openat` where it makes a file.
 CHANGING = (*sorted(DECISIVE), "pwrite64", "writev", "pwritev", "pwritev2", "fallocate", "truncate", "openat")
 _CALL = re.compile(r"^(\d+) +(\w+)\((.*)$")
