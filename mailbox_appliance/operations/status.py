@@ -1,12 +1,19 @@
 """What this appliance is and how it is doing."""
 
+from collections.abc import Iterator
+
+from msgspec import UNSET, UnsetType
+
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.records import AccountStatus, Capability, Timestamp, Wire
+from mailbox_appliance.records import AccountStatus, Answer, Capability, Count, Timestamp, Wire
+from mailbox_appliance.store import room
 from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.long_work import LongWork
+from mailbox_appliance.store.store import DATABASE
 from mailbox_appliance.version import __version__
 
 
@@ -19,12 +26,24 @@ class About(Wire, frozen=True, kw_only=True):
     setup_required: bool
 
 
+class StoreProgress(Wire, frozen=True, kw_only=True):
+    """Long work on the store: what it is, and of its present step so much out of so much; 0 of 0 where that is open."""
+
+    work: str
+    step: str
+    done: Count
+    total: Count
+
+
 class StoreStatus(Wire, frozen=True, kw_only=True):
-    """The store: its format, its size, and the room that is left on its disk."""
+    """The store: its format, its size, and the room that is left on its disk. `progress`: while something long is done
+    with it, such as a backup.
+    """
 
     format: int
     size_bytes: int
     free_bytes: int
+    progress: StoreProgress | UnsetType = UNSET
 
 
 class AccountProgress(Wire, frozen=True, kw_only=True):
@@ -62,14 +81,17 @@ def get_about(appliance: Appliance, caller: Caller) -> About:  # noqa: ARG001
 
 
 @operation(needs=Capability.MAIL_READ)
-def get_status(appliance: Appliance, caller: Caller) -> Status:
-    """Version, running time, store, and the state of your mailboxes and deliveries."""
+def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
+    """Version, running time, store, and the state of your mailboxes and deliveries.
+
+    `warnings` tell what an operator should see to: little room on the disk, backups that are not made.
+    """
     store = appliance.store
     accounts = permissions.reachable(store, caller.found)
-    return Status(
+    status = Status(
         version=__version__,
         uptime_seconds=int(appliance.clock.monotonic() - appliance.started_at),
-        store=StoreStatus(format=format_5.NUMBER, size_bytes=store.size_bytes, free_bytes=store.free_bytes),
+        store=_store_status(appliance),
         accounts=tuple(
             AccountProgress(
                 id=a.id, status=a.status, last_sync_at=a.last_sync_at, progress=appliance.sync.progress(a.id)
@@ -78,3 +100,25 @@ def get_status(appliance: Appliance, caller: Caller) -> Status:
         ),
         deliveries=DeliveryCounts(**store.delivery_lists.counts({a.id for a in accounts})),
     )
+    return Answer(status, tuple(_warnings(appliance)))
+
+
+def _store_status(appliance: Appliance) -> StoreStatus:
+    store = appliance.store
+    return StoreStatus(
+        format=format_5.NUMBER,
+        size_bytes=store.size_bytes,
+        free_bytes=store.free_bytes,
+        progress=_progress(appliance.long_work),
+    )
+
+
+def _progress(long_work: LongWork) -> StoreProgress | UnsetType:
+    now = long_work.now
+    return UNSET if now is None else StoreProgress(work=now.work, step=now.step, done=now.done, total=now.total)
+
+
+def _warnings(appliance: Appliance) -> Iterator[str]:
+    low = appliance.settings.number("store.low_space_mib")
+    if warning := room.warning(appliance.store.folder / DATABASE, low):
+        yield warning

@@ -39,6 +39,23 @@ def test_status(checked_client: CheckedClient, appliance: Appliance) -> None:
     assert checked_client.ask("GET", "/status", token=key).data["accounts"] == []
 
 
+def test_little_room_on_the_disk_is_told(checked_client: CheckedClient) -> None:
+    assert checked_client.ask("GET", "/status").warnings == []
+    assert checked_client.ask("PATCH", "/admin/settings", {"store.low_space_mib": 1 << 30}).status == 200
+    (warning,) = checked_client.ask("GET", "/status").warnings
+    assert warning.startswith("The disk of the store is almost full: ")
+    assert checked_client.ask("PATCH", "/admin/settings", {"store.low_space_mib": 0}).status == 200
+    assert checked_client.ask("GET", "/status").warnings == []
+
+
+def test_long_work_is_shown_while_it_lasts(checked_client: CheckedClient, appliance: Appliance) -> None:
+    with appliance.long_work.doing("A backup") as progress:
+        progress("copying", 3, 10)
+        shown = checked_client.ask("GET", "/status").data["store"]["progress"]
+        assert shown == {"work": "A backup", "step": "copying", "done": 3, "total": 10}
+    assert "progress" not in checked_client.ask("GET", "/status").data["store"]
+
+
 def test_uptime_is_of_the_clock_that_only_grows(timed: Appliance, clock: FakeClock) -> None:
     ada = CheckedClient(timed).set_up()
     clock.advance(61.9)
