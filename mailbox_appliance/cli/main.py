@@ -43,6 +43,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "oauth-apps": ("oauth_apps", "OAuth applications for Google and Outlook: show, set, remove."),
     "api-keys": ("api_keys", "Credentials for programs: list, create, update, revoke."),
     "license": ("license", "The licence, where one is needed: show, set, remove."),
+    "key": ("key", "What opens the store: show, add-passphrase, use-keyring, use-file."),
     "instances": ("instances", "Appliances that you logged in to: list, use, remove."),
     "openapi": ("me", "Print the description of the API."),
     "logs": ("logs", "Print the log of the appliance on this computer."),
@@ -61,8 +62,12 @@ Environment: MAILBOX_APPLIANCE_...
   MAILBOX_PASSWORD    instead of the prompt of accounts add and reconnect
   CLIENT_SECRET       instead of the prompt of oauth-apps set
   LICENSE_TOKEN       instead of the prompt of license set
+  PASSPHRASE          of a backup, and of the key of the store
+  NEW_PASSPHRASE      instead of the prompt of key add-passphrase
+  KEY_FILE            a key file that is kept elsewhere
   CONFIG_DIR          where log-ins are remembered
   KEYCHAIN=off        keeps tokens in a 0600 file there
+  KEYCHAIN_SECONDS    how long to wait for the keychain (30)
 
 \b
 Exit codes:

@@ -155,7 +155,10 @@ def _slots_there(file: Path, key: StoreKey) -> tuple[Slot, ...] | None:
 
 def _read(file: Path) -> bytes:
     with file.open("rb") as handle:
-        return handle.read(_MAX_SIZE + 1)
+        raw = handle.read(_MAX_SIZE + 1)
+    if len(raw) > _MAX_SIZE:
+        raise KeyDamaged(file=file, reason="it is larger than any key file")
+    return raw
 
 
 def _is_json(raw: bytes) -> bool:

@@ -133,6 +133,10 @@ ASK_NOBODY = {
     "instances list": "reads a file of this user's",
     "instances use": "writes a file of this user's",
     "instances remove": "writes a file of this user's",
+    "key show": "reads the key file while nothing runs",
+    "key add-passphrase": "writes the key file while nothing runs",
+    "key use-keyring": "writes the key file while nothing runs",
+    "key use-file": "writes the key file while nothing runs",
     "logs": "reads the log file in the data directory",
     "ask-keychain": "is how this program asks the keychain of this computer",
 }

@@ -3,18 +3,25 @@
 import click
 
 from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.passphrases import PASSPHRASE_STDIN, opened
 from mailbox_appliance.cli.tree import command
 
 SERVE_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(["--host"], metavar="HOST", help="Address to listen on (default 127.0.0.1 and ::1)."),
     click.Option(["--port"], type=click.IntRange(0, 65535), help="Port (default 8025); 0 picks a free one."),
     click.Option(["--ready-json"], is_flag=True, help="Print one line of JSON when it answers."),
+    PASSPHRASE_STDIN,
 )
 
 
-def _serve(invocation: Invocation, host: str | None, port: int | None, ready_json: bool) -> int:
+def _serve(invocation: Invocation, host: str | None, port: int | None, ready_json: bool, passphrase_stdin: bool) -> int:
     flags = {name: value for name, value in (("server.host", host), ("server.port", port)) if value is not None}
-    return int(invocation.service("serve")(invocation.data_directory(), flags=flags, ready_json=ready_json))
+    folder, start = invocation.data_directory(), invocation.service("serve")
+
+    def serve_with(passphrase: str | None) -> int:
+        return int(start(folder, flags=flags, ready_json=ready_json, passphrase=passphrase))
+
+    return opened(invocation, serve_with, from_stdin=passphrase_stdin)
 
 
 def _demo(invocation: Invocation, port: int) -> int:

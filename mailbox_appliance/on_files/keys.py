@@ -1,0 +1,146 @@
+"""The slots of the store's key, shown and changed where nothing is serving.
+
+Every change opens the store with the key first, so that no key file is ever written that does not open it, and tries
+each slot that it has made before the file is replaced. The file and the row of the audit log are written together.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mailbox_appliance.errors import KeyDamaged, KeyMissing, KeyUnusable, StoreUnusable
+from mailbox_appliance.on_files.opening import existing_store
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.database import FAILED
+from mailbox_appliance.store.key_place import place_of_key
+from mailbox_appliance.store.key_slots import (
+    FileSlot,
+    KeyringSlot,
+    PassphraseSlot,
+    Slot,
+    keyring_kek,
+    recovery_passphrase,
+    require_passphrase,
+    unlock,
+    wrap_file,
+    wrap_keyring,
+    wrap_passphrase,
+)
+from mailbox_appliance.store.keyfile import KeyFile, StoreKey, read_file, render, replace_file
+from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.store import DATABASE, Store
+
+Slots = tuple[Slot, ...]
+_SECRETS = ("key", "salt", "nonce", "wrapped")
+_ORDER = (FileSlot, KeyringSlot, PassphraseSlot)
+
+
+def show_key(data_dir: Path) -> dict[str, Any]:
+    """Which slots the key has and where it lies, unlocking nothing; no key material. Raises StoreUnusable."""
+    file = place_of_key(data_dir, os.environ)
+    if not data_dir.is_dir():
+        raise StoreUnusable(reason=f"there is no folder {data_dir}.")
+    lock = DirectoryLock(data_dir)
+    try:
+        return _told(file, read_file(file))
+    except FileNotFoundError as error:
+        raise KeyMissing(store=data_dir / DATABASE, file=file) from error
+    except OSError as error:
+        raise KeyUnusable(reason=f"{file} cannot be read ({error.strerror}).") from error
+    finally:
+        lock.release()
+
+
+def add_passphrase(data_dir: Path, new: str, passphrase: str | None = None) -> dict[str, Any]:
+    """Let a new passphrase open the store, in place of an earlier one; the other slots stay. Raises Invalid too."""
+    require_passphrase(new)
+    with existing_store(data_dir, passphrase) as store:
+
+        def edit(key: StoreKey, slots: Slots) -> Slots:
+            slot = wrap_passphrase(key, new)
+            _require_opens(slot, key, new, store.key_file)
+            return (*_without(slots, PassphraseSlot), slot)
+
+        return _changed(store, edit)
+
+
+def use_keyring(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
+    """Let the keychain hold what opens the store, instead of the file; a passphrase opens it where that fails.
+
+    Where there is none yet, one is made up: `recoveryPassphrase`, told this once. Raises KeychainLocked.
+    """
+    recovery: list[str] = []
+    with existing_store(data_dir, passphrase) as store:
+
+        def edit(key: StoreKey, slots: Slots) -> Slots:
+            slot = wrap_keyring(key, keyring_kek(key.store_id, file=store.key_file))
+            _require_opens(slot, key, None, store.key_file)  # by a process that did not store it
+            kept = _without(slots, KeyringSlot, FileSlot)
+            if kept:
+                return (*kept, slot)
+            recovery.append(recovery_passphrase())
+            return (slot, wrap_passphrase(key, recovery[0]))
+
+        answer = _changed(store, edit)
+    return answer | {"recoveryPassphrase": recovery[0] if recovery else None}
+
+
+def use_file(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
+    """Let the file itself hold the key, instead of the keychain; a passphrase slot stays."""
+    with existing_store(data_dir, passphrase) as store:
+        return _changed(store, lambda key, slots: (wrap_file(key.master), *_without(slots, KeyringSlot, FileSlot)))
+
+
+def _changed(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dict[str, Any]:
+    """Write the key file with other slots, and say so in the audit log; what the file says then."""
+    there = _whole_file(store)
+    key = there.key_of(store.key.master)
+    if key is None:
+        raise KeyDamaged(file=store.key_file, reason="its check value does not agree with the key in it")
+    slots = sorted(edit(key, there.slots), key=lambda slot: _ORDER.index(type(slot)))
+    content, before = render(key, tuple(slots)), store.key_file.read_bytes()
+    try:
+        with store.database.transaction(durable=True):
+            store.audit.record(Actor("local"), "key.change", ("key", key.store_id))
+            replace_file(store.key_file, content)
+    except OSError as error:
+        raise KeyUnusable(reason=_unwritable(store.key_file, error)) from error
+    except FAILED as error:
+        with suppress(OSError):
+            replace_file(store.key_file, before)
+        raise StoreUnusable(reason=f"its database cannot be written ({error}).") from error
+    return _told(store.key_file, read_file(store.key_file))
+
+
+def _whole_file(store: Store) -> KeyFile:
+    there = read_file(store.key_file)
+    if there is None:  # opening the store has not given it the form that has slots
+        raise KeyUnusable(reason=f"{store.key_file} holds nothing but the key, and cannot be written.")
+    return there
+
+
+def _unwritable(file: Path, error: OSError) -> str:
+    return f"{file} cannot be written ({error.strerror}). Nothing was changed."
+
+
+def _without(slots: Slots, *kinds: type[Slot]) -> Slots:
+    return tuple(slot for slot in slots if not isinstance(slot, kinds))
+
+
+def _require_opens(slot: Slot, key: StoreKey, passphrase: str | None, file: Path) -> None:
+    if unlock((slot,), key.store_id, passphrase, file=file) != key.master:
+        raise KeyDamaged(file=file, reason="a slot that was just made gives back another key")
+
+
+def _told(file: Path, content: KeyFile | None) -> dict[str, Any]:
+    if content is None:
+        return {"file": str(file), "storeId": None, "cipher": None, "slots": [{"type": "file"}]}
+    slots = [
+        {name: value for name, value in msgspec.to_builtins(slot).items() if name not in _SECRETS}
+        for slot in content.slots
+    ]
+    return {"file": str(file), "storeId": content.store_id, "cipher": content.cipher, "slots": slots}
