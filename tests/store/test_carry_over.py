@@ -474,9 +474,8 @@ def test_a_mailbox_is_reached_as_now(restoring: Restoring) -> None:
         store.database.change("PRAGMA foreign_keys = off")
         with store.database.transaction():
             store.accounts.set_connection(people.box, connection("ada@new.test"))
-            store.database.change("UPDATE folders SET account = 3 - account")
-            store.database.change("UPDATE accounts SET number = 10 - number")
-            store.database.change("UPDATE accounts SET number = number - 7")
+            for sql in ("folders SET account = account", "accounts SET number = number"):
+                store.database.change(f"UPDATE {sql} + 100")
 
     store, people = restoring.run(nothing, since)
     assert store.accounts.connection(people.box).imap.username == "ada@new.test"
