@@ -76,6 +76,10 @@ class Database:
         """All rows of a query."""
         return list(self._connection().execute(sql, parameters))
 
+    def each(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
+        """The rows of a query that may have very many, one after the other."""
+        yield from self._connection().execute(sql, parameters)
+
     def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
         """The first row of a query, or None."""
         cursor = self._connection().execute(sql, parameters)
@@ -132,8 +136,13 @@ class Database:
         """Have `look` called after every so many steps of SQLite's on this thread's connection, and what it raises
         raised there: a statement that takes long can tell how far it is, and let others have a turn.
         """
+
+        def has_to_end() -> bool:
+            look()
+            return False
+
         connection = self._connection()
-        connection.set_progress_handler(look, every)
+        connection.set_progress_handler(has_to_end, every)
         try:
             yield
         finally:

@@ -2,7 +2,11 @@
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from functools import lru_cache
+
+import apsw
 
 from mailbox_appliance.store.database import FAILED, Database
 from mailbox_appliance.store.formats import format_5
@@ -10,6 +14,10 @@ from mailbox_appliance.store.formats import format_5
 log = logging.getLogger(__name__)
 
 TABLE_NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+#: Not the tables that SQLite keeps for itself, nor those in which the search index is kept.
+_OBJECTS = (
+    "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' AND name NOT LIKE 'message_index_%'"
+)
 TABLES = tuple(re.findall(r"^CREATE (?:VIRTUAL )?TABLE (\w+)", format_5.SCHEMA, re.MULTILINE))
 #: By name, as SQLite keeps them.
 TRIGGERS = {
@@ -22,6 +30,26 @@ def missing_table(there: Iterable[str]) -> str | None:
     """A table that should be there and is not; None where all are."""
     names = frozenset(there)
     return next((table for table in TABLES if table not in names), None)
+
+
+def differences(database: Database) -> Iterator[str]:
+    """What of the schema is not as this format has it: a sentence each."""
+    there: dict[tuple[str, str], str | None] = {(kind, name): sql for kind, name, sql in database.rows(_OBJECTS)}
+    expected = _expected()
+    for (kind, name), sql in expected.items():
+        if (kind, name) not in there:
+            yield f"The {kind} {name} is missing."
+        elif there[kind, name] != sql:
+            yield f"The {kind} {name} is not what it should be."
+    for kind, name in there.keys() - expected.keys():
+        yield f"There is a {kind} {name}, which is none of this format."
+
+
+@lru_cache(1)
+def _expected() -> dict[tuple[str, str], str | None]:
+    with closing(apsw.Connection(":memory:")) as connection:
+        connection.execute(format_5.SCHEMA)
+        return {(kind, name): sql for kind, name, sql in connection.execute(_OBJECTS)}
 
 
 def put_back_triggers(database: Database) -> None:
