@@ -187,27 +187,31 @@ class Database:
         finally:
             self._is_durable = False
 
-    def close(self, within: float = 2.0) -> None:
+    def close(self, within: float = 2.0) -> bool:
         """Close every thread's connection; the last one folds the write-ahead log into the file.
 
-        Who is writing may finish, who is reading is interrupted; nothing can be asked afterwards.
+        Who is writing may finish, who is reading is interrupted; nothing can be asked afterwards. False where a
+        connection was still in use after so many seconds.
         """
         deadline = time.monotonic() + within
         has_turn = self._writing.acquire(timeout=within)
         self._is_closed = True
         try:
-            for connection in list(self._opened):
-                _close(connection, deadline)
+            return all([_close(connection, deadline) for connection in list(self._opened)])
         finally:
             if has_turn:
                 self._writing.release()
 
     def abandon(self) -> None:
         """Close without folding the log into the file: what is there stays as it is."""
+        self.spare_logs()
+        self.close()
+
+    def spare_logs(self) -> None:
+        """Let no connection that is open now fold a log into a file, its own or an attached one's."""
         for connection in list(self._opened):
             with suppress(apsw.ConnectionClosedError):  # one that failed while it was made
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        self.close()
 
     def _connection(self) -> Any:
         if self._is_closed:
@@ -217,15 +221,15 @@ class Database:
         return self._peewee.connection()
 
 
-def _close(connection: Any, deadline: float) -> None:
+def _close(connection: Any, deadline: float) -> bool:
     while True:
         try:
             connection.close()
-            return
+            return True
         except apsw.ThreadingViolationError:  # its thread is in the middle of something
             if time.monotonic() > deadline:
                 log.warning("a database connection was still in use")
-                return
+                return False
             connection.interrupt()
             time.sleep(0.01)
 

@@ -56,7 +56,7 @@ class Store:
         self.folder = folder
         self.database = database
         self.key, self.key_file = key, key_file
-        self._lock = lock
+        self.lock = lock
         self.audit = Audit(database, key.derive("audit"), clock)
         self.members = Members(database, clock)
         self.invitations = Invitations(database, clock)
@@ -143,10 +143,17 @@ class Store:
     def close(self) -> None:
         """Fold the log into the file, close it, and let others have the directory."""
         try:
-            self.upkeep.stop()
-            self.database.close()
+            self.close_files()
         finally:
-            self._lock.release()
+            self.lock.release()
+
+    def close_files(self, within: float = 2.0) -> bool:
+        """The same, but the directory stays ours: `lock` is for who opens it next, by `open_locked`.
+
+        False where a thread was still using a file after so many seconds.
+        """
+        self.upkeep.stop()
+        return self.database.close(within)
 
 
 @contextmanager
