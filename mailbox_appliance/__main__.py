@@ -11,6 +11,10 @@ SERVICES = {
     "add_passphrase": "mailbox_appliance.on_files.keys:add_passphrase",
     "use_keyring": "mailbox_appliance.on_files.keys:use_keyring",
     "use_file": "mailbox_appliance.on_files.keys:use_file",
+    "create_backup_on_files": "mailbox_appliance.on_files.backups:create",
+    "list_backups_on_files": "mailbox_appliance.on_files.backups:list_",
+    "verify_backup_on_files": "mailbox_appliance.on_files.backups:verify",
+    "verify_backup_file": "mailbox_appliance.on_files.backups:verify_file",
     "demo": "mailbox_appliance.demo.run:main",
 }
 

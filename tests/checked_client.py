@@ -27,7 +27,17 @@ TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 #: Every code there is, by status: section 1 of the contract.
 CODES = {
-    400: {"invalid_json", "invalid_request", "message_too_large", "invalid_token"},
+    400: {
+        "invalid_json",
+        "invalid_request",
+        "message_too_large",
+        "invalid_token",
+        "backup_wrong_passphrase",
+        "backup_truncated",
+        "backup_altered",
+        "backup_newer_format",
+        "not_a_backup",
+    },
     401: {"unauthenticated", "invalid_credentials"},
     403: {
         "permission_denied",

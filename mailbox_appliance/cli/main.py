@@ -40,6 +40,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
         "Who may log in: list, show, add, update, suspend, activate, invite, reset-password, remove.",
     ),
     "audit": ("audit", "What was done, and whether the log of it is whole: list, verify."),
+    "backup": ("backup", "Backups of everything: create, list, verify."),
     "oauth-apps": ("oauth_apps", "OAuth applications for Google and Outlook: show, set, remove."),
     "api-keys": ("api_keys", "Credentials for programs: list, create, update, revoke."),
     "license": ("license", "The licence, where one is needed: show, set, remove."),

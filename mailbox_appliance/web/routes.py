@@ -10,6 +10,7 @@ from mailbox_appliance.operations import (
     admin_accounts,
     api_keys,
     audit,
+    backups,
     console_links,
     contents,
     deliveries,
@@ -36,7 +37,7 @@ from mailbox_appliance.records import Delivery, LegacySend
 PREFIX = "/api/v1"
 _MESSAGE = "/accounts/{accountId}/messages/{messageId}"
 _DELIVERIES = "/accounts/{accountId}/delivery-operations"
-_MEMBER = "/admin/members/{memberId}"
+_MEMBER, _BACKUP = "/admin/members/{memberId}", "/admin/backups/{backupId}"
 
 # The sets of the specification; what an endpoint has beyond them stands in its row.
 MAIL = frozenset({400, 401, 403, 404, 409, 422, 429, 500, 503})
@@ -145,6 +146,10 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/admin/license", license.get_license, ADMIN | {502}),
     Route("PUT", "/admin/license", license.set_license, ADMIN | {415, 502}),
     Route("DELETE", "/admin/license", license.remove_license, ADMIN | {502}),
+    Route("GET", "/admin/backups", backups.list_backups, ADMIN),
+    Route("POST", "/admin/backups", backups.create_backup, ADMIN | {415}, success=201),
+    Route("GET", _BACKUP, backups.download_backup, ADMIN, media="application/octet-stream"),
+    Route("POST", f"{_BACKUP}/verify", backups.verify_backup, ADMIN | {415}),
     Route("GET", "/admin/settings", instance_settings.get_settings, ADMIN),
     Route("PATCH", "/admin/settings", instance_settings.update_settings, ADMIN | {415}),
 )

@@ -1,5 +1,6 @@
 """Makes the world that the doors are asked by: members, mailboxes, deliveries, and credentials of every kind."""
 
+import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,6 +52,7 @@ class Gathering:
         """Everybody, and everything one may aim at."""
         keys = tuple(self._keys())  # before the sessions that have died: their members' keys are asked with, too
         credentials = (*self._no_credentials(), *self._sessions(), *keys, *self._of_members_without_rights())
+        credentials += (self._operator(),)
         boxes = [Aim(box.name, {"accountId": box.id}, is_in_a_mailbox=True, mailbox=box) for box in self.boxes.values()]
         unknown = Aim("no mailbox", {"accountId": "acc_unknown"}, is_in_a_mailbox=True)
         return World(credentials, (*boxes, unknown), self._others())
@@ -95,6 +97,7 @@ class Gathering:
                 Aim("a member's key", {"keyId": make_key(self.store, self.ids["eve"], *MAIL)[0]}),
                 Aim("no key", {"keyId": "key_unknown"}, is_there=False),
             ),
+            "backupId": (Aim("no backup", {"backupId": f"bak_{'0' * 26}"}),),
             "provider": (
                 Aim("google", {"provider": "google"}),
                 Aim("outlook", {"provider": "outlook"}),
@@ -143,6 +146,12 @@ class Gathering:
         key_id, token = make_key(self.store, self.ids["ada"], *MAIL, *ADMIN)
         self._change("UPDATE api_keys SET revoked_at = '2026-01-01T00:00:00.000Z' WHERE id = ?", key_id)
         yield Credential("a revoked key", "none", token)
+        yield Credential("the secret of an earlier run", "none", secrets.token_urlsafe(32))
+
+    def _operator(self) -> Credential:
+        """Who may read `run.json`."""
+        self.appliance.operator_secret = secrets.token_urlsafe(32)
+        return Credential("the secret of this run", "operator", self.appliance.operator_secret)
 
     def _sessions(self) -> Iterator[Credential]:
         for name in ("ada", "bea", "cid", "dan", "eve", "fay", "ivo"):

@@ -29,7 +29,7 @@ class Credential:
     """What somebody comes with. `none`: nothing that is good; `stored`: a key's; `scope`: names of mailboxes."""
 
     name: str
-    kind: Literal["none", "session", "api_key"]
+    kind: Literal["none", "session", "api_key", "operator"]
     token: str
     member: str = ""
     is_admin: bool = False

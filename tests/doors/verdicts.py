@@ -52,7 +52,10 @@ def expected(right: Right, who: Credential, origin: Origin, aim: Aim) -> Verdict
         return LOCAL_ONLY
     if right.who in (Who.EVERYBODY, Who.LOCAL):
         return SHOWN if right.is_page else ALLOWED
-    if who.kind == "none":
+    if who.kind == "operator" and Guard.OR_OPERATOR in right.guards and origin.is_local:
+        return ALLOWED
+    # Elsewhere, from elsewhere and through a proxy the operator's secret is unknown.
+    if who.kind in ("none", "operator"):
         return UNAUTHENTICATED
     if who.is_suspended:
         return SUSPENDED

@@ -1,0 +1,57 @@
+"""Backups where nothing is serving: made of the files, listed, verified. Answers are the API's envelopes."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mailbox_appliance.errors import KeyUnusable
+from mailbox_appliance.on_files.opening import existing_store
+from mailbox_appliance.operations.backups import NewBackup, page_of, warnings_of
+from mailbox_appliance.operations.decoding import convert_body
+from mailbox_appliance.records import Progress
+from mailbox_appliance.store import backups
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.keyfile import StoreKey, read_key
+
+
+def create(
+    data_dir: Path, passphrase: str | None, *, of_store: str | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Make a backup. `of_store`: the passphrase of the store's key, if any. Raises StoreUnusable, Conflict, Invalid."""
+    request: NewBackup = convert_body({"passphrase": passphrase}, NewBackup)
+    with existing_store(data_dir, of_store, progress) as store:
+        made = store.backups.create("manual", request.passphrase, progress)
+        with store.database.transaction(durable=True):
+            store.audit.record(Actor("local"), "backup.create", ("backup", made.id))
+    return _envelope(made, warnings_of(made))
+
+
+def list_(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str, Any]:
+    """The backups of a data directory, newest first; nothing is opened."""
+    return _envelope(page_of(backups.list_backups(data_dir), limit, cursor))
+
+
+def verify(data_dir: Path, backup_id: str, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
+    """Read and check a backup of a data directory; its store is not opened. Raises NotFound, BackupUnusable."""
+    file = backups.find_backup(data_dir, backup_id)
+    return _envelope(backups.verify_file(file, passphrase, _key_of(data_dir, passphrase), progress))
+
+
+def verify_file(file: Path, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
+    """The same of a file that may lie anywhere. Raises BackupUnusable."""
+    return _envelope(backups.verify_file(file, passphrase, None, progress))
+
+
+def _key_of(data_dir: Path, passphrase: str | None) -> StoreKey | None:
+    """The key of the store, which opens its backups too; None where it cannot be had: they may open without."""
+    with suppress(KeyUnusable, OSError):
+        return read_key(place_of_key(data_dir, os.environ), passphrase or passphrase_from(os.environ))
+    return None
+
+
+def _envelope(data: Any, warnings: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"data": msgspec.to_builtins(data), **({"warnings": list(warnings)} if warnings else {})}

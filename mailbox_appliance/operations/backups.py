@@ -1,0 +1,165 @@
+"""Backups: made, listed, verified, and saved elsewhere. What lies in them is encrypted; see `store/container`."""
+
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+from msgspec import Meta
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import from_timestamp, to_millis
+from mailbox_appliance.errors import BackupNotSealed, NotFound
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import Cursor, Limit, operation
+from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
+from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.records import Answer, Backup, BackupSummary, Download, Input, Page
+
+_LIST = "backups"
+_PIECE = 128 * 1024
+_MEDIA_TYPE = "application/octet-stream"
+#: Told with a backup that needs no passphrase.
+OPEN_TO_ALL = (
+    "Whoever has this file can open it: the store's key lies in it in plain. Keep it as safe as the store itself, or "
+    "make one with a passphrase."
+)
+
+NewPassphrase = Annotated[
+    str,
+    Meta(
+        min_length=12,
+        max_length=1024,
+        description="The backup opens with this alone, nowhere without it. 12 characters at least; keep it elsewhere.",
+    ),
+]
+Passphrase = Annotated[str, Meta(max_length=1024, description="That of the backup, where it has one.")]
+BackupId = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class NewBackup(Input, kw_only=True):
+    """How a backup is to be made."""
+
+    passphrase: NewPassphrase | None = None
+
+
+class OpenedBackup(Input, kw_only=True):
+    """What opens a backup."""
+
+    passphrase: Passphrase | None = None
+
+
+_PLAINLY, _UNAIDED = NewBackup(), OpenedBackup()
+
+
+@operation(access=Access.SESSION, role="admin", https=True, operator=True)
+def list_backups(
+    appliance: Appliance,
+    caller: Caller,  # noqa: ARG001 - rights were checked
+    limit: Limit = 50,
+    cursor: Cursor | None = None,
+) -> Page[Backup]:
+    """The backups that lie in the data directory, newest first."""
+    return page_of(appliance.store.backups.list(), limit, cursor)
+
+
+@operation(access=Access.SESSION, role="admin", https=True, operator=True, asks_servers=True)
+def create_backup(appliance: Appliance, caller: Caller, request: NewBackup = _PLAINLY) -> Answer[Backup]:
+    """Make a backup of everything, while serving; the answer comes when it is made, read back and found good.
+
+    Without a passphrase it opens with the store's own key, which travels inside as the store keeps it. Where that is in
+    plain, a warning says so, and such a backup cannot be downloaded. One long thing is done at a time: 409 else.
+    """
+    store = appliance.store
+    with appliance.long_work.doing("A backup") as progress:
+        made = store.backups.create("manual", request.passphrase, progress)
+    with store.database.transaction(durable=True):
+        store.audit.record(caller.actor, "backup.create", ("backup", made.id))
+    return Answer(made, warnings_of(made))
+
+
+@operation(access=Access.SESSION, role="admin", https=True)
+def download_backup(appliance: Appliance, caller: Caller, backup_id: BackupId) -> Download:
+    """The file of a backup, to be kept elsewhere.
+
+    One that whoever has it could open is not given out (409): make one with a passphrase for that.
+    """
+    store = appliance.store
+    backup, file = _find(appliance, backup_id)
+    if not backup.passphrase_protected:
+        raise BackupNotSealed
+    try:
+        reading = FileReading(file.open("rb"))
+    except FileNotFoundError as error:
+        raise NotFound(what="backup") from error
+    with store.database.transaction(durable=True):
+        store.audit.record(caller.actor, "backup.download", ("backup", backup.id))
+    return Download(_MEDIA_TYPE, backup.file_name, reading.size, reading)
+
+
+@operation(access=Access.SESSION, role="admin", https=True, operator=True, asks_servers=True)
+def verify_backup(
+    appliance: Appliance,
+    caller: Caller,  # noqa: ARG001 - rights were checked
+    backup_id: BackupId,
+    request: OpenedBackup = _UNAIDED,
+) -> BackupSummary:
+    """Read all of a backup, check the database in it, and tell what it holds; nothing is restored.
+
+    What is wrong with it is one of `backup_wrong_passphrase` (also for a missing one), `backup_truncated`,
+    `backup_altered`, `backup_newer_format` and `not_a_backup`. One long thing is done at a time: 409 else.
+    """
+    backup, _ = _find(appliance, backup_id)
+    with appliance.long_work.doing("The verification of a backup") as progress:
+        return appliance.store.backups.verify(backup.id, request.passphrase, progress)
+
+
+def page_of(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> Page[Backup]:
+    """A page of these backups, newest first."""
+    before = decode_cursor(cursor, _LIST)
+    found = sorted(((_position(one), one) for one in backups), key=lambda each: each[0], reverse=True)
+    following = [each for each in found if before is None or each[0] < before]
+    more = following[limit - 1][0] if len(following) > limit else None
+    return Page(items=tuple(one for _, one in following[:limit]), next_cursor=encode_cursor(more, _LIST))
+
+
+def warnings_of(backup: Backup) -> tuple[str, ...]:
+    """What is to be told with a backup."""
+    return () if backup.passphrase_protected else (OPEN_TO_ALL,)
+
+
+def _position(backup: Backup) -> int:
+    """Where a backup stands among others: by its time, in milliseconds; of one moment by something that stays."""
+    try:
+        made = to_millis(from_timestamp(backup.created_at))
+    except ValueError:  # nobody has looked yet whether its manifest is true
+        made = 0
+    return made << 16 | zlib.crc32(backup.id.encode()) & 0xFFFF
+
+
+def _find(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
+    """A backup and its file. Raises NotFound."""
+    file = appliance.store.backups.find(backup_id)
+    found = next((one for one in appliance.store.backups.list() if one.id == backup_id), None)
+    if found is None:
+        raise NotFound(what="backup")
+    return found, file
+
+
+class FileReading(Iterator[bytes]):
+    """A file as it is at this moment, piece by piece; what becomes of its name meanwhile changes nothing. Close it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.size = file, os.fstat(file.fileno()).st_size
+
+    def __next__(self) -> bytes:
+        piece = b"" if self._file.closed else self._file.read(_PIECE)
+        if not piece:
+            self.close()
+            raise StopIteration
+        return piece
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()

@@ -1,0 +1,306 @@
+"""Backups from the command line: through the appliance that runs, as its operator; on the files; and of any file."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.__main__ import SERVICES
+from mailbox_appliance.on_files.setup import setup_on_files
+from mailbox_appliance.store.lock import DirectoryLock
+from tests.cli.conftest import CommandLine
+from tests.cli.recording_server import Canned, RecordingServer
+from tests.cli.test_login import owned
+from tests.servers.running import PASSWORD, RunningAppliance
+
+PASSPHRASE = "seven words that nobody guesses"
+BACKUP = {"id": "bak_1", "fileName": "a.mbxbackup", "passphraseProtected": False}
+SUMMARY = {"ok": True, "members": 1, "accounts": 0, "messages": 1234}
+OPEN = "Whoever has this file can open it"
+
+
+def has_opened(answer: Any) -> tuple[int, ...]:
+    return answer["members"], answer["accounts"], answer["messages"]
+
+
+# --- who is asked -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def running(cli: CommandLine, server: RecordingServer) -> Iterator[RecordingServer]:
+    """A server that owns the data directory of the command line."""
+    server.data("GET", "/admin/backups", {"items": [BACKUP], "nextCursor": None})
+    server.answer("POST", "/admin/backups", Canned(201, {"data": BACKUP, "warnings": [OPEN]}))
+    server.data("POST", "/admin/backups/bak_1/verify", SUMMARY)
+    with owned(cli.data_dir, server.url):
+        yield server
+
+
+#: command line, standard input -> method, target below /admin/backups, body
+ASKED: list[tuple[str, str, str, dict[str, Any] | None]] = [
+    ("create", "", "POST ", {}),
+    ("create --passphrase-stdin", PASSPHRASE, "POST ", {"passphrase": PASSPHRASE}),
+    ("list", "", "GET ", None),
+    ("verify bak_1", "", "POST /bak_1/verify", {}),
+    ("verify bak_1 --passphrase-stdin", f"{PASSPHRASE}\nrest", "POST /bak_1/verify", {"passphrase": PASSPHRASE}),
+]
+
+
+@pytest.mark.parametrize(("line", "given", "request_line", "body"), ASKED)
+def test_the_appliance_that_runs_is_asked_as_its_operator_without_any_log_in(
+    cli: CommandLine, running: RecordingServer, line: str, given: str, request_line: str, body: dict[str, Any] | None
+) -> None:
+    outcome = cli("backup", *line.split(" "), stdin=given.encode())
+    assert (outcome.code, outcome.err) == (0, "")
+    (asked,) = running.asked
+    method, target = request_line.split(" ")
+    assert (asked.method, asked.target) == (method, f"/api/v1/admin/backups{target}")
+    assert asked.headers["Authorization"] == "Bearer s"
+    assert (asked.json if asked.body else None) == body
+    assert not (cli.folder / "config").exists()
+
+
+@pytest.mark.parametrize("line", ["create", "list", "verify bak_1"])
+def test_an_appliance_that_is_named_is_asked_as_any_client_asks(
+    client_of: CommandLine, running: RecordingServer, line: str
+) -> None:
+    assert client_of("backup", *line.split(" ")).code == 0
+    assert running.asked[0].headers["Authorization"] == "Bearer mbxs_test"
+    refused = client_of("backup", *line.split(" "), environment={"MAILBOX_APPLIANCE_TOKEN": ""})
+    assert (refused.code, refused.error["code"]) == (4, "unauthenticated")
+
+
+def test_the_passphrase_of_the_environment_counts(cli: CommandLine, running: RecordingServer) -> None:
+    environment = {"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}
+    for line in ("create", "create --with-passphrase", "verify bak_1"):
+        assert cli("backup", *line.split(" "), environment=environment).code == 0
+    assert [asked.json for asked in running.asked] == [{"passphrase": PASSPHRASE}] * 3
+
+
+def test_pages_are_followed(cli: CommandLine, running: RecordingServer) -> None:
+    running.data("GET", "/admin/backups?limit=100", {"items": [BACKUP], "nextCursor": "c"})
+    running.data("GET", "/admin/backups?limit=100&cursor=c", {"items": [BACKUP], "nextCursor": None})
+    assert cli("backup", "list", "--all").data == {"items": [BACKUP] * 2, "nextCursor": None}
+
+
+def test_answers_for_people(cli: CommandLine, running: RecordingServer) -> None:
+    made = cli("backup", "create", "--format", "table")
+    assert (made.code, "bak_1" in made.out, made.err) == (0, True, f"Warning: {OPEN}\n")
+    assert "a.mbxbackup" in cli("backup", "list", "--format", "table").out
+    assert json.loads(cli("backup", "list", "--format", "ndjson").out) == BACKUP
+    whole = cli("backup", "verify", "bak_1", "--format", "table")
+    assert whole.out.endswith("It is whole, and holds 1 members, 0 accounts, 1,234 messages.\n")
+    assert "Making a backup…" in cli("backup", "create", screen=True).err
+    assert len(running.asked) == 5
+
+
+#: status and code of a refusal -> exit code
+REFUSED = [
+    (400, "backup_wrong_passphrase", 4),
+    (400, "backup_truncated", 2),
+    (400, "backup_altered", 2),
+    (400, "backup_newer_format", 2),
+    (400, "not_a_backup", 2),
+    (400, "invalid_request", 2),
+    (401, "unauthenticated", 4),
+    (403, "permission_denied", 4),
+    (404, "not_found", 2),
+    (409, "conflict", 2),
+    (429, "too_many_attempts", 5),
+    (500, "internal_error", 1),
+]
+
+
+@pytest.mark.parametrize(("status", "code", "exit_code"), REFUSED)
+def test_refusals(cli: CommandLine, running: RecordingServer, status: int, code: str, exit_code: int) -> None:
+    error = {"code": code, "message": "m", "requestId": "req_1"}
+    for target in ("", "/bak_1/verify"):
+        running.answer("POST", f"/admin/backups{target}", Canned(status, {"error": error}))
+    for line in ("create", "verify bak_1"):
+        outcome = cli("backup", *line.split(" "))
+        assert (outcome.code, outcome.error) == (exit_code, error)
+
+
+# --- on the files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(cli: CommandLine) -> CommandLine:
+    """A command line on a data directory that is set up, and that nothing runs on."""
+    cli.services |= SERVICES
+    setup_on_files(cli.data_dir, name="Ada", email="ada@example.org", password=PASSWORD, device_name="d")
+    return cli
+
+
+def test_made_listed_and_verified_on_the_files(files: CommandLine) -> None:
+    first = files("backup", "create")
+    assert (first.code, first.err) == (0, "")
+    assert json.loads(first.out)["warnings"][0].startswith(OPEN)
+    second = files("backup", "create", "--passphrase-stdin", stdin=PASSPHRASE.encode())
+    assert "warnings" not in json.loads(second.out)
+    assert [first.data["passphraseProtected"], second.data["passphraseProtected"]] == [False, True]
+    assert files("backup", "list").data == {"items": [second.data, first.data], "nextCursor": None}
+    page = files("backup", "list", "--limit", "1").data
+    assert page["items"] == [second.data]
+    assert files("backup", "list", "--cursor", page["nextCursor"]).data["items"] == [first.data]
+    assert len(files("backup", "list", "--limit", "1", "--all").data["items"]) == 2
+    whole = files("backup", "verify", first.data["id"])
+    assert (whole.data["ok"], has_opened(whole.data)) == (True, (1, 0, 0))
+    opened = files("backup", "verify", second.data["id"], "--passphrase-stdin", stdin=PASSPHRASE.encode())
+    assert opened.data == whole.data | {"createdAt": second.data["createdAt"]}
+
+
+def test_a_file_is_verified_wherever_it_lies_and_nothing_else_is_touched(files: CommandLine, tmp_path: Path) -> None:
+    made = files("backup", "create", "--passphrase-stdin", stdin=PASSPHRASE.encode()).data
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (files.data_dir / "backups" / made["fileName"]).rename(elsewhere / "copy")
+    nowhere = {"MAILBOX_APPLIANCE_DATA_DIR": str(tmp_path / "no such folder")}
+    verify = ("backup", "verify", str(elsewhere / "copy"))
+    missing = files(*verify, environment=nowhere)
+    assert (missing.code, missing.error["code"]) == (4, "backup_wrong_passphrase")
+    wrong = files(*verify, environment={**nowhere, "MAILBOX_APPLIANCE_PASSPHRASE": "another one altogether"})
+    assert (wrong.code, wrong.error["code"]) == (4, "backup_wrong_passphrase")
+    right = files(*verify, environment={**nowhere, "MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE})
+    assert (right.code, right.data["members"]) == (0, 1)
+    assert [path.name for path in elsewhere.iterdir()] == ["copy"]
+    assert not (tmp_path / "no such folder").exists()
+
+
+#: what is done to the bytes of a backup -> the code of the error
+DAMAGED = {
+    "not_a_backup": lambda whole: b"x" + whole,
+    "backup_truncated": lambda whole: whole[:-1],
+    "backup_altered": lambda whole: whole[:-1] + bytes((whole[-1] ^ 1,)),
+}
+
+
+@pytest.mark.parametrize("code", DAMAGED)
+def test_a_damaged_file_says_what_is_wrong_with_it(files: CommandLine, tmp_path: Path, code: str) -> None:
+    made = files("backup", "create").data
+    file = files.data_dir / "backups" / made["fileName"]
+    file.write_bytes(DAMAGED[code](file.read_bytes()))
+    (tmp_path / "copy").write_bytes(file.read_bytes())
+    refused = files("backup", "verify", str(tmp_path / "copy"))
+    assert (refused.code, refused.error["code"]) == (2, code)
+
+
+def test_without_a_store_none_is_made(cli: CommandLine) -> None:
+    cli.services |= SERVICES
+    refused = cli("backup", "create")
+    assert (refused.code, refused.error["code"]) == (1, "store_unusable")
+    assert cli("backup", "list").data == {"items": [], "nextCursor": None}
+    unknown = cli("backup", "verify", f"bak_{'0' * 26}")
+    assert (unknown.code, unknown.error["code"]) == (2, "not_found")
+    assert list(cli.data_dir.iterdir()) == []
+
+
+def test_a_directory_in_use_that_does_not_answer_is_left_alone(files: CommandLine) -> None:
+    lock = DirectoryLock(files.data_dir)
+    refused = files("backup", "create")
+    lock.release()
+    assert (refused.code, refused.error["code"]) == (1, "store_in_use")
+    assert f"pid {os.getpid()}" in refused.error["message"]
+
+
+def test_a_short_passphrase_is_refused(files: CommandLine) -> None:
+    refused = files("backup", "create", "--passphrase-stdin", stdin=b"elevenchars")
+    assert (refused.code, refused.error["code"]) == (2, "invalid_request")
+    assert refused.error["details"][0]["path"] == "/passphrase"
+    assert files("backup", "list").data["items"] == []
+
+
+# --- as processes -----------------------------------------------------------------------------------------------------
+
+
+def test_beside_an_appliance_that_runs(cli: CommandLine, tmp_path: Path) -> None:
+    """No service is handed in: whatever is told of the data directory comes from the appliance."""
+    process = RunningAppliance(cli.data_dir).start()
+    process.set_up()
+    made = cli("backup", "create").data
+    sealed = cli("backup", "create", "--passphrase-stdin", stdin=PASSPHRASE.encode()).data
+    assert [one["id"] for one in cli("backup", "list").data["items"]] == [sealed["id"], made["id"]]
+    assert cli("backup", "verify", made["id"]).data["members"] == 1
+    missing = cli("backup", "verify", sealed["id"])
+    assert (missing.code, missing.error["code"]) == (4, "backup_wrong_passphrase")
+    assert cli("backup", "verify", sealed["id"], environment={"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}).code == 0
+    assert cli("backup", "verify", f"bak_{'0' * 26}").error["code"] == "not_found"
+    short = cli("backup", "create", environment={"MAILBOX_APPLIANCE_PASSPHRASE": "short"})
+    assert (short.code, short.error["details"][0]["path"]) == (2, "/passphrase")
+    cli.services |= SERVICES
+    assert cli("backup", "verify", str(cli.data_dir / "backups" / made["fileName"])).data["members"] == 1
+    assert [one["actor"]["kind"] for one in process.ask("GET", "/admin/audit-events?limit=2").data["items"]] == [
+        "local",
+        "local",
+    ]
+    assert process.stop() == 0
+    # The same commands go on with the files.
+    assert len(cli("backup", "list").data["items"]) == 2
+
+
+def test_somebody_at_a_terminal_is_asked_and_sees_how_far_it_is(files: CommandLine) -> None:
+    made = files("backup", "create", "--passphrase-stdin", stdin=PASSPHRASE.encode()).data
+    file = files.data_dir / "backups" / made["fileName"]
+    with at_a_terminal("backup", "verify", str(file), environment=files.environment) as (process, terminal):
+        shown = read_until(terminal, b"Passphrase: ")
+        os.write(terminal, f"{PASSPHRASE}\n".encode())
+        shown += read_until(terminal, b" %")
+        assert process.stdout is not None
+        answer = json.loads(process.stdout.read())
+        assert process.wait(20) == 0
+    assert answer["data"]["members"] == 1
+    assert b"[#" in shown or b"[-" in shown
+    assert PASSPHRASE.encode() not in shown
+
+
+def test_a_new_passphrase_is_typed_twice(files: CommandLine) -> None:
+    for again, code in ((PASSPHRASE, 0), ("another one altogether", 2)):
+        line = ("backup", "create", "--with-passphrase")
+        with at_a_terminal(*line, environment=files.environment) as (process, terminal):
+            read_until(terminal, b"New passphrase: ")
+            os.write(terminal, f"{PASSPHRASE}\n".encode())
+            read_until(terminal, b"New passphrase again: ")
+            os.write(terminal, f"{again}\n".encode())
+            assert process.stdout is not None
+            process.stdout.read()
+            assert process.wait(20) == code
+    (made,) = files("backup", "list").data["items"]
+    assert made["passphraseProtected"] is True
+
+
+@contextmanager
+def at_a_terminal(*argv: str, environment: Mapping[str, str]) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
+    """A command whose input and complaints are a terminal; gives it, and the other end of the terminal."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "mailbox_appliance", *argv]
+    with subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, **environment},
+        start_new_session=True,  # else it would ask at the terminal of whoever runs the tests
+    ) as process:
+        os.close(theirs)
+        try:
+            yield process, ours
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    """What is shown until something wanted is, within some seconds."""
+    shown = b""
+    while wanted not in shown:
+        assert select.select([terminal], [], [], 20)[0], f"nothing more is shown after {shown!r}"
+        shown += os.read(terminal, 4096)
+    return shown
