@@ -36,11 +36,14 @@ _Finding = Iterator[StoreFault]
 
 @dataclass(frozen=True)
 class Subject:
-    """What is looked at: the open database with its key, where the two lie, and its audit log."""
+    """What is looked at: the open database with its key, which knows how the file begins; the key file; the audit log.
+
+    The database's file itself is not opened here: to close it again would end SQLite's locks on it
+    (sqlite.org/howtocorrupt.html 2.2).
+    """
 
     database: Database
     key: StoreKey
-    file: Path
     key_file: Path
     audit: Audit
 
@@ -145,13 +148,8 @@ def _key(subject: Subject) -> _Finding:
     else:
         if not is_it:
             yield _fault("key_differs", f"The key file {file} holds another key. Put the right one back.")
-        elif there and there.salt != _salt(subject.file) and os.access(file, os.W_OK):
+        elif there and subject.key.salt not in (None, there.salt) and os.access(file, os.W_OK):
             yield _fault("key_differs", f"The key file {file} was written for another state of the store.")
-
-
-def _salt(file: Path) -> str:
-    with file.open("rb") as handle:
-        return handle.read(16).hex()
 
 
 def _audit(audit: Audit) -> _Finding:

@@ -46,6 +46,8 @@ def check_files(
 
 def _check(file: Path, key_file: Path, *, full: bool, passphrase: str | None, progress: Progress | None) -> StoreCheck:
     had_log = _has_log(file)
+    with file.open("rb") as handle:
+        salt = handle.read(16).hex()
     try:
         database, key = open_database(file, key_file, passphrase)
     except StoreDamaged as damaged:
@@ -56,7 +58,7 @@ def _check(file: Path, key_file: Path, *, full: bool, passphrase: str | None, pr
     audit = Audit(database, key.derive("audit"), SystemClock())
     is_whole = False
     try:
-        answer = check(Subject(database, key, file, key_file, audit), full=full, progress=progress)
+        answer = check(Subject(database, key.with_salt(salt), key_file, audit), full=full, progress=progress)
         is_whole = answer.ok
     finally:
         # A log is folded in only where nothing is wrong.

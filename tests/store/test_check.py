@@ -58,7 +58,7 @@ def filled(store: Store) -> Store:
 
 
 def subject(store: Store) -> Subject:
-    return Subject(store.database, store.key, store.folder / DATABASE, store.folder / KEY, store.audit)
+    return Subject(store.database, store.key, store.folder / KEY, store.audit)
 
 
 def codes(answer: StoreCheck) -> set[str]:
