@@ -1,17 +1,168 @@
-"""Stores of older formats."""
+"""Stores of formats 3 and 4 become one of format 5: the new file is made beside the old one, and one rename decides.
 
+    1  the raw files go into a migration backup, before anything opens them; nobody sees it yet
+    2  the old store is looked through (store/older): every page, value and secret
+    3  mailbox.db.new is filled in one transaction, compared with the old one, checked, and put on the disk
+    4  the old log is folded in and removed: beside the new file it would be written into that
+    5  the backup gets its name, the new file its own; then the key file its new form
+
+Whenever it stops before the rename, the old store is as it was, or has its log folded in; the next start begins anew.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
+import apsw
+
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import StoreOlder
+from mailbox_appliance.errors import StoreDamaged, StoreInUse, StoreUnusable
 from mailbox_appliance.records import Progress
-from mailbox_appliance.store.opening import format_of
+from mailbox_appliance.store import room
+from mailbox_appliance.store.backup_files import bundle
+from mailbox_appliance.store.container import Source
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.files import sync_file, sync_folder
+from mailbox_appliance.store.key_slots import Slot, wrap_file
+from mailbox_appliance.store.keyfile import StoreKey, keep_key, new_key, read_file
+from mailbox_appliance.store.manifest import SECTION_NAMES
+from mailbox_appliance.store.older import Older, attached, require_released, seen
+from mailbox_appliance.store.opening import format_of, key_in, log_of, look_with
+from mailbox_appliance.store.rebuilding import build, compare
+
+log = logging.getLogger(__name__)
 
 #: The formats that can be upgraded.
 OLDER = (3, 4)
+_DATABASE, _KEY = "mailbox.db", "encryption.key"
+_CACHE_KIB = 32 * 1024
 
 
-def upgrade(folder: Path, key_file: Path, clock: Clock, progress: Progress | None = None) -> None:  # noqa: ARG001
-    """Bring a store of format 3 or 4 to this one's."""
-    file = folder / "mailbox.db"
-    raise StoreOlder(file=file, format=format_of(file))
+def upgrade(
+    folder: Path, key_file: Path, clock: Clock, progress: Progress | None = None, *, passphrase: str | None = None
+) -> None:
+    """Bring the store of a data directory to this format. Under the directory's lock.
+
+    Raises a StoreUnusable that says what is wrong, NotEnoughRoom and BackupNotMade; then the old store is complete.
+    """
+    tell = progress or _tell_nobody
+    file = (folder / _DATABASE).resolve()  # a link stays one, and the new file lies where the old one is
+    _remove(_beside(file))
+    key = _key(key_file, file, passphrase)
+    require_released(file)
+    room.require_room(file.parent, room.needed_for_backup(file))
+    number, sources, before = format_of(file) or 0, _sources(folder, file, key_file), seen(file)
+    with bundle(folder, "migration", sources, key, _slots(key_file, key), number, clock, progress) as backup:
+        made = _beside(file)
+        try:
+            _make(made, file, key, key_file, clock, before, tell)
+            kept = backup.keep()
+            _replace(file, made, kept)
+        finally:
+            _remove(made)
+    _finish(file, key_file, key)
+    log.info("the store was upgraded", extra={"from": number, "backup": kept.name})
+
+
+def _key(key_file: Path, file: Path, passphrase: str | None) -> StoreKey:
+    key = key_in(key_file, file, passphrase)
+    return replace(new_key(), master=key.master) if key.is_bare else key
+
+
+def _slots(key_file: Path, key: StoreKey) -> tuple[Slot, ...]:
+    known = read_file(key_file)
+    return (wrap_file(key.master),) if known is None else known.slots
+
+
+def _sources(folder: Path, file: Path, key_file: Path) -> list[Source]:
+    """Everything that makes up the old directory, as it lies there."""
+    elsewhere = {_DATABASE: file, f"{_DATABASE}-wal": log_of(file), _KEY: key_file}
+    places = [(name, elsewhere.get(name, folder / name)) for name in SECTION_NAMES]
+    return [Source(name, path) for name, path in places if path.exists()]
+
+
+def _make(made: Path, file: Path, key: StoreKey, key_file: Path, clock: Clock, before: object, tell: Progress) -> None:
+    """The new store, complete and on the disk; the old one's log folded in and removed."""
+    made.touch(mode=0o600)
+    with _opened(made, file, key) as older:
+        if seen(file) != before:
+            raise StoreInUse(holder="", folder=file.parent)
+        older.require_sound(tell)
+        secrets = older.secrets(key.master, key_file)
+        with _telling_damage(file):
+            since = build(older, key, secrets, clock, tell)
+    with _opened(made, file, key) as older:
+        with _telling_damage(file):
+            compare(older, secrets, since, tell)
+        if older.database.value("PRAGMA main.quick_check(1)") != "ok":
+            raise StoreUnusable(reason=f"{made} is not as it was written. Is the disk in order?")
+        _fold(older)
+    look_with(made, key)
+    sync_file(made)
+
+
+@contextmanager
+def _opened(made: Path, file: Path, key: StoreKey) -> Iterator[Older]:
+    """The new store with the old one attached. No journal: what is not finished is thrown away."""
+    database = Database(made, key.cipher, key.derive("database"))
+    with attached(database, file) as older:
+        for pragma in ("journal_mode = off", "synchronous = off", f"cache_size = -{_CACHE_KIB}"):
+            database.rows(f"PRAGMA main.{pragma}")
+        yield older
+
+
+@contextmanager
+def _telling_damage(file: Path) -> Iterator[None]:
+    """What the new format does not take was not right in the old file, although every value for itself was."""
+    try:
+        yield
+    except ValueError as error:
+        raise StoreDamaged(file=file, reason=str(error)) from error
+    except apsw.ConstraintError as error:
+        raise StoreDamaged(file=file, reason=f"its rows contradict each other ({error})") from error
+    except apsw.CorruptError as error:
+        raise StoreDamaged(file=file, reason="a page of it cannot be read") from error
+
+
+def _fold(older: Older) -> None:
+    """Have all of the old store in its file, so that its log can go."""
+    ((is_busy, *_),) = older.database.rows("PRAGMA old.wal_checkpoint(TRUNCATE)")
+    if is_busy:
+        raise StoreInUse(holder="", folder=older.file.parent)
+
+
+def _replace(file: Path, made: Path, kept: Path) -> None:
+    """The new file takes the place of the old one. Where that fails, the backup is of no use to anybody."""
+    try:
+        for suffix in ("-wal", "-shm"):
+            file.with_name(file.name + suffix).unlink(missing_ok=True)
+        sync_folder(file.parent)
+        made.rename(file)
+    except BaseException:
+        with suppress(OSError):
+            kept.unlink(missing_ok=True)
+        raise
+    sync_folder(file.parent)
+
+
+def _finish(file: Path, key_file: Path, key: StoreKey) -> None:
+    """The key file learns of the new store. One that lies where we may not write opens it as it is."""
+    with file.open("rb") as handle:
+        salt = handle.read(16).hex()
+    with suppress(OSError):  # the next start tries it again
+        keep_key(key_file, key.with_salt(salt))
+
+
+def _beside(file: Path) -> Path:
+    return file.with_name(file.name + ".new")
+
+
+def _remove(made: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        made.with_name(made.name + suffix).unlink(missing_ok=True)
+
+
+def _tell_nobody(step: str, done: int, total: int) -> None:
+    """Progress that nobody asked for."""

@@ -1,0 +1,227 @@
+"""A store of format 3 or 4, attached to a connection as `old` and read only; looked through before it is believed.
+
+Attached so that not a byte of it changes: its log is neither folded in nor replayed into it, and nothing is made beside
+it. It is held alone meanwhile, also against a process of the old release. Who holds it so may not open and close the
+file otherwise: that would let go of it.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import apsw
+import msgspec
+
+from mailbox_appliance.errors import KeyWrong, StoreDamaged, StoreInUse, StoreNewer, StoreUnusable
+from mailbox_appliance.records import Progress
+from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.formats import format_4, format_5
+from mailbox_appliance.store.opening import log_of
+from mailbox_appliance.store.sealed import unsealed
+
+OLD = "old"
+_LARGE = (format_4.BYTES, format_4.or_null(format_4.BYTES))  # which need not be read to know that they are bytes
+_BATCH = 5_000  # rows that are looked at together
+_NAMED_BY = {"meta": "name", "settings": "name", "oauth_apps": "provider"}
+_BY_ROW = ("account_grants", "rest_idempotency", "legacy_idempotency")
+#: Where secrets are sealed: table, what the row is named by, column.
+SEALED = (("accounts", "id", "sealed_secret"), ("oauth_apps", "provider", "sealed_client_secret"))
+
+
+class _Server(msgspec.Struct):
+    host: str
+    port: int
+    security: Literal["tls", "starttls", "none"]
+    username: str
+
+
+class _Servers(msgspec.Struct):
+    imap: _Server
+    smtp: _Server
+
+
+class _Passwords(msgspec.Struct, rename="camel"):
+    imap_password: str
+    smtp_password: str
+
+
+@dataclass(frozen=True)
+class Older:
+    """An attached store: where it lies, its format, and the connection that reads it."""
+
+    file: Path
+    number: int
+    database: Database
+
+    def rows(self) -> Mapping[str, int]:
+        """How many rows each of its tables has."""
+        promised = format_4.PROMISED[self.number]
+        return {table: self.database.value(f"SELECT count(*) FROM {OLD}.{table}") for table in promised}
+
+    def require_sound(self, tell: Progress) -> None:
+        """Raise StoreDamaged, with what is wrong, unless every page, reference and value is as its format has it."""
+        total = len(format_4.PROMISED[self.number]) + 1
+        tell("checking the old store", 0, total)
+        with self._telling_damage():
+            self._require_structure()
+            for done, (table, columns) in enumerate(format_4.PROMISED[self.number].items(), 1):
+                tell("checking the old store", done, total)
+                self._require_values(table, columns)
+            self._require_connections()
+
+    def secrets(self, master: bytes, key_file: Path) -> dict[tuple[str, str], str]:
+        """Every sealed secret, by its table and row.
+
+        Raises KeyWrong where none opens, StoreDamaged where one does not or is not what it should be.
+        """
+        opened: dict[tuple[str, str], str] = {}
+        locked: list[tuple[str, str]] = []
+        for table, name, column in SEALED:
+            sql = f"SELECT {name}, {column} FROM {OLD}.{table} WHERE {column} IS NOT NULL"
+            for row, sealed in self.database.rows(sql):
+                found = unsealed(master, bytes(sealed), table=table, row=row, column=column)
+                if found is None:
+                    locked.append((table, row))
+                else:
+                    opened[table, row] = found
+        if locked and not opened:
+            raise KeyWrong(file=key_file, store=self.file)
+        if locked:
+            raise self._damaged("the secret of {} {} cannot be unsealed", *locked[0])
+        self._require_passwords(opened)
+        return opened
+
+    def _require_structure(self) -> None:
+        if self.database.value(f"PRAGMA {OLD}.quick_check(1)") != "ok":
+            raise self._damaged("a page of it does not fit the others")
+        for table, columns in format_4.PROMISED[self.number].items():
+            there = {row[1] for row in self.database.rows(f"PRAGMA {OLD}.table_info({table})")}
+            if not there:
+                raise self._damaged("its table {} is missing", table)
+            if gone := next((column for column in columns if column not in there), None):
+                raise self._damaged("column {} of its table {} is missing", gone, table)
+        if found := self.database.row(f"PRAGMA {OLD}.foreign_key_check"):
+            raise self._damaged("row {1} of its table {0} belongs to a row of {2} that is not there", *found[:3])
+
+    def _require_values(self, table: str, columns: Mapping[str, str]) -> None:
+        conditions = ((column, condition.format(column)) for column, condition in columns.items())
+        wrong = " ".join(f"WHEN NOT coalesce(({condition}), 0) THEN '{name}'" for name, condition in conditions)
+        read = (column for column, condition in columns.items() if condition not in _LARGE)
+        name = "rowid" if table in _BY_ROW else _NAMED_BY.get(table, "id")
+        sql = (
+            f"SELECT rowid, {name}, CASE {wrong} END, {', '.join(read)} FROM {OLD}.{table} WHERE rowid > ?"
+            " ORDER BY rowid LIMIT ?"
+        )
+        after = -(1 << 62)
+        while batch := self._read(table, sql, (after, _BATCH)):
+            after = batch[-1][0]
+            for row in batch:
+                if row[2] is not None:
+                    raise self._damaged("{} of {} in its table {} is not what it should be", row[2], row[1], table)
+
+    def _read(self, table: str, sql: str, values: tuple[int, ...]) -> list[Row]:
+        try:
+            return self.database.rows(sql, values)
+        except UnicodeDecodeError as error:
+            raise self._damaged("a text in its table {} is no UTF-8", table) from error
+
+    def _require_connections(self) -> None:
+        sql = f"SELECT id, connection FROM {OLD}.accounts WHERE provider = 'imap'"
+        for row, connection in self.database.rows(sql):
+            self._require_shape("connection", row, connection, _Servers)
+
+    def _require_passwords(self, opened: Mapping[tuple[str, str], str]) -> None:
+        for row, provider in self.database.rows(f"SELECT id, provider FROM {OLD}.accounts"):
+            shape = _Passwords if provider == "imap" else dict[str, str]
+            self._require_shape("secret", row, opened["accounts", row], shape)
+
+    def _require_shape(self, what: str, row: str, text: str, shape: object) -> None:
+        try:
+            msgspec.json.decode(text, type=shape)
+        except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+            raise self._damaged("the {} of {} in its table accounts is not what it should be", what, row) from error
+
+    @contextmanager
+    def _telling_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            raise StoreDamaged(file=self.file, reason="a page of it cannot be read") from error
+        except apsw.SQLError as error:  # a schema that cannot be asked
+            raise StoreDamaged(file=self.file, reason="its tables are not those of its format") from error
+
+    def _damaged(self, reason: str, *named: object) -> StoreDamaged:
+        return StoreDamaged(file=self.file, reason=reason.format(*named))
+
+
+@contextmanager
+def attached(database: Database, file: Path) -> Iterator[Older]:
+    """The store in `file`, attached to this database's connection and held alone, until both are closed at the end.
+
+    Raises StoreInUse where another process has it open, StoreDamaged, StoreNewer and StoreUnusable.
+    """
+    had_log = log_of(file).exists()
+    try:
+        yield _attach(database, file)
+    finally:
+        database.abandon()  # which folds no log in
+        if not had_log:  # SQLite makes an empty one
+            log_of(file).unlink(missing_ok=True)
+
+
+def _attach(database: Database, file: Path) -> Older:
+    if (left := file.with_name(file.name + "-journal")).exists():
+        raise StoreDamaged(file=file, reason=f"{left.name} lies beside it, which no release leaves there")
+    # Said without the name of a database it holds for those that are attached from now on: their log is read without
+    # an index of it in a file, and nobody else may have them open.
+    database.rows("PRAGMA locking_mode = exclusive")
+    try:
+        database.rows(f"ATTACH DATABASE ? AS {OLD} KEY ''", (os.fspath(file),))
+        older = Older(file, _number_of(database, file), database)
+    except apsw.BusyError as error:
+        raise StoreInUse(holder="", folder=file.parent) from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise StoreDamaged(file=file, reason="its first pages cannot be read") from error
+    for name, query in format_4.views(older.number).items():
+        database.change(f"CREATE TEMP VIEW {name} AS {query}")
+    return older
+
+
+def _number_of(database: Database, file: Path) -> int:
+    """Its format, as its log has it too."""
+    number = int(database.value(f"PRAGMA {OLD}.user_version"))
+    if number > format_5.NUMBER:
+        raise StoreNewer(file=file, format=number, known=format_5.NUMBER)
+    if number not in format_4.PROMISED:
+        raise StoreUnusable(reason=f"{file} is plain and says format {number}, which no release has.")
+    return number
+
+
+def require_released(file: Path) -> None:
+    """Raise StoreInUse where another process has the file open as SQLite does. Nothing is opened by SQLite for it."""
+    import fcntl
+
+    pending = 0x40000000  # the bytes that SQLite locks; https://sqlite.org/src/file/src/os.h
+    with file.open("r+b") as handle:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 512, pending)
+        except BlockingIOError as error:
+            raise StoreInUse(holder="", folder=file.parent) from error
+
+
+def seen(file: Path) -> tuple[tuple[int, int] | None, ...]:
+    """By what it is noticed that somebody wrote the file or its log; an empty log is none."""
+    return tuple(
+        (found.st_size, found.st_mtime_ns) if (found := _stat(path)) is not None and found.st_size else None
+        for path in (file, log_of(file))
+    )
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,99 @@
+"""Fills a new store of format 5 from an attached one of format 3 or 4, and compares the two afterwards."""
+
+import logging
+from collections.abc import Mapping
+
+from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.errors import StoreUnusable
+from mailbox_appliance.records import Progress
+from mailbox_appliance.store.audit import SYSTEM, Audit
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.formats import audit_from_4, format_4, format_5, from_4, sends_from_4
+from mailbox_appliance.store.keyfile import StoreKey
+from mailbox_appliance.store.older import Older
+
+log = logging.getLogger(__name__)
+
+Secrets = Mapping[tuple[str, str], str]
+
+
+def build(older: Older, key: StoreKey, secrets: Secrets, clock: Clock, tell: Progress) -> str:
+    """Make the new store in the connection's own, empty database: one transaction. Answers its moment, as text.
+
+    Raises ValueError for what cannot be told in the new format, and what SQLite raises.
+    """
+    database, now = older.database, clock.now()
+    since = to_timestamp(now)
+    with database.transaction():
+        for statement in format_5.SCHEMA.split(";\n"):
+            if statement.strip():
+                database.change(statement)
+        _prepare(older, secrets)
+        for done, copied in enumerate(from_4.COPIED):
+            tell("copying the store", done, len(from_4.COPIED) + 1)
+            database.rows(copied.insert, {"now": since})
+        sends_from_4.copy(database, now)
+        _copy_log(database, key, clock, tell)
+        database.change(f"PRAGMA main.application_id = {format_5.APPLICATION_ID}")
+        database.change(f"PRAGMA main.user_version = {format_5.NUMBER}")
+    return since
+
+
+def compare(older: Older, secrets: Secrets, since: str, tell: Progress) -> None:
+    """See that everything is there: every row, by count and by each column that has a counterpart; every secret.
+
+    `since`: the moment at which it was built, as text. Raises StoreUnusable, naming the table and the row.
+    """
+    database, total = older.database, len(from_4.COPIED) + 2
+    database.change(format_4.OPERATION_IDS)
+    if older.number == 3:
+        sends_from_4.find_names(database)
+    for done, copied in enumerate(from_4.COPIED):
+        tell("comparing the stores", done, total)
+        _require_same(database, copied.table, (copied.count_old, copied.count_new), copied.differing, since)
+    tell("comparing the stores", total - 2, total)
+    counts = sends_from_4.COUNT, "SELECT count(*) FROM main.delivery_operations"
+    _require_same(database, "delivery_operations", counts, sends_from_4.DIFFERING, since)
+    tell("comparing the stores", total - 1, total)
+    counts = audit_from_4.COUNT, "SELECT count(*) - 1 FROM main.audit_events"  # the upgrade is the last
+    _require_same(database, "audit_events", counts, audit_from_4.DIFFERING, since)
+    for (table, row), secret in secrets.items():
+        if database.value(from_4.SECRETS[table], (row,)) != secret:
+            raise _not_the_same(table, row)
+
+
+def _prepare(older: Older, secrets: Secrets) -> None:
+    """What the statements need that only Python can make."""
+    database = older.database
+    for statement in (*from_4.TEMPORARY, format_4.OPERATION_IDS):
+        database.change(statement)
+    members = database.rows("SELECT id, email FROM older_members ORDER BY created_at, id")
+    keys, without = from_4.email_keys(members)
+    for member in without:
+        log.warning("a member's email is another one's too; give them a new one", extra={"member": member})
+    database.change_many("INSERT INTO temp.email_keys VALUES (?, ?)", list(keys.items()))
+    rows = [(*place, secret) for place, secret in secrets.items()]
+    database.change_many("INSERT INTO temp.secrets VALUES (?, ?, ?)", rows)
+    if older.number == 3:
+        sends_from_4.name_operations(database)
+
+
+def _copy_log(database: Database, key: StoreKey, clock: Clock, tell: Progress) -> None:
+    audit, total = Audit(database, key.derive("audit"), clock), database.value(audit_from_4.COUNT)
+    audit.begin()
+    audit.append(audit_from_4.rows(database, lambda done: tell("sealing the audit log", done, total)))
+    audit.record(SYSTEM, "store.upgrade")
+
+
+def _require_same(database: Database, table: str, counts: tuple[str, str], differing: str, since: str) -> None:
+    now = {"now": since}
+    old, new = (database.value(sql, now) for sql in counts)
+    if old != new:
+        raise _not_the_same(table, f"{new} rows instead of {old}")
+    if (row := database.row(differing, now)) is not None:
+        raise _not_the_same(table, row[0])
+
+
+def _not_the_same(table: str, what: object) -> StoreUnusable:
+    reason = f"after the upgrade its table {table} was not what it had been ({what}), so nothing was changed."
+    return StoreUnusable(reason=f"{reason} This is a fault of this release; use the one before, and report it.")
