@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -68,11 +68,13 @@ class Ended:
         return self.code == -9
 
 
-def environment(**more: str) -> dict[str, str]:
-    """What a child finds around it: nothing of this user's log-ins and keychain."""
+def environment(folder: Path) -> dict[str, str]:
+    """What a child finds around it: nothing of this user's log-ins and keychain, but a place of its own for them."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MAILBOX_APPLIANCE_")}
-    ours = {"MAILBOX_APPLIANCE_KEYCHAIN": "off", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "100"}
-    return kept | ours | more
+    ours = {"KEYCHAIN": "off", "CONFIG_DIR": str(folder.with_name(f"{folder.name}-log-ins"))}
+    return (
+        kept | {f"MAILBOX_APPLIANCE_{name}": value for name, value in ours.items()} | {"PYTHONDONTWRITEBYTECODE": "1"}
+    )
 
 
 def command(folder: Path, argv: Sequence[str]) -> list[str]:
@@ -80,12 +82,11 @@ def command(folder: Path, argv: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "mailbox_appliance", "--data-dir", str(folder), *argv]
 
 
-def run(argv: Sequence[str], given: str = "", more: Mapping[str, str] | None = None, user: int | None = None) -> Ended:
-    """Run a program to its end; `given` is what it reads."""
+def run(argv: Sequence[str], folder: Path, given: str = "") -> Ended:
+    """Run a program that works on a directory to its end; `given` is what it reads."""
     done = subprocess.run(
-        argv, input=given, capture_output=True, text=True, env=environment(**(more or {})), timeout=_PATIENCE,
-        user=user, check=False,
-    )  # fmt: skip
+        argv, input=given, capture_output=True, text=True, env=environment(folder), timeout=_PATIENCE, check=False
+    )
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
@@ -99,19 +100,18 @@ def can_trace() -> str:
     return "" if done.returncode == 0 else f"strace is not allowed here: {done.stderr.strip()}"
 
 
-def run_with(fault: Fault, argv: Sequence[str], given: str = "", more: Mapping[str, str] | None = None) -> Ended:
-    """Run a program with a fault in it."""
+def run_with(fault: Fault, folder: Path, argv: Sequence[str], given: str = "") -> Ended:
+    """Run a command on a directory with a fault in it."""
     tracing = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", f"trace={fault.call}"]
-    return run([*tracing, "-e", fault.injection, *argv], given, more)
+    return run([*tracing, "-e", fault.injection, *command(folder, argv)], folder, given)
 
 
-def steps_of(
-    argv: Sequence[str], folder: Path, record: Path, given: str = "", more: Mapping[str, str] | None = None
-) -> tuple[list[Step], Ended]:
-    """Run a program without a fault; answers what it changed below a folder, in order."""
+def steps_of(folder: Path, argv: Sequence[str], given: str = "") -> tuple[list[Step], Ended]:
+    """Run a command on a directory without a fault; answers what it changed there, in order."""
+    record = folder.with_name(f"{folder.name}-steps")
     tracing = ["strace", "-f", "--seccomp-bpf", "-y", "-qq", "-s", "32", "-o", str(record), "-e"]
-    ended = run([*tracing, f"trace={','.join(CHANGING)}", *argv], given, more)
-    return list(_steps(record.read_text(errors="replace").splitlines(), str(folder))), ended
+    ended = run([*tracing, f"trace={','.join(CHANGING)}", *command(folder, argv)], folder, given)
+    return _steps(record.read_text(errors="replace").splitlines(), str(folder)), ended
 
 
 def _steps(lines: Sequence[str], folder: str) -> list[Step]:
@@ -122,7 +122,7 @@ def _steps(lines: Sequence[str], folder: str) -> list[Step]:
             continue
         process, call, text = match.groups()
         counts[process, call] += 1
-        if folder in text and _changes(call, text):
+        if f"{folder}/" in text and _changes(call, text):
             found.append(Step(call, counts[process, call], text))
     return found
 
@@ -131,39 +131,33 @@ def _changes(call: str, text: str) -> bool:
     return " = -1 " not in text and (call != "openat" or "O_CREAT" in text)
 
 
-def run_on_small_disk(
-    size: int,
-    template: Path,
-    result: Path,
-    argv_of: Sequence[str],
-    given: str = "",
-    more: Mapping[str, str] | None = None,
-) -> Ended:
-    """Run the command line on a copy of a directory that lies on a file system of so many KiB, and copy what is left.
-
-    The file system is mounted where only the process sees it, and is gone when that ends.
-    """
-    place = result.with_name(result.name + "-disk")
-    place.mkdir()
-    script = (
-        'mount -t tmpfs -o size="$1"k,mode=700 tmpfs "$2" && { [ ! -d "$3" ] || cp -a "$3" "$2/data"; } || exit 125; '
-        'target="$4"; folder="$2"; shift 4; "$@"; code=$?; [ ! -d "$folder/data" ] || cp -a "$folder/data" "$target" '
-        "|| exit 125; exit $code"
-    )
-    argv = command(place / "data", argv_of)
-    alone = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
-    try:
-        return run(
-            [*alone, "sh", "-c", script, "sh", str(size), str(place), str(template), str(result), *argv], given, more
-        )
-    finally:
-        place.rmdir()
+def alone() -> list[str]:
+    """Run the rest of a command line where it may mount what only it sees."""
+    return ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
 
 
 def can_mount() -> bool:
     """Whether a small file system can be mounted."""
-    alone = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
-    return (
-        subprocess.run([*alone, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, check=False).returncode
-        == 0
-    )
+    done = subprocess.run([*alone(), "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+_ON_DISK = """
+size="$1" disk="$2" template="$3" result="$4"; shift 4
+mount -t tmpfs -o size="$size"k,mode=700 tmpfs "$disk" || exit 125
+if [ -d "$template" ]; then cp -a "$template" "$disk/data" || exit 125; fi
+"$@"; code=$?
+if [ -d "$disk/data" ]; then cp -a "$disk/data" "$result" || exit 125; fi
+exit $code
+"""
+
+
+def run_on_disk(size: int, template: Path, result: Path, argv: Sequence[str], given: str = "") -> Ended:
+    """Run a command on a copy of a directory that lies on a file system of so many KiB, and copy what is left of it."""
+    disk = result.with_name(f"{result.name}-disk")
+    disk.mkdir()
+    names = (str(size), str(disk), str(template), str(result))
+    ended = run([*alone(), "sh", "-c", _ON_DISK, "sh", *names, *command(disk / "data", argv)], result, given)
+    disk.rmdir()
+    assert ended.code != 125, ended.complaints
+    return ended

@@ -165,7 +165,7 @@ def test_what_is_said_of_damage(
     if code is None:
         return
     if spoil in ON_THE_COMMAND_LINE:
-        ended = run(command(folder, ["serve", "--port", "0"]))
+        ended = run(command(folder, ["serve", "--port", "0"]), folder)
         told = json.loads(ended.complaints)["error"]
         assert (told["code"], ended.code) == (code, 4 if code.startswith("key") else 1)
         assert str(folder) in told["message"]

@@ -17,8 +17,7 @@ import pytest
 
 from mailbox_appliance.store.store import DATABASE, KEY
 from tests.servers.running import RunningAppliance
-from tests.store_proof import children
-from tests.store_proof.children import Ended, can_mount, command, run
+from tests.store_proof.children import Ended, alone, can_mount, command, environment, run
 from tests.store_proof.directories import copy, make_store, snapshot
 
 NOBODY = 65534
@@ -58,7 +57,7 @@ def served(folder: Path, *, before: Sequence[str] = ()) -> Ended:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=children.environment(),
+        env=environment(folder),
     )
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -111,7 +110,7 @@ def owner(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_a_second_process_names_the_first(owner: RunningAppliance, name: str) -> None:
     second = SECONDS[name]
     before = snapshot(owner.folder, but=frozenset({"lock", "logs", "appliance.log"}))
-    ended = run(command(owner.folder, second.argv), second.given)
+    ended = run(command(owner.folder, second.argv), owner.folder, second.given)
     assert owner.process is not None
     refused(ended, "store_in_use", f"pid {owner.process.pid}", str(owner.folder))
     assert (owner.folder / "lock").read_text().strip() == str(owner.process.pid)
@@ -181,9 +180,8 @@ def on_disk(script: str, folder: Path, place: Path) -> tuple[Ended, str]:
         f'&& {script} || exit 125; folder="$3"; shift 3; {digest} >"$folder/before"; '
         f'"$@"; code=$?; {digest} >"$folder/after"; exit $code'
     )
-    alone = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
-    argv = [*alone, "sh", "-c", whole, "sh", str(disk), str(folder), str(place), *command(disk / "data", SERVE)]
-    ended = run(argv)
+    argv = [*alone(), "sh", "-c", whole, "sh", str(disk), str(folder), str(place), *command(disk / "data", SERVE)]
+    ended = run(argv, folder)
     assert (place / "before").read_text() == (place / "after").read_text()
     return ended, (place / "after").read_text()
 

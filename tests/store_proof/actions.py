@@ -1,0 +1,118 @@
+"""What is done to a store while everything fails, what it begins with, and what is the old and what the new store."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.store_proof.directories import make_store
+from tests.store_proof.facts import Facts, difference
+from tests.store_proof.looking import Seen
+
+PASSPHRASE = "fourteen umbrellas of Rottnest"
+
+
+class Breach(AssertionError):
+    """What must hold does not."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """An action's directory before it, and after it where nothing went wrong."""
+
+    old: Seen
+    new: Seen
+
+
+#: Whether what was seen is the new store. Raises Breach where it is neither the old one nor the new one.
+Which = Callable[[Known, Seen], bool]
+
+
+@dataclass(frozen=True)
+class Action:
+    """A command and what is known of it."""
+
+    name: str
+    argv: tuple[str, ...]
+    make: Callable[[Path], None]  # the directory that it begins with
+    is_new: Which
+    given: str = ""
+    #: What it may add to the audit log; None: the log is compared by `is_new`.
+    audited: frozenset[str] | None = frozenset()
+    #: Columns that differ each time that it is done.
+    without: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: How it may end when it is done once more on the new store, other than well.
+    again: frozenset[str] = frozenset()
+    #: Plain files of an older format are what it begins with.
+    is_upgrade: bool = False
+
+
+def require(holds: bool, what: str) -> None:
+    """Raise Breach where something does not hold."""
+    if not holds:
+        raise Breach(what)
+
+
+def same(expected: Facts, seen: Facts, what: str) -> None:
+    """Every fact is the same."""
+    require(not (found := difference(expected, seen)), f"{what}: {found}")
+
+
+def audit_is_kept(action: Action, known: Known, seen: Seen) -> None:
+    """The log begins as it was, and goes on with nothing but what the action adds."""
+    if action.audited is None:
+        return
+    count = len(known.old.audit)
+    require(seen.audit[:count] == known.old.audit, "the audit log is not what it was")
+    added = {str(row[3]) for row in seen.audit[count:]}
+    require(added <= action.audited, f"the audit log has more in it: {added - action.audited}")
+
+
+# --- creation ---------------------------------------------------------------------------------------------------------
+
+
+def nothing(folder: Path) -> None:
+    """There is no directory yet."""
+
+
+def _has_administrator(known: Known, seen: Seen) -> bool:
+    """All of the first administrator, or nothing of it."""
+    rows = {table: counted.total() for table, counted in seen.facts.items() if counted and table != "meta"}
+    whole = {table: counted.total() for table, counted in known.new.facts.items() if counted and table != "meta"}
+    empty = {table: count for table, count in whole.items() if table in ("message_words", "settings")}
+    require(rows in (whole, empty), f"half of an administrator: {rows}")
+    return rows == whole
+
+
+# --- on a store of this format ----------------------------------------------------------------------------------------
+
+
+def store(folder: Path) -> None:
+    """A store of this format, with room in it that compacting gives back."""
+    make_store(folder)
+
+
+def _has_passphrase(known: Known, seen: Seen) -> bool:
+    same(known.old.facts, seen.facts, "adding a passphrase changed the store")
+    require(seen.key == known.old.key, "it is another key")
+    require(seen.slots in (known.old.slots, known.new.slots), f"odd slots: {seen.slots}")
+    return seen.slots == known.new.slots
+
+
+CREATION = Action(
+    "creation",
+    ("setup", "--name", "Ada", "--email", "ada@example.org", "--password-stdin"),
+    nothing,
+    _has_administrator,
+    given="correct horse battery\n",
+    audited=frozenset({"setup"}),
+    again=frozenset({"conflict"}),
+)
+ADD_PASSPHRASE = Action(
+    "key add-passphrase",
+    ("key", "add-passphrase", "--passphrase-stdin"),
+    store,
+    _has_passphrase,
+    given=f"{PASSPHRASE}\n",
+    audited=frozenset({"key.change"}),
+)
+ACTIONS = {action.name: action for action in (CREATION, ADD_PASSPHRASE)}
