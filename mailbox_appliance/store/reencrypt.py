@@ -48,17 +48,17 @@ def reencrypt(
         audit = None
         if old.derive("audit") != new.derive("audit"):
             audit = _reseal(target, old, new, tell)
-        _require_whole(source, target, new)
+        require_whole(source, target, new)
         sync_file(target)
     except BaseException:
-        _remove(target)
+        remove(target)
         raise
     with target.open("rb") as handle:
         return Reencrypted(new.with_salt(handle.read(16).hex()), audit)
 
 
 def _copy(source: Path, old: StoreKey, target: Path, new: StoreKey, tell: Progress) -> None:
-    _remove(target)
+    remove(target)
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with closing(apsw.Connection(str(source))) as read, closing(apsw.Connection(str(target))) as written:
         give_key(read, old.cipher, old.derive("database"))
@@ -91,8 +91,8 @@ def _reseal(target: Path, old: StoreKey, new: StoreKey, tell: Progress) -> Audit
     return check
 
 
-def _require_whole(source: Path, target: Path, new: StoreKey) -> None:
-    """Read the whole copy once, as it lies there."""
+def require_whole(source: Path, target: Path, new: StoreKey) -> None:
+    """Read the whole of a copy once, as it lies there. Raises StoreDamaged, of its source."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     with closing(apsw.Connection(f"{target.absolute().as_uri()}?immutable=1", flags=flags)) as connection:
         give_key(connection, new.cipher, new.derive("database"))
@@ -104,7 +104,8 @@ def _require_whole(source: Path, target: Path, new: StoreKey) -> None:
             raise StoreDamaged(file=source, reason=f"a copy of it does not pass SQLite's check ({found})")
 
 
-def _remove(target: Path) -> None:
+def remove(target: Path) -> None:
+    """Remove a database that was being made, and what SQLite made beside it."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         target.with_name(target.name + suffix).unlink(missing_ok=True)
 

@@ -1,0 +1,109 @@
+"""Giving the database of a store that nobody uses, and its key file, a new form: both of them, or neither.
+
+The new files are made in a folder of their own while the old ones stay what they are; one rename decides (store/swap).
+Whatever fails before it, or stops the process, leaves the old store; after it the next start finishes.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.errors import KeyUnusable, StoreUnusable
+from mailbox_appliance.records import Progress
+from mailbox_appliance.store import swap
+from mailbox_appliance.store.database import FAILED
+from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.store import DATABASE, KEY, Store
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """The open store, and where the files that take the place of its own are to be made."""
+
+    store: Store
+    database: Path
+    key_file: Path
+
+    @property
+    def old_database(self) -> Path:
+        """The database that is there."""
+        return self.store.folder / DATABASE
+
+
+@contextmanager
+def renewing(
+    folder: Path, key_file: Path, *, passphrase: str | None, progress: Progress | None = None
+) -> Iterator[Renewal]:
+    """Let the block make new files, and put them in place when it ends well; where it raises, nothing has changed.
+
+    Raises StoreInUse, NotEnoughRoom, and StoreUnusable for a store that cannot be opened or a disk that fails.
+    """
+    with _failures_told():
+        lock = DirectoryLock(folder)
+        try:
+            store = Store.open_locked(folder, lock, SystemClock(), key_file, passphrase=passphrase, progress=progress)
+            try:
+                making = swap.begin(folder)
+                yield Renewal(store, making / DATABASE, making / KEY)
+            except BaseException:
+                store.close_files()
+                swap.discard(folder)
+                raise
+            store.close_files()
+            _put_in_place(folder, key_file)
+        finally:
+            lock.release()
+
+
+def require_writable(key_file: Path) -> None:
+    """Raise KeyUnusable where a key file cannot be replaced, as a systemd credential cannot; tried on the disk."""
+    real = key_file.resolve()
+    probe = real.with_name(f".{real.name}.new")  # the name under which it would be written
+    try:
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT, 0o600))
+        probe.unlink()
+    except OSError as error:
+        reason = (
+            f"{key_file} has to be written anew, and cannot be ({error.strerror}). Keep it where it can be written"
+            " (MAILBOX_APPLIANCE_KEY_FILE) for this; nothing was changed."
+        )
+        raise KeyUnusable(reason=reason) from error
+
+
+def _put_in_place(folder: Path, key_file: Path) -> None:
+    try:
+        swap.decide(folder)
+    except OSError:
+        swap.discard(folder)
+        raise
+    try:
+        swap.finish(folder, key_file)
+    except OSError as error:
+        reason = (
+            f"its new files are complete but could not be put in place ({error.filename or folder}: {error.strerror})."
+            " Once that is mended, the next start does it."
+        )
+        raise StoreUnusable(reason=reason) from error
+
+
+@contextmanager
+def _failures_told() -> Iterator[None]:
+    try:
+        yield
+    except apsw.FullError as error:
+        raise StoreUnusable(reason="its disk is full. Nothing was changed; make room and repeat it.") from error
+    except OSError as error:
+        what = "its disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else _told(error)
+        raise StoreUnusable(reason=f"{what}. Nothing was changed.") from error
+    except FAILED as error:
+        raise StoreUnusable(reason=f"its database cannot be read or copied ({error}). Nothing was changed.") from error
+
+
+def _told(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)

@@ -1,0 +1,68 @@
+"""What the tests of compacting and of a new key share: a filled store, its facts, and ways to break it off."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from mailbox_appliance.store.audit import SYSTEM
+from mailbox_appliance.store.check_files import check_files
+from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.schema import TABLES
+from mailbox_appliance.store.store import KEY, Store
+from tests.store.mail import Mailbox, fetched, parsed
+
+#: A process that ends, as if it were killed, when it is told of its progress for the n-th time.
+_DYING = """
+import os, sys
+from pathlib import Path
+from mailbox_appliance.store.{module} import {module} as renew
+left = int(sys.argv[2])
+def tell(what, done, total):
+    global left
+    left -= 1
+    if left < 0:
+        os._exit(9)
+folder = Path(sys.argv[1])
+renew(folder, folder / "encryption.key", progress=tell)
+"""
+
+
+def fill(store: Store, messages: int = 40) -> None:
+    """Mail, and some rows of the audit log."""
+    mailbox = Mailbox(store)
+    batch = [(fetched(uid, after=uid), parsed(f"<{uid}@x>", text=f"word{uid} " * 200)) for uid in range(1, messages)]
+    store.mirror.add(mailbox.folder(), batch)
+    for action in ("start", "stop"):
+        store.audit.record(SYSTEM, action)
+
+
+def facts(database: Database) -> dict[str, list[Row]]:
+    """Every row; of the audit log without its seals, and without what a new key adds."""
+    found = {table: database.rows(f"SELECT * FROM {table}") for table in TABLES if not table.startswith("message_")}
+    found["audit_events"] = [row[:-1] for row in found["audit_events"] if row[6] != "key.replace"]
+    found["meta"] = [row for row in found["meta"] if not row[0].startswith("audit")]
+    return found
+
+
+def opened_facts(folder: Path, passphrase: str | None = None) -> dict[str, list[Row]]:
+    """The same of a directory, which must be whole in every respect."""
+    answer = check_files(folder, folder / KEY, full=True, passphrase=passphrase)
+    assert answer.problems == ()
+    store = Store.open(folder, passphrase=passphrase)
+    try:
+        return facts(store.database)
+    finally:
+        store.close()
+
+
+def names(folder: Path) -> set[str]:
+    """What lies in a data directory."""
+    return {path.name for path in folder.iterdir()} - {"lock"}
+
+
+def die(module: str, folder: Path, after: int) -> bool:
+    """Renew a store in a process that dies after being told of its progress so often; whether it did."""
+    code = _DYING.format(module=module)
+    child = subprocess.run((sys.executable, "-c", code, str(folder), str(after)), capture_output=True, check=False)
+    assert child.returncode in (0, 9), child.stderr
+    return child.returncode == 9

@@ -1,0 +1,157 @@
+"""A new master key: the same rows under it, the same ways to open it; the old store whenever it does not end well."""
+
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.errors import (
+    KeyUnusable,
+    NotEnoughRoom,
+    PassphraseNeeded,
+    PassphraseWrong,
+    StoreInUse,
+    StoreUnusable,
+)
+from mailbox_appliance.store.database import Row
+from mailbox_appliance.store.key_slots import FileSlot, PassphraseSlot, unlock, wrap_file, wrap_passphrase
+from mailbox_appliance.store.keyfile import StoreKey, read_file, read_key, render
+from mailbox_appliance.store.opening import look_with
+from mailbox_appliance.store.rekey import rekey
+from mailbox_appliance.store.store import DATABASE, KEY, Store
+from tests.store.renewed import die, fill, names, opened_facts
+
+PASSPHRASE = "correct horse battery"
+
+
+@pytest.fixture
+def folder(store: Store) -> Path:
+    """A closed store."""
+    fill(store)
+    store.close()
+    return store.folder
+
+
+@pytest.fixture
+def before(folder: Path) -> dict[str, list[Row]]:
+    """What is in it."""
+    return opened_facts(folder)
+
+
+def with_passphrase(folder: Path, *, keeps_file: bool) -> StoreKey:
+    key = read_key(folder / KEY)
+    slots = (wrap_file(key.master),) if keeps_file else ()
+    (folder / KEY).write_bytes(render(key, (*slots, wrap_passphrase(key, PASSPHRASE))))
+    return key
+
+
+def test_the_old_key_opens_nothing_and_the_new_one_everything(folder: Path, before: dict[str, list[Row]]) -> None:
+    old, there = read_key(folder / KEY), names(folder)
+    told: list[str] = []
+    answer = rekey(folder, folder / KEY, progress=lambda what, _done, _total: told.append(what))
+    assert (answer.audit.count, answer.audit.broken) == (2, None)
+    new = read_key(folder / KEY)
+    assert new.master != old.master
+    assert (new.store_id, new.cipher) == (old.store_id, old.cipher)
+    with pytest.raises(Exception, match="not a database"):
+        look_with(folder / DATABASE, old)
+    assert opened_facts(folder) == before
+    assert names(folder) == there
+    assert "encrypting the store anew" in told
+    store = Store.open(folder)
+    assert store.database.value("SELECT action FROM audit_events ORDER BY number DESC") == "key.replace"
+    store.close()
+    assert old.master not in (folder / DATABASE).read_bytes() + (folder / KEY).read_bytes()
+
+
+@pytest.mark.parametrize("keeps_file", [True, False])
+def test_a_passphrase_opens_it_as_before(folder: Path, before: dict[str, list[Row]], keeps_file: bool) -> None:
+    old = with_passphrase(folder, keeps_file=keeps_file)
+    wrong, problem = ("not that one, no", PassphraseWrong) if keeps_file else (None, PassphraseNeeded)
+    content = (folder / KEY).read_bytes()
+    with pytest.raises(problem):
+        rekey(folder, folder / KEY, passphrase=wrong)
+    assert (folder / KEY).read_bytes() == content
+    rekey(folder, folder / KEY, passphrase=PASSPHRASE)
+    there = read_file(folder / KEY)
+    assert there is not None
+    kinds = {type(slot) for slot in there.slots}
+    assert kinds == ({FileSlot, PassphraseSlot} if keeps_file else {PassphraseSlot})
+    new = read_key(folder / KEY, PASSPHRASE)
+    assert new.master != old.master
+    (by_passphrase,) = (slot for slot in there.slots if isinstance(slot, PassphraseSlot))
+    assert unlock((by_passphrase,), new.store_id, PASSPHRASE) == new.master
+    (folder / KEY).write_bytes(render(new, (wrap_file(new.master),)))
+    assert opened_facts(folder) == before
+
+
+def test_whatever_stops_it_leaves_the_old_or_the_new(folder: Path, before: dict[str, list[Row]]) -> None:
+    old, number = read_key(folder / KEY), 0
+    while die("rekey", folder, number):
+        assert opened_facts(folder) == before
+        assert read_key(folder / KEY) == old
+        number += 1
+    assert number >= 1
+    assert opened_facts(folder) == before
+    assert read_key(folder / KEY).master != old.master
+
+
+def test_files_that_cannot_be_put_in_place_are_by_the_next_start(folder: Path, before: dict[str, list[Row]]) -> None:
+    old, obstacle = read_key(folder / KEY), folder / f".{KEY}.new"
+    with pytest.raises(StoreUnusable, match="the next start does it"):
+        rekey(folder, folder / KEY, progress=lambda _what, _done, _total: obstacle.mkdir(exist_ok=True))
+    obstacle.rmdir()
+    assert opened_facts(folder) == before
+    assert read_key(folder / KEY).master != old.master
+
+
+def test_a_key_file_elsewhere_is_written_there(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    place = tmp_path / "elsewhere" / "key"
+    (folder / KEY).rename(place)
+    (folder / KEY).symlink_to(place)
+    old = read_key(place)
+    rekey(folder, folder / KEY)
+    assert (folder / KEY).is_symlink()
+    assert read_key(place).master != old.master
+    Store.open(folder, key_file=place).close()
+
+
+def test_one_that_cannot_be_written_is_told_before_anything_is_done(folder: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (folder / KEY).rename(elsewhere / KEY)
+    (elsewhere / f".{KEY}.new").mkdir()  # the name under which it would be written
+    content, key = (folder / DATABASE).read_bytes(), (elsewhere / KEY).read_bytes()
+    with pytest.raises(KeyUnusable, match="nothing was changed"):
+        rekey(folder, elsewhere / KEY)
+    assert ((folder / DATABASE).read_bytes(), (elsewhere / KEY).read_bytes()) == (content, key)
+
+
+def test_a_log_that_is_broken_stays_broken_and_is_told(store: Store) -> None:
+    fill(store, 3)
+    with store.database.transaction():
+        store.database.change("DROP TRIGGER audit_events_stay")
+        store.database.change("UPDATE audit_events SET outcome = 'failure' WHERE number = 2")
+    store.close()
+    answer = rekey(store.folder, store.folder / KEY)
+    assert answer.audit.broken is not None
+    again = Store.open(store.folder)
+    found = again.audit.verify().broken
+    again.close()
+    assert found is not None
+    assert found.number == answer.audit.broken.number == 2
+
+
+def test_it_needs_the_directory(store: Store) -> None:
+    with pytest.raises(StoreInUse, match="pid"):
+        rekey(store.folder, store.folder / KEY)
+
+
+def test_it_needs_room(folder: Path) -> None:
+    # The log of the old file counts, and takes no room on the disk itself.
+    content = (folder / DATABASE).read_bytes()
+    with (folder / DATABASE).open("r+b") as sparse:
+        sparse.truncate(1 << 43)
+    with pytest.raises(NotEnoughRoom):
+        rekey(folder, folder / KEY)
+    (folder / DATABASE).write_bytes(content)
