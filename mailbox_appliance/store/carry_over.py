@@ -41,13 +41,13 @@ class Carried:
     rights: Rights = field(default_factory=Rights)
 
 
-def carry_over(database: Database, present: Path, key: StoreKey, now: datetime) -> Carried:
+def carry_over(database: Database, present: Path, key: StoreKey, now: datetime, *, leave_log: bool = False) -> Carried:
     """Bring a restored store up to what the present one knows; both open with `key`. One durable transaction.
 
     The present store must be closed; it is only read. `now` is the moment of the restore: what was due before it and is
-    unknown to the present store becomes uncertain.
+    unknown to the present store becomes uncertain. `leave_log`: not even a log that a crash has left is folded in.
     """
-    with _attached(database, present, key), database.transaction(durable=True):
+    with _attached(database, present, key, leave_log), database.transaction(durable=True):
         if not _are_kin(database):
             carried = _of_nobody(database, now)
             carried_rights.see_that_somebody_can_administrate(database)
@@ -70,10 +70,12 @@ def _of_nobody(database: Database, now: datetime) -> Carried:
 
 
 @contextmanager
-def _attached(database: Database, present: Path, key: StoreKey) -> Iterator[None]:
+def _attached(database: Database, present: Path, key: StoreKey, leave_log: bool) -> Iterator[None]:
     # Bound, not written out: statements end in logs and traces.
     secret = "raw:" + key.derive("database").hex()
     database.change("ATTACH ? AS present KEY ?", (str(present), secret))
+    if leave_log:
+        database.spare_logs()
     try:
         yield
     finally:

@@ -1,0 +1,228 @@
+"""Restoring a backup: unpacked and checked beside the store, brought up to date with it, and put in its place at once.
+
+    prepare    while the store is in use        .next.making/  the store of the backup, of this format, found good
+    complete   its files are closed             backups/...-pre-restore  what is replaced, as it lies there
+                                                carry_over     what was sent and revoked since; `backup.restore` audited
+                                                one rename     decides (store/swap)
+    put_back   where the new one does not open  the same way back, from the pre-restore backup
+
+Whatever fails before the rename leaves the store as it was. The key file of a present store that opens stays in force.
+"""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errors import Conflict, NotEnoughRoom, StoreUnusable
+from mailbox_appliance.records import BackupSummary, Progress
+from mailbox_appliance.store import room, swap
+from mailbox_appliance.store.audit import Actor, Audit
+from mailbox_appliance.store.backup_files import bundle
+from mailbox_appliance.store.carry_over import Carried, carry_nothing, carry_over
+from mailbox_appliance.store.container import Container, Source, open_container
+from mailbox_appliance.store.database import FAILED, Database
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key_slots import Slot
+from mailbox_appliance.store.keyfile import StoreKey
+from mailbox_appliance.store.manifest import SECTION_NAMES
+from mailbox_appliance.store.opening import format_of, log_of
+from mailbox_appliance.store.unpacking import CheckConfig, PresentKey, may_write, unpack, unpack_raw
+
+_DATABASE, _KEY = "mailbox.db", "encryption.key"
+#: How often the content of a backup lies on the disk while it is unpacked: once, and once more encrypted anew or
+#: upgraded; an upgrade makes a backup of its own besides.
+_TWICE, _UPGRADED = 2, 4
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A backup that is unpacked and found good. `key` opens what was unpacked; `slots` are how it lies in its file."""
+
+    folder: Path
+    making: Path
+    key_file: Path
+    backup_id: str
+    summary: BackupSummary
+    key: StoreKey
+    slots: tuple[Slot, ...]
+    #: The present store opens, with `key`.
+    is_known: bool
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What became of it: what was carried over, and the backup of what was replaced, if there was anything."""
+
+    carried: Carried
+    kept: Path | None
+
+
+def prepare(
+    folder: Path,
+    file: Path,
+    key_file: Path,
+    present: PresentKey | None,
+    clock: Clock,
+    *,
+    passphrase: str | None = None,
+    check_config: CheckConfig | None = None,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Unpack and check a backup beside the store of a data directory, which may be in use. Under the directory's lock.
+
+    `present`: the store that is there, where it opens. What is unpacked stays there for `complete`, or for
+    `swap.discard`. Raises BackupUnusable, NotEnoughRoom, StoreUnusable, what `check_config` raises; then nothing is
+    left of it.
+    """
+    container = open_container(file, passphrase=passphrase, key=None if present is None else present.key)
+    with _telling(folder):
+        room.require_room(folder, _needed(container, folder, present))
+        making = swap.begin(folder)
+        try:
+            made = unpack(container, making, key_file, present, clock, progress)
+            if check_config is not None and (making / "config.toml").exists():
+                check_config(making / "config.toml")
+        except BaseException:
+            swap.discard(folder)
+            raise
+    backup_id = container.manifest.id
+    return Prepared(folder, making, key_file, backup_id, made.summary, made.key, made.slots, present is not None)
+
+
+def complete(prepared: Prepared, clock: Clock, actor: Actor, progress: Progress | None = None) -> Restored:
+    """Let what was prepared take the place of what is there; `Store.open_locked` moves it there. Its files are closed.
+
+    Raises NotEnoughRoom, BackupNotMade, StoreUnusable; then the store that was there is still the one.
+    """
+    try:
+        with _telling(prepared.folder):
+            kept = _keep_present(prepared, clock, progress)
+            carried = try_out(prepared, clock, actor)
+            swap.decide(prepared.folder)
+    except BaseException:
+        swap.discard(prepared.folder)
+        raise
+    return Restored(carried, kept)
+
+
+def try_out(prepared: Prepared, clock: Clock, actor: Actor, *, leave_present: bool = False) -> Carried:
+    """Carry over into what was prepared, and nothing more; `leave_present`: not even the present store's log is
+    folded into it, as everybody else would do who closes it."""
+    database = Database(prepared.making / _DATABASE, prepared.key.cipher, prepared.key.derive("database"))
+    try:
+        if prepared.is_known:
+            present = prepared.folder / _DATABASE
+            has_log = log_of(present).exists()
+            carried = carry_over(database, present, prepared.key, clock.now(), leave_log=leave_present and has_log)
+        else:
+            carried = carry_nothing(database, clock.now())
+        audit = Audit(database, prepared.key.derive("audit"), clock)
+        with database.transaction(durable=True):
+            audit.record(actor, "backup.restore", ("backup", prepared.backup_id))
+    finally:
+        is_closed = database.close()
+    if not leave_present and (not is_closed or log_of(prepared.making / _DATABASE).exists()):
+        raise StoreUnusable(reason="the restored database could not be closed.")
+    return carried
+
+
+def put_back(folder: Path, kept: Path, key_file: Path, key: StoreKey, progress: Progress | None = None) -> None:
+    """Let what a restore replaced be the store again: from its pre-restore backup, as it lay there. As `complete`."""
+    container = open_container(kept, key=key)
+    with _telling(folder):
+        making = swap.begin(folder)
+        try:
+            unpack_raw(container, making, progress)
+            if not may_write(key_file):
+                (making / _KEY).unlink(missing_ok=True)
+            swap.decide(folder)
+        except BaseException:
+            swap.discard(folder)
+            raise
+
+
+def unpack_to(
+    file: Path, target: Path, clock: Clock, *, passphrase: str | None = None, progress: Progress | None = None
+) -> tuple[BackupSummary, Carried] | None:
+    """Unpack a backup into a directory that is empty or not there.
+
+    A store of an older format comes byte for byte as it was, and None is answered. One of this format opens there as a
+    store of its own, that knows nothing of what happened since. Raises as `prepare`, Conflict where there is something.
+    """
+    container = open_container(file, passphrase=passphrase)
+    is_new = _require_empty(target)
+    try:
+        if container.manifest.format < format_5.NUMBER:
+            with _telling(target):
+                room.require_room(target, container.manifest.content_size)
+                unpack_raw(container, swap.begin(target), progress)
+                swap.decide(target)
+                swap.finish(target, target / _KEY)
+            return None
+        prepared = prepare(target, file, target / _KEY, None, clock, passphrase=passphrase, progress=progress)
+        restored = complete(prepared, clock, Actor("local"), progress)
+        swap.finish(target, target / _KEY)
+    except BaseException:
+        swap.discard(target)
+        if is_new:
+            target.rmdir()
+        raise
+    return prepared.summary, restored.carried
+
+
+def _needed(container: Container, folder: Path, present: PresentKey | None) -> int:
+    content = container.manifest.content_size
+    if container.manifest.format < format_5.NUMBER:
+        content *= _UPGRADED
+    elif present is not None and present.key.master != container.key.master:
+        content *= _TWICE
+    # What is replaced is kept as a backup.
+    return content + room.needed_for_copy(folder / _DATABASE)
+
+
+def _keep_present(prepared: Prepared, clock: Clock, progress: Progress | None) -> Path | None:
+    """Keep the files that are to be replaced, as they lie there; answers where, or None where there is no store."""
+    folder = prepared.folder
+    places = {name: prepared.key_file if name == _KEY else folder / name for name in SECTION_NAMES}
+    sources = [Source(name, place) for name, place in places.items() if place.is_file()]
+    if not places["mailbox.db"].is_file():
+        return None
+    number = format_of(folder / _DATABASE) or format_5.NUMBER
+    with bundle(folder, "pre-restore", sources, prepared.key, prepared.slots, number, clock, progress) as made:
+        return made.keep()
+
+
+def _require_empty(target: Path) -> bool:
+    """Make a directory where there is none, which is answered. Raises Conflict where there is something in it."""
+    with _telling(target):
+        if not target.exists():
+            target.mkdir(mode=0o700, parents=True)
+            return True
+        if not target.is_dir() or any(target.iterdir()):
+            raise Conflict(reason=f"{target} is not an empty directory. Name one that is, or that is not there yet.")
+        return False
+
+
+@contextmanager
+def _telling(folder: Path) -> Iterator[None]:
+    """What the disk or SQLite refuses is told as NotEnoughRoom or StoreUnusable."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _full(folder) from error
+        raise StoreUnusable(reason=f"{error.filename or folder}: {error.strerror}.") from error
+    except apsw.FullError as error:
+        raise _full(folder) from error
+    except FAILED as error:
+        raise StoreUnusable(reason=f"the database of the backup cannot be restored ({error}).") from error
+
+
+def _full(folder: Path) -> NotEnoughRoom:
+    free = room.written(room.free_bytes(folder))
+    return NotEnoughRoom(needed="more", folder=folder, free=f"only {free}")

@@ -1,0 +1,193 @@
+"""Taking a store out of a backup, so that it can take the place of the one that is there.
+
+format 5 ..... database, its log folded in; encrypted anew where the present store has another key
+format 3, 4 .. upgraded on the way, in a folder of its own: what is there afterwards is of this format
+as it was .... the files byte for byte, for an empty directory
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errors import BackupAltered, KeyUnusable, StoreDamaged
+from mailbox_appliance.records import BackupSummary, Progress
+from mailbox_appliance.store.container import Container
+from mailbox_appliance.store.database import UNREADABLE, Database, give_key
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key_slots import Slot, wrap_file
+from mailbox_appliance.store.keyfile import StoreKey, read_file, read_key, render
+from mailbox_appliance.store.manifest import Manifest, SectionName
+from mailbox_appliance.store.opening import look_with
+from mailbox_appliance.store.reencrypt import reencrypt
+from mailbox_appliance.store.upgrade import upgrade
+
+_DATABASE: SectionName = "mailbox.db"
+_KEY: SectionName = "encryption.key"
+_BESIDE: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
+_SCRATCH = "unpacked"
+CHECKING = "checking the database"
+#: Looks whether a configuration can be used; raises what says that it cannot.
+CheckConfig = Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class PresentKey:
+    """What opens the present store, and stays in force: the key, and the file that it lies in."""
+
+    key: StoreKey
+    file: Path
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """A database of this format in a folder, the key that opens it, and what it holds."""
+
+    key: StoreKey
+    slots: tuple[Slot, ...]
+    summary: BackupSummary
+
+
+def unpack_raw(container: Container, target: Path, progress: Progress | None) -> None:
+    """Write every file of a backup into a folder as it was."""
+    for section in container.manifest.sections:
+        _extract(container, section.name, target, progress)
+
+
+def unpack(
+    container: Container,
+    making: Path,
+    key_file: Path,
+    present: PresentKey | None,
+    clock: Clock,
+    progress: Progress | None,
+) -> Unpacked:
+    """Put a store of this format into the folder `making`, with a key file that is to lie at `key_file`.
+
+    With the present store's key it opens with that, and its key file changes nothing but the beginning it knows of the
+    database; else with the key in the backup. Raises BackupUnusable, KeyUnusable, StoreUnusable, apsw.Error, OSError.
+    """
+    scratch = making / _SCRATCH
+    scratch.mkdir(mode=0o700)
+    unpack_raw(container, scratch, progress)
+    if container.manifest.format < format_5.NUMBER:
+        upgrade(scratch, scratch / _KEY, clock, progress)
+    key, slots = _key_of(container, scratch)
+    _fold_log(container, scratch / _DATABASE, key)
+    key = _settle(scratch / _DATABASE, key, making / _DATABASE, None if present is None else present.key, progress)
+    summary = _examined(container, making / _DATABASE, key, progress)
+    if present is not None:
+        slots = _slots_in(present)
+    _write_key_file(making / _KEY, key, slots, key_file, is_known=present is not None)
+    _take_beside(scratch, making)
+    shutil.rmtree(scratch)
+    return Unpacked(key, slots, summary)
+
+
+def count(database: Database, manifest: Manifest) -> BackupSummary:
+    """What a database of this format holds."""
+    members, accounts, messages = database.rows(
+        "SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM accounts WHERE status <> 'removed'),"
+        " (SELECT count(*) FROM messages)"
+    )[0]
+    return BackupSummary(
+        ok=True,
+        created_at=manifest.created_at,
+        format=manifest.format,
+        version=manifest.version,
+        members=members,
+        accounts=accounts,
+        messages=messages,
+    )
+
+
+def may_write(file: Path) -> bool:
+    """Whether a key file can be written anew: one that systemd gives, say, cannot."""
+    return os.access(file.resolve().parent, os.W_OK)
+
+
+def _extract(container: Container, name: SectionName, target: Path, progress: Progress | None) -> None:
+    file = target / name
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    container.extract(name, file, progress)
+
+
+def _key_of(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot, ...]]:
+    """What opens the unpacked database, and how the key lay in its file."""
+    known = read_file(scratch / _KEY)
+    if known is None:
+        key = read_key(scratch / _KEY)
+        return key, (wrap_file(key.master),)
+    return container.key, known.slots
+
+
+def _fold_log(container: Container, file: Path, key: StoreKey) -> None:
+    """Make file and log one, as they are when a store is closed."""
+    database = Database(file, key.cipher, key.derive("database"))
+    try:
+        database.value("SELECT count(*) FROM sqlite_schema")
+    except UNREADABLE as error:
+        raise _altered(container, "the database in it cannot be opened with its key") from error
+    finally:
+        database.close()
+
+
+def _settle(file: Path, key: StoreKey, target: Path, wanted: StoreKey | None, progress: Progress | None) -> StoreKey:
+    """Bring the database to its place, encrypted with the key that is wanted; answers the key that knows it."""
+    if wanted is not None and (wanted.master, wanted.cipher) != (key.master, key.cipher):
+        return reencrypt(file, key, target, wanted, progress).key
+    file.rename(target)
+    with target.open("rb") as handle:
+        return (wanted or key).with_salt(handle.read(16).hex())
+
+
+def _examined(container: Container, file: Path, key: StoreKey, progress: Progress | None) -> BackupSummary:
+    if progress is not None:
+        progress(CHECKING, 0, 0)
+    try:
+        look_with(file, key)
+        with closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            give_key(connection, key.cipher, key.derive("database"))
+            found = connection.pragma("quick_check", 1)
+    except (*UNREADABLE, StoreDamaged) as error:
+        raise _altered(container, f"the database in it is damaged ({error})") from error
+    if found != "ok":
+        raise _altered(container, f"the database in it is damaged ({found})")
+    database = Database(file, key.cipher, key.derive("database"))
+    try:
+        return count(database, container.manifest)
+    finally:
+        database.close()
+
+
+def _altered(container: Container, reason: str) -> BackupAltered:
+    return BackupAltered(file=container.file.name, reason=reason)
+
+
+def _slots_in(present: PresentKey) -> tuple[Slot, ...]:
+    known = read_file(present.file)
+    return (wrap_file(present.key.master),) if known is None else known.slots
+
+
+def _write_key_file(target: Path, key: StoreKey, slots: tuple[Slot, ...], place: Path, *, is_known: bool) -> None:
+    """The key file as it is to be. One that cannot be written stays: it holds the key that is wanted, or nothing goes.
+
+    `place` is where it is to lie.
+    """
+    if may_write(place):
+        target.write_bytes(render(key, slots))
+        target.chmod(0o600)
+    elif not is_known:
+        raise KeyUnusable(reason=f"{place} cannot be written, and does not hold the key of the backup.")
+
+
+def _take_beside(scratch: Path, making: Path) -> None:
+    for name in _BESIDE:
+        if (scratch / name).exists():
+            (making / name).parent.mkdir(mode=0o700, exist_ok=True)
+            (scratch / name).rename(making / name)

@@ -1,0 +1,311 @@
+"""A backup takes the place of the store at once or not at all; what was there is kept."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.errors import (
+    BackupAltered,
+    BackupWrongPassphrase,
+    Conflict,
+    KeyUnusable,
+    NotABackup,
+    StoreUnusable,
+)
+from mailbox_appliance.store import swap
+from mailbox_appliance.store.audit import SYSTEM, Actor
+from mailbox_appliance.store.backup_files import bundle
+from mailbox_appliance.store.container import Source
+from mailbox_appliance.store.keyfile import read_file, read_key
+from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.manifest import SECTION_NAMES
+from mailbox_appliance.store.restore import Restored, complete, prepare, put_back, try_out, unpack_to
+from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.unpacking import PresentKey
+from tests.servers.fake_clock import FakeClock
+from tests.store.restored import add_session, lets_in, populate
+
+LOCAL = Actor("local")
+FIRST, SECOND = "correct horse battery", "staple battery horse"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, clock: FakeClock) -> Path:
+    """A data directory with a closed store in it, a configuration and a certificate."""
+    made = tmp_path / "data"
+    store = Store.open(made, clock)
+    populate(store)
+    store.close()
+    (made / "config.toml").write_text("[log]\nlevel = 'debug'\n")
+    (made / "tls").mkdir(mode=0o700)
+    (made / "tls" / "cert.pem").write_text("certificate")
+    return made
+
+
+def back_up(folder: Path, clock: FakeClock, *, passphrase: str | None = None, format: int = 5) -> Path:  # noqa: A002
+    """A backup of the files of a closed store; answers where it lies."""
+    known = read_file(folder / KEY)
+    assert known is not None
+    sources = [Source(name, folder / name) for name in SECTION_NAMES if (folder / name).exists()]
+    key = read_key(folder / KEY)
+    with bundle(folder, "manual", sources, key, known.slots, format, clock, passphrase=passphrase) as made:
+        return made.keep()
+
+
+def restore(
+    folder: Path, file: Path, clock: FakeClock, *, is_known: bool = True, passphrase: str | None = None
+) -> Restored:
+    """As who serves does it, on a store whose files are closed; it is in place when this returns."""
+    present = PresentKey(read_key(folder / KEY), folder / KEY) if is_known else None
+    prepared = prepare(folder, file, folder / KEY, present, clock, passphrase=passphrase)
+    restored = complete(prepared, clock, LOCAL)
+    swap.finish(folder, folder / KEY)
+    return restored
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a directory but backups and the lock."""
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if name != "lock" and "backups/" not in name}
+
+
+def remark(folder: Path, clock: FakeClock, name: str = "remark", value: object = True) -> None:
+    """Let the store say something that it did not say before."""
+    store = Store.open(folder, clock)
+    with store.database.transaction():
+        store.stored_settings.put(name, value)
+    store.close()
+
+
+def test_the_store_is_as_it_was_at_the_backup(folder: Path, clock: FakeClock) -> None:
+    file = back_up(folder, clock)
+    remark(folder, clock)
+    (folder / "config.toml").write_text("[log]\nlevel = 'error'\n")
+    restored = restore(folder, file, clock)
+    assert restored.carried.is_known
+    store = Store.open(folder, clock)
+    assert store.stored_settings.find("remark") is None
+    assert [one.name for one in store.members.list()] == ["Ada", "Bob"]
+    newest = store.audit.list(None, 1)[0][0]
+    assert (newest.action, newest.actor.kind, newest.outcome) == ("backup.restore", "local", "success")
+    assert store.audit.verify().broken is None
+    assert store.key.salt == (folder / DATABASE).read_bytes()[:16].hex()
+    store.close()
+    assert (folder / "config.toml").read_text() == "[log]\nlevel = 'debug'\n"
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"backups", "config.toml", KEY, "lock", DATABASE, "tls"}
+
+
+def test_what_is_replaced_is_kept_and_can_be_put_back(folder: Path, clock: FakeClock) -> None:
+    file = back_up(folder, clock)
+    remark(folder, clock)
+    before, key = contents(folder), read_key(folder / KEY)
+    kept = restore(folder, file, clock).kept
+    assert kept is not None
+    assert kept.name.endswith("-pre-restore.mbxbackup")
+    assert contents(folder) != before
+    put_back(folder, kept, folder / KEY, key)
+    swap.finish(folder, folder / KEY)
+    assert contents(folder) == before
+
+
+def test_what_was_replaced_can_be_restored_as_any_backup(folder: Path, clock: FakeClock) -> None:
+    """Also where a crash had left its log unfolded."""
+    file = back_up(folder, clock)
+    store = Store.open(folder, clock)
+    with store.database.transaction():
+        store.stored_settings.put("remark", 1)
+    shutil.copytree(folder, folder.parent / "crashed")
+    store.close()
+    crashed = folder.parent / "crashed"
+    assert (crashed / "mailbox.db-wal").stat().st_size > 0
+    kept = restore(crashed, file, clock).kept
+    assert kept is not None
+    restore(crashed, kept, clock)
+    store = Store.open(crashed, clock)
+    assert store.stored_settings.find("remark") == 1
+    store.close()
+
+
+def test_with_another_key_the_present_one_stays(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    """As after `store rekey`, or where the backup is another computer's."""
+    file = back_up(folder, clock)
+    other = Store.open(tmp_path / "other", clock)
+    other.close()
+    key = read_key(tmp_path / "other" / KEY)
+    restored = restore(tmp_path / "other", file, clock)
+    assert not restored.carried.is_known, "it is no kin"
+    store = Store.open(tmp_path / "other", clock)
+    assert (store.key.master, store.key.store_id) == (key.master, key.store_id)
+    assert [one.name for one in store.members.list()] == ["Ada", "Bob"]
+    assert store.audit.verify().broken is None
+    store.close()
+
+
+@pytest.mark.parametrize("damage", ["database", "key", "all"])
+def test_where_the_present_store_does_not_open_the_key_comes_from_the_backup(
+    folder: Path, clock: FakeClock, damage: str
+) -> None:
+    store = Store.open(folder, clock)
+    add_session(store, store.members.list()[0].id, "9")
+    store.close()
+    file = back_up(folder, clock)
+    if damage in ("database", "all"):
+        (folder / DATABASE).unlink()
+    if damage == "database":
+        (folder / DATABASE).write_bytes(b"x" * 5000)
+    if damage in ("key", "all"):
+        (folder / KEY).unlink()
+    restored = restore(folder, file, clock, is_known=False)
+    assert not restored.carried.is_known
+    assert (restored.kept is None) == (damage == "all")
+    store = Store.open(folder, clock)
+    assert lets_in(store, "9") is None
+    assert store.stored_settings.find("sending.hold_scheduled") is True
+    store.close()
+    known = read_file(folder / KEY)
+    assert known is not None
+    assert known.salt == (folder / DATABASE).read_bytes()[:16].hex()
+
+
+def test_a_key_file_that_cannot_be_written_stays_where_it_holds_the_key(
+    folder: Path, clock: FakeClock, tmp_path: Path
+) -> None:
+    file, place = back_up(folder, clock), tmp_path / "credentials" / "db-key"
+    present = PresentKey(read_key(folder / KEY), folder / KEY)
+    prepared = prepare(folder, file, place, present, clock)
+    assert not (prepared.making / KEY).exists()
+    with pytest.raises(KeyUnusable):
+        prepare(folder, file, place, None, clock)
+
+
+# --- what keeps it from being restored --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unchanged(folder: Path, clock: FakeClock) -> Iterator[Path]:
+    """A backup, of a directory in which nothing may change."""
+    file = back_up(folder, clock)
+    remark(folder, clock)
+    before, backups = contents(folder), list((folder / "backups").iterdir())
+    yield file
+    assert contents(folder) == before
+    assert sorted((folder / "backups").iterdir()) == sorted(backups)
+
+
+def test_a_configuration_that_cannot_be_used_is_noticed_in_time(
+    folder: Path, clock: FakeClock, unchanged: Path
+) -> None:
+    seen = list[str]()
+
+    def check(file: Path) -> None:
+        seen.append(file.read_text())
+        raise ValueError("no")
+
+    present = PresentKey(read_key(folder / KEY), folder / KEY)
+    with pytest.raises(ValueError, match="no"):
+        prepare(folder, unchanged, folder / KEY, present, clock, check_config=check)
+    assert seen == ["[log]\nlevel = 'debug'\n"]
+
+
+@pytest.mark.parametrize("place", [0.5, 0.99])
+def test_an_altered_backup(folder: Path, clock: FakeClock, unchanged: Path, place: float) -> None:
+    content = bytearray(unchanged.read_bytes())
+    content[int(len(content) * place)] ^= 1
+    altered = folder.parent / "altered.mbxbackup"
+    altered.write_bytes(content)
+    with pytest.raises(BackupAltered):
+        restore(folder, altered, clock)
+
+
+def test_a_database_that_is_damaged_in_the_backup(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "damaged")
+    content = bytearray((folder / DATABASE).read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "damaged" / DATABASE).write_bytes(content)
+    before = contents(folder)
+    with pytest.raises(BackupAltered, match="the database in it"):
+        restore(folder, back_up(tmp_path / "damaged", clock), clock)
+    assert contents(folder) == before
+
+
+def test_a_passphrase_that_is_wrong_or_missing(folder: Path, clock: FakeClock) -> None:
+    file = back_up(folder, clock, passphrase=FIRST)
+    before = contents(folder)
+    for passphrase in (None, SECOND):
+        with pytest.raises(BackupWrongPassphrase):
+            restore(folder, file, clock, passphrase=passphrase)
+    assert contents(folder) == before
+    restore(folder, file, clock, passphrase=FIRST)
+    Store.open(folder, clock).close()
+
+
+def test_a_present_store_that_cannot_be_read_to_its_end_stays(folder: Path, clock: FakeClock) -> None:
+    """Nothing is carried over by halves: here a page of the present store is damaged that is needed for it."""
+    file = back_up(folder, clock)
+    store = Store.open(folder, clock)
+    with store.database.transaction():
+        store.database.change("DROP TABLE legacy_idempotency")
+    store.close()
+    before = contents(folder)
+    with pytest.raises(StoreUnusable):
+        restore(folder, file, clock)
+    assert contents(folder) == before
+
+
+def test_to_try_out_changes_nothing_and_tells_what_would_be(folder: Path, clock: FakeClock, unchanged: Path) -> None:
+    lock = DirectoryLock(folder)
+    present = PresentKey(read_key(folder / KEY), folder / KEY)
+    prepared = prepare(folder, unchanged, folder / KEY, present, clock)
+    assert try_out(prepared, clock, SYSTEM, leave_present=True).is_known
+    assert (prepared.summary.members, prepared.summary.accounts) == (2, 2)
+    swap.discard(folder)
+    lock.release()
+
+
+# --- somewhere else ---------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_opens_as_a_store_of_its_own_elsewhere(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    unpacked = unpack_to(back_up(folder, clock), tmp_path / "there" / "new", clock)
+    assert unpacked is not None
+    assert not unpacked[1].is_known
+    store = Store.open(tmp_path / "there" / "new", clock)
+    assert [one.name for one in store.members.list()] == ["Ada", "Bob"]
+    store.close()
+    assert {path.name for path in (tmp_path / "there" / "new").iterdir()} >= {"config.toml", KEY, DATABASE, "tls"}
+
+
+def test_an_older_format_comes_back_byte_for_byte(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    (folder / "mailbox.db-wal").write_bytes(b"a log")
+    before = contents(folder)
+    file = back_up(folder, clock, format=3)
+    assert unpack_to(file, tmp_path / "old", clock) is None
+    assert contents(tmp_path / "old") == before
+    files = [path for path in (tmp_path / "old").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+def test_only_an_empty_directory_is_unpacked_into(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    file, target = back_up(folder, clock), tmp_path / "target"
+    target.mkdir()
+    (target / "mine").touch()
+    with pytest.raises(Conflict, match="not an empty directory"):
+        unpack_to(file, target, clock)
+    (target / "mine").unlink()
+    unpack_to(file, target, clock)
+    with pytest.raises(NotABackup):
+        unpack_to(folder / DATABASE, tmp_path / "nowhere", clock)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_key_that_knows_no_store_id_is_no_hindrance(folder: Path, clock: FakeClock) -> None:
+    """As of release 0.10, in a file that cannot be written."""
+    key = read_key(folder / KEY)
+    file = back_up(folder, clock)
+    present = PresentKey(replace(key, store_id="", salt=None), folder / KEY)
+    complete(prepare(folder, file, folder / KEY, present, clock), clock, LOCAL)
+    Store.open(folder, clock).close()
