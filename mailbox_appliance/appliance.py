@@ -77,7 +77,8 @@ class Appliance:
         lend = partial(self.connections.borrow, in_background=True)
         self.evidence = Evidence(self.store, self.events, self.clock, lend)
         duties = (self.evidence, self.copier, self.aftermath)
-        self.due = Due(self.store, self.clock, self.sender.begin_due, duties)
+        holds = partial(self.settings.flag, "sending.hold_scheduled")
+        self.due = Due(self.store, self.clock, self.sender.begin_due, duties, holds)
         self.events.subscribe(DeliveryScheduled, lambda _: self.due.notice())
         self.events.subscribe(DeliverySettled, lambda _: self.due.notice())
         self.events.subscribe(AccountReconnected, lambda _: self.due.notice())
@@ -103,6 +104,8 @@ class Appliance:
             logs.set_level(self.settings.text("log.level"))
         if now["sync.poll_interval"] != before["sync.poll_interval"]:
             self.sync.wake_all()
+        if now["sending.hold_scheduled"] != before["sending.hold_scheduled"]:
+            self.due.notice()
 
     def _use_stored_settings(self) -> None:
         self.settings.store(self.store.stored_settings.all())

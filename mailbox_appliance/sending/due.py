@@ -56,10 +56,19 @@ class Due:
     """The timer. `begin` is told of scheduled sends that are due, by id and mailbox, until they are begun.
 
     It answers False where enough of that mailbox wait already: then the others of it are passed over in this look.
+    `holds` is asked in every look whether scheduled sends are to wait, however long they have been due.
     """
 
-    def __init__(self, store: Store, clock: Clock, begin: Callable[[str, str], bool], duties: Sequence[Duty]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        begin: Callable[[str, str], bool],
+        duties: Sequence[Duty],
+        holds: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._store, self._clock, self._begin, self._duties = store, clock, begin, duties
+        self._holds = holds
         self._stopping, self._noticed = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._at_work: dict[tuple[str, str], threading.Thread] = {}
@@ -116,6 +125,8 @@ class Due:
         self._last_look = now
 
     def _begin_scheduled(self, now: datetime) -> None:
+        if self._holds():
+            return
         full = set[str]()
         for due in self._store.due.scheduled(now):
             if self._stopping.is_set():
