@@ -57,7 +57,8 @@ class Bench:
         self.store, self.begun, self.asked = store, list[str](), list[str]()
         self.full = set[str]()
         self._last = Errand(name="last")  # of what a look asks
-        self.due = Due(store, clock, self._begin, (*duties, self._last))
+        self.holds = False
+        self.due = Due(store, clock, self._begin, (*duties, self._last), lambda: self.holds)
 
     def _begin(self, operation_id: str, account_id: str) -> bool:
         self.asked.append(operation_id)
@@ -131,6 +132,18 @@ def test_what_was_missed_while_nothing_ran_is_begun_at_the_start(store: Store, c
     clock.advance(23 * 3600)
     bench.due.start()
     bench.wait(*operations)
+
+
+def test_what_is_held_waits_until_it_is_let_go(store: Store, clock: FakeClock, bench: Bench) -> None:
+    operation = accept(store, Mailbox(store), send_at=later(clock, seconds=1))
+    bench.holds = True
+    bench.start()
+    clock.advance(7200)
+    bench.look()
+    assert (bench.begun, bench.asked) == ([], [])
+    bench.holds = False
+    bench.due.notice()
+    bench.wait(operation)
 
 
 def test_a_mailbox_that_has_enough_to_do_is_passed_over(store: Store, clock: FakeClock, bench: Bench) -> None:
