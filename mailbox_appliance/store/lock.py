@@ -38,6 +38,22 @@ class DirectoryLock:
             os.close(file)
 
 
+def holder(folder: Path) -> int | None:
+    """The pid of the process that owns a data directory, if one does; nothing is made or changed."""
+    try:
+        file = os.open(folder / "lock", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # let go when the file is closed
+        return None
+    except BlockingIOError:
+        pid = os.pread(file, 20, 0).decode("ascii", "replace").strip()
+        return int(pid) if pid.isdigit() else None
+    finally:
+        os.close(file)
+
+
 def _take(file: int) -> bool:
     for tries_left in reversed(range(_TRIES)):
         try:
