@@ -345,12 +345,6 @@ class LogBeingChecked(Throttled):
     code = "too_many_attempts"
 
 
-class WorkersBusy(Throttled):
-    """Too many requests that take long are in progress already. Try again in a few seconds."""
-
-    code = "too_many_attempts"
-
-
 class QuotaReached(Throttled):
     """{who} may hand in {most} messages in {window}, and has. Try again later, or have the operator raise {setting}."""
 

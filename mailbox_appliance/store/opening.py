@@ -43,6 +43,14 @@ def format_of(file: Path) -> int | None:
     return number if number < format_5.NUMBER else None
 
 
+def told_format(file: Path, key_file: Path) -> int:
+    """The format of a store as far as it is told without the key. Raises StoreForeign and StoreDamaged."""
+    number = format_of(file)
+    if number is None:
+        _recognise(file, key_file)
+    return number or format_5.NUMBER
+
+
 def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> tuple[Database, StoreKey]:
     """Open a store's file with its key. Raises a StoreUnusable that says what is wrong; nothing was changed then."""
     _recognise(file, key_file)
