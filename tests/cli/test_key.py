@@ -1,0 +1,411 @@
+"""The commands about the store's key: what each slot opens, what is refused, and that a refusal changes nothing."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.__main__ import SERVICES
+from mailbox_appliance.errors import KeychainLocked, PassphraseNeeded
+from mailbox_appliance.store import key_slots
+from mailbox_appliance.store.key_slots import PassphraseSlot, passphrase_kek, wrap_keyring
+from mailbox_appliance.store.keyfile import StoreKey, read_file, read_key, render
+from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.store import KEY, Store
+from tests.cli.conftest import CommandLine
+from tests.servers.running import RunningAppliance
+from tests.servers.secret_service import SecretService
+from tests.test_keychain import BACKENDS
+
+PASSPHRASE, OTHER = "twelve geese fly", "thirteen geese fly"
+STDIN = "--passphrase-stdin"
+CHANGES = (("add-passphrase", STDIN), ("use-keyring",), ("use-file",))
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No keychain, no key kept elsewhere, and no passphrase but those of the test."""
+    for name in ("KEY_FILE", "PASSPHRASE", "KEYCHAIN_SECONDS"):
+        monkeypatch.delenv(f"MAILBOX_APPLIANCE_{name}", raising=False)
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed store."""
+    folder = tmp_path_factory.mktemp("template") / "data"
+    Store.open(folder).close()
+    return folder
+
+
+@pytest.fixture
+def key_cli(cli: CommandLine, template: Path) -> CommandLine:
+    """A command line on a copy of that store."""
+    shutil.copytree(template, cli.data_dir, dirs_exist_ok=True)
+    cli.data_dir.chmod(0o700)
+    cli.services |= SERVICES
+    return cli
+
+
+@pytest.fixture(scope="module")
+def desktop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecretService]:
+    """A keychain that works."""
+    service = SecretService(tmp_path_factory.mktemp("desktop"))
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def keychain(desktop: SecretService, monkeypatch: pytest.MonkeyPatch) -> SecretService:
+    """The same, for this process and its children."""
+    monkeypatch.delenv("PYTHON_KEYRING_BACKEND")
+    for name, value in desktop.environment.items():
+        monkeypatch.setenv(name, value)
+    return desktop
+
+
+def kinds(folder: Path) -> list[str]:
+    return [slot["type"] for slot in json.loads((folder / KEY).read_bytes())["slots"]]
+
+
+def quickly_sealed(key: StoreKey) -> PassphraseSlot:
+    """A slot of the passphrase that opens at once; what it says of itself is all that counts."""
+    empty = PassphraseSlot("argon2id", 1, 8, 1, bytes(16), bytes(12), bytes(48))
+    return key_slots._locked_by_passphrase(empty, key, passphrase_kek(empty, PASSPHRASE))
+
+
+def only_passphrase(folder: Path) -> None:
+    """The store opens by its passphrase and in no other way."""
+    key = read_key(folder / KEY)
+    (folder / KEY).write_bytes(render(key, (quickly_sealed(key),)))
+
+
+def changes_of_key(folder: Path, passphrase: str | None = None) -> list[str | None]:
+    """The actors of the changes that the audit log tells."""
+    store = Store.open(folder, passphrase=passphrase)
+    try:
+        return [
+            row[0] for row in store.database.rows("SELECT actor_kind FROM audit_events WHERE action = 'key.change'")
+        ]
+    finally:
+        store.close()
+
+
+def content(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """What lies in a folder but for `lock`, with modes."""
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != "lock")
+    return {str(file): (file.stat().st_mode, file.read_bytes()) for file in files}
+
+
+# --- showing -------------------------------------------------------------------------------------------------------
+
+
+def test_show_tells_the_slots_and_nothing_of_the_key(key_cli: CommandLine) -> None:
+    key_cli("key", "add-passphrase", STDIN, stdin=PASSPHRASE.encode())
+    made = json.loads((key_cli.data_dir / KEY).read_bytes())
+    shown = key_cli("key", "show")
+    assert shown.data == {
+        "file": str(key_cli.data_dir / KEY),
+        "storeId": made["storeId"],
+        "cipher": made["cipher"],
+        "slots": [{"type": "file"}, {"type": "passphrase", "kdf": "argon2id", "t": 3, "m": 65536, "p": 4}],
+    }
+    secrets = {value for slot in made["slots"] for value in slot.values() if isinstance(value, str) and len(value) > 12}
+    assert len(secrets) == 4
+    assert not [secret for secret in secrets if secret in shown.out]
+    assert "Keep a copy of it apart" in key_cli("--format", "table", "key", "show").out
+
+
+def test_show_unlocks_nothing(key_cli: CommandLine) -> None:
+    only_passphrase(key_cli.data_dir)
+    assert [slot["type"] for slot in key_cli("key", "show").data["slots"]] == ["passphrase"]
+    (key_cli.data_dir / KEY).write_text(base64.b64encode(bytes(32)).decode())
+    assert key_cli("key", "show").data["slots"] == [{"type": "file"}]
+
+
+# --- a passphrase --------------------------------------------------------------------------------------------------
+
+
+def test_a_passphrase_opens_the_store_in_place_of_the_one_before(key_cli: CommandLine) -> None:
+    folder = key_cli.data_dir
+    only_passphrase(folder)
+    given = {"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}
+    new = key_cli("key", "add-passphrase", environment={**given, "MAILBOX_APPLIANCE_NEW_PASSPHRASE": OTHER})
+    assert (new.code, [slot["type"] for slot in new.data["slots"]]) == (0, ["passphrase"])
+    for passphrase, code in ((PASSPHRASE, "passphrase_wrong"), (None, "passphrase_needed")):
+        environment = {"MAILBOX_APPLIANCE_PASSPHRASE": passphrase or ""}
+        refused = key_cli("key", "use-file", environment=environment)
+        assert (refused.code, refused.error["code"]) == (4, code)
+    assert key_cli("key", "use-file", STDIN, stdin=OTHER.encode()).code == 0
+    assert kinds(folder) == ["file", "passphrase"]
+    assert changes_of_key(folder) == ["local", "local"]
+
+
+def test_a_passphrase_is_no_short_one_and_no_argument(key_cli: CommandLine) -> None:
+    before = content(key_cli.data_dir)
+    short = key_cli("key", "add-passphrase", STDIN, stdin=b"eleven geese"[:11])
+    assert (short.code, short.error["details"][0]["path"]) == (2, "/passphrase")
+    assert "MAILBOX_APPLIANCE_NEW_PASSPHRASE" in key_cli("key", "add-passphrase").error["message"]
+    assert key_cli("key", "add-passphrase", PASSPHRASE).code == 2
+    assert content(key_cli.data_dir) == before
+
+
+def test_serve_takes_the_passphrase_from_wherever_it_is(key_cli: CommandLine, tmp_path: Path) -> None:
+    folder, credentials = key_cli.data_dir, tmp_path / "credentials"
+    only_passphrase(folder)
+    (folder / KEY).rename(tmp_path / "db-key")
+    credentials.mkdir()
+    shutil.copy(tmp_path / "db-key", credentials)
+    (credentials / "passphrase").write_text(PASSPHRASE + "\n")
+    by_systemd = {"CREDENTIALS_DIRECTORY": str(credentials)}
+    by_environment = {
+        "MAILBOX_APPLIANCE_KEY_FILE": str(tmp_path / "db-key"),
+        "MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE,
+    }
+    for environment in (by_systemd, by_environment):
+        assert RunningAppliance(folder, environment).start().stop() == 0
+    assert not (folder / KEY).exists()
+
+
+def test_serve_without_a_passphrase_says_what_is_missing(key_cli: CommandLine) -> None:
+    only_passphrase(key_cli.data_dir)
+    before = content(key_cli.data_dir)
+    refused = key_cli("serve", "--port", "0")
+    assert (refused.code, refused.error["code"]) == (4, "passphrase_needed")
+    wrong = key_cli("serve", "--port", "0", STDIN, stdin=OTHER.encode())
+    assert (wrong.code, wrong.error["code"]) == (4, "passphrase_wrong")
+    assert content(key_cli.data_dir) == before
+
+
+# --- the keychain --------------------------------------------------------------------------------------------------
+
+
+def test_the_keychain_opens_the_store_and_a_recovery_passphrase_does_without_it(
+    key_cli: CommandLine, keychain: SecretService
+) -> None:
+    folder, master = key_cli.data_dir, read_key(key_cli.data_dir / KEY).master
+    answer = key_cli("key", "use-keyring").data
+    recovery = answer["recoveryPassphrase"]
+    assert kinds(folder) == ["keyring", "passphrase"]
+    assert base64.b64encode(master).decode() not in (folder / KEY).read_text()
+    assert answer["slots"][0]["user"] == f"store-{answer['storeId']}"
+    assert RunningAppliance(folder).start().stop() == 0
+
+    keychain.lock()
+    before = content(folder)
+    with pytest.raises(KeychainLocked, match="it is locked"):
+        Store.open(folder)
+    for words in (("key", "use-file"), ("serve", "--port", "0")):
+        refused = key_cli(*words)
+        assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
+    assert content(folder) == before
+    assert key_cli("key", "use-file", STDIN, stdin=recovery.encode()).code == 0
+    assert kinds(folder) == ["file", "passphrase"]
+
+    keychain.unlock()
+    again = key_cli("key", "use-keyring").data
+    assert (again["recoveryPassphrase"], kinds(folder)) == (None, ["keyring", "passphrase"])
+    assert read_key(folder / KEY).master == master
+    (folder / KEY).write_bytes(before[str(folder / KEY)][1])  # as in a backup of then: the keychain still opens it
+    assert read_key(folder / KEY).master == master
+    assert changes_of_key(folder) == ["local"] * 3
+
+
+def test_a_locked_keychain_takes_no_key(key_cli: CommandLine, keychain: SecretService) -> None:
+    keychain.lock()
+    try:
+        before = content(key_cli.data_dir)
+        refused = key_cli("key", "use-keyring")
+        assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
+        assert "it is locked" in refused.error["message"]
+        assert content(key_cli.data_dir) == before
+    finally:
+        keychain.unlock()
+
+
+# fmt: off
+#: A keychain that is none, and what is said of it.
+BAD: list[tuple[str, str]] = [
+    ("keyring.backends.fail.Keyring", "there is none"),
+    ("made_up_keychains.Forgetful",   "it does not give back what was stored"),
+    ("made_up_keychains.Silent",      "it did not answer within 1.5 seconds"),
+    ("made_up_keychains.Mute",        "it did not answer within 1.5 seconds"),
+]
+# fmt: on
+
+
+@pytest.fixture
+def backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with keychains to choose from, known to this process and its children."""
+    folder = tmp_path / "backends"
+    folder.mkdir()
+    (folder / "made_up_keychains.py").write_text(BACKENDS)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize(("backend", "reason"), BAD)
+def test_a_keychain_that_does_not_work_takes_no_key(
+    backend: str, reason: str, key_cli: CommandLine, backends: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", backend)
+    monkeypatch.setenv("MAILBOX_APPLIANCE_KEYCHAIN_SECONDS", "1.5")
+    before = content(key_cli.data_dir)
+    refused = key_cli("key", "use-keyring")
+    assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
+    assert reason in refused.error["message"]
+    assert content(key_cli.data_dir) == before
+    assert changes_of_key(key_cli.data_dir) == []
+
+
+@pytest.mark.parametrize("lost", ["nothing there", "no key", "another key"])
+def test_a_keychain_that_lost_the_key_is_no_reason_for_a_new_one(
+    lost: str, key_cli: CommandLine, backends: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "made_up_keychains.InFile")
+    key, kek = read_key(key_cli.data_dir / KEY), os.urandom(32)
+    slots = (wrap_keyring(key, kek), quickly_sealed(key))
+    (key_cli.data_dir / KEY).write_bytes(render(key, slots))
+    name = f"mailbox-appliance store-{key.store_id}"
+    held = {"nothing there": {}, "no key": {name: "?"}, "another key": {name: base64.b64encode(bytes(32)).decode()}}
+    (backends / "secrets.json").write_text(json.dumps(held[lost]))
+    before = content(key_cli.data_dir)
+    refused = key_cli("key", "use-file")
+    assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
+    assert content(key_cli.data_dir) == before
+    # What is no key is not written over: it may be somebody's. A key is used, whoever made it.
+    mended = key_cli("key", "use-keyring", STDIN, stdin=PASSPHRASE.encode())
+    assert mended.code == (4 if lost == "no key" else 0)
+    assert key_cli("key", "use-file", STDIN, stdin=PASSPHRASE.encode()).code == 0
+
+
+# --- what is in the way --------------------------------------------------------------------------------------------
+
+
+def test_a_directory_in_use_is_left_alone_and_its_owner_named(key_cli: CommandLine) -> None:
+    before = content(key_cli.data_dir)
+    lock = DirectoryLock(key_cli.data_dir)
+    try:
+        for words in (("show",), *CHANGES):
+            refused = key_cli("key", *words, stdin=PASSPHRASE.encode())
+            assert (refused.code, refused.error["code"]) == (1, "store_in_use")
+            assert f"pid {os.getpid()}" in refused.error["message"]
+    finally:
+        lock.release()
+    assert content(key_cli.data_dir) == before
+
+
+def test_where_there_is_no_store_none_is_made(cli: CommandLine) -> None:
+    cli.services |= SERVICES
+    for words in (("show",), *CHANGES):
+        refused = cli("key", *words, stdin=PASSPHRASE.encode())
+        assert refused.code == (4 if words == ("show",) else 1)
+        assert str(cli.data_dir) in refused.error["message"]
+        assert cli("--data-dir", str(cli.folder / "none"), "key", *words, stdin=PASSPHRASE.encode()).code == 1
+    assert content(cli.data_dir) == {}
+    assert not (cli.folder / "none").exists()
+
+
+def test_a_key_that_does_not_open_the_store_is_not_given_slots(key_cli: CommandLine, tmp_path: Path) -> None:
+    Store.open(tmp_path / "other").close()
+    shutil.copy(tmp_path / "other" / KEY, key_cli.data_dir / KEY)
+    before = content(key_cli.data_dir)
+    for words in CHANGES:
+        refused = key_cli("key", *words, stdin=PASSPHRASE.encode())
+        assert (refused.code, refused.error["code"]) == (4, "key_wrong")
+    assert content(key_cli.data_dir) == before
+
+
+def test_a_key_that_is_kept_elsewhere_is_changed_there(
+    key_cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stick, link = tmp_path / "stick", tmp_path / "link"
+    stick.mkdir()
+    (key_cli.data_dir / KEY).rename(stick / "key")
+    link.symlink_to(stick / "key")
+    monkeypatch.setenv("MAILBOX_APPLIANCE_KEY_FILE", str(link))
+    assert key_cli("key", "add-passphrase", STDIN, stdin=PASSPHRASE.encode()).data["file"] == str(link)
+    there = read_file(stick / "key")
+    assert there is not None
+    assert len(there.slots) == 2
+    assert (link.is_symlink(), (key_cli.data_dir / KEY).exists()) == (True, False)
+    (stick / "key").rename(stick / "away")
+    for words in (("show",), *CHANGES):
+        refused = key_cli("key", *words, stdin=PASSPHRASE.encode())
+        assert (refused.code, refused.error["code"]) == (4, "key_missing")
+    assert (link.is_symlink(), link.exists(), (key_cli.data_dir / KEY).exists()) == (True, False, False)
+
+
+def in_a_read_only(folder: Path, *words: str, environment: Mapping[str, str], stdin: bytes = b"") -> tuple[int, Any]:
+    """A command of which everybody else's folder is its own, but this one read-only."""
+    mount = 'mount --bind -o ro "$0" "$0" && exec "$@"'
+    program = (sys.executable, "-m", "mailbox_appliance", *words)
+    done = subprocess.run(
+        ("unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(folder), *program),
+        env={**os.environ, **environment},
+        input=stdin,
+        capture_output=True,
+        timeout=30,
+    )
+    return done.returncode, json.loads(done.stdout or done.stderr)
+
+
+@pytest.mark.parametrize("form", ["slots", "one line"])
+def test_a_key_file_that_cannot_be_written_opens_the_store_and_stays(
+    form: str, key_cli: CommandLine, tmp_path: Path
+) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    (key_cli.data_dir / KEY).rename(credentials / "db-key")
+    if form == "one line":
+        (credentials / "db-key").write_text(base64.b64encode(read_key(credentials / "db-key").master).decode())
+    environment, before = {"CREDENTIALS_DIRECTORY": str(credentials)}, content(tmp_path)
+    folder = ("--data-dir", str(key_cli.data_dir))
+    code, answer = in_a_read_only(credentials, *folder, "audit", "verify", environment=environment)
+    assert (code, answer["data"]["ok"]) == (0, True)
+    words = (*folder, "key", "add-passphrase", STDIN)
+    code, answer = in_a_read_only(credentials, *words, environment=environment, stdin=PASSPHRASE.encode())
+    assert (code, answer["error"]["code"]) == (4, "key_unusable")
+    assert "cannot be written" in answer["error"]["message"]
+    assert content(credentials) == {name: value for name, value in before.items() if "credentials" in name}
+
+
+def test_a_new_store_takes_a_credential_of_one_line(cli: CommandLine, tmp_path: Path) -> None:
+    credentials, master = tmp_path / "credentials", os.urandom(32)
+    credentials.mkdir()
+    (credentials / "db-key").write_text(base64.b64encode(master).decode() + "\n")
+    before = content(credentials)
+    for _ in range(2):
+        words = (
+            "--data-dir",
+            str(cli.data_dir),
+            "setup",
+            "--name",
+            "Ada",
+            "--email",
+            "ada@example.org",
+            "--password-stdin",
+        )
+        environment = {**cli.environment, "CREDENTIALS_DIRECTORY": str(credentials)}
+        code, answer = in_a_read_only(credentials, *words, environment=environment, stdin=b"correct horse battery")
+        assert (code, "token" in answer.get("data", {}) or answer["error"]["code"]) in ((0, True), (2, "conflict"))
+    assert content(credentials) == before
+    assert not (cli.data_dir / KEY).exists()
+    store = Store.open(cli.data_dir, key_file=credentials / "db-key")
+    store.close()
+    assert read_key(credentials / "db-key").master == master
+
+
+def test_a_locked_store_needs_its_passphrase_to_be_opened(key_cli: CommandLine) -> None:
+    only_passphrase(key_cli.data_dir)
+    with pytest.raises(PassphraseNeeded):
+        Store.open(key_cli.data_dir)
+    Store.open(key_cli.data_dir, passphrase=PASSPHRASE).close()
