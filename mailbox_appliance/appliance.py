@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,9 @@ from mailbox_appliance.sending.due import Due
 from mailbox_appliance.sending.evidence import Evidence
 from mailbox_appliance.sending.worker import Sender
 from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.long_work import LongWork
+from mailbox_appliance.store.restore import Prepared
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.supervisor import Supervisor
 
@@ -45,11 +47,12 @@ class Appliance:
         key_file: Path | None = None,
         oauth_apps: GivenApps | None = None,
         passphrase: str | None = None,
+        store: Store | None = None,
     ) -> None:
         """Open the store of a data directory; nothing works yet. The key may lie elsewhere. Raises StoreUnusable.
 
         `passphrase`: of the key, where it is locked by one. `oauth_apps`: those that the environment gives, which rule
-        over what is stored.
+        over what is stored. `store`: where it is open already.
         """
         self.folder = folder
         self.oauth_apps_given: GivenApps = oauth_apps or {}
@@ -59,10 +62,12 @@ class Appliance:
         self.operator_secret: str | None = None
         #: What takes long is done one at a time.
         self.long_work = LongWork()
+        #: Who serves lets a prepared restore take this one's place, on behalf of somebody; None where nobody serves.
+        self.hand_over: Callable[[Prepared, Actor], None] | None = None
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
         self.events = Events()
-        self.store = Store.open(folder, self.clock, key_file, passphrase=passphrase)
+        self.store = store or Store.open(folder, self.clock, key_file, passphrase=passphrase)
         self._changing_settings = threading.Lock()
         self._use_stored_settings()
         self.sender = Sender(self.store, self.settings, self.events, self.clock)
@@ -125,6 +130,11 @@ class Appliance:
 
     def stop(self, timeout: float = 5.0) -> None:
         """Stop working and close the store."""
+        self.rest(timeout)
+        self.store.close()
+
+    def rest(self, timeout: float = 5.0) -> None:
+        """Stop working for good; the store stays open."""
         self.release()
         self.sync.stop()
         until = time.monotonic() + timeout
