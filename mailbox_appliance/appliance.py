@@ -142,7 +142,6 @@ class Appliance:
         self.connections.stop()
         self.due.stop(max(0.0, until - time.monotonic()))
         self.confirmation.stop(max(0.0, until - time.monotonic()))
-        self.store.close()
 
     @property
     def public_url(self) -> str:
