@@ -381,6 +381,12 @@ class TooBusy(Unavailable):
     code = "provider_unavailable"
 
 
+class Restarting(Unavailable):
+    """The appliance starts again on a restored store. Repeat the request in a few seconds."""
+
+    code = "provider_unavailable"
+
+
 class JournalFailed(Unavailable):
     """The appliance could not write down what it was about to do, so nobody got the message. Is the disk full?"""
 

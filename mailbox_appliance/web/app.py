@@ -8,18 +8,20 @@ response objects are passed by: everything here is written out in one way, and t
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import bottle
 
 from mailbox_appliance import logs
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Problem
+from mailbox_appliance.errors import Problem, Restarting
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.web import pages, responses
 from mailbox_appliance.web.answers import HAND_OVER
 from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
 from mailbox_appliance.web.openapi import describe
+from mailbox_appliance.web.present import RETRY_AFTER, Present
 from mailbox_appliance.web.requests import path_of, read_request
 from mailbox_appliance.web.responses import Response, Streamed
 from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
@@ -30,14 +32,14 @@ StartResponse = Callable[..., Any]
 Environ = dict[str, Any]
 _STATUS_LINES = {status: f"{status} {reason}" for status, reason in bottle.HTTP_CODES.items()}
 
-Answering = Callable[[Environ, str, Mapping[str, str]], Response]
+Answering = Callable[[Appliance, Environ, str, Mapping[str, str]], Response]
 
 
 class App:
-    """The application: call it as WSGI does."""
+    """The application: call it as WSGI does. `present` is the appliance behind it, which a restore replaces."""
 
     def __init__(self, appliance: Appliance, allowed_hosts: Iterable[str] = ()) -> None:
-        self._appliance = appliance
+        self.present = Present(appliance)
         self._hosts = AllowedHosts(allowed_hosts)
         self._bottle = bottle.Bottle()
         for route in ROUTES:
@@ -52,12 +54,17 @@ class App:
         started = time.perf_counter()
         request_id = new_id("req")
         token = logs.request_id.set(request_id)
-        template = "unknown"
         try:
-            template, response = self._answer(environ, request_id)
-            if self._appliance.settings.flag("log.requests") or response.status >= 500:
+            with self.present.lent() as appliance:
+                template, response = self._answer(appliance, environ, request_id)
+                is_logged = appliance.settings.flag("log.requests") or response.status >= 500
+            if response.status == 500 and self.present.is_paused:  # the store was closed under its hands
+                response = _restarting(request_id)
+            if is_logged:
                 millis = round((time.perf_counter() - started) * 1000, 2)
                 log.info("request", extra={"route": template, "status": response.status, "ms": millis})
+        except Restarting:
+            response = _restarting(request_id)
         finally:
             logs.request_id.reset(token)
         start_response(_STATUS_LINES[response.status], responses.headers_of(response, request_id))
@@ -65,14 +72,18 @@ class App:
             return _streamed(environ, response.stream)
         return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
 
-    def _answer(self, environ: Environ, request_id: str) -> tuple[str, Response]:
+    def use_hosts(self, allowed: Iterable[str]) -> None:
+        """Answer to these names from now on."""
+        self._hosts = AllowedHosts(allowed)
+
+    def _answer(self, appliance: Appliance, environ: Environ, request_id: str) -> tuple[str, Response]:
         """The template of the route that a request means, and the response."""
         template = "unknown"
         try:
             self._hosts.check(environ)
             found, path = self._find(environ)
             template, answering = found
-            return template, answering(environ, request_id, path)
+            return template, answering(appliance, environ, request_id, path)
         except Problem as problem:
             return template, responses.failure(problem, request_id, frozenset({403}))
         except bottle.HTTPError as fault:
@@ -98,10 +109,10 @@ class App:
     def _operation(self, route: Route) -> Answering:
         allowed = route.errors | {500}
 
-        def answer(environ: Environ, request_id: str, path: Mapping[str, str]) -> Response:
+        def answer(appliance: Appliance, environ: Environ, request_id: str, path: Mapping[str, str]) -> Response:
             try:
                 request = read_request(environ, path, route)
-                given = route.operation.call(self._appliance, origin_of(environ), bearer_token(environ), request)
+                given = route.operation.call(appliance, origin_of(environ), bearer_token(environ), request)
                 return responses.success(given.status or route.status_of(given.data), given)
             except Problem as problem:
                 response = responses.failure(problem, request_id, allowed)
@@ -112,7 +123,7 @@ class App:
         return answer
 
     def _page(self, page: Callable[[Appliance], Response]) -> Answering:
-        return lambda *_: page(self._appliance)
+        return lambda appliance, *_: page(appliance)
 
 
 def _streamed(environ: Environ, body: Streamed) -> Iterable[bytes]:
@@ -124,6 +135,10 @@ def _streamed(environ: Environ, body: Streamed) -> Iterable[bytes]:
         environ[HAND_OVER](body)
         return ()
     return body
+
+
+def _restarting(request_id: str) -> Response:
+    return responses.failure(Restarting(retry_after=RETRY_AFTER), request_id, frozenset({503}))
 
 
 def _not_routed(fault: bottle.HTTPError, environ: Environ, request_id: str) -> Response:
