@@ -8,7 +8,6 @@ response objects are passed by: everything here is written out in one way, and t
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import bottle
