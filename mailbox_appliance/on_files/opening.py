@@ -8,7 +8,7 @@ from pathlib import Path
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.store import DATABASE, Store, failures_as_unusable
 
 
 @contextmanager
@@ -20,11 +20,12 @@ def existing_store(data_dir: Path, passphrase: str | None = None, progress: Prog
     require_store(data_dir)
     passphrase = passphrase or passphrase_from(os.environ)
     key_file = place_of_key(data_dir, os.environ)
-    store = Store.open(data_dir, key_file=key_file, passphrase=passphrase, progress=progress)
-    try:
-        yield store
-    finally:
-        store.close()
+    with failures_as_unusable(data_dir):
+        store = Store.open(data_dir, key_file=key_file, passphrase=passphrase, progress=progress)
+        try:
+            yield store
+        finally:
+            store.close()
 
 
 def require_store(data_dir: Path) -> None:

@@ -14,6 +14,7 @@ from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.store import failures_as_unusable
 
 
 def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
@@ -24,12 +25,13 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
     """
     given = {"setupCode": "-", "name": name, "email": email, "password": password, "deviceName": device_name}
     options, key_file = settings.load(data_dir / "config.toml"), place_of_key(data_dir, os.environ)
-    appliance = Appliance(data_dir, options, key_file=key_file, passphrase=passphrase_from(os.environ))
-    try:
-        answer = add_first_admin(appliance, convert_body(given, SetUp), Actor("local"))
-        (data_dir / SETUP_CODE).unlink(missing_ok=True)
-    finally:
-        appliance.store.close()
+    with failures_as_unusable(data_dir):
+        appliance = Appliance(data_dir, options, key_file=key_file, passphrase=passphrase_from(os.environ))
+        try:
+            answer = add_first_admin(appliance, convert_body(given, SetUp), Actor("local"))
+            (data_dir / SETUP_CODE).unlink(missing_ok=True)
+        finally:
+            appliance.store.close()
     built: dict[str, Any] = msgspec.to_builtins(answer)
     return built
 

@@ -8,13 +8,23 @@ def write_private(file: Path, content: bytes) -> None:
     """Replace a file by new content, readable by its owner only, on the disk when this returns."""
     temporary = file.with_name(f".{file.name}.new")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as stream:  # not os.write: on a disk that fills up it may write only a part
-        os.fchmod(handle, 0o600)
-        stream.write(content)
-        stream.flush()
-        os.fsync(handle)
-    temporary.rename(file)
+    try:
+        with os.fdopen(handle, "wb") as stream:  # not os.write: on a disk that fills up it may write only a part
+            os.fchmod(handle, 0o600)
+            stream.write(content)
+            stream.flush()
+            os.fsync(handle)
+        temporary.rename(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     sync_folder(file.parent)
+
+
+def remove_half_written(folder: Path) -> None:
+    """Remove what `write_private` was writing in a folder when the process was killed."""
+    for temporary in folder.glob(".*.new"):
+        temporary.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -24,7 +24,7 @@ from mailbox_appliance.store.database import FAILED, Database
 from mailbox_appliance.store.deliveries import Deliveries
 from mailbox_appliance.store.delivery_lists import DeliveryLists
 from mailbox_appliance.store.due import Due
-from mailbox_appliance.store.files import sync_folder
+from mailbox_appliance.store.files import remove_half_written, sync_folder
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.invitations import Invitations
@@ -93,7 +93,7 @@ class Store:
         StoreUnusable that says what is wrong, NotEnoughRoom; then nothing on the disk was changed but `lock`.
         """
         clock, key_file = clock or SystemClock(), key_file or folder / KEY
-        with _failures_as_unusable(folder):
+        with failures_as_unusable(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = DirectoryLock(folder)
             try:
@@ -157,13 +157,14 @@ class Store:
 
 
 @contextmanager
-def _failures_as_unusable(folder: Path) -> Iterator[None]:
+def failures_as_unusable(folder: Path) -> Iterator[None]:
+    """What the disk or SQLite could not do with a data directory is a StoreUnusable that says so."""
     try:
         yield
     except OSError as error:
         raise StoreUnusable(reason=f"{error.filename or folder}: {error.strerror}.") from error
     except FAILED as error:
-        raise StoreUnusable(reason=f"its database in {folder} cannot be made or opened ({error}).") from error
+        raise StoreUnusable(reason=f"its database in {folder} cannot be read or written ({error}).") from error
 
 
 def _unfinished(file: Path) -> Path:
@@ -175,6 +176,7 @@ def _drop_unfinished(file: Path) -> None:
     made = _unfinished(file)
     for left in ("", "-wal", "-shm", "-journal"):
         made.with_name(made.name + left).unlink(missing_ok=True)
+    remove_half_written(file.parent)
 
 
 def _keep_key(file: Path, key_file: Path, key: StoreKey) -> None:

@@ -104,7 +104,7 @@ CREATION = Action(
     nothing,
     _has_administrator,
     given="correct horse battery\n",
-    audited=frozenset({"setup"}),
+    audited=frozenset({"setup", "session.create"}),
     again=frozenset({"conflict"}),
 )
 ADD_PASSPHRASE = Action(
