@@ -30,6 +30,7 @@ from mailbox_appliance.operations import (
     set_up,
     sharing,
     status,
+    stores,
 )
 from mailbox_appliance.operations.operation import Operation
 from mailbox_appliance.records import Delivery, LegacySend
@@ -150,6 +151,8 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/admin/backups", backups.create_backup, ADMIN | {415}, success=201),
     Route("GET", _BACKUP, backups.download_backup, ADMIN, media="application/octet-stream"),
     Route("POST", f"{_BACKUP}/verify", backups.verify_backup, ADMIN | {415}),
+    Route("GET", "/admin/store", stores.get_store, ADMIN),
+    Route("POST", "/admin/store/check", stores.check_store, ADMIN | {415}),
     Route("GET", "/admin/settings", instance_settings.get_settings, ADMIN),
     Route("PATCH", "/admin/settings", instance_settings.update_settings, ADMIN | {415}),
 )

@@ -229,6 +229,8 @@ RIGHTS: tuple[Right, ...] = (
     session("POST /admin/backups", *OPERATED),
     session("GET /admin/backups/{backupId}", HTTPS, Guard.ADMIN),
     session("POST /admin/backups/{backupId}/verify", *OPERATED),
+    session("GET /admin/store", *OPERATED),
+    session("POST /admin/store/check", *OPERATED),
 
     # Of later issues: C 3, and S 5 for what is administration.
     session("POST /accounts/discover"),

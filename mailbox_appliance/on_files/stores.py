@@ -1,0 +1,83 @@
+"""The store as a whole where nothing is serving: how it is, whether it is whole, compacted, given a new key.
+
+Answers are the API's envelopes.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mailbox_appliance import settings
+from mailbox_appliance.on_files.opening import require_store
+from mailbox_appliance.operations.stores import overview
+from mailbox_appliance.records import Progress
+from mailbox_appliance.store import backups
+from mailbox_appliance.store.check_files import check_files
+from mailbox_appliance.store.compact import compact
+from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.lock import holder
+from mailbox_appliance.store.opening import told_format
+from mailbox_appliance.store.rekey import rekey
+from mailbox_appliance.store.store import DATABASE
+
+_OLDER = "It has the format of an older release: `mailbox-appliance store migrate` upgrades it, as `serve` does."
+_OLD_KEY = (
+    "Backups that were made before still open with the old key, as do copies of the old files. Make a backup now, and"
+    " remove what should not open any more."
+)
+_BROKEN_LOG = "The audit log was not as it was written, and is not now: see `mailbox-appliance audit verify`."
+
+
+def status(data_dir: Path) -> dict[str, Any]:
+    """How the store is. Nothing is opened, upgraded or changed. Raises StoreUnusable."""
+    require_store(data_dir)
+    key_file = place_of_key(data_dir, os.environ)
+    number = told_format(data_dir / DATABASE, key_file)
+    answer = overview(
+        data_dir,
+        key_file,
+        settings.load(data_dir / "config.toml"),
+        store_format=number,
+        backups=backups.list_backups(data_dir),
+        pid=holder(data_dir),
+    )
+    return _envelope(answer.data, answer.warnings)
+
+
+def check(
+    data_dir: Path, *, full: bool, passphrase: str | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Whether the store is whole. Nothing is upgraded or changed. Raises StoreUnusable."""
+    require_store(data_dir)
+    key_file, passphrase = _key(data_dir, passphrase)
+    found = check_files(data_dir, key_file, full=full, passphrase=passphrase, progress=progress)
+    return _envelope(found, (_OLDER,) if found.format in (3, 4) else ())
+
+
+def compacted(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
+    """Write the database anew without the room that deleted rows left. Raises StoreUnusable, NotEnoughRoom."""
+    require_store(data_dir)
+    key_file, passphrase = _key(data_dir, passphrase)
+    done = compact(data_dir, key_file, passphrase=passphrase, progress=progress)
+    return _envelope({"bytesBefore": done.bytes_before, "bytesAfter": done.bytes_after})
+
+
+def rekeyed(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
+    """Give the store a new master key. Raises StoreUnusable, KeyUnusable, NotEnoughRoom."""
+    require_store(data_dir)
+    key_file, passphrase = _key(data_dir, passphrase)
+    audit = rekey(data_dir, key_file, passphrase=passphrase, progress=progress).audit
+    is_whole = audit.broken is None
+    warnings = (_OLD_KEY,) if is_whole else (_OLD_KEY, _BROKEN_LOG)
+    return _envelope({"rekeyed": True, "auditRows": audit.count, "auditOk": is_whole}, warnings)
+
+
+def _key(data_dir: Path, passphrase: str | None) -> tuple[Path, str | None]:
+    return place_of_key(data_dir, os.environ), passphrase or passphrase_from(os.environ)
+
+
+def _envelope(data: Any, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    return {"data": msgspec.to_builtins(data), **({"warnings": list(warnings)} if warnings else {})}

@@ -1,0 +1,137 @@
+"""The store as a whole: how it is, and whether it is whole. For its operator and for administrators."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import KeyUnusable
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.records import Answer, Backup, BackupReason, Count, Input, StoreCheck, Timestamp, Wire
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store import room
+from mailbox_appliance.store.check import Subject, check
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.keyfile import read_file
+from mailbox_appliance.store.store import DATABASE
+
+Slots = Annotated[tuple[str, ...], Meta(description="What opens the store: `file`, `keyring`, `passphrase`.")]
+
+
+class StoreKeyStatus(Wire, frozen=True, kw_only=True):
+    """Where the key lies and what opens it. `problem`: why it will not open the store at the next start."""
+
+    file: str
+    slots: Slots
+    problem: str | None
+
+
+class LastBackup(Wire, frozen=True, kw_only=True):
+    """The newest backup that lies in the data directory."""
+
+    id: str
+    at: Timestamp
+    reason: BackupReason
+
+
+class StoreMigration(Wire, frozen=True, kw_only=True):
+    """What upgrading a store of an older format would need, and what stands in its way."""
+
+    from_format: int
+    to_format: int
+    rows: dict[str, Count]
+    bytes_needed: Count
+    problems: tuple[str, ...]
+
+
+class StoreOverview(Wire, frozen=True, kw_only=True):
+    """How a store is. `pid`: of the process that has it open; `migration`: where its format is an older one."""
+
+    path: str
+    format: int
+    size_bytes: Count
+    free_bytes: Count
+    low_space: bool
+    key: StoreKeyStatus
+    last_backup: LastBackup | None
+    pid: Count | None
+    migration: StoreMigration | None
+
+
+class StoreLook(Input, frozen=True, kw_only=True):
+    """How thoroughly a store is to be checked."""
+
+    full: Annotated[bool, Meta(description="Also indexes, counts, the search index and the audit log.")] = False
+
+
+_QUICKLY = StoreLook()
+
+
+@operation(access=Access.SESSION, role="admin", https=True, operator=True)
+def get_store(appliance: Appliance, caller: Caller) -> Answer[StoreOverview]:  # noqa: ARG001 - rights were checked
+    """How the store is: its format, its size, the room on its disk, what opens it, and its newest backup."""
+    store = appliance.store
+    return overview(
+        store.folder,
+        store.key_file,
+        appliance.settings,
+        store_format=format_5.NUMBER,
+        backups=store.backups.list(),
+        pid=os.getpid(),
+    )
+
+
+@operation(access=Access.SESSION, role="admin", https=True, operator=True, asks_servers=True)
+def check_store(appliance: Appliance, caller: Caller, request: StoreLook = _QUICKLY) -> StoreCheck:  # noqa: ARG001
+    """Look whether the store is whole, while serving; nothing is changed. What is found is in `problems`.
+
+    A quick check reads every page and row; a full one takes some times as long, and the audit log with it. One long
+    thing is done at a time: 409 else.
+    """
+    store = appliance.store
+    with appliance.long_work.doing("A check of the store") as progress:
+        subject = Subject(store.database, store.key, store.key_file, store.audit)
+        return check(subject, full=request.full, progress=progress, serving=True)
+
+
+def overview(
+    folder: Path,
+    key_file: Path,
+    settings: Settings,
+    *,
+    store_format: int,
+    backups: Iterable[Backup],
+    pid: int | None,
+    migration: StoreMigration | None = None,
+) -> Answer[StoreOverview]:
+    """How the store in a data directory is, with what is to be told of the room on its disk. Nothing is opened."""
+    database, low = folder / DATABASE, settings.number("store.low_space_mib")
+    free, warning = room.free_bytes(folder), room.warning(database, low)
+    newest = max(backups, key=lambda backup: backup.created_at, default=None)
+    told = StoreOverview(
+        path=str(folder),
+        format=store_format,
+        size_bytes=room.bytes_on_disk(database),
+        free_bytes=free,
+        low_space=free < low * room.MIB,
+        key=_key_status(key_file),
+        last_backup=None if newest is None else LastBackup(id=newest.id, at=newest.created_at, reason=newest.reason),
+        pid=pid,
+        migration=migration,
+    )
+    return Answer(told, () if warning is None else (warning,))
+
+
+def _key_status(file: Path) -> StoreKeyStatus:
+    try:
+        there = read_file(file)
+    except (KeyUnusable, OSError) as error:
+        problem = error.message if isinstance(error, KeyUnusable) else f"{file} cannot be read: {error.strerror}."
+        return StoreKeyStatus(file=str(file), slots=(), problem=problem)
+    slots = tuple(str(slot.__struct_config__.tag) for slot in there.slots) if there else ("file",)
+    return StoreKeyStatus(file=str(file), slots=slots, problem=None)
