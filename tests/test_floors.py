@@ -42,6 +42,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("operations",),
     ("control",),
     ("web", "mcp_server", "cli", "tray", "demo"),
+    ("serving",),
     ("run", "on_files", "__main__"),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
