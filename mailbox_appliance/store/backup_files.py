@@ -6,8 +6,8 @@ backups/.making-...                             being made, or what a crash left
 
 import errno
 import os
+import secrets
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -18,6 +18,7 @@ import apsw
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import BackupNotMade, NotEnoughRoom
 from mailbox_appliance.records import BackupReason, Progress
+from mailbox_appliance.store import room
 from mailbox_appliance.store.container import Facts, Source, open_container, write_container
 from mailbox_appliance.store.files import sync_folder
 from mailbox_appliance.store.key_slots import Slot
@@ -26,7 +27,7 @@ from mailbox_appliance.store.manifest import AuditEnd, Manifest
 
 FOLDER, SUFFIX, HIDDEN = "backups", ".mbxbackup", ".making-"
 #: Left free beside what a backup takes.
-_SPARE = 16 << 20
+SPARE = 16 * room.MIB
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -64,8 +65,9 @@ def bundle(
     Raises NotEnoughRoom and BackupNotMade.
     """
     backups, now = backups_of(folder), clock.now()
-    require_room(backups, sum(_size(source) for source in sources))
-    hidden = backups / f"{HIDDEN}{time.monotonic_ns()}"
+    with telling_failures(backups):
+        room.require_room(backups, sum(_size(source) for source in sources) + SPARE)
+    hidden = hidden_name(backups)
     try:
         with telling_failures(backups):
             facts = Facts(reason, to_timestamp(now), format, audit)
@@ -82,13 +84,6 @@ def backups_of(folder: Path) -> Path:
     with telling_failures(backups):
         backups.mkdir(mode=0o700, exist_ok=True)
     return backups
-
-
-def require_room(backups: Path, size: int) -> None:
-    """Raise NotEnoughRoom where the disk has no room for so many bytes more."""
-    with telling_failures(backups):
-        if (free := shutil.disk_usage(backups).free) < size + _SPARE:
-            raise NotEnoughRoom(needed=_mib(size + _SPARE), folder=backups, free=_mib(free))
 
 
 @contextmanager
@@ -116,8 +111,13 @@ def remove_unfinished(folder: Path) -> None:
             left.unlink()
 
 
+def hidden_name(backups: Path) -> Path:
+    """A new name for what nobody is to take for a backup."""
+    return backups / f"{HIDDEN}{secrets.token_hex(8)}"
+
+
 def _full(backups: Path) -> NotEnoughRoom:
-    return NotEnoughRoom(needed="more", folder=backups, free=f"only {_mib(shutil.disk_usage(backups).free)}")
+    return NotEnoughRoom(needed="more", folder=backups, free=f"only {room.written(room.free_bytes(backups))}")
 
 
 def _free_name(folder: Path, moment: datetime, reason: BackupReason) -> Path:
@@ -131,7 +131,3 @@ def _free_name(folder: Path, moment: datetime, reason: BackupReason) -> Path:
 
 def _size(source: Source) -> int:
     return len(source.content) if isinstance(source.content, bytes) else source.content.stat().st_size
-
-
-def _mib(size: int) -> str:
-    return f"{-(-size >> 20)} MiB"

@@ -16,6 +16,7 @@ Digests have a fixed length: the header is written last, over a place that was l
 
 import hashlib
 import hmac
+import io
 import os
 import secrets
 import stat
@@ -47,7 +48,7 @@ from mailbox_appliance.store.manifest import (
     seal_of,
     sized,
 )
-from mailbox_appliance.store.sealed_stream import CHUNK, BrokenStream, Stream, new_nonce
+from mailbox_appliance.store.sealed_stream import BrokenStream, Stream, new_nonce
 from mailbox_appliance.version import __version__
 
 ENCRYPTING, VERIFYING, UNPACKING = "encrypting", "verifying", "unpacking"
@@ -98,7 +99,7 @@ def write_container(
         out = opened.enter_context(os.fdopen(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b"))
         out.seek(content_start(manifest))
         stream_key = stream_key_of(manifest.salt, key.master, kek)
-        for done in _stream(manifest, stream_key).seal(_pieces(streams), out):
+        for done in _stream(manifest, stream_key).seal(lambda buffer: _filled(buffer, streams), out):
             if progress is not None:
                 progress(ENCRYPTING, done, manifest.content_size)
         manifest = msgspec.structs.replace(manifest, sections=tuple(stream.section for stream in streams))
@@ -204,36 +205,37 @@ class Container:
 class _Reading:
     """A section while it is read, for its digest."""
 
-    def __init__(self, name: SectionName, stream: BinaryIO | bytes, size: int) -> None:
+    def __init__(self, name: SectionName, stream: BinaryIO, size: int) -> None:
         self._name, self._stream, self._size = name, stream, size
-        self._digest = hashlib.sha256()
+        self._left, self._digest = size, hashlib.sha256()
 
     @property
     def section(self) -> Section:
         return Section(self._name, self._size, self._digest.hexdigest())
 
-    def pieces(self) -> Iterator[bytes]:
-        """No more than it had when it was opened."""
-        left = self._size
-        while left and (piece := self._next(min(CHUNK, left))):
-            self._digest.update(piece)
-            left -= len(piece)
-            yield piece
-
-    def _next(self, most: int) -> bytes:
-        return self._stream if isinstance(self._stream, bytes) else self._stream.read(most)
+    def read_into(self, buffer: memoryview) -> int:
+        """Some of what comes next, no more than it had when it was opened; 0 at its end."""
+        part = buffer[: self._left]
+        with part[: self._stream.readinto(part)] as found:  # type: ignore[attr-defined]
+            self._digest.update(found)
+            self._left -= len(found)
+            return len(found)
 
 
-def _opened(source: Source, opened: ExitStack) -> tuple[BinaryIO | bytes, int]:
+def _opened(source: Source, opened: ExitStack) -> tuple[BinaryIO, int]:
     if isinstance(source.content, bytes):
-        return source.content, len(source.content)
+        return io.BytesIO(source.content), len(source.content)
     stream = opened.enter_context(source.content.open("rb"))
     return stream, os.fstat(stream.fileno()).st_size
 
 
-def _pieces(streams: Sequence[_Reading]) -> Iterator[bytes]:
+def _filled(buffer: memoryview, streams: Sequence[_Reading]) -> int:
+    """Fill a buffer from the sections, one after the other; answers how much there was."""
+    filled = 0
     for stream in streams:
-        yield from stream.pieces()
+        while filled < len(buffer) and (length := stream.read_into(buffer[filled:])):
+            filled += length
+    return filled
 
 
 def _manifest(

@@ -6,10 +6,11 @@ This is the STREAM construction (Hoang, Reyhanitabar, Rogaway, Vizar: Online Aut
 chunk but the last is full; of nothing at all there is one empty chunk. A key is used for one stream only.
 """
 
+import errno
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -56,22 +57,22 @@ class Stream:
     size: int
     cipher: str  # of the store: the same processors are fast with each
 
-    def seal(self, pieces: Iterable[bytes], target: BinaryIO) -> Iterator[int]:
-        """Write the stream, cutting pieces of any length anew; tells after every chunk how many bytes are written."""
-        cipher, number, waiting = self._cipher(), 0, bytearray()
-        for piece in pieces:
-            waiting += piece
-            while len(waiting) > CHUNK:  # not a full one that may be the last
-                with memoryview(waiting) as view, view[:CHUNK] as chunk:
-                    target.write(cipher.encrypt(self._nonce(number), chunk, self.about))
-                del waiting[:CHUNK]
-                number += 1
-                yield number * CHUNK
-                time.sleep(_PAUSE)
-        if number * CHUNK + len(waiting) != self.size:
-            raise ValueError("a stream has another size than was said")
-        target.write(cipher.encrypt(self._nonce(number), bytes(waiting), self.about))
-        yield self.size
+    def seal(self, read_into: Callable[[memoryview], int], target: BinaryIO) -> Iterator[int]:
+        """Write the stream, and tell after every chunk how many bytes of it are written.
+
+        `read_into` fills a buffer with what comes next, and answers how much it put there: less only at the end.
+        """
+        cipher, buffer = (
+            self._cipher(),
+            memoryview(bytearray(CHUNK)),
+        )  # one for all: memory is slow to get and give back
+        for number in range(chunks_of(self.size)):
+            chunk = buffer[: min(CHUNK, self.size - number * CHUNK)]
+            if read_into(chunk) != len(chunk):
+                raise OSError(errno.EIO, "a file became shorter while it was read")
+            target.write(cipher.encrypt(self._nonce(number), chunk, self.about))
+            yield number * CHUNK + len(chunk)
+            time.sleep(_PAUSE)
 
     def open(self, source: BinaryIO, start: int, first: int = 0, end: int | None = None) -> Iterator[bytes]:
         """The bytes from `first` up to `end` of a stream that begins at `start` in a file, some at a time.

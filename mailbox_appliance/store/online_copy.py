@@ -1,0 +1,134 @@
+"""A copy of the database of an open store, as it is at one moment, while others go on reading and writing.
+
+    BEGIN, and read        from now on nothing that we have not seen is folded from the log into the file,
+                           and the log does not begin anew while it has anything in it that we may need
+    copy the file          a page of it may be half folded in: then the log has the whole of it
+    copy the log           up to wherever others have come; what is cut off at its end is no commit (its checksums)
+    fold the copied log into the copied file
+
+It is what a power cut would leave, so SQLite itself puts it in order (sqlite.org/walformat.html 4). The bytes stay
+sealed as they are; the backup API would open and seal every page, and takes four times as long. Writers notice nothing,
+but the log of the store grows until the copy is done.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from mailbox_appliance.errors import BackupNotMade
+from mailbox_appliance.records import Progress
+from mailbox_appliance.store.database import BUSY_SECONDS, give_key
+from mailbox_appliance.store.keyfile import StoreKey
+from mailbox_appliance.store.manifest import AuditEnd
+from mailbox_appliance.store.opening import log_of
+
+COPYING, CHECKING = "copying", "checking"
+_PIECE = 1 << 18  # fits the cache of a core; four times as much takes three times as long
+# A statement that takes long is asked after so many steps of SQLite's machine whether to go on.
+_ASKED_AFTER = 200_000
+
+
+class OnlineCopier:
+    """Copies the database of a store that this process has open.
+
+    The file is kept open from the first copy until `close`, after SQLite's last connection: to close it earlier would
+    end the locks that SQLite has on it (sqlite.org/howtocorrupt.html 2.2).
+    """
+
+    def __init__(self, source: Path, key: StoreKey) -> None:
+        self._source, self._key = source, key
+        self._guard = threading.Lock()
+        self._file: int | None = None
+
+    def copy(self, target: Path, progress: Progress | None = None) -> None:
+        """Copy it to a file that is not there yet; when this returns nothing lies beside that.
+
+        It is not on the disk then, but can be read. Raises apsw.Error and OSError.
+        """
+        with _connected(str(self._source), self._key, apsw.SQLITE_OPEN_READONLY) as held:
+            held.execute("BEGIN")
+            held.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+            _copy(self._opened(), target, progress)
+            log = os.open(log_of(self._source), os.O_RDONLY)
+            try:
+                _copy(log, log_of(target))
+            finally:
+                os.close(log)
+        _fold_in(target, self._key)
+
+    def close(self) -> None:
+        """Let go of the file. Nothing is copied any more."""
+        with self._guard:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    def _opened(self) -> int:
+        with self._guard:
+            if self._file is None:
+                self._file = os.open(self._source, os.O_RDONLY)
+            return self._file
+
+
+def look_over(copy: Path, key: StoreKey, is_over: Callable[[], bool]) -> AuditEnd:
+    """See that every page of a copy can be read and is in its place; answers where its audit log ends.
+
+    `is_over` is asked now and then whether to give up. Raises BackupNotMade, and apsw.Error.
+    """
+    with opened_as_is(copy, key) as connection:
+        connection.set_progress_handler(is_over, _ASKED_AFTER)
+        if (found := connection.pragma("quick_check", 1)) != "ok":
+            raise BackupNotMade(reason=f"the store is damaged ({found}). Run `mailbox-appliance store check`.")
+        return audit_end(connection)
+
+
+def audit_end(connection: apsw.Connection) -> AuditEnd:
+    """Where the audit log of a store of format 5 ends."""
+    found: dict[str, str] = dict(connection.execute("SELECT name, value FROM meta WHERE name LIKE 'audit_%'"))
+    count = found.get("audit_count", "")
+    return AuditEnd(int(count) if count.isdecimal() else 0, found.get("audit_head", ""))
+
+
+@contextmanager
+def opened_as_is(file: Path, key: StoreKey) -> Iterator[apsw.Connection]:
+    """A database that nobody else has open and that has no log: nothing is made beside it, nothing in it changes."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    with _connected(f"{file.absolute().as_uri()}?immutable=1", key, flags) as connection:
+        yield connection
+
+
+def _copy(source: int, target: Path, progress: Progress | None = None) -> None:
+    """By position, since others may copy from the same open file."""
+    done, total = 0, os.fstat(source).st_size
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as out:
+        buffer = memoryview(bytearray(_PIECE))  # one for all: memory is got and given back slower than it is copied
+        while length := os.preadv(source, (buffer,), done):
+            out.write(buffer[:length])
+            done += length
+            if progress is not None:
+                progress(COPYING, done, max(done, total))
+
+
+def _fold_in(copy: Path, key: StoreKey) -> None:
+    log = log_of(copy)
+    if log.stat().st_size:
+        with _connected(str(copy), key, apsw.SQLITE_OPEN_READWRITE) as connection:
+            connection.pragma("synchronous", "off")  # of what a crash leaves of it, nothing is used
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    log.unlink(missing_ok=True)
+
+
+@contextmanager
+def _connected(name: str, key: StoreKey, flags: int) -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(name, flags=flags)
+    try:
+        connection.set_busy_timeout(BUSY_SECONDS * 1000)
+        give_key(connection, key.cipher, key.derive("database"))
+        yield connection
+    finally:
+        connection.close(True)
