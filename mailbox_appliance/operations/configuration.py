@@ -1,0 +1,27 @@
+"""The configuration, read with everything that refuses what cannot be used: at the start, and before a restore."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mailbox_appliance import licensing, settings
+from mailbox_appliance.errors import Conflict
+from mailbox_appliance.remote.tls import require_ca_file
+from mailbox_appliance.settings import BadSetting, Settings, Value
+
+
+def load(file: Path, flags: Mapping[str, Value] | None = None) -> Settings:
+    """The settings of a configuration file, the environment and the flags. Raises BadSetting."""
+    options = settings.load(file, flags=flags)
+    require_ca_file(options.text("remote.ca_file"))
+    licensing.issuer_key(options), licensing.verify_url(options)  # which refuse what cannot be used
+    return options
+
+
+def require_usable(file: Path) -> None:
+    """Raises Conflict where a configuration that is to be restored cannot be used here."""
+    try:
+        load(file)
+    except BadSetting as error:
+        said = str(error).replace(str(file), file.name).removesuffix(".")
+        reason = f"The configuration in the backup cannot be used: {said}."
+        raise Conflict(reason=reason) from error

@@ -1,0 +1,68 @@
+"""Restoring a backup: verified and unpacked while serving; then the service starts again on what was restored."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Conflict
+from mailbox_appliance.operations import configuration
+from mailbox_appliance.operations.backups import BackupId, Passphrase
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.records import Answer, BackupSummary, Input, Progress
+from mailbox_appliance.store.restore import Prepared, prepare
+from mailbox_appliance.store.unpacking import PresentKey
+
+
+class Restoration(Input, frozen=True, kw_only=True):
+    """What is to be restored. `dryRun`: only look whether it could be, and what is in it."""
+
+    backup_id: BackupId
+    passphrase: Passphrase | None = None
+    dry_run: bool = False
+
+
+@operation(access=Access.SESSION, role="admin", https=True, asks_servers=True)
+def restore(appliance: Appliance, caller: Caller, request: Restoration) -> Answer[BackupSummary]:
+    """Put a backup in the place of what is there. What is replaced is kept as a backup of its own (`pre-restore`).
+
+    The backup is verified and unpacked first; with `dryRun` that is all, and the answer is 200. Else it is 202 with the
+    same summary: the service starts again on the restored store, within seconds, and answers 503 with `Retry-After`
+    meanwhile. Nothing is sent again and nothing revoked lives again: sends, idempotency keys, revocations and password
+    changes since the backup are carried over, and sessions are those of now. What the backup holds as being sent, or as
+    due by now, and nobody knows of becomes `uncertain`.
+
+    400: what is wrong with the backup, as where one is verified. 409: something else that takes long is under way,
+    there is not enough room, or the configuration in the backup cannot be used.
+    """
+    file = appliance.store.backups.find(request.backup_id)
+    with ExitStack() as held:
+        progress = held.enter_context(appliance.long_work.doing("A restore"))
+        if request.dry_run:
+            return Answer(appliance.store.backups.verify(request.backup_id, request.passphrase, progress))
+        if appliance.hand_over is None:
+            raise Conflict(reason="Nobody serves this appliance, so nobody can start it again.")
+        prepared = _prepared(appliance, caller, file, request, progress)
+        appliance.hand_over(prepared, caller.actor)
+        held.pop_all()  # nothing else that takes long begins before the service stops
+    return Answer(prepared.summary, status=202)
+
+
+def _prepared(appliance: Appliance, caller: Caller, file: Path, request: Restoration, progress: Progress) -> Prepared:
+    store = appliance.store
+    try:
+        return prepare(
+            store.folder,
+            file,
+            store.key_file,
+            PresentKey(store.key, store.key_file),
+            appliance.clock,
+            passphrase=request.passphrase,
+            check_config=configuration.require_usable,
+            progress=progress,
+        )
+    except Exception:
+        with store.database.transaction(durable=True):
+            store.audit.record(caller.actor, "backup.restore", ("backup", request.backup_id), "failure")
+        raise

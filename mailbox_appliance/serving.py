@@ -1,0 +1,265 @@
+"""A data directory, served: listeners that stay, and the appliance behind them, which a restore replaces.
+
+    request `restore` -> prepared (store/restore) -> 202 -> hand_over
+    the serving thread: requests are 503 -> the appliance rests -> its files are closed, the directory stays ours
+                        -> complete -> another appliance on what is there now -> requests go on
+
+Where the restore fails the appliance begins again on the store that was there; where the restored store does not open,
+what it replaced is put back first.
+"""
+
+import gc
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from mailbox_appliance import logs
+from mailbox_appliance.appliance import SETUP_CODE, Appliance
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.errors import StoreUnusable
+from mailbox_appliance.oauth_environment import GivenApps
+from mailbox_appliance.operations import configuration
+from mailbox_appliance.settings import Settings, Value
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.files import write_private
+from mailbox_appliance.store.keyfile import StoreKey
+from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.restore import Prepared, Restored, complete, put_back
+from mailbox_appliance.store.store import Store
+from mailbox_appliance.web.app import App
+from mailbox_appliance.web.server import Listeners
+
+log = logging.getLogger(__name__)
+
+_STOP_WITHIN = 8.0
+# Seconds for what is under way when a restore begins: requests; sends, of which longer ones become uncertain; and
+# whoever still reads.
+_ANSWER_WITHIN, _REST_WITHIN, _CLOSE_WITHIN = 10.0, 20.0, 30.0
+
+
+class _Stopped(Exception):
+    """Serving is to end: nothing that was begun is decided any more."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How the appliance of a data directory is opened, at the start and again after a restore.
+
+    `prepare` may subscribe to what happens, before anything does.
+    """
+
+    data_dir: Path
+    key_file: Path
+    passphrase: str | None = None
+    flags: Mapping[str, Value] | None = None
+    oauth_apps: GivenApps | None = None
+    prepare: Callable[[Appliance], None] | None = None
+
+    def options(self) -> Settings:
+        """The settings as they are now. Raises BadSetting."""
+        return configuration.load(self.data_dir / "config.toml", self.flags)
+
+    def first(self, options: Settings) -> Appliance:
+        """The appliance, on a directory that nobody has. Raises StoreUnusable."""
+        return Appliance(
+            self.data_dir, options, key_file=self.key_file, passphrase=self.passphrase, oauth_apps=self.oauth_apps
+        )
+
+    def again(self, lock: DirectoryLock) -> Appliance:
+        """Another appliance, on the directory that is ours already; its configuration is read again."""
+        options, clock = self.options(), SystemClock()
+        store = Store.open_locked(self.data_dir, lock, clock, self.key_file, passphrase=self.passphrase)
+        try:
+            return Appliance(self.data_dir, options, clock, oauth_apps=self.oauth_apps, store=store)
+        except BaseException:
+            store.close_files()
+            raise
+
+
+class Service:
+    """Serves until it is told to stop. One thread calls `serve`, any thread and a signal `stop`."""
+
+    def __init__(self, opening: Opening, appliance: Appliance) -> None:
+        """Take an open appliance over; its listeners are open from now on. Raises CannotListen."""
+        self._opening = opening
+        self._app = App(appliance, _allowed_hosts(appliance.settings))
+        self._listeners = _listeners(self._app, appliance.settings)
+        self._lock = appliance.store.lock
+        self._appliance: Appliance | None = appliance
+        self._woken, self._is_stopping = threading.Event(), False
+        self._handed_over: tuple[Prepared, Actor] | None = None
+        #: Shows that somebody on this computer is its operator.
+        self.secret = secrets.token_urlsafe(32)
+        #: What set-up asks for, until that is done.
+        self.setup_code: str | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers on this computer."""
+        host, port = self._listeners.addresses[0]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def start(self) -> None:
+        """Begin to work, and to answer."""
+        assert self._appliance is not None  # noqa: S101 - as it was taken over
+        self._begin(self._appliance)
+        self._listeners.start()
+        _keep_out_of_the_way()
+
+    def serve(self) -> None:
+        """Wait until it is told to stop; a restore that is handed over meanwhile is carried out here."""
+        while not self._is_stopping:
+            self._woken.wait()
+            self._woken.clear()
+            handed_over, self._handed_over = self._handed_over, None
+            if handed_over is not None and not self._is_stopping:
+                self._restore(*handed_over)
+
+    def stop(self) -> None:
+        """Let `serve` end. For signal handlers as well."""
+        self._is_stopping = True
+        self._woken.set()
+
+    def close(self) -> None:
+        """Answer what is in flight, end, and let others have the directory."""
+        # Requests that wait for a send are released first; then everybody gets an answer.
+        if self._appliance is not None:
+            self._appliance.release()
+        self._listeners.stop(_STOP_WITHIN)
+        if self._appliance is not None:
+            self._appliance.stop()
+        self._lock.release()
+
+    def _begin(self, appliance: Appliance) -> None:
+        appliance.local_url, appliance.operator_secret = self.url, self.secret
+        appliance.hand_over = self._take
+        self.setup_code = _setup_code(appliance)
+        if self._opening.prepare is not None:
+            self._opening.prepare(appliance)
+        appliance.start()
+
+    def _take(self, prepared: Prepared, actor: Actor) -> None:
+        self._handed_over = prepared, actor
+        self._woken.set()
+
+    def _restore(self, prepared: Prepared, actor: Actor) -> None:
+        facts = {"backup": prepared.backup_id}
+        log.info("the service rests for a restore", extra=facts)
+        key = self._rest()
+        try:
+            if key is None:
+                raise StoreUnusable(reason="a thread that does not end still uses the store's files.")
+            restored = complete(prepared, SystemClock(), actor, self._look)
+        except _Stopped:
+            return
+        except Exception:
+            log.exception("the restore failed; the store stays as it was", extra=facts)
+            self._go_on(failed=(prepared, actor))
+            return
+        if self._is_stopping:  # the next start moves the restored store into its place
+            return
+        try:
+            self._go_on()
+        except Exception:
+            log.exception("the restored store does not open; what it replaced is put back", extra=facts)
+            if restored.kept is not None:
+                put_back(prepared.folder, restored.kept, prepared.key_file, key)
+            self._go_on(failed=(prepared, actor))
+        else:
+            log.info("the restore is done", extra=facts | _told(restored))
+
+    def _rest(self) -> StoreKey | None:
+        """Stop the appliance and close its files; the directory stays ours. Answers the key of the store.
+
+        None: somebody still has a file open, and might fold an old log into a new one. Nothing can be replaced then.
+        """
+        appliance, self._appliance = self._appliance, None
+        assert appliance is not None  # noqa: S101 - it is what handed over
+        self._app.present.pause(0)
+        appliance.release()
+        if not self._app.present.pause(_ANSWER_WITHIN):
+            log.warning("a request is not answered yet; the store is closed under its hands")
+        appliance.rest(_REST_WITHIN)
+        return appliance.store.key if appliance.store.close_files(_CLOSE_WITHIN) else None
+
+    def _go_on(self, failed: tuple[Prepared, Actor] | None = None) -> None:
+        """Begin again on the store that is there now, and note in it what failed."""
+        appliance = self._opening.again(self._lock)
+        try:
+            if failed is not None:
+                _note_failure(appliance.store, *failed)
+            logs.set_level(appliance.settings.text("log.level"))
+            self._begin(appliance)
+        except BaseException:
+            appliance.rest()
+            appliance.store.close_files()
+            raise
+        self._appliance = appliance
+        self._app.use_hosts(_allowed_hosts(appliance.settings))
+        self._app.present.resume(appliance)
+        _keep_out_of_the_way()
+
+    def _look(self, _step: str, _done: int, _total: int) -> None:
+        if self._is_stopping:
+            raise _Stopped
+
+
+def _note_failure(store: Store, prepared: Prepared, actor: Actor) -> None:
+    with store.database.transaction(durable=True):
+        store.audit.record(actor, "backup.restore", ("backup", prepared.backup_id), "failure")
+
+
+def _told(restored: Restored) -> dict[str, object]:
+    sends, rights = restored.carried.sends, restored.carried.rights
+    return {
+        "known": restored.carried.is_known,
+        "newer": sends.newer,
+        "uncertain": sends.uncertain,
+        "ended": sends.ended,
+        "waiting": sends.waiting,
+        "revoked": rights.revoked,
+        "suspended": rights.suspended,
+    }
+
+
+def _setup_code(appliance: Appliance) -> str | None:
+    """The code that set-up asks for, kept in a file that only the owner reads; None where set-up is done."""
+    file = appliance.folder / SETUP_CODE
+    if appliance.store.members.any():
+        file.unlink(missing_ok=True)
+        return None
+    code = "-".join(secrets.token_hex(3) for _ in range(4))
+    write_private(file, code.encode() + b"\n")
+    return code
+
+
+def _listeners(app: App, options: Settings) -> Listeners:
+    host, port = options.text("server.host"), options.number("server.port")
+    hosts = (host,) if host else ("127.0.0.1", "::1")
+    return Listeners(
+        app,
+        [(one, port) for one in hosts],
+        workers=options.number("server.workers"),
+        request_timeout=options.number("server.request_timeout"),
+        per_peer=options.number("server.connections_per_peer"),
+        per_local_peer=options.number("server.connections_per_local_peer"),
+    )
+
+
+def _allowed_hosts(options: Settings) -> tuple[str, ...]:
+    host = options.text("server.host")
+    bound = f"[{host}]" if ":" in host else host
+    public = urlsplit(options.text("server.public_url")).netloc
+    return (*options.names("server.allowed_hosts"), bound, public)
+
+
+def _keep_out_of_the_way() -> None:
+    """What stays for good is not looked through for garbage any more, and the rest not after every few objects."""
+    gc.unfreeze()  # another appliance may have been there before
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
