@@ -26,7 +26,6 @@ from mailbox_appliance.operations import configuration
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.files import write_private
-from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.restore import Prepared, Restored, complete, put_back
 from mailbox_appliance.store.store import Store
@@ -149,9 +148,9 @@ class Service:
     def _restore(self, prepared: Prepared, actor: Actor) -> None:
         facts = {"backup": prepared.backup_id}
         log.info("the service rests for a restore", extra=facts)
-        key = self._rest()
+        is_closed = self._rest()
         try:
-            if key is None:
+            if not is_closed:
                 raise StoreUnusable(reason="a thread that does not end still uses the store's files.")
             restored = complete(prepared, SystemClock(), actor, self._look)
         except _Stopped:
@@ -167,15 +166,15 @@ class Service:
         except Exception:
             log.exception("the restored store does not open; what it replaced is put back", extra=facts)
             if restored.kept is not None:
-                put_back(prepared.folder, restored.kept, prepared.key_file, key)
+                put_back(prepared, restored.kept)
             self._go_on(failed=(prepared, actor))
         else:
             log.info("the restore is done", extra=facts | _told(restored))
 
-    def _rest(self) -> StoreKey | None:
-        """Stop the appliance and close its files; the directory stays ours. Answers the key of the store.
+    def _rest(self) -> bool:
+        """Stop the appliance and close its files; the directory stays ours.
 
-        None: somebody still has a file open, and might fold an old log into a new one. Nothing can be replaced then.
+        False: somebody still has a file open, and might fold an old log into a new one. Nothing can be replaced then.
         """
         appliance, self._appliance = self._appliance, None
         assert appliance is not None  # noqa: S101 - it is what handed over
@@ -184,7 +183,7 @@ class Service:
         if not self._app.present.pause(_ANSWER_WITHIN):
             log.warning("a request is not answered yet; the store is closed under its hands")
         appliance.rest(_REST_WITHIN)
-        return appliance.store.key if appliance.store.close_files(_CLOSE_WITHIN) else None
+        return appliance.store.close_files(_CLOSE_WITHIN)
 
     def _go_on(self, failed: tuple[Prepared, Actor] | None = None) -> None:
         """Begin again on the store that is there now, and note in it what failed."""

@@ -131,14 +131,14 @@ def try_out(prepared: Prepared, clock: Clock, actor: Actor, *, leave_present: bo
     return carried
 
 
-def put_back(folder: Path, kept: Path, key_file: Path, key: StoreKey, progress: Progress | None = None) -> None:
-    """Let what a restore replaced be the store again: from its pre-restore backup, as it lay there. As `complete`."""
-    container = open_container(kept, key=key)
+def put_back(prepared: Prepared, kept: Path) -> None:
+    """Let what a restore replaced be the store again, as it lay there: `kept` is its backup. As `complete`."""
+    folder, container = prepared.folder, open_container(kept, key=prepared.key)
     with _telling(folder):
         making = swap.begin(folder)
         try:
-            unpack_raw(container, making, progress)
-            if not may_write(key_file):
+            unpack_raw(container, making, None)
+            if not may_write(prepared.key_file):
                 (making / _KEY).unlink(missing_ok=True)
             swap.decide(folder)
         except BaseException:

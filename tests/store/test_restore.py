@@ -102,12 +102,14 @@ def test_the_store_is_as_it_was_at_the_backup(folder: Path, clock: FakeClock) ->
 def test_what_is_replaced_is_kept_and_can_be_put_back(folder: Path, clock: FakeClock) -> None:
     file = back_up(folder, clock)
     remark(folder, clock)
-    before, key = contents(folder), read_key(folder / KEY)
-    kept = restore(folder, file, clock).kept
+    before, present = contents(folder), PresentKey(read_key(folder / KEY), folder / KEY)
+    prepared = prepare(folder, file, folder / KEY, present, clock)
+    kept = complete(prepared, clock, LOCAL).kept
+    swap.finish(folder, folder / KEY)
     assert kept is not None
     assert kept.name.endswith("-pre-restore.mbxbackup")
     assert contents(folder) != before
-    put_back(folder, kept, folder / KEY, key)
+    put_back(prepared, kept)
     swap.finish(folder, folder / KEY)
     assert contents(folder) == before
 
