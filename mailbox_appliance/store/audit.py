@@ -249,7 +249,7 @@ class Audit:
         return hmac.digest(self._key, b"head" + _framed(count) + seal, "sha256").hex()
 
     def _seal(self, head: str, facts: Sequence[object]) -> bytes:
-        return hmac.digest(self._key, b"".join(map(_framed, (head, *facts))), "sha256")
+        return hmac.digest(self._key, _framed(head, *facts), "sha256")
 
 
 def _look_at_end(number: int, count: int, is_head: bool) -> AuditBreak | None:
@@ -258,12 +258,16 @@ def _look_at_end(number: int, count: int, is_head: bool) -> AuditBreak | None:
     return None if is_head else AuditBreak(number + 1, None, "it is missing: the log ended with another row")
 
 
-def _framed(fact: object) -> bytes:
-    """A fact with its length, so that no two rows read the same; one that is not there has no length."""
-    if fact is None:
-        return b"\xff\xff\xff\xff"
-    text = str(fact).encode()
-    return len(text).to_bytes(4, "big") + text
+def _framed(*facts: object) -> bytes:
+    """Facts with their lengths, so that no two rows read the same; one that is not there has no length."""
+    framed = []
+    for fact in facts:
+        if fact is None:
+            framed.append(b"\xff\xff\xff\xff")
+        else:
+            text = str(fact).encode()
+            framed += (len(text).to_bytes(4, "big"), text)
+    return b"".join(framed)
 
 
 def _to_event(row: Sequence[Any]) -> AuditEvent:
