@@ -25,15 +25,16 @@ def build(older: Older, key: StoreKey, secrets: Secrets, clock: Clock, tell: Pro
     database, now = older.database, clock.now()
     since = to_timestamp(now)
     with database.transaction():
-        for statement in format_5.SCHEMA.split(";\n"):
-            if statement.strip():
-                database.change(statement)
+        for statement in _statements(are_triggers=False):
+            database.change(statement)
         _prepare(older, secrets)
         for done, copied in enumerate(from_4.COPIED):
             tell("copying the store", done, len(from_4.COPIED) + 1)
             database.rows(copied.insert, {"now": since})
         sends_from_4.copy(database, now)
         _copy_log(database, key, clock, tell)
+        for statement in _statements(are_triggers=True):
+            database.change(statement)
         database.change(f"PRAGMA main.application_id = {format_5.APPLICATION_ID}")
         database.change(f"PRAGMA main.user_version = {format_5.NUMBER}")
     return since
@@ -60,6 +61,12 @@ def compare(older: Older, secrets: Secrets, since: str, tell: Progress) -> None:
     for (table, row), secret in secrets.items():
         if database.value(from_4.SECRETS[table], (row,)) != secret:
             raise _not_the_same(table, row)
+
+
+def _statements(*, are_triggers: bool) -> list[str]:
+    """The schema. Triggers come last: they would look at every row that is copied."""
+    statements = (statement for statement in format_5.SCHEMA.split(";\n") if statement.strip())
+    return [statement for statement in statements if ("CREATE TRIGGER" in statement) == are_triggers]
 
 
 def _prepare(older: Older, secrets: Secrets) -> None:
