@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.store_proof.directories import make_store
+from tests.store_proof.directories import make_old_store, make_store
 from tests.store_proof.facts import Facts, difference
 from tests.store_proof.looking import Seen
 
@@ -98,6 +98,46 @@ def _has_passphrase(known: Known, seen: Seen) -> bool:
     return seen.slots == known.new.slots
 
 
+def _has_another_key(known: Known, seen: Seen) -> bool:
+    same(known.old.facts, seen.facts, "a new key changed the store")
+    require(seen.slots == known.old.slots, f"odd slots: {seen.slots}")
+    return seen.key != known.old.key
+
+
+def _is_compact(known: Known, seen: Seen) -> bool:
+    same(known.old.facts, seen.facts, "compacting changed the store")
+    require((seen.key, seen.slots) == (known.old.key, known.old.slots), "it is another key")
+    require(seen.size <= known.old.size, "it has grown")
+    return seen.size < known.old.size
+
+
+def _has_backup(known: Known, seen: Seen) -> bool:
+    same(known.old.facts, seen.facts, "a backup changed the store")
+    return len(seen.backups) > len(known.old.backups)
+
+
+# --- on a store of an older format ------------------------------------------------------------------------------------
+
+
+def old_store(number: int) -> Callable[[Path], None]:
+    """A store of format 3 or 4, as a process leaves it that was killed."""
+
+    def make(folder: Path) -> None:
+        make_old_store(folder, number)
+
+    return make
+
+
+def _is_upgraded(known: Known, seen: Seen) -> bool:
+    """Opening finishes what was begun; so it is always the new one, with every fact."""
+    same(known.new.facts, seen.facts, "the upgraded store is not as it should be")
+    require(seen.audit[:-1] == known.new.audit[:-1], "the audit log is not what it was")
+    require(seen.audit[-1][1:] == known.new.audit[-1][1:], "the audit log does not end with the upgrade")
+    require(seen.key == known.new.key, "it is another key")
+    require(bool(seen.backups), "there is no migration backup")
+    return True
+
+
 CREATION = Action(
     "creation",
     ("setup", "--name", "Ada", "--email", "ada@example.org", "--password-stdin"),
@@ -115,4 +155,24 @@ ADD_PASSPHRASE = Action(
     given=f"{PASSPHRASE}\n",
     audited=frozenset({"key.change"}),
 )
-ACTIONS = {action.name: action for action in (CREATION, ADD_PASSPHRASE)}
+REKEY = Action("rekey", ("store", "rekey"), store, _has_another_key, audited=frozenset({"key.replace"}))
+COMPACT = Action("compact", ("store", "compact"), store, _is_compact)
+BACKUP = Action("backup create", ("backup", "create"), store, _has_backup, audited=frozenset({"backup.create"}))
+#: What a scheduled send of the old release gets for the first time.
+_GIVEN = {
+    "delivery_operations": frozenset({"id", "result_id", "result_thread_id"}),
+    "delivery_messages": frozenset({"operation"}),
+}
+UPGRADES = [
+    Action(
+        f"upgrade from {number}",
+        ("store", "migrate"),
+        old_store(number),
+        _is_upgraded,
+        audited=None,
+        without=_GIVEN,
+        is_upgrade=True,
+    )
+    for number in (3, 4)
+]
+ACTIONS = {action.name: action for action in (CREATION, *UPGRADES, ADD_PASSPHRASE, REKEY, COMPACT, BACKUP)}

@@ -118,13 +118,14 @@ def steps_of(folder: Path, argv: Sequence[str], given: str = "") -> tuple[list[S
 
 def _steps(lines: Sequence[str], folder: str) -> list[Step]:
     counts: Counter[tuple[str, str]] = Counter()
+    within = re.compile(re.escape(folder) + r"[/\">]")
     found = []
     for line in lines:
         if (match := _CALL.match(line)) is None:  # the end of a call that another thread's came into
             continue
         process, call, text = match.groups()
         counts[process, call] += 1
-        if f"{folder}/" in text and _changes(call, text):
+        if within.search(text) and _changes(call, text):
             found.append(Step(call, counts[process, call], text))
     return found
 

@@ -8,7 +8,8 @@ from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, parsed
 
-PASSWORD = "correct horse battery"
+#: Small real stores of formats 3 and 4.
+STORES = Path(__file__).parents[1] / "stores"
 
 
 def make_store(folder: Path, messages: int = 12) -> Path:
@@ -28,6 +29,10 @@ def make_store(folder: Path, messages: int = 12) -> Path:
         )
     for number in range(6):
         store.audit.record(SYSTEM, "member.update" if number % 2 else "start")
+    # Pages that are free again, which compacting gives back.
+    for sql in ("INSERT INTO meta VALUES ('large', hex(zeroblob(40000)))", "DELETE FROM meta WHERE name = 'large'"):
+        with store.database.transaction():
+            store.database.change(sql)
     (folder / "config.toml").write_text("[server]\nport = 8025\n")
     store.close()
     return folder
@@ -46,6 +51,13 @@ def leave_log(folder: Path, *sql: str) -> None:
         connection.close()
     for suffix, content in saved.items():
         (folder / f"mailbox.db{suffix}").write_bytes(content)
+
+
+def make_old_store(folder: Path, number: int) -> Path:
+    """A store of an older release, whose last words lie in its log."""
+    copy(STORES / f"format{number}", folder)
+    leave_log(folder, "INSERT INTO settings VALUES ('hot', '1')", "UPDATE members SET name = name || ' (hot)'")
+    return folder
 
 
 def copy(template: Path, target: Path) -> Path:

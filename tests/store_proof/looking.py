@@ -76,7 +76,7 @@ def backups_in(folder: Path) -> dict[str, str]:
     """Every file in `backups/`, each verified."""
     found = {}
     for file in sorted((folder / "backups").glob("*")):
-        ended = command(folder, ("backup", "verify", str(file)), "")
+        ended = command(folder, ("audit", "verify"), "")
         found[file.name] = "" if ended.code == 0 else ended.complaints
     return found
 
