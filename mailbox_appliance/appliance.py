@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mailbox_appliance.errands.confirmation import Confirmation
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.drafts import Drafts
 from mailbox_appliance.errands.parts import Parts
+from mailbox_appliance.errands.store_watch import StoreWatch
 from mailbox_appliance.errors import LogInsBusy, ServersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
 from mailbox_appliance.oauth_environment import GivenApps
@@ -28,6 +30,7 @@ from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.long_work import LongWork
 from mailbox_appliance.store.restore import Prepared
 from mailbox_appliance.store.store import Store
+from mailbox_appliance.store.upkeep import Bounds
 from mailbox_appliance.sync.supervisor import Supervisor
 
 SETUP_CODE = "setup-code"
@@ -70,6 +73,7 @@ class Appliance:
         self.store = store or Store.open(folder, self.clock, key_file, passphrase=passphrase)
         self._changing_settings = threading.Lock()
         self._use_stored_settings()
+        self.store.upkeep.bounds = self._bounds
         self.sender = Sender(self.store, self.settings, self.events, self.clock)
         self.connections = Connections(self.store, self.settings)
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
@@ -88,6 +92,7 @@ class Appliance:
         self.events.subscribe(DeliverySettled, lambda _: self.due.notice())
         self.events.subscribe(AccountReconnected, lambda _: self.due.notice())
         self.confirmation = Confirmation(self.store, self.settings, self.clock)
+        self.store_watch = StoreWatch(self.store, self.settings)
         self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
@@ -109,8 +114,14 @@ class Appliance:
             logs.set_level(self.settings.text("log.level"))
         if now["sync.poll_interval"] != before["sync.poll_interval"]:
             self.sync.wake_all()
+        if any(now[name] != before[name] for name in ("store.keep_phases_days", "sync.cache_mib")):
+            self.store.upkeep.trim()
         if now["sending.hold_scheduled"] != before["sending.hold_scheduled"]:
             self.due.notice()
+
+    def _bounds(self) -> Bounds:
+        days, mib = (self.settings.number(name) for name in ("store.keep_phases_days", "sync.cache_mib"))
+        return Bounds(timedelta(days=days), mib << 20)
 
     def _use_stored_settings(self) -> None:
         self.settings.store(self.store.stored_settings.all())
@@ -121,6 +132,7 @@ class Appliance:
         self.sender.start()
         self.due.start()
         self.confirmation.start()
+        self.store_watch.start()
         self.sync.start()
 
     def release(self) -> None:
@@ -142,6 +154,7 @@ class Appliance:
         self.connections.stop()
         self.due.stop(max(0.0, until - time.monotonic()))
         self.confirmation.stop(max(0.0, until - time.monotonic()))
+        self.store_watch.stop(max(0.0, until - time.monotonic()))
 
     @property
     def public_url(self) -> str:

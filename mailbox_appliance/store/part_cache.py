@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from mailbox_appliance.clock import Clock, to_millis
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.database import Database, Row
 
 CHUNK = 128 << 10
 _UNFINISHED = -1
@@ -120,20 +120,38 @@ class PartCache:
     def _is_there(self, number: int) -> bool:
         return self._database.value("SELECT 1 FROM cached_parts WHERE number = ?", (number,)) is not None
 
+    def forget_one(self, limit: int) -> bool:
+        """Forget the least used part, where all together are over `limit` bytes; False where there is nothing to do.
+
+        Those being read stay.
+        """
+        with self._database.transaction(), self._lock:
+            if self._total() <= limit:
+                return False
+            for number, _ in self._least_used():
+                if number not in self._read:
+                    self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
+                    return True
+        return False
+
     def _shrink(self, limit: int) -> None:
         """Forget the least used, but for those being read."""
         with self._database.transaction(), self._lock:
-            total = self._database.value("SELECT coalesce(sum(size), 0) FROM cached_parts WHERE size > 0")
+            total = self._total()
             if total <= limit:
                 return
-            for number, size in self._database.rows(
-                "SELECT number, size FROM cached_parts WHERE size >= 0 ORDER BY used_at, number"
-            ):
+            for number, size in self._least_used():
                 if total <= limit:
                     return
                 if number not in self._read:
                     self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
                     total -= size
+
+    def _total(self) -> int:
+        return int(self._database.value("SELECT coalesce(sum(size), 0) FROM cached_parts WHERE size > 0"))
+
+    def _least_used(self) -> list[Row]:
+        return self._database.rows("SELECT number, size FROM cached_parts WHERE size >= 0 ORDER BY used_at, number")
 
 
 class Reading:

@@ -75,7 +75,7 @@ class Store:
         self.sent_copies = SentCopies(database, clock)
         self.due = Due(database)
         self.legacy_keys = LegacyKeys(database, clock)
-        self.upkeep = Upkeep(database, clock)
+        self.upkeep = Upkeep(database, clock, self.parts)
 
     @classmethod
     def open(

@@ -2,16 +2,20 @@
 
 Removed mailboxes: their mail is deleted bit by bit. The full-text index: every batch of messages leaves a piece of its
 own, which is cheap to write; searching gets slower with the number of pieces, so they are merged when writing pauses.
-What is kept for a time only is deleted after it (store/outdated).
+What is kept for a time only is deleted after it (store/outdated); what was fetched on demand is kept within its bound.
 """
 
 import logging
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.store import outdated, removal
 from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.part_cache import PartCache
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +33,22 @@ _STRUCTURE = "SELECT block FROM message_index_data WHERE id = 10"  # which piece
 _MERGE = "INSERT INTO message_index (message_index, rank) VALUES ('merge', ?)"
 
 
-class Upkeep:
-    """Looks after an open store on a thread of its own."""
+@dataclass(frozen=True)
+class Bounds:
+    """How much is kept: how long the steps of deliveries that are over, and how many bytes fetched on demand, if that
+    is bounded.
+    """
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database, self._clock = database, clock
+    phases: timedelta = outdated.PHASES_KEPT
+    parts: int | None = None
+
+
+class Upkeep:
+    """Looks after an open store on a thread of its own. `bounds` is asked each time, so that settings may change."""
+
+    def __init__(self, database: Database, clock: Clock, parts: PartCache) -> None:
+        self._database, self._clock, self._parts = database, clock, parts
+        self.bounds: Callable[[], Bounds] = Bounds
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._pieces = 0  # when we looked last
@@ -55,6 +70,11 @@ class Upkeep:
         """There is something to be done at once."""
         self._woken.set()
 
+    def trim(self) -> None:
+        """What may be kept has changed: see to it at once."""
+        self._forgets_at = 0.0
+        self.wake()
+
     def sweep(self) -> None:
         """Delete what is left of removed mailboxes."""
         for (number,) in self._database.rows("SELECT number FROM accounts WHERE status = 'removed'"):
@@ -62,14 +82,16 @@ class Upkeep:
                 self._stopping.wait(PAUSE)
 
     def forget(self) -> None:
-        """Delete what was to be kept for a time only."""
-        now, after = self._clock.now(), 0
+        """Delete what was to be kept for a time only, or is more than may be kept."""
+        now, after, bounds = self._clock.now(), 0, self.bounds()
         outdated.delete_legacy_keys(self._database, now)
         while not self._stopping.is_set():
-            found = outdated.delete_some_phases(self._database, now, after)
+            found = outdated.delete_some_phases(self._database, now, after, bounds.phases)
             if found is None:
-                return
+                break
             after = found
+            self._stopping.wait(PAUSE)
+        while bounds.parts is not None and not self._stopping.is_set() and self._parts.forget_one(bounds.parts):
             self._stopping.wait(PAUSE)
 
     def merge(self) -> None:
@@ -93,8 +115,8 @@ class Upkeep:
     def _look(self) -> None:
         self.sweep()
         if time.monotonic() >= self._forgets_at:
+            self._forgets_at = time.monotonic() + _FORGET_EVERY  # before it is done: it may be wanted again meanwhile
             self.forget()
-            self._forgets_at = time.monotonic() + _FORGET_EVERY
         before, self._pieces = self._pieces, self.pieces()
         is_paused = before == self._pieces
         if self._pieces > (FEW_PIECES if is_paused else MANY_PIECES):

@@ -195,6 +195,32 @@ def test_how_much_is_kept_of_what_was_fetched(ada: CheckedClient, mail_server: M
     assert box.ask("GET", f"/messages/{one}/raw").status == 200
 
 
+def test_how_long_the_steps_of_deliveries_are_kept(
+    desk: Desk, scripted_smtp: ScriptedSmtp, mail_server: MailServer
+) -> None:
+    user = scripted_smtp.user = mail_server.fresh_user()
+    account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=scripted_smtp.port)
+    operation = desk.send(account, a_message()).data["operationId"]
+    database = desk.appliance.store.database
+    with database.transaction():
+        database.change("UPDATE delivery_phases SET at = '2020-01-01T00:00:00.000Z'")
+        database.change("DELETE FROM delivery_chores")
+    steps = "SELECT count(*) FROM delivery_phases"
+    assert database.value(steps) > 0
+    assert desk.ask("PATCH", PATH, {"store.keep_phases_days": 3}).status == 200
+    wait_until(lambda: database.value(steps) == 0, lambda: str(database.value(steps)), 10)
+    assert desk.delivery(account, operation).data["status"] == "succeeded"
+
+
+def test_when_little_room_is_told(ada: CheckedClient) -> None:
+    assert ada.ask("GET", "/status").warnings == []
+    change(ada, store__low_space_mib=1 << 40)
+    (warning,) = ada.ask("GET", "/status").warnings
+    assert "almost full" in warning
+    change(ada, store__low_space_mib=0)
+    assert ada.ask("GET", "/status").warnings == []
+
+
 def test_how_sends_go(desk: Desk, mail_server: MailServer, scripted_smtp: ScriptedSmtp) -> None:
     user = scripted_smtp.user = mail_server.fresh_user()
     account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=scripted_smtp.port)

@@ -9,6 +9,7 @@ from mailbox_appliance.records import DeliveryStatus, Phase
 from mailbox_appliance.store import outdated
 from mailbox_appliance.store.outdated import BATCH, PHASES_KEPT
 from mailbox_appliance.store.store import Store
+from mailbox_appliance.store.upkeep import Bounds
 from tests.servers.fake_clock import FakeClock
 from tests.servers.mailboxes import wait_until
 from tests.store.mail import Mailbox
@@ -47,6 +48,18 @@ def test_phases_of_what_is_over_go_after_ninety_days(
     assert (len(phases(store, operation)) > 1) == stays
     assert phases(store, recent) == ["accepted"]
     assert store.deliveries.work(operation).status == status
+
+
+def test_they_are_kept_for_as_long_as_is_wanted(store: Store, mailbox: Mailbox, clock: FakeClock) -> None:
+    operation = ended(store, mailbox, "succeeded")
+    clock.advance(86_401)
+    store.upkeep.bounds = lambda: Bounds(phases=timedelta(days=2))
+    store.upkeep.forget()
+    assert len(phases(store, operation)) > 1
+    store.upkeep.bounds = lambda: Bounds(phases=timedelta(days=1))
+    store.upkeep.start()
+    wait_until(lambda: phases(store, operation) == [], lambda: str(phases(store, operation)), 10)
+    store.upkeep.stop()
 
 
 def test_they_go_in_short_steps_past_those_that_stay(store: Store, mailbox: Mailbox, clock: FakeClock) -> None:

@@ -5,7 +5,8 @@ from itertools import pairwise
 
 from mailbox_appliance.store import removal
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.store.upkeep import FEW_PIECES
+from mailbox_appliance.store.upkeep import FEW_PIECES, Bounds
+from tests.servers.fake_clock import FakeClock
 from tests.servers.mailboxes import wait_until
 from tests.store.mail import Mailbox, fetched, parsed
 
@@ -64,3 +65,38 @@ def test_a_store_that_is_closed_ends_its_upkeep(store: Store) -> None:
     store.upkeep.start()
     store.close()
     assert not any(thread.name == "store-upkeep" for thread in threading.enumerate())
+
+
+def test_what_was_fetched_on_demand_is_kept_within_its_bound(store: Store, mailbox: Mailbox, clock: FakeClock) -> None:
+    number = store.database.value("SELECT number FROM messages WHERE id = ?", (mailbox.add(1),))
+    read = store.parts.keep(number, "1", [bytes(1000)], limit=1 << 20)
+    for part in ("2", "3", "4"):
+        clock.advance(1)
+        store.parts.keep(number, part, [bytes(1000)], limit=1 << 20).close()
+
+    def kept() -> list[str]:
+        return [row[0] for row in store.database.rows("SELECT part FROM cached_parts ORDER BY part")]
+
+    store.upkeep.forget()
+    assert kept() == ["1", "2", "3", "4"]
+    store.upkeep.bounds = lambda: Bounds(parts=2500)
+    store.upkeep.forget()
+    assert kept() == ["1", "4"]  # the first is being read
+    store.upkeep.bounds = lambda: Bounds(parts=0)
+    store.upkeep.forget()
+    assert kept() == ["1"]
+    read.close()
+    store.upkeep.forget()
+    assert kept() == []
+
+
+def test_what_may_be_kept_is_looked_at_at_once_where_it_changes(store: Store, mailbox: Mailbox) -> None:
+    number = store.database.value("SELECT number FROM messages WHERE id = ?", (mailbox.add(1),))
+    store.parts.keep(number, "1", [bytes(1000)], limit=1 << 20).close()
+    count = "SELECT count(*) FROM cached_parts"
+    store.upkeep.start()
+    assert store.database.value(count) == 1
+    store.upkeep.bounds = lambda: Bounds(parts=0)
+    store.upkeep.trim()
+    wait_until(lambda: store.database.value(count) == 0, lambda: "it is still there", 3)
+    store.upkeep.stop()

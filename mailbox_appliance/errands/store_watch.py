@@ -1,0 +1,55 @@
+"""Looks every minute whether the disk of the store has room left, and says so in the log when that begins and ends.
+
+`GET /status` says it for as long as it is so (`store/room.warning`).
+"""
+
+import logging
+import threading
+
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store import room
+from mailbox_appliance.store.store import DATABASE, Store
+
+log = logging.getLogger(__name__)
+
+_EVERY = 60.0  # seconds between two looks
+
+
+class StoreWatch:
+    """Watches on a thread of its own."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store, self._settings = store, settings
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._is_low = False
+
+    def start(self) -> None:
+        """Begin with a look at once."""
+        self._thread = threading.Thread(target=self._run, name="store-watch", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Look no more."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def look(self) -> None:
+        """Look once. What has begun ends only when there is a tenth more room, so that it is not told over and over."""
+        low = self._settings.number("store.low_space_mib")
+        file, facts = self._store.folder / DATABASE, {"free_bytes": self._store.free_bytes}
+        if not self._is_low and (warning := room.warning(file, low)):
+            self._is_low = True
+            log.warning(warning, extra=facts)
+        elif self._is_low and not room.warning(file, low + low // 10):
+            self._is_low = False
+            log.info("The disk of the store has room again.", extra=facts)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.look()
+            except OSError:
+                log.exception("the room on the store's disk could not be looked at")
+            self._stopping.wait(_EVERY)
