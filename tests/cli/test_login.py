@@ -171,9 +171,9 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
     return LOGGED_IN
 
 
-def serve(data_dir: Path, *, flags: dict[str, object], ready_json: bool) -> int:
+def serve(data_dir: Path, *, flags: dict[str, object], ready_json: bool, passphrase: str | None) -> int:
     """Stands in for the floor above."""
-    (data_dir / "served").write_text(json.dumps([flags, ready_json]))
+    (data_dir / "served").write_text(json.dumps([flags, ready_json, passphrase]))
     return 7
 
 
@@ -198,9 +198,13 @@ def test_setup_on_files_when_nothing_runs(cli: CommandLine, server: RecordingSer
 def test_serve_and_demo_hand_over(cli: CommandLine) -> None:
     cli.services |= {"serve": f"{__name__}:serve", "demo": f"{__name__}:demo"}
     assert cli("serve", "--port", "0", "--host", "::1", "--ready-json").code == 7
-    assert json.loads((cli.data_dir / "served").read_text()) == [{"server.host": "::1", "server.port": 0}, True]
-    assert cli("serve").code == 7
-    assert json.loads((cli.data_dir / "served").read_text()) == [{}, False]
+    assert json.loads((cli.data_dir / "served").read_text()) == [
+        {"server.host": "::1", "server.port": 0},
+        True,
+        None,
+    ]
+    assert cli("serve", "--passphrase-stdin", stdin=b"twelve geese fly\n").code == 7
+    assert json.loads((cli.data_dir / "served").read_text()) == [{}, False, "twelve geese fly"]
     assert cli("demo", "--port", "9").code == 9
 
 
