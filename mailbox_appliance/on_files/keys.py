@@ -108,11 +108,9 @@ def _changed(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dict[str
             store.audit.record(Actor("local"), "key.change", ("key", key.store_id))
             replace_file(store.key_file, content)
     except OSError as error:
-        raise KeyUnusable(reason=_unwritable(store.key_file, error)) from error
+        raise KeyUnusable(reason=f"{store.key_file} {_not_written(store.key_file, before, error.strerror)}") from error
     except FAILED as error:
-        with suppress(OSError):
-            replace_file(store.key_file, before)
-        raise StoreUnusable(reason=f"its database cannot be written ({error}).") from error
+        raise StoreUnusable(reason=f"its database {_not_written(store.key_file, before, error)}") from error
     return _told(store.key_file, read_file(store.key_file))
 
 
@@ -123,8 +121,13 @@ def _whole_file(store: Store) -> KeyFile:
     return there
 
 
-def _unwritable(file: Path, error: OSError) -> str:
-    return f"{file} cannot be written ({error.strerror}). Nothing was changed."
+def _not_written(file: Path, before: bytes, why: object) -> str:
+    """What is said of a change that failed, once the key file is as it was before."""
+    with suppress(OSError):
+        if file.read_bytes() != before:
+            replace_file(file, before)
+        return f"cannot be written ({why}). Nothing was changed."
+    return f"cannot be written ({why}), and it is open which key file stays: see `mailbox-appliance key show`."
 
 
 def _without(slots: Slots, *kinds: type[Slot]) -> Slots:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 def write_private(file: Path, content: bytes) -> None:
     """Replace a file by new content, readable by its owner only, on the disk when this returns."""
-    temporary = file.with_name(f".{file.name}.new")
+    temporary = half_written(file)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(handle, "wb") as stream:  # not os.write: on a disk that fills up it may write only a part
@@ -19,6 +19,11 @@ def write_private(file: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(file.parent)
+
+
+def half_written(file: Path) -> Path:
+    """Where new content of a file lies until it is complete."""
+    return file.with_name(f".{file.name}.new")
 
 
 def remove_half_written(folder: Path) -> None:

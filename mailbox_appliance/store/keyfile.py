@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from mailbox_appliance.errors import KeyDamaged
-from mailbox_appliance.store.files import write_private
+from mailbox_appliance.store.files import half_written, write_private
 from mailbox_appliance.store.key_slots import Slot, require_kinds, unlock, wrap_file
 
 CIPHERS = ("aegis", "chacha20")
@@ -142,7 +142,17 @@ def keep_key(file: Path, key: StoreKey) -> None:
 
 def replace_file(file: Path, content: bytes) -> None:
     """Write a key file anew. One that is reached through a link is written where it lies, and the link stays."""
-    write_private(file.resolve() if file.is_symlink() else file, content)
+    write_private(_real(file), content)
+
+
+def drop_half_written(file: Path) -> None:
+    """Throw away what was being written in place of a key file when we were stopped: a key may lie in it in plain."""
+    with suppress(OSError):
+        half_written(_real(file)).unlink(missing_ok=True)
+
+
+def _real(file: Path) -> Path:
+    return file.resolve() if file.is_symlink() else file
 
 
 def _slots_there(file: Path, key: StoreKey) -> tuple[Slot, ...] | None:

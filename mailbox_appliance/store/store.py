@@ -28,7 +28,7 @@ from mailbox_appliance.store.files import remove_half_written, sync_folder
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.invitations import Invitations
-from mailbox_appliance.store.keyfile import StoreKey, keep_key, new_key, write_key
+from mailbox_appliance.store.keyfile import StoreKey, drop_half_written, keep_key, new_key, write_key
 from mailbox_appliance.store.legacy_keys import LegacyKeys
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.members import Members
@@ -124,6 +124,7 @@ class Store:
             upgrade(folder, key_file, clock, progress)
         database, key = open_database(file, key_file, passphrase)
         _keep_key(file, key_file, key)
+        drop_half_written(key_file)
         put_back_triggers(database)
         _make_private(folder, file, key_file)
         return cls(folder, lock, database, key, clock, key_file)

@@ -344,6 +344,17 @@ def test_a_key_that_is_kept_elsewhere_is_changed_there(
     assert (link.is_symlink(), link.exists(), (key_cli.data_dir / KEY).exists()) == (True, False, False)
 
 
+def test_half_a_key_file_that_a_crash_left_is_thrown_away(key_cli: CommandLine, tmp_path: Path) -> None:
+    stick = tmp_path / "stick"
+    stick.mkdir()
+    (key_cli.data_dir / KEY).rename(stick / "key")
+    (tmp_path / "link").symlink_to(stick / "key")
+    for left in (stick / ".key.new", stick / ".letter.new"):
+        left.write_bytes(b"half of")
+    Store.open(key_cli.data_dir, key_file=tmp_path / "link").close()
+    assert sorted(path.name for path in stick.iterdir()) == [".letter.new", "key"]  # what is not ours stays
+
+
 def in_a_read_only(folder: Path, *words: str, environment: Mapping[str, str], stdin: bytes = b"") -> tuple[int, Any]:
     """A command of which everybody else's folder is its own, but this one read-only."""
     mount = 'mount --bind -o ro "$0" "$0" && exec "$@"'
