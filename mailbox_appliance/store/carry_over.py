@@ -34,9 +34,12 @@ SELECT 1 FROM main.members r JOIN present.members p ON p.id = r.id AND p.created
 
 @dataclass(frozen=True)
 class Carried:
-    """What became of sends and rights. `is_known`: the present store told what happened since the backup."""
+    """What became of sends and rights. `is_known`: the present store told what happened since the backup; else `why`
+    it does not, where there is one.
+    """
 
     is_known: bool
+    why: str = ""
     sends: Sends = field(default_factory=Sends)
     rights: Rights = field(default_factory=Rights)
 
@@ -49,24 +52,24 @@ def carry_over(database: Database, present: Path, key: StoreKey, now: datetime, 
     """
     with _attached(database, present, key, leave_log), database.transaction(durable=True):
         if not _are_kin(database):
-            carried = _of_nobody(database, now)
+            carried = _of_nobody(database, now, "it is another store, not a later state of this one")
             carried_rights.see_that_somebody_can_administrate(database)
             return carried
         rights = carried_rights.carry(database, now)
         sends = carried_sends.carry(database, now)
         _continue_log(database)
-        return Carried(True, sends, rights)
+        return Carried(True, sends=sends, rights=rights)
 
 
-def carry_nothing(database: Database, now: datetime) -> Carried:
+def carry_nothing(database: Database, now: datetime, why: str = "") -> Carried:
     """The same where nothing is known of what happened since: all sessions end, scheduled sends wait for a word."""
     with database.transaction(durable=True):
-        return _of_nobody(database, now)
+        return _of_nobody(database, now, why)
 
 
-def _of_nobody(database: Database, now: datetime) -> Carried:
+def _of_nobody(database: Database, now: datetime, why: str) -> Carried:
     carried_rights.end_what_lets_in(database)
-    return Carried(False, carried_sends.hold(database, now))
+    return Carried(False, why, carried_sends.hold(database, now))
 
 
 @contextmanager

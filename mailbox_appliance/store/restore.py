@@ -10,6 +10,7 @@ Whatever fails before the rename leaves the store as it was. The key file of a p
 """
 
 import errno
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.manifest import SECTION_NAMES
 from mailbox_appliance.store.opening import format_of, log_of
 from mailbox_appliance.store.unpacking import CheckConfig, PresentKey, may_write, unpack, unpack_raw
+
+log = logging.getLogger(__name__)
 
 _DATABASE, _KEY = "mailbox.db", "encryption.key"
 #: How often the content of a backup lies on the disk while it is unpacked: once, and once more encrypted anew or
@@ -80,6 +83,18 @@ def prepare(
     left of it.
     """
     container = open_container(file, passphrase=passphrase, key=None if present is None else present.key)
+    return _prepare(container, folder, key_file, present, clock, check_config, progress)
+
+
+def _prepare(
+    container: Container,
+    folder: Path,
+    key_file: Path,
+    present: PresentKey | None,
+    clock: Clock,
+    check_config: CheckConfig | None,
+    progress: Progress | None,
+) -> Prepared:
     with _telling(folder):
         room.require_room(folder, _needed(container, folder, present))
         making = swap.begin(folder)
@@ -115,12 +130,7 @@ def try_out(prepared: Prepared, clock: Clock, actor: Actor, *, leave_present: bo
     folded into it, as everybody else would do who closes it."""
     database = Database(prepared.making / _DATABASE, prepared.key.cipher, prepared.key.derive("database"))
     try:
-        if prepared.is_known:
-            present = prepared.folder / _DATABASE
-            has_log = log_of(present).exists()
-            carried = carry_over(database, present, prepared.key, clock.now(), leave_log=leave_present and has_log)
-        else:
-            carried = carry_nothing(database, clock.now())
+        carried = _carried(database, prepared, clock, leave_present=leave_present)
         audit = Audit(database, prepared.key.derive("audit"), clock)
         with database.transaction(durable=True):
             audit.record(actor, "backup.restore", ("backup", prepared.backup_id))
@@ -129,6 +139,18 @@ def try_out(prepared: Prepared, clock: Clock, actor: Actor, *, leave_present: bo
     if not leave_present and (not is_closed or log_of(prepared.making / _DATABASE).exists()):
         raise StoreUnusable(reason="the restored database could not be closed.")
     return carried
+
+
+def _carried(database: Database, prepared: Prepared, clock: Clock, *, leave_present: bool) -> Carried:
+    if not prepared.is_known:
+        return carry_nothing(database, clock.now())
+    present = prepared.folder / _DATABASE
+    leave_log = leave_present and log_of(present).exists()
+    try:
+        return carry_over(database, present, prepared.key, clock.now(), leave_log=leave_log)
+    except (apsw.CorruptError, apsw.NotADBError):  # damage may well be why it is restored
+        log.exception("the store that is replaced is damaged, so nothing is carried over from it")
+        return carry_nothing(database, clock.now(), "a page of it cannot be read")
 
 
 def put_back(prepared: Prepared, kept: Path) -> None:
@@ -147,14 +169,21 @@ def put_back(prepared: Prepared, kept: Path) -> None:
 
 
 def unpack_to(
-    file: Path, target: Path, clock: Clock, *, passphrase: str | None = None, progress: Progress | None = None
+    file: Path,
+    target: Path,
+    clock: Clock,
+    *,
+    passphrase: str | None = None,
+    key: StoreKey | None = None,
+    progress: Progress | None = None,
 ) -> tuple[BackupSummary, Carried] | None:
     """Unpack a backup into a directory that is empty or not there.
 
     A store of an older format comes byte for byte as it was, and None is answered. One of this format opens there as a
-    store of its own, that knows nothing of what happened since. Raises as `prepare`, Conflict where there is something.
+    store of its own, that knows nothing of what happened since. `key`: of the store that it may be of. Raises as
+    `prepare`, Conflict where there is something.
     """
-    container = open_container(file, passphrase=passphrase)
+    container = open_container(file, passphrase=passphrase, key=key)
     is_new = _require_empty(target)
     try:
         if container.manifest.format < format_5.NUMBER:
@@ -164,7 +193,7 @@ def unpack_to(
                 swap.decide(target)
                 swap.finish(target, target / _KEY)
             return None
-        prepared = prepare(target, file, target / _KEY, None, clock, passphrase=passphrase, progress=progress)
+        prepared = _prepare(container, target, target / _KEY, None, clock, None, progress)
         restored = complete(prepared, clock, Actor("local"), progress)
         swap.finish(target, target / _KEY)
     except BaseException:

@@ -37,7 +37,7 @@ class Present:
         finally:
             with self._changed:
                 self._lent -= 1
-                if self._is_paused:
+                if not self._lent:
                     self._changed.notify_all()
 
     def pause(self, timeout: float) -> bool:

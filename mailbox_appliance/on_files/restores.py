@@ -1,0 +1,243 @@
+"""Restoring where nothing is serving: in the place of the store that is there, or into an empty directory.
+
+Answers are the API's envelopes: what the backup holds, and as warnings what becomes of sends and rights.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.errors import (
+    KeychainLocked,
+    KeyDamaged,
+    KeyMissing,
+    KeyUnusable,
+    KeyWrong,
+    PassphraseNeeded,
+    PassphraseWrong,
+    StoreDamaged,
+)
+from mailbox_appliance.operations import configuration
+from mailbox_appliance.records import BackupSummary, Progress
+from mailbox_appliance.store import backups, swap
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.carry_over import Carried
+from mailbox_appliance.store.container import read_manifest
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.keyfile import StoreKey, read_key
+from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.opening import format_of, open_database
+from mailbox_appliance.store.restore import Prepared, complete, prepare, put_back, try_out, unpack_to
+from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.unpacking import PresentKey
+
+_ACTOR = Actor("local")
+#: What no patience puts right: then nothing of the present store is known. Anything else is to be put right first.
+_LOST = (StoreDamaged, KeyMissing, KeyDamaged, KeyWrong)
+_OLDER = (
+    "The store that is there has format {}: it is upgraded first, and what happened since the backup is carried over."
+)
+_NOT_KNOWN = (
+    "{why} So nobody knows what happened since the backup: API keys that were revoked, passwords that were changed and"
+    " members who were removed since are as they were then; look through them. All sessions have ended."
+)
+_HELD = "until you say `mailbox-appliance scheduled release`"
+_RAW = (
+    "This is a store of an older release, as it was: what was scheduled then and has been sent since would be sent"
+    " again by it. Cancel that first."
+)
+
+
+@dataclass(frozen=True)
+class _Present:
+    """The store that is there: what opens it, or why nothing does; or that it is to be upgraded first."""
+
+    key: PresentKey | None
+    why: str = ""
+    older: int | None = None
+
+
+def restore(
+    data_dir: Path,
+    backup: str | Path,
+    passphrase: str | None = None,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Put a backup, an id or a file, in the place of the store of a data directory; `dry_run`: only tell what would be.
+
+    Raises NotFound, BackupUnusable, Conflict, StoreUnusable; then the store is as it was.
+    """
+    key_file = place_of_key(data_dir, os.environ)
+    with _owned(data_dir) as lock:
+        file = _file(data_dir, backup)
+        look = _look_at if dry_run else _opened
+        present = look(data_dir, lock, key_file, passphrase, progress)
+        prepared = prepare(
+            data_dir,
+            file,
+            key_file,
+            present.key,
+            SystemClock(),
+            passphrase=passphrase,
+            check_config=configuration.require_usable,
+            progress=progress,
+        )
+        if dry_run:
+            try:
+                carried = try_out(prepared, SystemClock(), _ACTOR, leave_present=True)
+            finally:
+                swap.discard(data_dir)
+            return _envelope(prepared.summary, _told(carried, present))
+        restored = complete(prepared, SystemClock(), _ACTOR, progress)
+        _see_that_it_opens(prepared, restored.kept, lock, passphrase)
+        kept = () if restored.kept is None else (f"What was replaced is kept as backups/{restored.kept.name}.",)
+        return _envelope(prepared.summary, (*_told(restored.carried, present), *kept))
+
+
+def unpack(
+    data_dir: Path, backup: str | Path, target: Path, passphrase: str | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Unpack a backup into a directory that is empty or not there: a store of its own, or, where it is one of an older
+    release, byte for byte what it was. Raises as `restore`.
+    """
+    file, key = _file(data_dir, backup), _key_of(data_dir)
+    if read_manifest(file).format < format_5.NUMBER:
+        summary = backups.verify_file(file, passphrase, key, progress)
+        unpack_to(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
+        return _envelope(summary, (_RAW,))
+    unpacked = unpack_to(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
+    assert unpacked is not None  # noqa: S101 - it is of this format
+    return _envelope(unpacked[0], _told(unpacked[1], _Present(None, "No store is beside it.")))
+
+
+@contextmanager
+def _owned(data_dir: Path) -> Iterator[DirectoryLock]:
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = DirectoryLock(data_dir)
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+def _file(data_dir: Path, backup: str | Path) -> Path:
+    return backup if isinstance(backup, Path) else backups.find_backup(data_dir, backup)
+
+
+def _key_of(data_dir: Path) -> StoreKey | None:
+    """The key of the store that is there, which opens its backups; None where it cannot be had."""
+    with suppress(KeyUnusable, OSError):
+        return read_key(place_of_key(data_dir, os.environ), passphrase_from(os.environ))
+    return None
+
+
+def _opened(
+    data_dir: Path, lock: DirectoryLock, key_file: Path, passphrase: str | None, progress: Progress | None
+) -> _Present:
+    """Open the store that is there as it always is, upgraded where it is older, and close it."""
+    swap.finish(data_dir, key_file)
+    if not os.path.lexists(data_dir / DATABASE):
+        return _Present(None, "No store is there.")
+
+    def opened(given: str | None) -> _Present:
+        store = Store.open_locked(data_dir, lock, SystemClock(), key_file, passphrase=given, progress=progress)
+        store.close_files()
+        return _Present(PresentKey(store.key, key_file))
+
+    return _tried(opened, passphrase)
+
+
+def _look_at(
+    data_dir: Path,
+    lock: DirectoryLock,  # noqa: ARG001 - that it is held is enough
+    key_file: Path,
+    passphrase: str | None,
+    progress: Progress | None,  # noqa: ARG001
+) -> _Present:
+    """The same for a dry run: nothing of it is changed."""
+    file = data_dir / DATABASE
+    if not os.path.lexists(file):
+        return _Present(None, "No store is there.")
+
+    def looked(given: str | None) -> _Present:
+        if (number := format_of(file)) is not None:
+            return _Present(None, older=number)
+        database, key = open_database(file, key_file, given)
+        database.abandon()
+        return _Present(PresentKey(key, key_file))
+
+    return _tried(looked, passphrase)
+
+
+def _tried(opening: Any, passphrase: str | None) -> _Present:
+    """What comes of opening the present store: by its own passphrase, else by that of the backup, which may be it."""
+    own = passphrase_from(os.environ)
+    try:
+        try:
+            found: _Present = opening(own)
+        except (PassphraseNeeded, PassphraseWrong):
+            if passphrase is None or passphrase == own:
+                raise
+            found = opening(passphrase)
+    except _LOST as error:
+        return _Present(None, f"The store that is there does not open: {error}")
+    return found
+
+
+def _see_that_it_opens(prepared: Prepared, kept: Path | None, lock: DirectoryLock, passphrase: str | None) -> None:
+    """Move the restored store into its place and open it; where it does not, what was there comes back."""
+    folder, clock = prepared.folder, SystemClock()
+
+    def opened(given: str | None) -> None:
+        Store.open_locked(folder, lock, clock, prepared.key_file, passphrase=given).close_files()
+
+    try:
+        own = passphrase_from(os.environ)
+        try:
+            opened(own)
+        except (PassphraseNeeded, PassphraseWrong):
+            if passphrase is not None and passphrase != own:
+                opened(passphrase)
+    except (PassphraseNeeded, PassphraseWrong, KeychainLocked):
+        return  # it opens with what somebody has, on the computer where it is needed
+    except Exception:
+        if kept is not None:
+            put_back(prepared, kept)
+            swap.finish(folder, prepared.key_file)
+        raise
+
+
+def _told(carried: Carried, present: _Present) -> tuple[str, ...]:
+    """What becomes of sends and rights, a sentence each."""
+    if present.older is not None:
+        return (_OLDER.format(present.older),)
+    sends, rights = carried.sends, carried.rights
+    why = present.why or f"The store that is there tells nothing: {carried.why}."
+    told = [] if carried.is_known else [_NOT_KNOWN.format(why=why)]
+    told += [
+        _counted(sends.uncertain, "send", "may have gone out and is", "may have gone out and are", "uncertain now"),
+        _counted(sends.waiting, "scheduled send", "waits", "wait", "for its time" if carried.is_known else _HELD),
+        _counted(sends.ended, "scheduled send", "ends", "end", "since its mailbox is not in the backup"),
+        _counted(rights.revoked, "API key", "of the backup is", "of the backup are", "not good any more"),
+        _counted(rights.suspended, "member", "of the backup is", "of the backup are", "suspended"),
+    ]
+    return tuple(sentence for sentence in told if sentence)
+
+
+def _counted(count: int, noun: str, one: str, many: str, what: str) -> str:
+    if not count:
+        return ""
+    return f"1 {noun} {one} {what}." if count == 1 else f"{count:,} {noun}s {many} {what}."
+
+
+def _envelope(summary: BackupSummary, warnings: Sequence[str]) -> dict[str, Any]:
+    return {"data": msgspec.to_builtins(summary), **({"warnings": list(warnings)} if warnings else {})}
