@@ -8,8 +8,9 @@ import errno
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -34,8 +35,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class Bundle:
     """A backup that is written and was read back; nobody sees it before `keep`."""
 
-    def __init__(self, hidden: Path, folder: Path, named_for: datetime, manifest: Manifest) -> None:
+    def __init__(
+        self, hidden: Path, folder: Path, named_for: datetime, manifest: Manifest, seconds: dict[str, float]
+    ) -> None:
         self.manifest = manifest
+        #: What the steps took: encrypt, verify.
+        self.seconds = seconds
         self._hidden, self._folder, self._named_for = hidden, folder, named_for
 
     def keep(self) -> Path:
@@ -71,9 +76,12 @@ def bundle(
     try:
         with telling_failures(backups):
             facts = Facts(reason, to_timestamp(now), format, audit)
+            began = time.perf_counter()
             manifest = write_container(hidden, facts, sources, key, slots, passphrase=passphrase, progress=progress)
+            written = time.perf_counter()
             open_container(hidden, passphrase=passphrase, key=key).check(progress)
-        yield Bundle(hidden, backups, now, manifest)
+            seconds = {"encrypt": written - began, "verify": time.perf_counter() - written}
+        yield Bundle(hidden, backups, now, manifest, seconds)
     finally:
         hidden.unlink(missing_ok=True)
 
@@ -92,32 +100,38 @@ def telling_failures(backups: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            raise _full(backups) from error
-        reason = f"{error.filename or backups}: {error.strerror}."
-        raise BackupNotMade(reason=reason) from error
-    except apsw.FullError as error:
-        raise _full(backups) from error
+        if is_full(error):
+            raise no_room(backups) from error
+        raise BackupNotMade(reason=f"{error.filename or backups}: {error.strerror}.") from error
     except apsw.Error as error:
+        if is_full(error):
+            raise no_room(backups) from error
         raise BackupNotMade(reason=f"the database cannot be copied ({error}).") from error
 
 
+def is_full(error: Exception) -> bool:
+    """Whether what failed is that the disk is full."""
+    return isinstance(error, apsw.FullError) or (isinstance(error, OSError) and error.errno in _FULL)
+
+
+def no_room(folder: Path) -> NotEnoughRoom:
+    """What is to be told then."""
+    return NotEnoughRoom(needed="more", folder=folder, free=f"only {room.written(room.free_bytes(folder))}")
+
+
 def remove_unfinished(folder: Path) -> None:
-    """Throw away what was being made when we were stopped. Under the directory's lock."""
+    """Throw away what was being made when we were stopped. Under the directory's lock.
+
+    Where that is refused, it stays: it is not why a store should not be opened.
+    """
     for left in (folder / FOLDER).glob(f"{HIDDEN}*"):
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left)
-        else:
-            left.unlink()
+        with suppress(OSError):
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
 
 
 def hidden_name(backups: Path) -> Path:
     """A new name for what nobody is to take for a backup."""
     return backups / f"{HIDDEN}{secrets.token_hex(8)}"
-
-
-def _full(backups: Path) -> NotEnoughRoom:
-    return NotEnoughRoom(needed="more", folder=backups, free=f"only {room.written(room.free_bytes(backups))}")
 
 
 def _free_name(folder: Path, moment: datetime, reason: BackupReason) -> Path:

@@ -185,15 +185,23 @@ class Container:
         """A section, some of it at a time; each piece is authentic, the whole is after the last."""
         begins, section = self._section(name)
         digest = hashlib.sha256()
+        for piece in self._open(name, begins, begins + section.size):
+            digest.update(piece)
+            yield piece
+        if digest.hexdigest() != section.sha256:
+            raise _changed(self.file, name)
+
+    def part(self, name: SectionName, start: int, length: int) -> bytes:
+        """So much of a section as there is."""
+        begins, section = self._section(name)
+        return b"".join(self._open(name, begins + start, begins + min(start + length, section.size)))
+
+    def _open(self, name: SectionName, first: int, end: int) -> Iterator[bytes]:
         with _reading(self.file) as stream:
             try:
-                for piece in self._stream.open(stream, content_start(self.manifest), begins, begins + section.size):
-                    digest.update(piece)
-                    yield piece
+                yield from self._stream.open(stream, content_start(self.manifest), first, end)
             except BrokenStream as error:
-                raise BackupAltered(file=self.file.name, reason=f"{name} in it has changed") from error
-        if digest.hexdigest() != section.sha256:
-            raise BackupAltered(file=self.file.name, reason=f"{name} in it has changed")
+                raise _changed(self.file, name) from error
 
     def _section(self, name: SectionName) -> tuple[int, Section]:
         found = self.manifest.place_of(name)
@@ -220,6 +228,10 @@ class _Reading:
             self._digest.update(found)
             self._left -= len(found)
             return len(found)
+
+
+def _changed(file: Path, name: SectionName) -> BackupAltered:
+    return BackupAltered(file=file.name, reason=f"{name} in it has changed")
 
 
 def _opened(source: Source, opened: ExitStack) -> tuple[BinaryIO, int]:

@@ -19,6 +19,8 @@ from mailbox_appliance.store.accounts import Accounts
 from mailbox_appliance.store.api_keys import ApiKeys
 from mailbox_appliance.store.attempts import Attempts
 from mailbox_appliance.store.audit import Audit
+from mailbox_appliance.store.backup_files import remove_unfinished
+from mailbox_appliance.store.backups import Backups
 from mailbox_appliance.store.credentials import Credentials
 from mailbox_appliance.store.database import FAILED, Database
 from mailbox_appliance.store.deliveries import Deliveries
@@ -76,6 +78,7 @@ class Store:
         self.due = Due(database)
         self.legacy_keys = LegacyKeys(database, clock)
         self.upkeep = Upkeep(database, clock, self.parts)
+        self.backups = Backups(folder, key, key_file, clock)
 
     @classmethod
     def open(
@@ -117,6 +120,7 @@ class Store:
         file = folder / DATABASE
         swap.finish(folder, key_file)
         _drop_unfinished(file)
+        remove_unfinished(folder)
         # A link that leads nowhere, say to a disk that is not there now, is no reason to begin anew.
         if not os.path.lexists(file):
             _create(file, key_file, clock, passphrase)
@@ -154,7 +158,10 @@ class Store:
         False where a thread was still using a file after so many seconds.
         """
         self.upkeep.stop()
-        return self.database.close(within)
+        self.backups.stop(within)
+        is_closed = self.database.close(within)
+        self.backups.close()
+        return is_closed
 
 
 @contextmanager

@@ -1,0 +1,277 @@
+"""The backups of a data directory: made of the open store, listed, read again, and thinned."""
+
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from mailbox_appliance.clock import Clock, from_timestamp
+from mailbox_appliance.errors import (
+    BackupNotMade,
+    BackupUnusable,
+    BackupWrongPassphrase,
+    KeyUnusable,
+    NotFound,
+    StoreAtWork,
+)
+from mailbox_appliance.records import Backup, BackupReason, BackupSummary, Progress
+from mailbox_appliance.store import retention, room
+from mailbox_appliance.store.backup_content import summary_of
+from mailbox_appliance.store.backup_files import (
+    FOLDER,
+    HIDDEN,
+    SUFFIX,
+    backups_of,
+    bundle,
+    hidden_name,
+    is_full,
+    no_room,
+    remove_unfinished,
+    telling_failures,
+)
+from mailbox_appliance.store.container import Source, open_container, read_manifest
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key_slots import Slot, require_passphrase, wrap_file
+from mailbox_appliance.store.keyfile import StoreKey, read_file, render
+from mailbox_appliance.store.manifest import SectionName
+from mailbox_appliance.store.online_copy import OnlineCopier, look_over
+from mailbox_appliance.store.opening import log_of
+
+__all__ = ["Backups", "bundle", "find_backup", "list_backups", "remove_unfinished", "unusable", "verify_file"]
+log = logging.getLogger(__name__)
+
+_DATABASE = "mailbox.db"
+_BESIDE: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
+
+
+class Backups:
+    """Those of an open store."""
+
+    def __init__(self, folder: Path, key: StoreKey, key_file: Path, clock: Clock) -> None:
+        self._folder, self._key, self._key_file, self._clock = folder, key, key_file, clock
+        self._copier = OnlineCopier(folder / _DATABASE, key)
+        self._making = threading.Lock()
+        self._stopping = threading.Event()
+        self._bad: set[tuple[str, int, int]] = set()
+
+    def create(self, reason: BackupReason, passphrase: str | None = None, progress: Progress | None = None) -> Backup:
+        """Make a backup of the store as it is now, while it is in use, and read it back.
+
+        With a passphrase it opens nowhere without it. Raises Invalid for one that is too short, StoreAtWork while
+        another one is made, NotEnoughRoom, BackupNotMade; then nothing is left of it.
+        """
+        if passphrase is not None:
+            require_passphrase(passphrase)
+        if not self._making.acquire(blocking=False):
+            raise StoreAtWork(what="A backup")
+        try:
+            return self._create(reason, passphrase, self._while_open(progress))
+        finally:
+            self._making.release()
+
+    def list(self) -> tuple[Backup, ...]:
+        """Those that are there, the newest first. One that was found bad since it was made is not `verified`."""
+        return _sorted(
+            msgspec.structs.replace(backup, verified=_state(file) not in self._bad)
+            for file, backup in _backups_in(self._folder)
+        )
+
+    def unusable(self) -> tuple[str, ...]:
+        """The names of files among them that are no backups, or not whole."""
+        return unusable(self._folder)
+
+    def find(self, backup_id: str) -> Path:
+        """The file of a backup. Raises NotFound."""
+        return find_backup(self._folder, backup_id)
+
+    def verify(self, backup_id: str, passphrase: str | None = None, progress: Progress | None = None) -> BackupSummary:
+        """Read all of a backup and check the database in it. Raises NotFound, BackupUnusable, NotEnoughRoom."""
+        file = self.find(backup_id)
+        state = _state(file)
+        try:
+            summary = verify_file(file, passphrase, self._key, self._while_open(progress), file.parent)
+        except BackupWrongPassphrase:
+            raise
+        except BackupUnusable:
+            self._bad.add(state)
+            raise
+        self._bad.discard(state)
+        return summary
+
+    def thin(self, now: datetime, daily: int, weekly: int) -> tuple[Backup, ...]:
+        """Remove the daily backups beyond the newest of so many days and weeks; answers which."""
+        made = {from_timestamp(one.created_at): one for one in self.list() if one.reason == "daily"}
+        gone = [made[moment] for moment in retention.superfluous(made, now, days=daily, weeks=weekly)]
+        for backup in gone:
+            (self._folder / FOLDER / backup.file_name).unlink(missing_ok=True)
+            log.info("an old daily backup was removed", extra={"backup": backup.id, "made": backup.created_at})
+        return tuple(gone)
+
+    def stop(self, within: float = 5.0) -> None:
+        """Have whatever is under way end soon, and wait for it so many seconds. Nothing is made afterwards."""
+        self._stopping.set()
+        if self._making.acquire(timeout=within):
+            self._making.release()
+
+    def close(self) -> None:
+        """Let go of the database's file, after its last connection was closed."""
+        self._copier.close()
+
+    def _create(self, reason: BackupReason, passphrase: str | None, progress: Progress) -> Backup:
+        backups = backups_of(self._folder)
+        key, slots = self._key_and_slots()
+        with telling_failures(backups):
+            room.require_room(backups, room.needed_for_backup(self._folder / _DATABASE))
+        copy, began = hidden_name(backups), time.perf_counter()
+        try:
+            with telling_failures(backups):
+                self._copier.copy(copy, progress)
+                copied = time.perf_counter()
+                audit = look_over(copy, self._key, progress)
+                looked = time.perf_counter()
+                sources = _sources(self._folder, copy, key, slots)
+            with (
+                bundle(
+                    self._folder,
+                    reason,
+                    sources,
+                    key,
+                    slots,
+                    format_5.NUMBER,
+                    self._clock,
+                    progress,
+                    passphrase=passphrase,
+                    audit=audit,
+                ) as made,
+                telling_failures(backups),
+            ):
+                file = made.keep()
+        finally:
+            for left in (copy, log_of(copy), copy.with_name(copy.name + "-shm")):
+                left.unlink(missing_ok=True)
+        backup = made.manifest.as_backup(file.name, verified=True)
+        seconds = {"copy": copied - began, "check": looked - copied, **made.seconds}
+        times = {f"{step}_ms": round(took * 1000) for step, took in seconds.items()}
+        log.info("a backup was made", extra={"backup": backup.id, "reason": reason, "size": backup.size_bytes, **times})
+        return backup
+
+    def _key_and_slots(self) -> tuple[StoreKey, tuple[Slot, ...]]:
+        """The store's key as its file has it now, and the slots it lies in."""
+        try:
+            there = read_file(self._key_file)
+        except (KeyUnusable, OSError) as error:
+            raise BackupNotMade(reason=f"the key file {self._key_file} cannot be read.") from error
+        if there is None:
+            return self._key, (wrap_file(self._key.master),)
+        key = there.key_of(self._key.master)
+        if key is None:
+            raise BackupNotMade(reason=f"the key in {self._key_file} is not the one that the store was opened with.")
+        return replace(key, cipher=self._key.cipher), there.slots
+
+    def _while_open(self, progress: Progress | None) -> Progress:
+        """What is told of the progress; it ends the work once the store is to be closed."""
+
+        def tell(what: str, done: int, total: int) -> None:
+            if self._stopping.is_set():
+                raise BackupNotMade(reason="the appliance is being stopped.")
+            if progress is not None:
+                progress(what, done, total)
+
+        return tell
+
+
+def list_backups(folder: Path) -> tuple[Backup, ...]:
+    """The backups of a data directory, the newest first; nothing is opened. What is none is left out."""
+    return _sorted(backup for _, backup in _backups_in(folder))
+
+
+def find_backup(folder: Path, backup_id: str) -> Path:
+    """The file of one of them. Raises NotFound."""
+    for file, backup in _backups_in(folder):
+        if backup.id == backup_id:
+            return file
+    raise NotFound(what="backup")
+
+
+def unusable(folder: Path) -> tuple[str, ...]:
+    """The names of files in `backups/` that look like backups and are none, or not whole."""
+    usable = {file for file, _ in _backups_in(folder)}
+    return tuple(sorted(file.name for file in _files(folder) if file not in usable))
+
+
+def verify_file(
+    file: Path,
+    passphrase: str | None = None,
+    key: StoreKey | None = None,
+    progress: Progress | None = None,
+    scratch: Path | None = None,
+) -> BackupSummary:
+    """Read all of a backup, wherever it lies, and check the database in it.
+
+    `key` is that of the store that it may be of. It is unpacked into `scratch`, encrypted as it is, else beside the
+    file where one can write there. Raises BackupUnusable, NotEnoughRoom.
+    """
+    container = open_container(file, passphrase=passphrase, key=key)
+    with _scratch(file, scratch) as folder:
+        try:
+            return summary_of(container, folder, progress)
+        except (OSError, apsw.FullError) as error:
+            if is_full(error):
+                raise no_room(folder) from error
+            raise BackupUnusable(reason=f"{file.name} cannot be unpacked in {folder} ({error}).") from error
+
+
+@contextmanager
+def _scratch(file: Path, scratch: Path | None) -> Iterator[Path]:
+    if scratch is not None or os.access(file.parent, os.W_OK):
+        yield scratch or file.parent
+        return
+    folder = Path(tempfile.mkdtemp(prefix="mailbox-appliance-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def _sources(folder: Path, copy: Path, key: StoreKey, slots: tuple[Slot, ...]) -> list[Source]:
+    """The sections: the copy, a key file that knows how the copy begins, and what lies beside."""
+    with copy.open("rb") as handle:
+        salt = handle.read(16).hex()
+    beside = [Source(name, (folder / name).read_bytes()) for name in _BESIDE if (folder / name).is_file()]
+    return [Source("mailbox.db", copy), Source("encryption.key", render(key.with_salt(salt), slots)), *beside]
+
+
+def _backups_in(folder: Path) -> Iterator[tuple[Path, Backup]]:
+    for file in _files(folder):
+        try:
+            manifest = read_manifest(file)
+        except BackupUnusable:
+            continue
+        yield file, manifest.as_backup(file.name, verified=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        found = list((folder / FOLDER).iterdir())
+    except OSError:  # there is none yet, or we may not look into it; who makes a backup is told
+        return []
+    return [file for file in found if file.name.endswith(SUFFIX) and not file.name.startswith(HIDDEN)]
+
+
+def _sorted(found: Iterator[Backup]) -> tuple[Backup, ...]:
+    return tuple(sorted(found, key=lambda one: (one.created_at, one.id), reverse=True))
+
+
+def _state(file: Path) -> tuple[str, int, int]:
+    there = file.stat()
+    return file.name, there.st_mtime_ns, there.st_size
