@@ -44,6 +44,20 @@ def summary_of(container: Container, scratch: Path, progress: Progress | None = 
         raise
     except apsw.Error as error:
         raise _damaged(container, str(error)) from error
+    return _summary(container, counts)
+
+
+def summary_of_unpacked(container: Container, database: Path, progress: Progress | None = None) -> BackupSummary:
+    """The same for a database of this format that was unpacked already, with its log, which is folded in."""
+    try:
+        return _summary(container, _look_at_unpacked(container, database, progress))
+    except apsw.FullError:
+        raise
+    except apsw.Error as error:
+        raise _damaged(container, str(error)) from error
+
+
+def _summary(container: Container, counts: tuple[int, int, int]) -> BackupSummary:
     manifest = container.manifest
     return BackupSummary(
         ok=True,
@@ -67,18 +81,22 @@ def _look_at_current(container: Container, scratch: Path, progress: Progress | N
                 container.extract(section.name, folder / section.name, progress)
             else:
                 container.read(section.name)
-        if log_of(database).exists():
-            fold_in(database, container.key)
-        with opened_as_is(database, container.key) as connection:
-            _check(container, connection, progress)
-            if missing := missing_table(row[0] for row in connection.execute(TABLE_NAMES)):
-                raise _damaged(container, f"its table {missing} is missing")
-            end = container.manifest.audit
-            if end is not None and audit_end(connection) != end:
-                raise _damaged(container, "its audit log ends elsewhere than it did")
-            return next(connection.execute(_COUNTS))
+        return _look_at_unpacked(container, database, progress)
     finally:
         shutil.rmtree(folder)
+
+
+def _look_at_unpacked(container: Container, database: Path, progress: Progress | None) -> tuple[int, int, int]:
+    if log_of(database).exists():
+        fold_in(database, container.key)
+    with opened_as_is(database, container.key) as connection:
+        _check(container, connection, progress)
+        if missing := missing_table(row[0] for row in connection.execute(TABLE_NAMES)):
+            raise _damaged(container, f"its table {missing} is missing")
+        end = container.manifest.audit
+        if end is not None and audit_end(connection) != end:
+            raise _damaged(container, "its audit log ends elsewhere than it did")
+        return next(connection.execute(_COUNTS))
 
 
 def _look_at_older(container: Container, progress: Progress | None) -> tuple[int, int, int]:
