@@ -222,7 +222,7 @@ def load(
     given = [option for option in OPTIONS if option.environment in environment]
     layers: dict[Source, Mapping[str, Value]] = {
         "default": {option.name: option.default for option in OPTIONS},
-        "file": _from_file(file) if file is not None else {},
+        "file": _from_file(file) if file is not None and os.path.exists(file) else {},  # noqa: PTH110 - never raises
         "environment": {one.name: _from_text(one, environment[one.environment], one.environment) for one in given},
         "flag": {name: _checked(BY_NAME[name], value, "the command line") for name, value in (flags or {}).items()},
     }
@@ -236,12 +236,8 @@ def _merged(layers: Mapping[Source, Mapping[str, Value]]) -> Mapping[str, Value]
 def _from_file(file: Path) -> dict[str, Value]:
     try:
         tables = tomllib.loads(file.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadSetting(f"{file} is not valid TOML: {error}") from error
-    except (FileNotFoundError, NotADirectoryError):  # whether the directory can be used is told by the store
-        return {}
-    except OSError as error:
-        raise BadSetting(f"{file} cannot be read ({error.strerror})") from error
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{file} cannot be read as TOML: {error}") from error
     found: dict[str, Value] = {}
     for table, options in tables.items():
         if not isinstance(options, dict):

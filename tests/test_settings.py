@@ -88,7 +88,7 @@ def test_environment_that_does_not_fit(name: str, text: str, complaint: str) -> 
         ("[log]\nrequests = 1", "log.requests is true or false"),
         ("[server]\nallowed_hosts = [1]", "list of texts"),
         ('[server]\nallowed_hosts = "a.test"', "server.allowed_hosts is a list of texts"),
-        ("[server", "not valid TOML"),
+        ("[server", "cannot be read as TOML"),
     ],
 )
 def test_file_that_does_not_fit(tmp_path: Path, text: str, complaint: str) -> None:
@@ -99,7 +99,7 @@ def test_file_that_does_not_fit(tmp_path: Path, text: str, complaint: str) -> No
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(BadSetting, match="not valid TOML"):
+    with pytest.raises(BadSetting, match="cannot be read as TOML"):
         load(tmp_path / "config.toml", {})
 
 
