@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import apsw
 import msgspec
 
 from mailbox_appliance.errors import KeyWrong, StoreDamaged, StoreInUse, StoreNewer, StoreUnusable
 from mailbox_appliance.records import Progress
-from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.database import Parameters, Row
 from mailbox_appliance.store.formats import format_4, format_5
 from mailbox_appliance.store.opening import log_of
 from mailbox_appliance.store.sealed import unsealed
@@ -48,13 +48,33 @@ class _Passwords(msgspec.Struct, rename="camel"):
     smtp_password: str
 
 
+class Reading(Protocol):
+    """The connection that a store is attached to."""
+
+    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """All rows of a query."""
+        ...
+
+    def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
+        """The first row of a query, or None."""
+        ...
+
+    def value(self, sql: str, parameters: Parameters = ()) -> Any:
+        """The first column of the first row, or None."""
+        ...
+
+    def abandon(self) -> None:
+        """Close without folding a log in."""
+        ...
+
+
 @dataclass(frozen=True)
 class Older:
     """An attached store: where it lies, its format, and the connection that reads it."""
 
     file: Path
     number: int
-    database: Database
+    database: Reading
 
     def rows(self) -> Mapping[str, int]:
         """How many rows each of its tables has."""
@@ -158,39 +178,40 @@ class Older:
 
 
 @contextmanager
-def attached(database: Database, file: Path) -> Iterator[Older]:
-    """The store in `file`, attached to this database's connection and held alone, until both are closed at the end.
+def attached(database: Reading, file: Path, place: str | None = None) -> Iterator[Older]:
+    """The store in `file`, attached to this connection and held alone, until both are closed at the end.
 
-    Raises StoreInUse where another process has it open, StoreDamaged, StoreNewer and StoreUnusable.
+    `place`: what SQLite is to open, where that is more than the file. Raises StoreInUse where another process has it
+    open, StoreDamaged, StoreNewer and StoreUnusable.
     """
     had_log = log_of(file).exists()
     try:
-        yield _attach(database, file)
+        yield _attach(database, file, place or os.fspath(file))
     finally:
-        database.abandon()  # which folds no log in
+        database.abandon()
         if not had_log:  # SQLite makes an empty one
             log_of(file).unlink(missing_ok=True)
 
 
-def _attach(database: Database, file: Path) -> Older:
+def _attach(database: Reading, file: Path, place: str) -> Older:
     if (left := file.with_name(file.name + "-journal")).exists():
         raise StoreDamaged(file=file, reason=f"{left.name} lies beside it, which no release leaves there")
     # Said without the name of a database it holds for those that are attached from now on: their log is read without
     # an index of it in a file, and nobody else may have them open.
     database.rows("PRAGMA locking_mode = exclusive")
     try:
-        database.rows(f"ATTACH DATABASE ? AS {OLD} KEY ''", (os.fspath(file),))
+        database.rows(f"ATTACH DATABASE ? AS {OLD} KEY ''", (place,))
         older = Older(file, _number_of(database, file), database)
     except apsw.BusyError as error:
         raise StoreInUse(holder="", folder=file.parent) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise StoreDamaged(file=file, reason="its first pages cannot be read") from error
     for name, query in format_4.views(older.number).items():
-        database.change(f"CREATE TEMP VIEW {name} AS {query}")
+        database.rows(f"CREATE TEMP VIEW {name} AS {query}")
     return older
 
 
-def _number_of(database: Database, file: Path) -> int:
+def _number_of(database: Reading, file: Path) -> int:
     """Its format, as its log has it too."""
     number = int(database.value(f"PRAGMA {OLD}.user_version"))
     if number > format_5.NUMBER:

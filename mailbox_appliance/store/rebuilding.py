@@ -10,24 +10,23 @@ from mailbox_appliance.store.audit import SYSTEM, Audit
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.formats import audit_from_4, format_4, format_5, from_4, sends_from_4
 from mailbox_appliance.store.keyfile import StoreKey
-from mailbox_appliance.store.older import Older
 
 log = logging.getLogger(__name__)
 
 Secrets = Mapping[tuple[str, str], str]
 
 
-def build(older: Older, key: StoreKey, secrets: Secrets, clock: Clock, tell: Progress) -> str:
-    """Make the new store in the connection's own, empty database: one transaction. Answers its moment, as text.
+def build(database: Database, number: int, key: StoreKey, secrets: Secrets, clock: Clock, tell: Progress) -> str:
+    """Make the new store in an empty database that the old one, of format `number`, is attached to: one transaction.
 
-    Raises ValueError for what cannot be told in the new format, and what SQLite raises.
+    Answers its moment, as text. Raises ValueError for what cannot be told in the new format, and what SQLite raises.
     """
-    database, now = older.database, clock.now()
+    now = clock.now()
     since = to_timestamp(now)
     with database.transaction():
         for statement in _statements(are_triggers=False):
             database.change(statement)
-        _prepare(older, secrets)
+        _prepare(database, number, secrets)
         for done, copied in enumerate(from_4.COPIED):
             tell("copying the store", done, len(from_4.COPIED) + 1)
             database.rows(copied.insert, {"now": since})
@@ -40,14 +39,14 @@ def build(older: Older, key: StoreKey, secrets: Secrets, clock: Clock, tell: Pro
     return since
 
 
-def compare(older: Older, secrets: Secrets, since: str, tell: Progress) -> None:
+def compare(database: Database, number: int, secrets: Secrets, since: str, tell: Progress) -> None:
     """See that everything is there: every row, by count and by each column that has a counterpart; every secret.
 
     `since`: the moment at which it was built, as text. Raises StoreUnusable, naming the table and the row.
     """
-    database, total = older.database, len(from_4.COPIED) + 2
+    total = len(from_4.COPIED) + 2
     database.change(format_4.OPERATION_IDS)
-    if older.number == 3:
+    if number == 3:
         sends_from_4.find_names(database)
     for done, copied in enumerate(from_4.COPIED):
         tell("comparing the stores", done, total)
@@ -69,9 +68,8 @@ def _statements(*, are_triggers: bool) -> list[str]:
     return [statement for statement in statements if ("CREATE TRIGGER" in statement) == are_triggers]
 
 
-def _prepare(older: Older, secrets: Secrets) -> None:
+def _prepare(database: Database, number: int, secrets: Secrets) -> None:
     """What the statements need that only Python can make."""
-    database = older.database
     for statement in (*from_4.TEMPORARY, format_4.OPERATION_IDS):
         database.change(statement)
     members = database.rows("SELECT id, email FROM older_members ORDER BY created_at, id")
@@ -81,7 +79,7 @@ def _prepare(older: Older, secrets: Secrets) -> None:
     database.change_many("INSERT INTO temp.email_keys VALUES (?, ?)", list(keys.items()))
     rows = [(*place, secret) for place, secret in secrets.items()]
     database.change_many("INSERT INTO temp.secrets VALUES (?, ?, ?)", rows)
-    if older.number == 3:
+    if number == 3:
         sends_from_4.name_operations(database)
 
 

@@ -125,7 +125,7 @@ class Store:
         if not os.path.lexists(file):
             _create(file, key_file, clock, passphrase)
         elif format_of(file) in OLDER:
-            upgrade(folder, key_file, clock, progress)
+            upgrade(folder, key_file, clock, progress, passphrase=passphrase)
         database, key = open_database(file, key_file, passphrase)
         _keep_key(file, key_file, key)
         drop_half_written(key_file)

@@ -86,31 +86,31 @@ def _sources(folder: Path, file: Path, key_file: Path) -> list[Source]:
 def _make(made: Path, file: Path, key: StoreKey, key_file: Path, clock: Clock, before: object, tell: Progress) -> None:
     """The new store, complete and on the disk; the old one's log folded in and removed."""
     made.touch(mode=0o600)
-    with _opened(made, file, key) as older:
+    with _opened(made, file, key) as (database, older):
         if seen(file) != before:
             raise StoreInUse(holder="", folder=file.parent)
         older.require_sound(tell)
         secrets = older.secrets(key.master, key_file)
         with _telling_damage(file):
-            since = build(older, key, secrets, clock, tell)
-    with _opened(made, file, key) as older:
+            since = build(database, older.number, key, secrets, clock, tell)
+    with _opened(made, file, key) as (database, older):
         with _telling_damage(file):
-            compare(older, secrets, since, tell)
-        if older.database.value("PRAGMA main.quick_check(1)") != "ok":
+            compare(database, older.number, secrets, since, tell)
+        if database.value("PRAGMA main.quick_check(1)") != "ok":
             raise StoreUnusable(reason=f"{made} is not as it was written. Is the disk in order?")
-        _fold(older)
+        _fold(database, file)
     look_with(made, key)
     sync_file(made)
 
 
 @contextmanager
-def _opened(made: Path, file: Path, key: StoreKey) -> Iterator[Older]:
+def _opened(made: Path, file: Path, key: StoreKey) -> Iterator[tuple[Database, Older]]:
     """The new store with the old one attached. No journal: what is not finished is thrown away."""
     database = Database(made, key.cipher, key.derive("database"))
     with attached(database, file) as older:
         for pragma in ("journal_mode = off", "synchronous = off", f"cache_size = -{_CACHE_KIB}"):
             database.rows(f"PRAGMA main.{pragma}")
-        yield older
+        yield database, older
 
 
 @contextmanager
@@ -126,11 +126,11 @@ def _telling_damage(file: Path) -> Iterator[None]:
         raise StoreDamaged(file=file, reason="a page of it cannot be read") from error
 
 
-def _fold(older: Older) -> None:
+def _fold(database: Database, file: Path) -> None:
     """Have all of the old store in its file, so that its log can go."""
-    ((is_busy, *_),) = older.database.rows("PRAGMA old.wal_checkpoint(TRUNCATE)")
+    ((is_busy, *_),) = database.rows("PRAGMA old.wal_checkpoint(TRUNCATE)")
     if is_busy:
-        raise StoreInUse(holder="", folder=older.file.parent)
+        raise StoreInUse(holder="", folder=file.parent)
 
 
 def _replace(file: Path, made: Path, kept: Path) -> None:
