@@ -15,6 +15,8 @@ SERVICES = {
     "list_backups_on_files": "mailbox_appliance.on_files.backups:list_",
     "verify_backup_on_files": "mailbox_appliance.on_files.backups:verify",
     "verify_backup_file": "mailbox_appliance.on_files.backups:verify_file",
+    "restore_on_files": "mailbox_appliance.on_files.restores:restore",
+    "unpack_backup": "mailbox_appliance.on_files.restores:unpack",
     "store_status_on_files": "mailbox_appliance.on_files.stores:status",
     "check_store_on_files": "mailbox_appliance.on_files.stores:check",
     "compact_store": "mailbox_appliance.on_files.stores:compacted",

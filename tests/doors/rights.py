@@ -253,6 +253,5 @@ NOT_YET = frozenset(
         "GET /oauth/callback",
         "POST /accounts/oauth/{provider}/finish",
         "GET /downloads/{token}",
-        "POST /admin/restore",
     }
 )

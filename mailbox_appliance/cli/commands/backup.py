@@ -8,6 +8,7 @@ import click
 
 from mailbox_appliance.cli import backups, passphrases, render, show
 from mailbox_appliance.cli.client import Client, Request
+from mailbox_appliance.cli.commands.restore import restore
 from mailbox_appliance.cli.failures import wrong_usage
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import LONG, operator_client
@@ -126,5 +127,6 @@ backup = group(
             " needs no appliance.",
             (_NAMED, passphrases.PASSPHRASE_STDIN),
         ),
+        restore,
     ],
 )
