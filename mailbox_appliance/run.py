@@ -73,7 +73,8 @@ def serve(
 
 def _has_key_only(data_dir: Path) -> bool:
     """Whether there is a key and no store, as when the store was moved away or lies on a disk that is not there."""
-    return place_of_key(data_dir, os.environ).exists() and not os.path.lexists(data_dir / DATABASE)
+    has_key = os.path.exists(place_of_key(data_dir, os.environ))  # noqa: PTH110 - never raises
+    return has_key and not os.path.lexists(data_dir / DATABASE)
 
 
 def _write_run_file(data_dir: Path, service: Service) -> None:
