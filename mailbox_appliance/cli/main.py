@@ -32,7 +32,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "labels": ("labels", "Labels of messages: list."),
     "attachments": ("attachments", "Attachments: download."),
     "drafts": ("drafts", "Drafts: list, get, create, update, delete, send."),
-    "scheduled": ("scheduled", "What is sent later: list, cancel."),
+    "scheduled": ("scheduled", "What is sent later: list, cancel, release."),
     "threads": ("threads", "Conversations: get."),
     "sessions": ("me", "Log-ins of yours: list, revoke."),
     "members": (
@@ -40,7 +40,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
         "Who may log in: list, show, add, update, suspend, activate, invite, reset-password, remove.",
     ),
     "audit": ("audit", "What was done, and whether the log of it is whole: list, verify."),
-    "backup": ("backup", "Backups of everything: create, list, verify."),
+    "backup": ("backup", "Backups of everything: create, list, verify, restore."),
     "store": ("store", "The store as a whole: status, check, compact, rekey."),
     "oauth-apps": ("oauth_apps", "OAuth applications for Google and Outlook: show, set, remove."),
     "api-keys": ("api_keys", "Credentials for programs: list, create, update, revoke."),
