@@ -19,6 +19,8 @@ SERVICES = {
     "unpack_backup": "mailbox_appliance.on_files.restores:unpack",
     "store_status_on_files": "mailbox_appliance.on_files.stores:status",
     "check_store_on_files": "mailbox_appliance.on_files.stores:check",
+    "survey_store": "mailbox_appliance.on_files.upgrades:surveyed",
+    "upgrade_store": "mailbox_appliance.on_files.upgrades:upgraded",
     "compact_store": "mailbox_appliance.on_files.stores:compacted",
     "rekey_store": "mailbox_appliance.on_files.stores:rekeyed",
     "demo": "mailbox_appliance.demo.run:main",

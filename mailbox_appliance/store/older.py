@@ -188,9 +188,9 @@ def attached(database: Reading, file: Path, place: str | None = None) -> Iterato
     try:
         yield _attach(database, file, place or os.fspath(file))
     finally:
-        database.abandon()
-        if not had_log:  # SQLite makes an empty one
+        if not had_log and place is None:  # SQLite has made an empty one; gone before anybody else may open it
             log_of(file).unlink(missing_ok=True)
+        database.abandon()
 
 
 def _attach(database: Reading, file: Path, place: str) -> Older:

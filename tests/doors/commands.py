@@ -139,6 +139,7 @@ ASK_NOBODY = {
     "instances list": "reads a file of this user's",
     "instances use": "writes a file of this user's",
     "instances remove": "writes a file of this user's",
+    "store migrate": "upgrades the store of an older release while nothing runs",
     "backup restore": "writes the store anew while nothing runs",
     "store compact": "writes the store anew while nothing runs",
     "store rekey": "writes the store anew while nothing runs",

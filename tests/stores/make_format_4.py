@@ -34,7 +34,8 @@ CREATE TABLE delivery_operations (
   id TEXT PRIMARY KEY, account_id TEXT NOT NULL, credential_id TEXT, member_id TEXT NOT NULL,
   idempotency_key TEXT, request_hash TEXT, kind TEXT NOT NULL, status TEXT NOT NULL, message BLOB,
   envelope TEXT NOT NULL, message_id_header TEXT, result_id TEXT, result_thread_id TEXT, result_warnings TEXT,
-  error_code TEXT, schedule_id TEXT, send_at TEXT, attempts INTEGER NOT NULL DEFAULT 0, created_at TEXT NOT NULL, updated_at TEXT NOT NULL);
+  error_code TEXT, schedule_id TEXT, send_at TEXT, attempts INTEGER NOT NULL DEFAULT 0, created_at TEXT NOT NULL,
+  updated_at TEXT NOT NULL);
 CREATE UNIQUE INDEX delivery_operations_key ON delivery_operations (credential_id, idempotency_key)
   WHERE idempotency_key IS NOT NULL;
 """

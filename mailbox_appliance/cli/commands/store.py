@@ -6,6 +6,7 @@ import click
 
 from mailbox_appliance.cli import passphrases, render, show
 from mailbox_appliance.cli.client import Request
+from mailbox_appliance.cli.commands.migrate import migrate
 from mailbox_appliance.cli.failures import INTERNAL
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import LONG, operator_client
@@ -90,6 +91,7 @@ store = group(
             f" store has. {_STOPPED}",
             (passphrases.PASSPHRASE_STDIN,),
         ),
+        migrate,
         command(
             "rekey",
             _rekey,

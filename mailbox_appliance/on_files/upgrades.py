@@ -1,0 +1,43 @@
+"""The upgrade of a store of an older release, for its own sake: done, or only looked at."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from mailbox_appliance.on_files.opening import existing_store, require_store
+from mailbox_appliance.records import Progress
+from mailbox_appliance.store.backup_files import FOLDER, SUFFIX
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.opening import format_of
+from mailbox_appliance.store.store import DATABASE, failures_as_unusable
+from mailbox_appliance.store.survey import survey
+
+
+def upgraded(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
+    """Upgrade the store; one that is of this format stays as it is. Raises StoreUnusable, Conflict.
+
+    Answers `upgradedFrom`, and the name of the migration backup that was made; both null where nothing was done.
+    """
+    require_store(data_dir)
+    before = _backups(data_dir)
+    with failures_as_unusable(data_dir):
+        number = format_of(data_dir / DATABASE)
+    with existing_store(data_dir, passphrase, progress):
+        made = sorted(_backups(data_dir) - before)
+    return {"data": {"format": format_5.NUMBER, "upgradedFrom": number, "backup": made[-1] if made else None}}
+
+
+def surveyed(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
+    """What an upgrade would do, and what stands in its way; nothing is changed. Raises StoreUnusable."""
+    require_store(data_dir)
+    passphrase = passphrase or passphrase_from(os.environ)
+    with failures_as_unusable(data_dir):
+        found = survey(data_dir, place_of_key(data_dir, os.environ), passphrase, progress)
+    told = {"format": found.format, "upgradesTo": found.upgrades_to, "rows": found.rows}
+    told |= {"bytesNeeded": found.bytes_needed, "bytesFree": found.bytes_free}
+    return {"data": {**told, "ready": not found.problems, "problems": list(found.problems)}}
+
+
+def _backups(data_dir: Path) -> set[str]:
+    return {file.name for file in (data_dir / FOLDER).glob(f"*-migration{SUFFIX}")}
