@@ -41,7 +41,6 @@ READING: list[tuple[str, str]] = [
     ("audit list",                                                "GET /admin/audit-events"),
     ("audit list --limit 2 --cursor c",                           "GET /admin/audit-events?limit=2&cursor=c"),
     ("audit list --mine",                                         "GET /me/audit-events"),
-    ("scheduled release",                                         "PATCH /admin/settings"),
     ("backup list",                                               "GET /admin/backups"),
     ("backup list --limit 2 --cursor c",                          "GET /admin/backups?limit=2&cursor=c"),
     ("accounts list",                                             "GET /accounts"),
@@ -204,6 +203,13 @@ def test_a_command_is_one_request(
     assert f"{asked.method} {asked.target}" == f"{method} /api/v1{target}"
     assert asked.headers["Authorization"] == "Bearer mbxs_test"
     assert asked.body == b""
+
+
+def test_held_sends_are_released_by_a_setting(client_of: CommandLine, server: RecordingServer) -> None:
+    server.data("PATCH", "/admin/settings", {})
+    assert client_of("scheduled", "release").code == 0
+    (asked,) = server.asked
+    assert asked.json == {"sending.hold_scheduled": False}
 
 
 @pytest.mark.parametrize(("options", "body"), SENDING)
