@@ -1,0 +1,179 @@
+"""The store from the command line: through the appliance that runs, as its operator; else on the files."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.__main__ import SERVICES
+from mailbox_appliance.on_files.setup import setup_on_files
+from mailbox_appliance.store.key_slots import wrap_passphrase
+from mailbox_appliance.store.keyfile import read_key, render
+from tests.cli.conftest import CommandLine
+from tests.cli.recording_server import Canned, RecordingServer
+from tests.cli.test_login import owned
+from tests.servers.running import PASSWORD, RunningAppliance
+
+PASSPHRASE = "seven words that nobody guesses"
+FINE = {"ok": True, "full": False, "format": 5, "checked": ["pages", "key"], "problems": []}
+BAD = FINE | {"ok": False, "problems": [{"code": "page_damaged", "message": "SQLite: it is."}]}
+
+
+# --- who is asked -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def running(cli: CommandLine, server: RecordingServer) -> Iterator[RecordingServer]:
+    """A server that owns the data directory of the command line."""
+    server.data("GET", "/admin/store", {"format": 5, "pid": 7})
+    server.data("POST", "/admin/store/check", FINE)
+    with owned(cli.data_dir, server.url):
+        yield server
+
+
+def test_the_appliance_that_runs_is_asked_as_its_operator(cli: CommandLine, running: RecordingServer) -> None:
+    for line, body in (("status", None), ("check", {"full": False}), ("check --full", {"full": True})):
+        outcome = cli("store", *line.split(" "))
+        assert (outcome.code, outcome.err) == (0, "")
+        asked = running.asked[-1]
+        assert asked.headers["Authorization"] == "Bearer s"
+        assert (asked.json if asked.body else None) == body
+
+
+def test_an_appliance_that_is_named_is_asked_as_any_client_asks(
+    client_of: CommandLine, running: RecordingServer
+) -> None:
+    for line in ("status", "check"):
+        assert client_of("store", line).code == 0
+        assert running.asked[-1].headers["Authorization"] == "Bearer mbxs_test"
+
+
+def test_what_is_found_is_the_exit_code(cli: CommandLine, running: RecordingServer) -> None:
+    fine = cli("store", "check", "--format", "table")
+    assert (fine.code, fine.out.endswith("Nothing is wrong with it. Looked at: pages, key.\n")) == (0, True)
+    running.data("POST", "/admin/store/check", BAD)
+    assert cli("store", "check").code == 1
+    told = cli("store", "check", "--format", "table")
+    assert (told.code, "SQLite: it is.\n" in told.out, "restore a backup" in told.out) == (1, True, True)
+
+
+def test_a_refusal_is_told(cli: CommandLine, running: RecordingServer) -> None:
+    error = {"code": "conflict", "message": "A backup is under way.", "requestId": "req_1"}
+    running.answer("POST", "/admin/store/check", Canned(409, {"error": error}))
+    outcome = cli("store", "check")
+    assert (outcome.code, outcome.error) == (2, error)
+
+
+@pytest.mark.parametrize("line", ["compact", "rekey"])
+def test_what_needs_it_stopped_says_so_with_its_pid(tmp_path: Path, line: str) -> None:
+    process = RunningAppliance(tmp_path / "running").start()
+    (tmp_path / "line").mkdir()
+    refused = CommandLine(tmp_path / "line", {}, dict(SERVICES))("store", line, "--data-dir", str(process.folder))
+    assert process.process is not None
+    pid = process.process.pid
+    process.stop()
+    assert (refused.code, refused.error["code"]) == (1, "store_in_use")
+    assert f"(pid {pid})" in refused.error["message"]
+
+
+# --- on the files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(cli: CommandLine) -> CommandLine:
+    """A command line on a data directory that is set up, and that nothing runs on."""
+    cli.services |= SERVICES
+    setup_on_files(cli.data_dir, name="Ada", email="ada@example.org", password=PASSWORD, device_name="d")
+    return cli
+
+
+def content(files: CommandLine) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in files.data_dir.iterdir() if path.is_file()}
+
+
+def test_status_changes_nothing_and_needs_no_key(files: CommandLine) -> None:
+    before = content(files)
+    told = files("store", "status")
+    assert (told.code, told.err) == (0, "")
+    assert (told.data["format"], told.data["pid"], told.data["lastBackup"]) == (5, None, None)
+    assert told.data["key"]["slots"] == ["file"]
+    assert content(files) == before
+    (files.data_dir / "encryption.key").unlink()
+    without = files("store", "status")
+    assert (without.code, without.data["format"]) == (0, 5)
+    assert "cannot be read" in without.data["key"]["problem"]
+    assert "encryption.key" not in content(files)
+
+
+def test_status_tells_the_newest_backup(files: CommandLine) -> None:
+    made = files("backup", "create").data
+    newest = files("store", "status").data["lastBackup"]
+    assert newest == {"id": made["id"], "at": made["createdAt"], "reason": "manual"}
+
+
+def test_checked_on_the_files(files: CommandLine) -> None:
+    before = content(files)
+    full = files("store", "check", "--full")
+    assert (full.code, full.data["ok"], len(full.data["checked"])) == (0, True, 7)
+    assert content(files) == before
+    assert "reading every page" in files("store", "check", screen=True).err
+
+
+def test_a_damaged_page_is_a_problem_and_no_traceback(files: CommandLine) -> None:
+    file = files.data_dir / "mailbox.db"
+    damaged = bytearray(file.read_bytes())
+    damaged[-99] ^= 1
+    file.write_bytes(damaged)
+    outcome = files("store", "check")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.data["problems"][0]["code"] == "store_damaged"
+    assert file.read_bytes() == damaged
+
+
+def test_compacted_on_the_files(files: CommandLine) -> None:
+    done = files("store", "compact")
+    assert (done.code, done.err) == (0, "")
+    assert done.data["bytesBefore"] >= done.data["bytesAfter"] > 0
+    assert files("store", "check", "--full").data["ok"]
+
+
+def test_a_new_key_on_the_files(files: CommandLine) -> None:
+    before = read_key(files.data_dir / "encryption.key").master
+    done = files("store", "rekey")
+    assert (done.code, done.data) == (0, {"rekeyed": True, "auditRows": 2, "auditOk": True})
+    assert "old key" in json.loads(done.out)["warnings"][0]
+    assert read_key(files.data_dir / "encryption.key").master != before
+    assert files("audit", "verify").data["ok"]
+    assert files("store", "check", "--full").data["ok"]
+
+
+def test_a_passphrase_is_asked_for_where_there_is_one(files: CommandLine) -> None:
+    file = files.data_dir / "encryption.key"
+    key = read_key(file)
+    file.write_bytes(render(key, (wrap_passphrase(key, PASSPHRASE),)))
+    missing = files("store", "rekey")
+    assert (missing.code, missing.error["code"]) == (4, "passphrase_needed")
+    wrong = files("store", "check", "--passphrase-stdin", stdin=b"another one altogether\n")
+    assert (wrong.code, wrong.error["code"]) == (4, "passphrase_wrong")
+    assert files("store", "rekey", "--passphrase-stdin", stdin=f"{PASSPHRASE}\n".encode()).code == 0
+    given = {"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}
+    assert files("store", "check", environment=given).data["ok"]
+    assert read_key(file, PASSPHRASE).master != key.master
+
+
+@pytest.mark.parametrize("line", ["status", "check", "compact", "rekey"])
+def test_without_a_store_none_is_made(cli: CommandLine, line: str) -> None:
+    cli.services |= SERVICES
+    refused = cli("store", line)
+    assert (refused.code, refused.error["code"]) == (1, "store_unusable")
+    assert list(cli.data_dir.iterdir()) == []
+
+
+def test_another_file_of_that_name_is_no_store(cli: CommandLine) -> None:
+    cli.services |= SERVICES
+    (cli.data_dir / "mailbox.db").write_bytes(b"hello" * 100)
+    for line in ("status", "check", "compact", "rekey"):
+        refused = cli("store", line)
+        assert (refused.code, refused.error["code"]) in ((1, "store_foreign"), (4, "key_missing"))
+    assert (cli.data_dir / "mailbox.db").read_bytes() == b"hello" * 100
