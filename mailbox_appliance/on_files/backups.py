@@ -9,7 +9,7 @@ import msgspec
 
 from mailbox_appliance.errors import KeyUnusable
 from mailbox_appliance.on_files.opening import existing_store
-from mailbox_appliance.operations.backups import NewBackup, page_of, warnings_of
+from mailbox_appliance.operations.backups import NewBackup, page_of, strays, warnings_of
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import backups
@@ -32,7 +32,7 @@ def create(
 
 def list_(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str, Any]:
     """The backups of a data directory, newest first; nothing is opened."""
-    return _envelope(page_of(backups.list_backups(data_dir), limit, cursor))
+    return _envelope(page_of(backups.list_backups(data_dir), limit, cursor), strays(backups.unusable(data_dir)))
 
 
 def verify(data_dir: Path, backup_id: str, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:

@@ -38,13 +38,13 @@ Passphrase = Annotated[str, Meta(max_length=1024, description="That of the backu
 BackupId = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-class NewBackup(Input, kw_only=True):
+class NewBackup(Input, frozen=True, kw_only=True):
     """How a backup is to be made."""
 
     passphrase: NewPassphrase | None = None
 
 
-class OpenedBackup(Input, kw_only=True):
+class OpenedBackup(Input, frozen=True, kw_only=True):
     """What opens a backup."""
 
     passphrase: Passphrase | None = None
@@ -59,9 +59,14 @@ def list_backups(
     caller: Caller,  # noqa: ARG001 - rights were checked
     limit: Limit = 50,
     cursor: Cursor | None = None,
-) -> Page[Backup]:
-    """The backups that lie in the data directory, newest first."""
-    return page_of(appliance.store.backups.list(), limit, cursor)
+) -> Answer[Page[Backup]]:
+    """The backups that lie in the data directory, newest first.
+
+    `verified`: it was found good when it was made, and not bad since. `warnings` name files among them that are no
+    backups, or not whole.
+    """
+    kept = appliance.store.backups
+    return Answer(page_of(kept.list(), limit, cursor), strays(kept.unusable()))
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True, asks_servers=True)
@@ -122,6 +127,13 @@ def page_of(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> Page
     following = [each for each in found if before is None or each[0] < before]
     more = following[limit - 1][0] if len(following) > limit else None
     return Page(items=tuple(one for _, one in following[:limit]), next_cursor=encode_cursor(more, _LIST))
+
+
+def strays(names: tuple[str, ...]) -> tuple[str, ...]:
+    """What is to be told of files in `backups/` that cannot be used."""
+    return tuple(
+        f"{name} in the folder of backups is none, or not whole: `backup verify FILE` says why." for name in names
+    )
 
 
 def warnings_of(backup: Backup) -> tuple[str, ...]:

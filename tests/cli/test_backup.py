@@ -4,10 +4,12 @@ import json
 import os
 import pty
 import select
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pytest
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.on_files.setup import setup_on_files
 from mailbox_appliance.store.lock import DirectoryLock
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer
 from tests.cli.test_login import owned
 from tests.servers.running import PASSWORD, RunningAppliance
@@ -132,19 +134,41 @@ def test_refusals(cli: CommandLine, running: RecordingServer, status: int, code:
 # --- on the files -----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Made:
+    """A data directory that is set up, and the backups in it: what was answered when they were made."""
+
+    folder: Path
+    plain: Outcome
+    sealed: Outcome
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Made once: a passphrase takes its time."""
+    line = CommandLine(tmp_path_factory.mktemp("made"), services=dict(SERVICES))
+    setup_on_files(line.data_dir, name="Ada", email="ada@example.org", password=PASSWORD, device_name="d")
+    plain = line("backup", "create")
+    sealed = line("backup", "create", "--passphrase-stdin", stdin=PASSPHRASE.encode())
+    return Made(line.data_dir, plain, sealed)
+
+
 @pytest.fixture
-def files(cli: CommandLine) -> CommandLine:
-    """A command line on a data directory that is set up, and that nothing runs on."""
+def files(cli: CommandLine, made: Made) -> CommandLine:
+    """A command line on a copy of this directory, which nothing runs on."""
     cli.services |= SERVICES
-    setup_on_files(cli.data_dir, name="Ada", email="ada@example.org", password=PASSWORD, device_name="d")
+    shutil.copytree(made.folder, cli.data_dir, dirs_exist_ok=True)
     return cli
 
 
-def test_made_listed_and_verified_on_the_files(files: CommandLine) -> None:
-    first = files("backup", "create")
+def file_of(files: CommandLine, outcome: Outcome) -> Path:
+    return files.data_dir / "backups" / str(outcome.data["fileName"])
+
+
+def test_made_listed_and_verified_on_the_files(files: CommandLine, made: Made) -> None:
+    first, second = made.plain, made.sealed
     assert (first.code, first.err) == (0, "")
     assert json.loads(first.out)["warnings"][0].startswith(OPEN)
-    second = files("backup", "create", "--passphrase-stdin", stdin=PASSPHRASE.encode())
     assert "warnings" not in json.loads(second.out)
     assert [first.data["passphraseProtected"], second.data["passphraseProtected"]] == [False, True]
     assert files("backup", "list").data == {"items": [second.data, first.data], "nextCursor": None}
@@ -156,13 +180,24 @@ def test_made_listed_and_verified_on_the_files(files: CommandLine) -> None:
     assert (whole.data["ok"], has_opened(whole.data)) == (True, (1, 0, 0))
     opened = files("backup", "verify", second.data["id"], "--passphrase-stdin", stdin=PASSPHRASE.encode())
     assert opened.data == whole.data | {"createdAt": second.data["createdAt"]}
+    assert {one.name for one in files.data_dir.iterdir()} == {one.name for one in made.folder.iterdir()}
 
 
-def test_a_file_is_verified_wherever_it_lies_and_nothing_else_is_touched(files: CommandLine, tmp_path: Path) -> None:
-    made = files("backup", "create", "--passphrase-stdin", stdin=PASSPHRASE.encode()).data
+def test_what_is_no_backup_among_them_is_told(files: CommandLine, made: Made) -> None:
+    file = file_of(files, made.plain)
+    file.write_bytes(file.read_bytes()[:-1])
+    outcome = files("backup", "list")
+    assert outcome.data["items"] == [made.sealed.data]
+    (warning,) = json.loads(outcome.out)["warnings"]
+    assert file.name in warning
+
+
+def test_a_file_is_verified_wherever_it_lies_and_nothing_else_is_touched(
+    files: CommandLine, made: Made, tmp_path: Path
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (files.data_dir / "backups" / made["fileName"]).rename(elsewhere / "copy")
+    file_of(files, made.sealed).rename(elsewhere / "copy")
     nowhere = {"MAILBOX_APPLIANCE_DATA_DIR": str(tmp_path / "no such folder")}
     verify = ("backup", "verify", str(elsewhere / "copy"))
     missing = files(*verify, environment=nowhere)
@@ -184,13 +219,12 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("code", DAMAGED)
-def test_a_damaged_file_says_what_is_wrong_with_it(files: CommandLine, tmp_path: Path, code: str) -> None:
-    made = files("backup", "create").data
-    file = files.data_dir / "backups" / made["fileName"]
+def test_a_damaged_file_says_what_is_wrong_with_it(files: CommandLine, made: Made, code: str) -> None:
+    file = file_of(files, made.plain)
     file.write_bytes(DAMAGED[code](file.read_bytes()))
-    (tmp_path / "copy").write_bytes(file.read_bytes())
-    refused = files("backup", "verify", str(tmp_path / "copy"))
+    refused = files("backup", "verify", str(file))
     assert (refused.code, refused.error["code"]) == (2, code)
+    assert file.name in refused.error["message"]
 
 
 def test_without_a_store_none_is_made(cli: CommandLine) -> None:
@@ -215,13 +249,13 @@ def test_a_short_passphrase_is_refused(files: CommandLine) -> None:
     refused = files("backup", "create", "--passphrase-stdin", stdin=b"elevenchars")
     assert (refused.code, refused.error["code"]) == (2, "invalid_request")
     assert refused.error["details"][0]["path"] == "/passphrase"
-    assert files("backup", "list").data["items"] == []
+    assert len(files("backup", "list").data["items"]) == 2
 
 
 # --- as processes -----------------------------------------------------------------------------------------------------
 
 
-def test_beside_an_appliance_that_runs(cli: CommandLine, tmp_path: Path) -> None:
+def test_beside_an_appliance_that_runs(cli: CommandLine) -> None:
     """No service is handed in: whatever is told of the data directory comes from the appliance."""
     process = RunningAppliance(cli.data_dir).start()
     process.set_up()
@@ -246,10 +280,11 @@ def test_beside_an_appliance_that_runs(cli: CommandLine, tmp_path: Path) -> None
     assert len(cli("backup", "list").data["items"]) == 2
 
 
-def test_somebody_at_a_terminal_is_asked_and_sees_how_far_it_is(files: CommandLine) -> None:
-    made = files("backup", "create", "--passphrase-stdin", stdin=PASSPHRASE.encode()).data
-    file = files.data_dir / "backups" / made["fileName"]
-    with at_a_terminal("backup", "verify", str(file), environment=files.environment) as (process, terminal):
+def test_somebody_at_a_terminal_is_asked_and_sees_how_far_it_is(files: CommandLine, made: Made) -> None:
+    with at_a_terminal("backup", "verify", str(file_of(files, made.sealed)), environment=files.environment) as (
+        process,
+        terminal,
+    ):
         shown = read_until(terminal, b"Passphrase: ")
         os.write(terminal, f"{PASSPHRASE}\n".encode())
         shown += read_until(terminal, b" %")
@@ -272,8 +307,8 @@ def test_a_new_passphrase_is_typed_twice(files: CommandLine) -> None:
             assert process.stdout is not None
             process.stdout.read()
             assert process.wait(20) == code
-    (made,) = files("backup", "list").data["items"]
-    assert made["passphraseProtected"] is True
+    newest, *others = files("backup", "list").data["items"]
+    assert (newest["passphraseProtected"], len(others)) == (True, 2)
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def test_with_a_passphrase_it_opens_with_nothing_else(ada: CheckedClient) -> Non
     assert (made["passphraseProtected"], answer.warnings) == (True, [])
     verify = f"{PATH}/{made['id']}/verify"
     assert ada.ask("POST", verify, PASSPHRASE).data["ok"] is True
-    for wrong in (None, {}, {"passphrase": None}, {"passphrase": ""}, {"passphrase": "another one altogether"}):
+    for wrong in (None, {}, {"passphrase": None}, {"passphrase": "another one altogether"}):
         assert ada.ask("POST", verify, wrong).refusal == (400, "backup_wrong_passphrase")
 
 
@@ -250,9 +250,9 @@ def operator(ada: CheckedClient) -> CheckedClient:
 
 
 def test_the_operator_makes_lists_and_verifies_and_takes_nothing_away(operator: CheckedClient) -> None:
-    made = make(operator, PASSPHRASE)
+    made = make(operator)
     assert operator.ask("GET", PATH).data["items"] == [made]
-    assert operator.ask("POST", f"{PATH}/{made['id']}/verify", PASSPHRASE).data["members"] == 1
+    assert operator.ask("POST", f"{PATH}/{made['id']}/verify").data["members"] == 1
     assert acts(operator.appliance) == [("backup.create", "local", made["id"])]
     assert operator.ask("GET", f"{PATH}/{made['id']}").refusal == (401, "unauthenticated")
     for call in ("GET /me", "GET /status", "GET /accounts", "GET /admin/members", "GET /admin/audit-events"):

@@ -12,7 +12,7 @@ from schemathesis.core.parameters import ParameterLocation
 
 from tests.checked_client import PASSWORD
 from tests.operations.filled import FOLDERS
-from tests.web.api.household import Household
+from tests.web.api.household import PASSPHRASE, Household
 
 #: Fields and parameters that name one thing, where that is another than their own name says.
 _NAMED = {"replyToMessageId": "messageId", "ownerMemberId": "memberId"}
@@ -27,6 +27,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     "password": (PASSWORD,),
     "currentPassword": (PASSWORD,),
     "newPassword": ("another correct horse",),
+    "passphrase": (PASSPHRASE,),
     "mimeType": ("text/plain",),
     "content": ("SGVsbG8=",),
 } | dict.fromkeys(("folder", "sent", "drafts", "trash", "archive", "spam"), tuple(path for path, _ in FOLDERS))

@@ -61,6 +61,8 @@ ORDER BY created_at, id LIMIT 1"""
 _TOKENS: dict[Invited, Kind] = {"invitation": "mbxi", "password_reset": "mbxr", "console_link": "mbxc"}
 #: Seconds. Most requests meet no limit of log-in attempts, and a few do.
 _BETWEEN_REQUESTS = 60.0
+#: Of a backup that needs one.
+PASSPHRASE = "a passphrase of some words"
 
 
 class Household:
@@ -107,6 +109,7 @@ class Household:
             "keyId": lambda _: self._another_key(self.admin),
             "memberId": lambda r: self.member if r.random() < 0.7 else self._new_member(None),
             "provider": lambda r: self._provider(r.choice(("google", "outlook"))),
+            "backupId": lambda r: self._backup(r.choice((None, PASSPHRASE))),
             "setupCode": lambda _: self._setup_code(),
             "license": lambda _: sign(),
             "invitation": lambda _: self._one_time("invitation"),
@@ -201,6 +204,13 @@ class Household:
         with self.store.database.transaction(durable=True):
             self.store.oauth_apps.put(OAuthApp(name, "client", "secret", None, public_client=False))
         return name
+
+    def _backup(self, passphrase: str | None) -> str:
+        """A backup that needs this passphrase, or none."""
+        is_sealed = passphrase is not None
+        there = (one for one in self.store.backups.list() if one.passphrase_protected == is_sealed)
+        found = next(there, None) or self.store.backups.create("manual", passphrase)
+        return found.id
 
     def _setup_code(self) -> str:
         (self.appliance.folder / SETUP_CODE).write_text("code\n")
