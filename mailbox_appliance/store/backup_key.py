@@ -13,7 +13,7 @@ from mailbox_appliance.errors import (
     PassphraseNeeded,
     PassphraseWrong,
 )
-from mailbox_appliance.store.key_slots import PassphraseSlot, passphrase_kek, unlock
+from mailbox_appliance.store.key_slots import PassphraseSlot, opened_by_kek, passphrase_kek, unlock
 from mailbox_appliance.store.manifest import Manifest
 
 _NONE_GIVEN = "it needs its passphrase (--passphrase-stdin), and none was given."
@@ -43,7 +43,8 @@ def unlocked(file: Path, manifest: Manifest, passphrase: str | None) -> tuple[by
         if manifest.own_passphrase:
             if sealed is None or passphrase is None:
                 raise PassphraseNeeded(file=file.name)
-            return unlock((sealed,), manifest.store_id, passphrase), passphrase_kek(sealed, passphrase)
+            kek = passphrase_kek(sealed, passphrase)
+            return opened_by_kek(sealed, kek, manifest.store_id, file.name), kek
         return unlock(manifest.slots, manifest.store_id, passphrase), b""
     except PassphraseWrong as error:
         raise BackupWrongPassphrase(file=file.name, reason=_WRONG) from error

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 import apsw
@@ -39,7 +40,7 @@ from mailbox_appliance.store.backup_files import (
     remove_unfinished,
     telling_failures,
 )
-from mailbox_appliance.store.container import Source, open_container, read_manifest
+from mailbox_appliance.store.container import Source, id_of, open_container, read_manifest
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_slots import Slot, require_passphrase, wrap_file
 from mailbox_appliance.store.keyfile import StoreKey, read_file, render
@@ -196,11 +197,13 @@ def list_backups(folder: Path) -> tuple[Backup, ...]:
 
 
 def find_backup(folder: Path, backup_id: str) -> Path:
-    """The file of one of them. Raises NotFound."""
-    for file, backup in _backups_in(folder):
-        if backup.id == backup_id:
-            return file
-    raise NotFound(what="backup")
+    """The file of one of them, or of one that is damaged so that its id can be told. Raises NotFound."""
+    whole = (file for file, backup in _backups_in(folder) if backup.id == backup_id)
+    damaged = (file for file in _files(folder) if id_of(file) == backup_id)
+    found = next(chain(whole, damaged), None)
+    if found is None:
+        raise NotFound(what="backup")
+    return found
 
 
 def unusable(folder: Path) -> tuple[str, ...]:
@@ -265,7 +268,7 @@ def _files(folder: Path) -> list[Path]:
         found = list((folder / FOLDER).iterdir())
     except OSError:  # there is none yet, or we may not look into it; who makes a backup is told
         return []
-    return [file for file in found if file.name.endswith(SUFFIX) and not file.name.startswith(HIDDEN)]
+    return sorted(file for file in found if file.name.endswith(SUFFIX) and not file.name.startswith(HIDDEN))
 
 
 def _sorted(found: Iterator[Backup]) -> tuple[Backup, ...]:

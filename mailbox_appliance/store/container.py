@@ -21,7 +21,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -32,7 +32,7 @@ from mailbox_appliance.errors import BackupAltered, BackupUnusable, NotABackup
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import BackupReason, Progress
 from mailbox_appliance.store.backup_key import seal_key_of, stream_key_of, unlocked
-from mailbox_appliance.store.key_slots import FileSlot, Slot, passphrase_kek, slots_for_backup, wrap_passphrase
+from mailbox_appliance.store.key_slots import FileSlot, Slot, slots_for_backup, wrap_with_kek
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.manifest import (
     SALT,
@@ -45,6 +45,7 @@ from mailbox_appliance.store.manifest import (
     content_start,
     header_of,
     read_header,
+    read_id,
     seal_of,
     sized,
 )
@@ -91,8 +92,8 @@ def write_container(
     """
     kek, slots = b"", slots_for_backup(tuple(slots))
     if passphrase is not None:
-        slot = wrap_passphrase(key, passphrase)
-        kek, slots = passphrase_kek(slot, passphrase), (slot,)
+        slot, kek = wrap_with_kek(key, passphrase)
+        slots = (slot,)
     with ExitStack() as opened:
         streams = [_Reading(source.name, *_opened(source, opened)) for source in sources]
         manifest = sized(_manifest(facts, streams, key, slots, own_passphrase=passphrase is not None))
@@ -117,6 +118,13 @@ def read_manifest(file: Path) -> Manifest:
     """
     with _reading(file) as stream:
         return read_header(file, stream)[0]
+
+
+def id_of(file: Path) -> str | None:
+    """The id that a file gives itself, also where it is damaged elsewhere; None where that cannot be told."""
+    with suppress(BackupUnusable), _reading(file) as stream:
+        return read_id(stream)
+    return None
 
 
 def open_container(file: Path, *, passphrase: str | None = None, key: StoreKey | None = None) -> "Container":

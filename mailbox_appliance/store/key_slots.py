@@ -103,9 +103,15 @@ def wrap_file(master: bytes) -> FileSlot:
 
 def wrap_passphrase(key: "StoreKey", passphrase: str) -> PassphraseSlot:
     """A slot that a passphrase opens. Raises Invalid for one that is too short, or too long to be one."""
+    return wrap_with_kek(key, passphrase)[0]
+
+
+def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, bytes]:
+    """The same, and what the passphrase made for it, which takes long to make."""
     require_passphrase(passphrase)
     empty = PassphraseSlot("argon2id", _T, _M, _P, secrets.token_bytes(16), bytes(12), bytes(48))
-    return _locked_by_passphrase(empty, key, passphrase_kek(empty, passphrase))
+    kek = passphrase_kek(empty, passphrase)
+    return _locked_by_passphrase(empty, key, kek), kek
 
 
 def wrap_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
@@ -129,7 +135,7 @@ def rewrap(
             if passphrase is None:
                 raise PassphraseNeeded(file=file)
             kek = passphrase_kek(slot, passphrase)
-            _opened_by_passphrase(slot, kek, old.store_id, file)
+            opened_by_kek(slot, kek, old.store_id, file)
             made.append(_locked_by_passphrase(slot, new, kek))
         else:
             made.append(wrap_keyring(new, keyring_kek(new.store_id, file=file)))
@@ -170,7 +176,7 @@ def unlock(
     if isinstance(slot := by_kind.get(FileSlot), FileSlot):
         return slot.key
     if isinstance(slot := by_kind.get(PassphraseSlot), PassphraseSlot) and passphrase is not None:
-        return _opened_by_passphrase(slot, passphrase_kek(slot, passphrase), store_id, file)
+        return opened_by_kek(slot, passphrase_kek(slot, passphrase), store_id, file)
     if isinstance(slot := by_kind.get(KeyringSlot), KeyringSlot):
         return _opened_by_keychain(slot, store_id, file)
     raise PassphraseNeeded(file=file)
@@ -208,7 +214,8 @@ def keyring_kek(store_id: str, *, file: Path | str) -> bytes:
     return kek
 
 
-def _opened_by_passphrase(slot: PassphraseSlot, kek: bytes, store_id: str, file: Path | str) -> bytes:
+def opened_by_kek(slot: PassphraseSlot, kek: bytes, store_id: str, file: Path | str) -> bytes:
+    """The master key in a slot, by what `passphrase_kek` made for it. Raises PassphraseWrong."""
     try:
         return _unseal(kek, slot, store_id)
     except InvalidTag as error:

@@ -10,6 +10,7 @@ in it is one of a fixed few.
 import hashlib
 import hmac
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, get_args
 
@@ -110,6 +111,10 @@ class _Version(msgspec.Struct):
     format: int
 
 
+class _Named(msgspec.Struct):
+    id: str
+
+
 def sized(manifest: Manifest) -> Manifest:
     """The same with the size that its file will have, which has a part of its own in it."""
     while (size := content_start(manifest) + sealed_size(manifest.content_size)) != manifest.size:
@@ -153,6 +158,17 @@ def read_header(file: Path, stream: BinaryIO) -> tuple[Manifest, bytes, bytes]:
     manifest = _decoded(file, text)
     _check_sizes(file, manifest, len(text), size)
     return manifest, text, seal
+
+
+def read_id(stream: BinaryIO) -> str | None:
+    """The id in what may be a manifest, damaged or of a newer release; None where there is none."""
+    start = stream.read(_BEFORE)
+    length = int.from_bytes(start[len(MAGIC) :][:4], "big")
+    if start[: len(MAGIC)] != MAGIC or length > _LONGEST:
+        return None
+    with suppress(ValueError, RecursionError):
+        return msgspec.json.decode(stream.read(length), type=_Named).id
+    return None
 
 
 def _decoded(file: Path, text: bytes) -> Manifest:
