@@ -23,7 +23,7 @@ from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.drafts import Drafts, Version
 from mailbox_appliance.errands.identity import identified
 from mailbox_appliance.errands.turns import Turns
-from mailbox_appliance.errors import NotFound, SyncRequired
+from mailbox_appliance.errors import NotFound, SyncRequired, Unsupported
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.mail.compose import redated, with_bcc
 from mailbox_appliance.records import Chore, FlagChange, LocatedMessage
@@ -91,6 +91,8 @@ class Aftermath:
                     self._put_off(chore, fault.kind)
             except FAILED:
                 raise
+            except Unsupported:
+                self._put_off(chore, "unsupported")
             except Exception:  # a fault of ours holds up none of the others
                 log.exception("a chore after a delivery failed", extra={"operation": chore.operation_id})
                 self._put_off(chore, "internal")

@@ -49,7 +49,7 @@ class Steadiness:
 def obstacle(store: Store, clock: Clock, work: DeliveryWork) -> str | None:
     """The code with which it fails, or None where it may go."""
     try:
-        email = store.accounts.connection(work.account_id).email
+        email = store.accounts.get(work.account_id).email
     except NotFound:
         return "account_removed"
     if not permissions.may_send_now(store, work.account_id, work.credential_id, work.member_id):

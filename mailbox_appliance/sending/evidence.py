@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import NotFound
+from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.events import DeliverySettled, Events, FolderTouched
 from mailbox_appliance.mail.address import same_mailbox
 from mailbox_appliance.records import Found, MirroredFolder, UncertainDelivery
@@ -87,7 +87,7 @@ class Evidence:
         operation_id, is_reached = uncertain.operation_id, True
         try:
             found = self._find(uncertain)
-        except NotFound:  # the mailbox is gone
+        except (NotFound, Unsupported):  # the mailbox is gone, or cannot be looked into
             self._store.due.plan_evidence(operation_id, None)
             return True
         except RemoteFault as fault:
@@ -127,7 +127,7 @@ class Evidence:
         account_id, folders = uncertain.account_id, self._store.folders
         if (sent := folders.find_by_role(account_id, "sent")) is not None:
             yield sent
-        own, inbox = self._store.accounts.connection(account_id).email, folders.find_by_role(account_id, "inbox")
+        own, inbox = self._store.accounts.get(account_id).email, folders.find_by_role(account_id, "inbox")
         if inbox is not None and any(same_mailbox(recipient, own) for recipient in uncertain.recipients):
             yield inbox
 

@@ -6,7 +6,7 @@ and records, and never sends again.
 
 import logging
 
-from mailbox_appliance.errors import NotFound
+from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.events import DeliveryMarked, Events
 from mailbox_appliance.records import Endpoint, Phase
 from mailbox_appliance.remote.faults import RemoteFault, Reply
@@ -87,6 +87,8 @@ class Handover:
             return self._attempt()
         except RemoteFault as fault:
             return judge_fault(self._phase, fault)
+        except Unsupported:  # of a provider that a later release may reach
+            return Nobody("unavailable")
         except Exception:  # a fault of ours, a full disk: what the server may have got decides all the same
             log.exception("handing over failed", extra={"operation": self._operation_id, "phase": self._phase})
             return Uncertain() if self._phase is Phase.DOT else Nobody("internal")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from mailbox_appliance import retry
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import NotFound, Problem
+from mailbox_appliance.errors import NotFound, Problem, Unsupported
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, Events
 from mailbox_appliance.records import OpenDelivery, Phase
 from mailbox_appliance.sending.handover import Handover
@@ -157,7 +157,7 @@ class Sender:
         """Of the server as it is now, which only tells who shares the fate of whom."""
         try:
             endpoint = self._store.accounts.connection(account_id).smtp
-        except (NotFound, *FAILED):  # what that means is found out when it is sent
+        except (NotFound, Unsupported, *FAILED):  # what that means is found out when it is sent
             return Line("", account_id, is_scheduled)
         return Line(f"{endpoint.host.lower()}:{endpoint.port}", account_id, is_scheduled)
 

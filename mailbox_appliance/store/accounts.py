@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from mailbox_appliance.clock import Clock, to_timestamp
-from mailbox_appliance.errors import NotFound
+from mailbox_appliance.errors import NotFound, NotReachedYet
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import (
     Account,
@@ -39,6 +39,7 @@ _LIST_REACHED = f"""{_SELECT} WHERE a.number IN (
   UNION ALL SELECT s.number FROM account_grants g JOIN accounts s ON s.id = g.account_id WHERE g.member_id = :member)
 ORDER BY a.number"""
 
+_SERVER = ("host", "port", "security", "username")
 _FORGET = """
 UPDATE accounts SET status = 'removed', id = ?, owner_member_id = NULL, email = '', display_name = NULL,
   connection = '{}', secret = '{}', mapped_folders = '{}', shared_with_all = 0, error_code = NULL, error_message = NULL
@@ -129,13 +130,18 @@ class Accounts:
         self._database.change(_FORGET, (new_id("acc"), number))
 
     def connection(self, account_id: str) -> Connection:
-        """How the mailbox's servers are reached, with the passwords. Raises NotFound."""
-        row = self._database.row("SELECT email, connection, secret FROM accounts WHERE id = ?", (account_id,))
+        """How the mailbox's servers are reached, with the passwords.
+
+        Raises NotFound, and NotReachedYet for one of a provider that is not logged in to with a password.
+        """
+        row = self._database.row("SELECT email, connection, secret, provider FROM accounts WHERE id = ?", (account_id,))
         if row is None:
             raise NotFound(what="mailbox")
+        if row[3] != "imap":
+            raise NotReachedYet(provider=row[3].title())
         servers, secret = json.loads(row[1]), json.loads(row[2])
-        imap = Endpoint(**servers["imap"], password=secret["imapPassword"])
-        return Connection(row[0], imap, Endpoint(**servers["smtp"], password=secret["smtpPassword"]))
+        imap, smtp = servers["imap"], servers["smtp"]
+        return Connection(row[0], _with(imap, secret["imapPassword"]), _with(smtp, secret["smtpPassword"]))
 
     def set_status(self, account_id: str, status: AccountStatus, error: AccountError | None = None) -> None:
         """How the mailbox is from now on, and why. One transaction of its own; a removed mailbox is passed over."""
@@ -173,7 +179,12 @@ def _columns(connection: Connection) -> dict[str, str]:
 
 
 def _plain(endpoint: Endpoint) -> dict[str, object]:
-    return {name: getattr(endpoint, name) for name in ("host", "port", "security", "username")}
+    return {name: getattr(endpoint, name) for name in _SERVER}
+
+
+def _with(server: dict[str, Any], password: str) -> Endpoint:
+    """What is stored of a server; an upgraded store may say more of it than we know."""
+    return Endpoint(**{name: server[name] for name in _SERVER}, password=password)
 
 
 def _to_account(row: Sequence[Any]) -> Account:

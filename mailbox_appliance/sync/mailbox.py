@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import NotFound
+from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.events import Events, MessageArrived
 from mailbox_appliance.records import AccountError, AccountStatus
 from mailbox_appliance.remote.faults import FaultKind, RemoteFault
@@ -114,6 +114,8 @@ class MailboxSync:
             return self._end()
         except RemoteFault as fault:
             return self._end() if self._stopping.is_set() else self._fail(fault)
+        except Unsupported as problem:
+            return self._rest_for_good(AccountError(code=problem.code, message=problem.message))
         except Exception:
             if self._stopping.is_set():
                 return self._end()
@@ -245,8 +247,12 @@ class MailboxSync:
         error = AccountError(code=_CODES.get(fault.kind, "provider_unavailable"), message=fault.reason)
         if fault.kind != "login_refused":
             return self._retry_later("error", error)
+        return self._rest_for_good(error, "reauth_required")
+
+    def _rest_for_good(self, error: AccountError, status: AccountStatus = "error") -> Next:
+        """Try no more until somebody says so."""
         self._disconnect()
-        self._tell("reauth_required", error)
+        self._tell(status, error)
         self._retry_at = None
         return Rest(None)
 
