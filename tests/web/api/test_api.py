@@ -9,6 +9,8 @@ from tests.web.api.examination import examine, operations
 from tests.web.api.household import Household
 
 EXAMPLES = 50
+#: Fewer of what takes long: backups, and passphrases that are hashed so that guessing takes long.
+FEWER = dict.fromkeys(("backups_create_backup", "backups_verify_backup", "restoring_restore"), 8)
 
 
 @pytest.fixture
@@ -20,4 +22,4 @@ def household(tmp_path: Path) -> Iterator[Household]:
 
 @pytest.mark.parametrize("operation_id", operations())
 def test_every_answer_is_as_described(operation_id: str, household: Household) -> None:
-    assert examine(operation_id, household, EXAMPLES).total()
+    assert examine(operation_id, household, FEWER.get(operation_id, EXAMPLES)).total()
