@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from mailbox_appliance import settings
+from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.on_files.opening import require_store
-from mailbox_appliance.operations.stores import overview
+from mailbox_appliance.operations.stores import StoreMigration, overview
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import backups
 from mailbox_appliance.store.check_files import check_files
@@ -22,6 +23,8 @@ from mailbox_appliance.store.lock import holder
 from mailbox_appliance.store.opening import told_format
 from mailbox_appliance.store.rekey import rekey
 from mailbox_appliance.store.store import DATABASE
+from mailbox_appliance.store.survey import survey
+from mailbox_appliance.store.upgrade import OLDER
 
 _OLDER = "It has the format of an older release: `mailbox-appliance store migrate` upgrades it, as `serve` does."
 _OLD_KEY = (
@@ -34,17 +37,19 @@ _BROKEN_LOG = "The audit log was not as it was written, and is not now: see `mai
 def status(data_dir: Path) -> dict[str, Any]:
     """How the store is. Nothing is opened, upgraded or changed. Raises StoreUnusable."""
     require_store(data_dir)
-    key_file = place_of_key(data_dir, os.environ)
+    key_file, pid = place_of_key(data_dir, os.environ), holder(data_dir)
     number = told_format(data_dir / DATABASE, key_file)
+    is_older = number in OLDER
     answer = overview(
         data_dir,
         key_file,
         settings.load(data_dir / "config.toml"),
         store_format=number,
         backups=backups.list_backups(data_dir),
-        pid=holder(data_dir),
+        pid=pid,
+        migration=_migration(data_dir, key_file) if is_older and pid is None else None,
     )
-    return _envelope(answer.data, answer.warnings)
+    return _envelope(answer.data, (*answer.warnings, _OLDER) if is_older else answer.warnings)
 
 
 def check(
@@ -54,7 +59,7 @@ def check(
     require_store(data_dir)
     key_file, passphrase = _key(data_dir, passphrase)
     found = check_files(data_dir, key_file, full=full, passphrase=passphrase, progress=progress)
-    return _envelope(found, (_OLDER,) if found.format in (3, 4) else ())
+    return _envelope(found, (_OLDER,) if found.format in OLDER else ())
 
 
 def compacted(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
@@ -73,6 +78,21 @@ def rekeyed(data_dir: Path, passphrase: str | None = None, progress: Progress | 
     is_whole = audit.broken is None
     warnings = (_OLD_KEY,) if is_whole else (_OLD_KEY, _BROKEN_LOG)
     return _envelope({"rekeyed": True, "auditRows": audit.count, "auditOk": is_whole}, warnings)
+
+
+def _migration(data_dir: Path, key_file: Path) -> StoreMigration | None:
+    """What the upgrade of an older store would do; None where that cannot even be told."""
+    try:
+        told = survey(data_dir, key_file, passphrase_from(os.environ))
+    except StoreUnusable:  # `store migrate --dry-run` says why
+        return None
+    return StoreMigration(
+        from_format=told.format,
+        to_format=told.upgrades_to,
+        rows=told.rows,
+        bytes_needed=told.bytes_needed,
+        problems=told.problems,
+    )
 
 
 def _key(data_dir: Path, passphrase: str | None) -> tuple[Path, str | None]:

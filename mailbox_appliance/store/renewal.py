@@ -45,6 +45,11 @@ def renewing(
     Raises StoreInUse, NotEnoughRoom, and StoreUnusable for a store that cannot be opened or a disk that fails.
     """
     with _failures_told():
+        if (folder / DATABASE).is_symlink():
+            reason = (
+                f"{folder / DATABASE} is a link, which a new file would take the place of. Put the store itself there."
+            )
+            raise StoreUnusable(reason=reason)
         lock = DirectoryLock(folder)
         try:
             store = Store.open_locked(folder, lock, SystemClock(), key_file, passphrase=passphrase, progress=progress)

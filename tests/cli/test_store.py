@@ -15,6 +15,7 @@ from tests.cli.recording_server import Canned, RecordingServer
 from tests.cli.test_login import owned
 from tests.servers.running import PASSWORD, RunningAppliance
 
+STORES = Path(__file__).parents[1] / "stores"
 PASSPHRASE = "seven words that nobody guesses"
 FINE = {"ok": True, "full": False, "format": 5, "checked": ["pages", "key"], "problems": []}
 BAD = FINE | {"ok": False, "problems": [{"code": "page_damaged", "message": "SQLite: it is."}]}
@@ -65,16 +66,20 @@ def test_a_refusal_is_told(cli: CommandLine, running: RecordingServer) -> None:
     assert (outcome.code, outcome.error) == (2, error)
 
 
-@pytest.mark.parametrize("line", ["compact", "rekey"])
-def test_what_needs_it_stopped_says_so_with_its_pid(tmp_path: Path, line: str) -> None:
+def test_what_needs_it_stopped_says_so_with_its_pid(tmp_path: Path) -> None:
     process = RunningAppliance(tmp_path / "running").start()
     (tmp_path / "line").mkdir()
-    refused = CommandLine(tmp_path / "line", {}, dict(SERVICES))("store", line, "--data-dir", str(process.folder))
+    line = CommandLine(tmp_path / "line", {}, dict(SERVICES))
+    here = ("--data-dir", str(process.folder))
     assert process.process is not None
     pid = process.process.pid
+    assert line("store", "status", *here).data["pid"] == pid
+    assert line("store", "check", "--full", *here).data["ok"] is True
+    refused = [line("store", name, *here) for name in ("compact", "rekey")]
     process.stop()
-    assert (refused.code, refused.error["code"]) == (1, "store_in_use")
-    assert f"(pid {pid})" in refused.error["message"]
+    for outcome in refused:
+        assert (outcome.code, outcome.error["code"]) == (1, "store_in_use")
+        assert f"(pid {pid})" in outcome.error["message"]
 
 
 # --- on the files -----------------------------------------------------------------------------------------------------
@@ -160,6 +165,27 @@ def test_a_passphrase_is_asked_for_where_there_is_one(files: CommandLine) -> Non
     given = {"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}
     assert files("store", "check", environment=given).data["ok"]
     assert read_key(file, PASSPHRASE).master != key.master
+
+
+@pytest.mark.parametrize("number", [3, 4])
+def test_an_older_store_is_told_and_not_touched(cli: CommandLine, number: int) -> None:
+    cli.services |= SERVICES
+    for file in (STORES / f"format{number}").iterdir():
+        (cli.data_dir / file.name).write_bytes(file.read_bytes())
+    before = content(cli)
+    told = cli("store", "status")
+    assert (told.code, told.data["format"]) == (0, number)
+    assert (told.data["migration"]["toFormat"], told.data["migration"]["problems"]) == (5, [])
+    assert told.data["migration"]["rows"]["members"] > 0
+    assert "store migrate" in json.loads(told.out)["warnings"][0]
+    checked = cli("store", "check", "--full")
+    assert (checked.code, checked.data["format"], checked.data["problems"]) == (0, number, [])
+    (cli.data_dir / "encryption.key").unlink()
+    without = cli("store", "status").data
+    assert (without["format"], "missing" in without["migration"]["problems"][0]) == (number, True)
+    after = content(cli)
+    after.pop("lock")
+    assert after | {"encryption.key": before["encryption.key"]} == before
 
 
 @pytest.mark.parametrize("line", ["status", "check", "compact", "rekey"])
