@@ -118,10 +118,9 @@ def test_where_none_works_a_file_does(logged_in_at: CommandLine, backends: Path)
 # fmt: off
 #: which keychain, how many seconds it has, and why it cannot be used
 KEYCHAINS: list[tuple[str, float, str | None]] = [
-    ("made_up_keychains.InFile",      20.0, None),
+    ("made_up_keychains.Noisy",       20.0, None),
     ("made_up_keychains.Forgetful",   20.0, "it does not give back what was stored"),
     ("made_up_keychains.Locked",      20.0, "it is locked"),
-    ("made_up_keychains.Noisy",       20.0, None),
     ("keyring.backends.fail.Keyring", 20.0, "there is none"),
     ("keyring.backends.null.Keyring", 20.0, "there is none"),
     ("no_such_module.Keyring",        20.0, r"it failed \(ModuleNotFoundError\)"),
@@ -144,7 +143,6 @@ def test_storing_is_a_round_trip_with_a_deadline(
     with refused:
         keychain.put("a name", "a secret", environment=environment, deadline=deadline)
         assert keychain.find("a name", environment=environment) == "a secret"
-        assert keychain.find("another", environment=environment) is None
         for _ in range(2):  # what is gone is gone
             keychain.remove("a name", environment=environment)
         assert keychain.find("a name", environment=environment) is None

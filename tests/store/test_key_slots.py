@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from mailbox_appliance.errors import Invalid, KeychainLocked, KeyUnusable, PassphraseNeeded, PassphraseWrong
+from mailbox_appliance.store import key_slots
 from mailbox_appliance.store.key_slots import (
     MAX_PASSPHRASE,
     FileSlot,
@@ -27,6 +28,12 @@ from mailbox_appliance.store.key_slots import (
 from mailbox_appliance.store.keyfile import StoreKey, new_key
 
 PASSPHRASE = "größere Gänse"
+
+
+def quickly_sealed(key: StoreKey, passphrase: str = PASSPHRASE) -> PassphraseSlot:
+    """A slot of a passphrase that opens at once, by the least that Argon2id can be asked for."""
+    empty = PassphraseSlot("argon2id", 1, 8, 1, os.urandom(16), bytes(12), bytes(48))
+    return key_slots._locked_by_passphrase(empty, key, passphrase_kek(empty, passphrase))
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ import pytest
 
 from mailbox_appliance.errors import KeyDamaged, PassphraseNeeded, PassphraseWrong
 from mailbox_appliance.store import keyfile
-from mailbox_appliance.store.key_slots import FileSlot, PassphraseSlot, Slot, wrap_file, wrap_keyring, wrap_passphrase
+from mailbox_appliance.store.key_slots import FileSlot, PassphraseSlot, Slot, wrap_file, wrap_keyring
 from mailbox_appliance.store.keyfile import KeyFile, StoreKey, new_key, read_file, read_key, render, write_key
+from tests.store.test_key_slots import quickly_sealed
 
 PASSPHRASE = "twelve geese fly"
 
@@ -27,7 +28,7 @@ def key() -> StoreKey:
 @pytest.fixture(scope="module")
 def slots(key: StoreKey) -> tuple[Slot, ...]:
     """One of each kind."""
-    return wrap_file(key.master), wrap_keyring(key, os.urandom(32)), wrap_passphrase(key, PASSPHRASE)
+    return wrap_file(key.master), wrap_keyring(key, os.urandom(32)), quickly_sealed(key, PASSPHRASE)
 
 
 def seen(file: Path) -> KeyFile | None:
@@ -42,13 +43,12 @@ def test_every_flipped_byte_is_told_or_changes_nothing(tmp_path: Path, key: Stor
     file.write_bytes(content)
     whole, told = read_file(file), 0
     for position in range(len(content)):
-        for bit in (position % 8, (position + 3) % 8):
-            spoilt = bytearray(content)
-            spoilt[position] ^= 1 << bit
-            file.write_bytes(spoilt)
-            told += (found := seen(file)) is None
-            assert found in (None, whole), (position, bit)
-    assert told > 2 * len(content) * 0.95  # white space may become other white space
+        spoilt = bytearray(content)
+        spoilt[position] ^= 1 << position % 8
+        file.write_bytes(spoilt)
+        told += (found := seen(file)) is None
+        assert found in (None, whole), position
+    assert told > len(content) * 0.95  # white space may become other white space
 
 
 def test_a_key_file_that_was_cut_is_told(tmp_path: Path, key: StoreKey, slots: tuple[Slot, ...]) -> None:
@@ -126,8 +126,8 @@ def test_what_no_key_file_says_is_refused(what: str, tmp_path: Path, key: StoreK
 
 
 def test_a_slot_belongs_to_its_file_and_its_parameters(tmp_path: Path, key: StoreKey) -> None:
-    file, slot = tmp_path / "key", wrap_passphrase(key, PASSPHRASE)
-    other = wrap_passphrase(StoreKey(key.master, "another", key.cipher), PASSPHRASE)
+    file, slot = tmp_path / "key", quickly_sealed(key, PASSPHRASE)
+    other = quickly_sealed(StoreKey(key.master, "another", key.cipher), PASSPHRASE)
     exchanged = (other, msgspec.structs.replace(slot, t=2), msgspec.structs.replace(slot, salt=bytes(16)))
     for one in exchanged:
         file.write_bytes(render(key, (one,)))
@@ -167,7 +167,7 @@ def test_else_there_is_a_slot_with_the_key_itself(tmp_path: Path, key: StoreKey,
     file, other = tmp_path / "key", new_key()
     if before in ("other key", "other store"):
         owner = other if before == "other key" else StoreKey(key.master, "another", key.cipher)
-        file.write_bytes(render(owner, (wrap_passphrase(owner, PASSPHRASE),)))
+        file.write_bytes(render(owner, (quickly_sealed(owner, PASSPHRASE),)))
     elif before != "nothing":
         file.write_bytes(base64.b64encode(key.master) if before == "one line" else b"{}")
     write_key(file, key)
@@ -190,7 +190,7 @@ def test_a_link_to_a_key_file_stays_one(tmp_path: Path, key: StoreKey) -> None:
 
 
 def test_the_file_slot_comes_first_then_a_passphrase_that_is_given(tmp_path: Path, key: StoreKey) -> None:
-    file, slot = tmp_path / "key", wrap_passphrase(key, PASSPHRASE)
+    file, slot = tmp_path / "key", quickly_sealed(key, PASSPHRASE)
     assert isinstance(slot, PassphraseSlot)
     file.write_bytes(render(key, (wrap_file(key.master), slot)))
     assert read_key(file, "not looked at at all") == key
