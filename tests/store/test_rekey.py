@@ -13,12 +13,14 @@ from mailbox_appliance.errors import (
     StoreUnusable,
 )
 from mailbox_appliance.store.database import Row
-from mailbox_appliance.store.key_slots import FileSlot, PassphraseSlot, unlock, wrap_file, wrap_passphrase
+from mailbox_appliance.store.key_slots import FileSlot, PassphraseSlot, keyring_kek, unlock, wrap_file, wrap_keyring
 from mailbox_appliance.store.keyfile import StoreKey, read_file, read_key, render
 from mailbox_appliance.store.opening import look_with
 from mailbox_appliance.store.rekey import rekey
 from mailbox_appliance.store.store import DATABASE, KEY, Store
+from tests.servers.secret_service import SecretService
 from tests.store.renewed import die, fill, names, opened_facts
+from tests.store.test_key_slots import quickly_sealed
 
 PASSPHRASE = "correct horse battery"
 
@@ -40,7 +42,7 @@ def before(folder: Path) -> dict[str, list[Row]]:
 def with_passphrase(folder: Path, *, keeps_file: bool) -> StoreKey:
     key = read_key(folder / KEY)
     slots = (wrap_file(key.master),) if keeps_file else ()
-    (folder / KEY).write_bytes(render(key, (*slots, wrap_passphrase(key, PASSPHRASE))))
+    (folder / KEY).write_bytes(render(key, (*slots, quickly_sealed(key, PASSPHRASE))))
     return key
 
 
@@ -80,6 +82,24 @@ def test_a_passphrase_opens_it_as_before(folder: Path, before: dict[str, list[Ro
     assert new.master != old.master
     (by_passphrase,) = (slot for slot in there.slots if isinstance(slot, PassphraseSlot))
     assert unlock((by_passphrase,), new.store_id, PASSPHRASE) == new.master
+    (folder / KEY).write_bytes(render(new, (wrap_file(new.master),)))
+    assert opened_facts(folder) == before
+
+
+def test_the_keychain_opens_it_as_before(
+    folder: Path, before: dict[str, list[Row]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "desktop").mkdir()
+    desktop = SecretService(tmp_path / "desktop")
+    for name, value in desktop.environment.items():
+        monkeypatch.setenv(name, value)
+    old = read_key(folder / KEY)
+    slot = wrap_keyring(old, keyring_kek(old.store_id, file=folder / KEY))
+    (folder / KEY).write_bytes(render(old, (slot,)))
+    rekey(folder, folder / KEY)
+    new = read_key(folder / KEY)
+    desktop.stop()
+    assert new.master != old.master
     (folder / KEY).write_bytes(render(new, (wrap_file(new.master),)))
     assert opened_facts(folder) == before
 
