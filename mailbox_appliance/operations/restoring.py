@@ -1,6 +1,5 @@
 """Restoring a backup: verified and unpacked while serving; then the service starts again on what was restored."""
 
-from contextlib import ExitStack
 from pathlib import Path
 
 from mailbox_appliance.appliance import Appliance
@@ -37,15 +36,14 @@ def restore(appliance: Appliance, caller: Caller, request: Restoration) -> Answe
     there is not enough room, or the configuration in the backup cannot be used.
     """
     file = appliance.store.backups.find(request.backup_id)
-    with ExitStack() as held:
-        progress = held.enter_context(appliance.long_work.doing("A restore"))
+    with appliance.long_work.doing("A restore") as progress:
         if request.dry_run:
             return Answer(appliance.store.backups.verify(request.backup_id, request.passphrase, progress))
         if appliance.hand_over is None:
             raise Conflict(reason="Nobody serves this appliance, so nobody can start it again.")
         prepared = _prepared(appliance, caller, file, request, progress)
         appliance.hand_over(prepared, caller.actor)
-        held.pop_all()  # nothing else that takes long begins before the service stops
+        appliance.long_work.stay()  # until this appliance is no more
     return Answer(prepared.summary, status=202)
 
 

@@ -25,6 +25,7 @@ class LongWork:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._now: Underway | None = None
+        self._stays = False
 
     @property
     def now(self) -> Underway | None:
@@ -44,7 +45,12 @@ class LongWork:
         try:
             yield lambda step, done, total: self._tell(Underway(work, step, done, total))
         finally:
-            self._now = None
+            if not self._stays:
+                self._now = None
+
+    def stay(self) -> None:
+        """What is under way stays so: nothing else begins here any more."""
+        self._stays = True
 
     def _tell(self, now: Underway) -> None:
         self._now = now
