@@ -15,6 +15,7 @@ from mailbox_appliance.errands.aftermath import Aftermath
 from mailbox_appliance.errands.bodies import Bodies
 from mailbox_appliance.errands.confirmation import Confirmation
 from mailbox_appliance.errands.connections import Connections
+from mailbox_appliance.errands.daily_backup import DailyBackup
 from mailbox_appliance.errands.drafts import Drafts
 from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errands.store_watch import StoreWatch
@@ -93,6 +94,7 @@ class Appliance:
         self.events.subscribe(AccountReconnected, lambda _: self.due.notice())
         self.confirmation = Confirmation(self.store, self.settings, self.clock)
         self.store_watch = StoreWatch(self.store, self.settings)
+        self.daily_backup = DailyBackup(self.store, self.settings, self.events, self.clock, self.long_work)
         self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
@@ -133,6 +135,7 @@ class Appliance:
         self.due.start()
         self.confirmation.start()
         self.store_watch.start()
+        self.daily_backup.start()
         self.sync.start()
 
     def release(self) -> None:
@@ -155,6 +158,7 @@ class Appliance:
         self.due.stop(max(0.0, until - time.monotonic()))
         self.confirmation.stop(max(0.0, until - time.monotonic()))
         self.store_watch.stop(max(0.0, until - time.monotonic()))
+        self.daily_backup.stop(max(0.0, until - time.monotonic()))
 
     @property
     def public_url(self) -> str:

@@ -122,3 +122,5 @@ def _warnings(appliance: Appliance) -> Iterator[str]:
     low = appliance.settings.number("store.low_space_mib")
     if warning := room.warning(appliance.store.folder / DATABASE, low):
         yield warning
+    if warning := appliance.daily_backup.warning():
+        yield warning

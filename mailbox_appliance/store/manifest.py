@@ -17,6 +17,7 @@ from typing import Annotated, BinaryIO, Literal, get_args
 import msgspec
 from msgspec import Meta
 
+from mailbox_appliance.clock import from_timestamp
 from mailbox_appliance.errors import BackupAltered, BackupNewer, BackupTruncated, NotABackup
 from mailbox_appliance.records import Backup, BackupReason, Count, Timestamp
 from mailbox_appliance.store.key_slots import Slot
@@ -76,6 +77,9 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     sections: Annotated[tuple[Section, ...], Meta(min_length=1, max_length=len(SECTION_NAMES))]
     audit: AuditEnd | None
     size: Count
+
+    def __post_init__(self) -> None:
+        from_timestamp(self.created_at)  # raises ValueError for a day that there is not
 
     @property
     def content_size(self) -> int:

@@ -1,0 +1,125 @@
+"""Makes a backup every day, tries again after an hour where that fails, and removes those that need not be kept.
+
+When the last one was made stands in the backups themselves. One that lies in the future was made by a wrong clock, or
+the clock is wrong now, and counts as none. A start is not held up: the first look is a minute after it.
+"""
+
+import logging
+import threading
+from datetime import datetime, timedelta
+
+from mailbox_appliance.clock import Clock, from_timestamp
+from mailbox_appliance.errors import BackupNotMade, Problem, StoreAtWork
+from mailbox_appliance.events import BackupFailed, BackupFinished, Events
+from mailbox_appliance.records import Backup, Progress
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.audit import SYSTEM
+from mailbox_appliance.store.long_work import LongWork
+from mailbox_appliance.store.retention import is_ahead
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+_EVERY = 60.0  # seconds between two looks at the clock
+_AGAIN = 3600.0
+_DAY, _STALE = timedelta(hours=24), timedelta(hours=48)
+
+
+class DailyBackup:
+    """Works on a thread of its own."""
+
+    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, long_work: LongWork) -> None:
+        self._store, self._settings, self._events, self._clock = store, settings, events, clock
+        self._long_work = long_work
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failed: str | None = None
+        self._again_at = 0.0  # monotonic
+        self._newest: datetime | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, name="daily-backup", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Make no more; one that is being made is given up."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def warning(self) -> str | None:
+        """What an operator should be told, as a sentence: the last one failed, or is too old. None: nothing."""
+        if not self._settings.flag("backup.daily"):
+            return None
+        if (failed := self._failed) is not None:
+            return f"The daily backup could not be made, and is tried again every hour. {failed}"
+        newest, now = self._newest, self._clock.now()
+        if newest is None or now - newest <= _STALE:
+            return None
+        return f"The newest daily backup is {(now - newest).days} days old."
+
+    def look(self) -> None:
+        """Make a backup, if it is time to."""
+        if not self._settings.flag("backup.daily") or not self._store.members.any():  # there is nothing to lose yet
+            self._failed = None
+            return
+        self._newest = self._last()
+        now = self._clock.now()
+        if self._newest is not None and now - self._newest < _DAY:
+            self._failed = None
+            return
+        if self._failed is None or self._clock.monotonic() >= self._again_at:
+            self._make()
+
+    def _last(self) -> datetime | None:
+        now = self._clock.now()
+        made = (from_timestamp(one.created_at) for one in self._store.backups.list() if one.reason == "daily")
+        return max((moment for moment in made if not is_ahead(moment, now)), default=None)
+
+    def _make(self) -> None:
+        try:
+            with self._long_work.doing("The daily backup") as progress:
+                made = self._store.backups.create("daily", None, self._unless_stopping(progress))
+                self._note(made)
+        except StoreAtWork:  # looked for again in a minute
+            return
+        except Problem as problem:
+            if not self._stopping.is_set():
+                log.error("the daily backup could not be made", extra={"code": problem.code, "why": problem.message})
+                self._fail(problem.message)
+            return
+        except Exception:
+            log.exception("the daily backup could not be made")
+            self._fail("The log tells why.")
+            return
+        self._failed, self._newest = None, from_timestamp(made.created_at)
+        self._events.publish(BackupFinished(made.id))
+
+    def _note(self, made: Backup) -> None:
+        with self._store.database.transaction(durable=True):
+            self._store.audit.record(SYSTEM, "backup.create", ("backup", made.id))
+        keep = (self._settings.number(f"backup.keep_{period}") for period in ("daily", "weekly"))
+        self._store.backups.thin(self._clock.now(), *keep)
+
+    def _fail(self, reason: str) -> None:
+        # Every member may read it in the status, and nobody there needs to know where the data directory is.
+        self._failed = reason.replace(f"{self._store.folder}/", "")
+        self._again_at = self._clock.monotonic() + _AGAIN
+        self._events.publish(BackupFailed(self._failed))
+
+    def _unless_stopping(self, progress: Progress) -> Progress:
+        def tell(what: str, done: int, total: int) -> None:
+            if self._stopping.is_set():
+                raise BackupNotMade(reason="the appliance is being stopped.")
+            progress(what, done, total)
+
+        return tell
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_EVERY):
+            try:
+                self.look()
+            except Exception:  # a damaged page, say: it is looked at again
+                if not self._stopping.is_set():
+                    log.exception("the daily backup could not be looked after")
