@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.store_proof.directories import make_old_store, make_store
+from tests.store_proof.directories import make_old_store, make_restorable, make_store
 from tests.store_proof.facts import Facts, difference
 from tests.store_proof.looking import Seen
 
@@ -32,7 +32,7 @@ class Action:
     """A command and what is known of it."""
 
     name: str
-    argv: tuple[str, ...]
+    argv: tuple[str, ...]  # `BACKUP` in it stands for the backup that the directory begins with
     make: Callable[[Path], None]  # the directory that it begins with
     is_new: Which
     given: str = ""
@@ -44,6 +44,11 @@ class Action:
     again: frozenset[str] = frozenset()
     #: Plain files of an older format are what it begins with.
     is_upgrade: bool = False
+
+    def argv_on(self, template: Path) -> list[str]:
+        """The command line; what it begins with lies in `template`."""
+        first = next(iter(sorted((template / "backups").glob("*"))), Path())
+        return [str(first) if word == "BACKUP" else word for word in self.argv]
 
 
 def require(holds: bool, what: str) -> None:
@@ -138,6 +143,19 @@ def _is_upgraded(known: Known, seen: Seen) -> bool:
     return True
 
 
+def restorable(folder: Path) -> None:
+    """A store with a backup that is older than it."""
+    make_restorable(folder)
+
+
+def _is_restored(known: Known, seen: Seen) -> bool:
+    if not difference(known.old.facts, seen.facts):
+        return False
+    same(known.new.facts, seen.facts, "neither the old store nor the restored one")
+    require((seen.key, seen.slots) == (known.old.key, known.old.slots), "it is another key")
+    return True
+
+
 CREATION = Action(
     "creation",
     ("setup", "--name", "Ada", "--email", "ada@example.org", "--password-stdin"),
@@ -160,7 +178,7 @@ COMPACT = Action("compact", ("store", "compact"), store, _is_compact)
 BACKUP = Action("backup create", ("backup", "create"), store, _has_backup, audited=frozenset({"backup.create"}))
 #: What a scheduled send of the old release gets for the first time.
 _GIVEN = {
-    "delivery_operations": frozenset({"id", "result_id", "result_thread_id"}),
+    "delivery_operations": frozenset({"id", "result_id", "result_thread_id", "uncertain_at", "evidence_next_at"}),
     "delivery_messages": frozenset({"operation"}),
 }
 UPGRADES = [
@@ -175,4 +193,11 @@ UPGRADES = [
     )
     for number in (3, 4)
 ]
-ACTIONS = {action.name: action for action in (CREATION, *UPGRADES, ADD_PASSPHRASE, REKEY, COMPACT, BACKUP)}
+RESTORE = Action(
+    "restore",
+    ("backup", "restore", "BACKUP"),
+    restorable,
+    _is_restored,
+    audited=frozenset({"backup.restore"}),
+)
+ACTIONS = {action.name: action for action in (CREATION, *UPGRADES, ADD_PASSPHRASE, REKEY, COMPACT, BACKUP, RESTORE)}

@@ -22,6 +22,7 @@ DECISIVE = frozenset((*_OF_FILES, *_OF_NAMES))
 #: What changes a disk; `openat` where it makes a file.
 CHANGING = (*sorted(DECISIVE), "pwrite64", "writev", "pwritev", "pwritev2", "fallocate", "truncate", "openat")
 _CALL = re.compile(r"^(\d+) +(\w+)\((.*)$")
+_CREATED = re.compile(r', "([^"]*)", ')
 _PATIENCE = 120.0
 
 
@@ -31,12 +32,13 @@ class Fault:
 
     call: str
     nth: int
-    error: Literal["EIO", "ENOSPC", "EACCES"] | None = None  # None: kill -9
+    error: Literal["EIO", "ENOSPC"] | None = None  # None: kill -9
     onwards: bool = False
+    file: str = ""  # below the directory: only calls that name it count
 
     def __str__(self) -> str:
         what = self.error or "SIGKILL"
-        return f"{what} at {self.call} {self.nth}{'+' if self.onwards else ''}"
+        return f"{what} at {self.call} {self.nth}{'+' if self.onwards else ''} {self.file}".rstrip()
 
     @property
     def injection(self) -> str:
@@ -47,11 +49,15 @@ class Fault:
 
 @dataclass(frozen=True)
 class Step:
-    """A call that changed something below the data directory, in a run without a fault."""
+    """A call that changed something below the data directory, in a run without a fault.
+
+    An `openat` is counted among those of its file: how many there are before depends on what Python imports.
+    """
 
     call: str
     nth: int
     text: str
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,8 +109,9 @@ def can_trace() -> str:
 def run_with(fault: Fault, folder: Path, argv: Sequence[str], given: str = "") -> Ended:
     """Run a command on a directory with a fault in it."""
     # Stopped by a filter of the kernel, which is quicker, a process does not take a signal.
-    quick = ["--seccomp-bpf"] if fault.error else []
-    tracing = ["strace", "-f", *quick, "-qq", "-o", "/dev/null", "-e", f"trace={fault.call}"]
+    how = ["--seccomp-bpf"] if fault.error else []
+    how += ["-P", str(folder / fault.file)] if fault.file else []
+    tracing = ["strace", "-f", *how, "-qq", "-o", "/dev/null", "-e", f"trace={fault.call}"]
     return run([*tracing, "-e", fault.injection, *command(folder, argv)], folder, given)
 
 
@@ -117,16 +124,18 @@ def steps_of(folder: Path, argv: Sequence[str], given: str = "") -> tuple[list[S
 
 
 def _steps(lines: Sequence[str], folder: str) -> list[Step]:
-    counts: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str, str]] = Counter()
     within = re.compile(re.escape(folder) + r"[/\">]")
     found = []
     for line in lines:
         if (match := _CALL.match(line)) is None:  # the end of a call that another thread's came into
             continue
         process, call, text = match.groups()
-        counts[process, call] += 1
+        named = _CREATED.search(text) if call == "openat" else None
+        file = named[1].removeprefix(f"{folder}/") if named else ""
+        counts[process, call, file] += 1
         if within.search(text) and _changes(call, text):
-            found.append(Step(call, counts[process, call], text))
+            found.append(Step(call, counts[process, call, file], text, file))
     return found
 
 

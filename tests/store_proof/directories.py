@@ -2,11 +2,14 @@
 
 import shutil
 import sqlite3
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, parsed
+from tests.store.restored import accept, populate
+from tests.store_proof.children import command, run
 
 #: Small real stores of formats 3 and 4.
 STORES = Path(__file__).parents[1] / "stores"
@@ -51,6 +54,28 @@ def leave_log(folder: Path, *sql: str) -> None:
         connection.close()
     for suffix, content in saved.items():
         (folder / f"mailbox.db{suffix}").write_bytes(content)
+
+
+def make_restorable(folder: Path) -> Path:
+    """A store with a backup, since which a key was revoked, a password changed, and mail sent and accepted."""
+    store = Store.open(make_store(folder))
+    people = populate(store)
+    soon = datetime.now(UTC) + timedelta(days=3)
+    sent, _ = accept(store, people, "sent-since"), accept(store, people, "not-due-yet", send_at=soon)
+    store.close()
+    made = run(command(folder, ["backup", "create"]), folder)
+    assert made.code == 0, made
+    store = Store.open(folder)
+    with store.database.transaction():
+        store.database.change("UPDATE delivery_operations SET status = 'succeeded' WHERE id = ?", (sent,))
+        store.database.change("UPDATE api_keys SET revoked_at = created_at WHERE id = ?", (people.key,))
+        store.database.change("UPDATE members SET password_hash = 'ada-2' WHERE id = ?", (people.ada,))
+        store.audit.record(SYSTEM, "api_key.revoke", ("api_key", people.key))
+        store.database.change("INSERT INTO settings VALUES ('made.since', '1')")
+        store.database.change("DELETE FROM messages WHERE number = 3")
+    accept(store, people, "accepted-since", send_at=soon)
+    store.close()
+    return folder
 
 
 def make_old_store(folder: Path, number: int) -> Path:

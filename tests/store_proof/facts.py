@@ -1,6 +1,7 @@
 """All that a store says, as it can be compared: of a store that is open, and of a plain file of an older format."""
 
 import hashlib
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -16,6 +17,7 @@ Facts = Mapping[str, Counter[str]]
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
 #: How the full-text index lays its words out is its own business; the words are compared.
 _INDEX, AUDIT = "message_index", "audit_events"
+_MADE = re.compile(rb"<[0-9a-f]{32}@")
 
 
 def facts_of(store: Store, without: Mapping[str, frozenset[str]] | None = None) -> Facts:
@@ -31,7 +33,15 @@ def _rows(store: Store, table: str, without: frozenset[str]) -> Counter[str]:
     wanted = ", ".join(f'"{name}"' for name in columns if name not in without)
     # What the audit log keeps elsewhere goes with it.
     others = {"meta": "WHERE name NOT LIKE 'audit_%'", "sqlite_sequence": f"WHERE name <> '{AUDIT}'"}.get(table, "")
-    return _counted(store.database.rows(f"SELECT {wanted} FROM {table} {others}"))
+    rows = store.database.rows(f"SELECT {wanted} FROM {table} {others}")
+    return _counted(tuple(map(_without_made, row)) for row in rows) if without else _counted(rows)
+
+
+def _without_made(value: object) -> object:
+    """A value in which a Message-ID that was made is the same each time."""
+    if isinstance(value, bytes):
+        return _MADE.sub(b"<made@", value)
+    return _MADE.sub(b"<made@", value.encode()).decode() if isinstance(value, str) else value
 
 
 def plain_facts(folder: Path) -> Facts:

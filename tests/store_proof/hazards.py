@@ -54,9 +54,11 @@ def _kills(steps: Sequence[Step], chance: random.Random) -> Iterator[Fault]:
 
 
 def _errors(steps: Sequence[Step], chance: random.Random) -> Iterator[Fault]:
-    for step in _over_and_over([step for step in steps if step.call in _FULL | _BROKEN], chance):
+    for step in _over_and_over(
+        [step for step in steps if step.call in _FULL | _BROKEN and ".making-" not in step.file], chance
+    ):
         full, broken = step.call in _FULL, step.call in _BROKEN
         is_full = full and (not broken or chance.random() < 0.5)
         # What is written to the output is one of these calls too: it must get through.
         onwards = step.call not in ("write", "openat") and chance.random() < 0.4
-        yield Fault(step.call, step.nth, "ENOSPC" if is_full else "EIO", onwards)
+        yield Fault(step.call, step.nth, "ENOSPC" if is_full else "EIO", onwards, step.file)

@@ -42,7 +42,7 @@ def judge(action: Action, known: Known, template: Path, folder: Path, ended: End
     require(twice == seen, f"another opening finds something else: {difference(seen.facts, twice.facts)}")
     if said == "succeeded":
         require(is_new and not was_plain, "it was told as done, and is not")
-    repeat(action, folder, is_new=is_new, witnesses=witnesses)
+    repeat(action, template, folder, is_new=is_new, witnesses=witnesses)
     done = opened(folder, action, witnesses)
     require(action.is_new(known, done), "done again, it is not new")
     audit_is_kept(action, known, done)
@@ -73,9 +73,9 @@ def opened(folder: Path, action: Action, witnesses: Witnesses) -> Seen:
     return seen
 
 
-def repeat(action: Action, folder: Path, *, is_new: bool, witnesses: Witnesses) -> None:
+def repeat(action: Action, template: Path, folder: Path, *, is_new: bool, witnesses: Witnesses) -> None:
     """The action can be done (again)."""
-    again = witnesses.command(folder, action.argv, action.given)
+    again = witnesses.command(folder, action.argv_on(template), action.given)
     said = how_it_ended(again)
     require(said == "succeeded" or (is_new and said in action.again), f"done again: {again.complaints}")
 
@@ -127,7 +127,7 @@ def known_of(action: Action, template: Path, folder: Path, done: Path, witnesses
     other = copy(template, folder) if template.exists() else folder
     old = witnesses.look(other, action.without) if template.exists() and not action.is_upgrade else Seen()
     known = Known(old, opened(done, action, witnesses))
-    again = witnesses.command(other, action.argv, action.given)
+    again = witnesses.command(other, action.argv_on(template), action.given)
     if again.code != 0:
         raise Breach(f"without a fault: {again.complaints}")
     second = opened(other, action, witnesses)

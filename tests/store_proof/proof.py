@@ -35,6 +35,7 @@ from tests.store_proof.children import (
     steps_of,
 )
 from tests.store_proof.directories import copy
+from tests.store_proof.durability import unsynced
 from tests.store_proof.hazards import Hazard, SmallDisk, plan_of
 from tests.store_proof.judging import Verdict, judge, known_of
 from tests.store_proof.looking import Witnesses
@@ -80,9 +81,11 @@ def scene_of(action: Action, base: Path, seed: int, rounds: int, witnesses: Witn
     action.make(template)
     if template.exists():
         copy(template, done)
-    steps, ended = steps_of(done, action.argv, action.given)
+    steps, ended = steps_of(done, action.argv_on(template), action.given)
     if ended.code != 0 or not steps:
         raise Breach(f"without a fault: exit code {ended.code}, {len(steps)} steps: {ended.complaints}")
+    if found := unsynced(steps, done):
+        raise Breach(f"a power failure may undo it: {'; '.join(found)}")
     known = known_of(action, template, place / "other", done, witnesses)
     plan = plan_of(steps, _size(template), random.Random(f"{seed}/{action.name}"), disks=can_mount())
     return Scene(action, template, known, steps, list(islice(plan, rounds)))
@@ -108,12 +111,13 @@ def play(scene: Scene, number: int, witnesses: Witnesses) -> Verdict:
 
 def suffer(scene: Scene, fault: Hazard, folder: Path) -> Ended:
     """Do the action on a copy of its directory, with the fault."""
+    argv = scene.action.argv_on(scene.template)
     if isinstance(fault, SmallDisk):
-        ended = run_on_disk(fault.size, scene.template, folder, scene.action.argv, scene.action.given)
+        ended = run_on_disk(fault.size, scene.template, folder, argv, scene.action.given)
     else:
         if scene.template.exists():
             copy(scene.template, folder)
-        ended = run_with(fault, folder, scene.action.argv, scene.action.given)
+        ended = run_with(fault, folder, argv, scene.action.given)
     folder.mkdir(mode=0o700, exist_ok=True)  # where it ended before there was one
     return ended
 
@@ -121,7 +125,14 @@ def suffer(scene: Scene, fault: Hazard, folder: Path) -> Ended:
 def _step(scene: Scene, fault: Hazard) -> str:
     if isinstance(fault, SmallDisk):
         return ""
-    return next((f" ({step.text})" for step in scene.steps if (step.call, step.nth) == (fault.call, fault.nth)), "")
+    return next(
+        (
+            f" ({step.text})"
+            for step in scene.steps
+            if (step.call, step.nth, step.file) == (fault.call, fault.nth, fault.file)
+        ),
+        "",
+    )
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------
