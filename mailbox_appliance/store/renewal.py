@@ -84,12 +84,11 @@ def require_writable(key_file: Path) -> None:
 def _put_in_place(folder: Path, key_file: Path) -> None:
     try:
         swap.decide(folder)
-    except OSError:
-        swap.discard(folder)
-        raise
-    try:
         swap.finish(folder, key_file)
     except OSError as error:
+        if not swap.is_decided(folder):
+            swap.discard(folder)
+            raise
         reason = (
             f"its new files are complete but could not be put in place ({error.filename or folder}: {error.strerror})."
             " Once that is mended, the next start does it."

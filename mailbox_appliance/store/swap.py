@@ -47,6 +47,11 @@ def decide(folder: Path) -> None:
     sync_folder(folder)
 
 
+def is_decided(folder: Path) -> bool:
+    """Whether there are new files that wait to be moved into place."""
+    return (folder / _READY).is_dir()
+
+
 def finish(folder: Path, key_file: Path) -> bool:
     """Move into place what was decided, if anything was; and throw away what was not. Under the directory's lock.
 
