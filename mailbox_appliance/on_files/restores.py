@@ -35,7 +35,7 @@ from mailbox_appliance.store.keyfile import StoreKey, read_key
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.opening import format_of, open_database
 from mailbox_appliance.store.restore import Prepared, complete, prepare, put_back, try_out, unpack_to
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.store import DATABASE, Store, failures_as_unusable
 from mailbox_appliance.store.unpacking import PresentKey
 
 _ACTOR = Actor("local")
@@ -121,12 +121,13 @@ def unpack(
 
 @contextmanager
 def _owned(data_dir: Path) -> Iterator[DirectoryLock]:
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = DirectoryLock(data_dir)
-    try:
-        yield lock
-    finally:
-        lock.release()
+    with failures_as_unusable(data_dir):
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = DirectoryLock(data_dir)
+        try:
+            yield lock
+        finally:
+            lock.release()
 
 
 def _file(data_dir: Path, backup: str | Path) -> Path:

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from mailbox_appliance.errors import StoreInUse, StoreUnusable
@@ -34,7 +35,8 @@ class DirectoryLock:
         """Let others have the directory. Doing it twice is harmless."""
         file, self._file = self._file, -1  # the number may be another file's by then
         if file >= 0:
-            os.ftruncate(file, 0)
+            with suppress(OSError):  # the pid in it says nothing once nobody holds it
+                os.ftruncate(file, 0)
             os.close(file)
 
 
