@@ -115,8 +115,8 @@ class Older:
         return opened
 
     def _require_structure(self) -> None:
-        if self.database.value(f"PRAGMA {OLD}.quick_check(1)") != "ok":
-            raise self._damaged("a page of it does not fit the others")
+        if (told := self.database.value(f"PRAGMA {OLD}.quick_check(1)")) != "ok":
+            raise self._damaged("SQLite says of it: {}", told)
         for table, columns in format_4.PROMISED[self.number].items():
             there = {row[1] for row in self.database.rows(f"PRAGMA {OLD}.table_info({table})")}
             if not there:

@@ -21,7 +21,7 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import StoreDamaged, StoreInUse, StoreUnusable
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import room
-from mailbox_appliance.store.backup_files import bundle
+from mailbox_appliance.store.backup_files import FOLDER, bundle
 from mailbox_appliance.store.container import Source
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.files import sync_file, sync_folder
@@ -54,7 +54,10 @@ def upgrade(
     require_released(file)
     room.require_room(file.parent, room.needed_for_backup(file))
     number, sources, before = format_of(file) or 0, _sources(folder, file, key_file), seen(file)
-    with bundle(folder, "migration", sources, key, _slots(key_file, key), number, clock, progress) as backup:
+    with (
+        _no_empty_folder(folder / FOLDER),
+        bundle(folder, "migration", sources, key, _slots(key_file, key), number, clock, progress) as backup,
+    ):
         made = _beside(file)
         try:
             _make(made, file, key, key_file, clock, before, tell)
@@ -64,6 +67,19 @@ def upgrade(
             _remove(made)
     _finish(file, key_file, key)
     log.info("the store was upgraded", extra={"from": number, "backup": kept.name})
+
+
+@contextmanager
+def _no_empty_folder(backups: Path) -> Iterator[None]:
+    """Where nothing comes of it, no folder is left that was not there."""
+    was_there = backups.exists()
+    try:
+        yield
+    except BaseException:
+        if not was_there:
+            with suppress(OSError):
+                backups.rmdir()
+        raise
 
 
 def _key(key_file: Path, file: Path, passphrase: str | None) -> StoreKey:

@@ -61,6 +61,13 @@ def store(number: int, tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
     opened.close()
 
 
+KEYS: dict[str, str] = {
+    "mem_1": "ada@example.org",
+    "mem_2": "moe@example.org",
+    "mem_3": "zoë@example.org",
+    "mem_4": "TAKEN mem_4",
+}
+ADMIN_PART: dict[str, str] = {"key_1": "[]", "key_2": '["admin.members"]', "key_3": "[]"}
 #: Table -> its order, and what is not told under the same name and in the same form.
 TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "settings": ("name", lambda row: {}),
@@ -70,13 +77,6 @@ TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "api_keys": ("id", lambda row: {"made_by_member_id": None, "supplemental_capabilities": ADMIN_PART[row["id"]]}),
     "account_grants": ("account_id, member_id", lambda row: {}),
 }
-KEYS = {
-    "mem_1": "ada@example.org",
-    "mem_2": "moe@example.org",
-    "mem_3": "zoë@example.org",
-    "mem_4": "TAKEN mem_4",
-}
-ADMIN_PART = {"key_1": "[]", "key_2": '["admin.members"]', "key_3": "[]"}
 
 
 def test_every_fact_is_equal(old: tuple[Path, dict[str, Any]], store: Store) -> None:
