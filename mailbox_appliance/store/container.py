@@ -289,10 +289,11 @@ def _stream(manifest: Manifest, stream_key: bytes) -> Stream:
 def _reading(file: Path) -> Iterator[BinaryIO]:
     """The file, opened; what the disk refuses is told as a backup that cannot be used."""
     try:
-        # Not blocking: somebody may have put a pipe there.
-        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise NotABackup(file=file.name)
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise NotABackup(file=file.name)
+        with os.fdopen(handle, "rb") as stream:
             yield stream
     except OSError as error:
         raise BackupUnusable(reason=f"{file.name} cannot be read ({error.strerror}).") from error
