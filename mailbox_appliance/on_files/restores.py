@@ -33,7 +33,7 @@ from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.keyfile import StoreKey, read_key
 from mailbox_appliance.store.lock import DirectoryLock
-from mailbox_appliance.store.opening import format_of, open_database
+from mailbox_appliance.store.opening import format_of, log_of, open_database
 from mailbox_appliance.store.restore import Prepared, complete, prepare, put_back, try_out, unpack_to
 from mailbox_appliance.store.store import DATABASE, Store, failures_as_unusable
 from mailbox_appliance.store.unpacking import PresentKey
@@ -172,8 +172,9 @@ def _look_at(
     def looked(given: str | None) -> _Present:
         if (number := format_of(file)) is not None:
             return _Present(None, older=number)
+        has_log = log_of(file).exists()
         database, key = open_database(file, key_file, given)
-        database.abandon()
+        database.abandon() if has_log else database.close()
         return _Present(PresentKey(key, key_file))
 
     return _tried(looked, passphrase)

@@ -19,14 +19,17 @@ from mailbox_appliance.store.carried_rights import Rights
 from mailbox_appliance.store.carried_sends import Sends
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.keyfile import StoreKey
+from mailbox_appliance.store.schema import TRIGGERS
 
 _BATCH = 5000
 _LOG = f"number, {FACTS}, mac"
-# Every row of the restored log stands in the present one, seal and all.
+# Every row of the restored log, up to this one, stands in the present one, seal and all.
 _GOES_ON = f"""
 SELECT NOT EXISTS (SELECT 1 FROM main.audit_events r LEFT JOIN present.audit_events p ON p.number = r.number
-  WHERE ({", ".join(f"r.{name.strip()}" for name in _LOG.split(","))})
+  WHERE r.number <= ? AND ({", ".join(f"r.{name.strip()}" for name in _LOG.split(","))})
     IS NOT ({", ".join(f"p.{name.strip()}" for name in _LOG.split(","))}))"""
+_LAST = "SELECT number, action FROM main.audit_events ORDER BY number DESC LIMIT 1"
+_REMAIN = "audit_events_remain"  # the trigger that lets nobody delete a row of the log
 _FIRST_FACT = f"SELECT {FACTS} FROM {{}}.audit_events ORDER BY number LIMIT 1"
 _SAME_MEMBER = """
 SELECT 1 FROM main.members r JOIN present.members p ON p.id = r.id AND p.created_at = r.created_at LIMIT 1"""
@@ -94,9 +97,13 @@ def _are_kin(database: Database) -> bool:
 
 
 def _continue_log(database: Database) -> None:
-    if not database.value(_GOES_ON):
-        return
-    number = database.value("SELECT coalesce(max(number), 0) FROM main.audit_events")
+    number, action = database.row(_LAST) or (0, "")
+    if not database.value(_GOES_ON, (number,)):
+        if action != "store.upgrade" or not database.value(_GOES_ON, (number - 1,)):
+            return
+        # It was written while an old backup was unpacked; the present store tells of an upgrade of its own.
+        _drop_row(database, number)
+        number -= 1
     copy = (
         f"INSERT INTO main.audit_events ({_LOG}) SELECT {_LOG} FROM present.audit_events"
         f" WHERE number > ? ORDER BY number LIMIT {_BATCH}"
@@ -106,3 +113,9 @@ def _continue_log(database: Database) -> None:
     for name in ("audit_head", "audit_count"):
         value = database.value("SELECT value FROM present.meta WHERE name = ?", (name,))
         database.change("UPDATE main.meta SET value = ? WHERE name = ?", (value, name))
+
+
+def _drop_row(database: Database, number: int) -> None:
+    database.change(f"DROP TRIGGER main.{_REMAIN}")
+    database.change("DELETE FROM main.audit_events WHERE number = ?", (number,))
+    database.change(TRIGGERS[_REMAIN])
