@@ -26,6 +26,8 @@ BENCHMARKS = {
     "reading": ("reading:measure", "lists, messages and searches among 1,000,000 messages"),
     "peers": ("peering:measure", "list views beside Cyrus JMAP, searches beside notmuch"),
     "cipher": ("reading:measure_cipher", "the same reads on an encrypted store over a plain one"),
+    "backup": ("backing_up:measure", "a backup of 1,000,000 messages while it serves"),
+    "upgrade": ("upgrading:measure", "a store of release 0.10 with 1,000,000 rows of audit log"),
 }
 
 
