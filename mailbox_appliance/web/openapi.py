@@ -23,11 +23,13 @@ _ABOUT = """Safe access to mail. Successful answers are `{data, warnings?}`, err
 A body that is far larger than anything this service takes is answered with 413 `body_too_large`, whatever the path, and
 the connection is closed. GET and DELETE take no body; one that is sent with them is read and ignored.
 
+While the service starts again on a restored store, every request is answered with 503 and `Retry-After`, for some seconds.
+
 A path may end with one slash; slashes within a value that is part of a path, also encoded ones, name nothing (404)."""
 _MEANING = {
     200: "Done.",
     201: "Made.",
-    202: "Scheduled.",
+    202: "Taken; it is done later.",
     400: "The request is not valid; `details` names the place.",
     401: "Authentication is required.",
     403: "Not allowed; `details` names what is missing.",
