@@ -86,7 +86,7 @@ def get_store(appliance: Appliance, caller: Caller) -> Answer[StoreOverview]:  #
     )
 
 
-@operation(access=Access.SESSION, role="admin", https=True, operator=True, asks_servers=True)
+@operation(access=Access.SESSION, role="admin", https=True, operator=True)
 def check_store(appliance: Appliance, caller: Caller, request: StoreLook = _QUICKLY) -> StoreCheck:  # noqa: ARG001
     """Look whether the store is whole, while serving; nothing is changed. What is found is in `problems`.
 
@@ -94,7 +94,7 @@ def check_store(appliance: Appliance, caller: Caller, request: StoreLook = _QUIC
     thing is done at a time: 409 else.
     """
     store = appliance.store
-    with appliance.long_work.doing("A check of the store") as progress:
+    with appliance.working_long("A check of the store") as progress:
         subject = Subject(store.database, store.key, store.key_file, store.audit)
         return check(subject, full=request.full, progress=progress, serving=True)
 
