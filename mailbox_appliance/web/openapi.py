@@ -23,7 +23,8 @@ _ABOUT = """Safe access to mail. Successful answers are `{data, warnings?}`, err
 A body that is far larger than anything this service takes is answered with 413 `body_too_large`, whatever the path, and
 the connection is closed. GET and DELETE take no body; one that is sent with them is read and ignored.
 
-While the service starts again on a restored store, every request is answered with 503 and `Retry-After`, for some seconds.
+While the service starts again on a restored store, for some seconds, every request is answered with 503 and
+`Retry-After`.
 
 A path may end with one slash; slashes within a value that is part of a path, also encoded ones, name nothing (404)."""
 _MEANING = {
