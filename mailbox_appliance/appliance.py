@@ -19,9 +19,10 @@ from mailbox_appliance.errands.daily_backup import DailyBackup
 from mailbox_appliance.errands.drafts import Drafts
 from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errands.store_watch import StoreWatch
-from mailbox_appliance.errors import LogInsBusy, ServersBusy
+from mailbox_appliance.errors import LogInsBusy, ServersBusy, WorkersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
 from mailbox_appliance.oauth_environment import GivenApps
+from mailbox_appliance.records import Progress
 from mailbox_appliance.sending.copier import Copier
 from mailbox_appliance.sending.due import Due
 from mailbox_appliance.sending.evidence import Evidence
@@ -185,6 +186,17 @@ class Appliance:
             if not has_place:
                 raise ServersBusy(retry_after=_RETRY_AFTER)
             yield
+
+    @contextmanager
+    def working_long(self, work: str) -> Iterator[Progress]:
+        """As `long_work.doing`, for a request that waits for it: it takes one of the places of those that wait.
+
+        Raises StoreAtWork, and WorkersBusy where all places are taken.
+        """
+        with self.long_work.doing(work) as progress, self.waiting_place() as has_place:
+            if not has_place:
+                raise WorkersBusy(retry_after=_RETRY_AFTER)
+            yield progress
 
     @contextmanager
     def hashing_place(self, *, is_local: bool) -> Iterator[None]:

@@ -345,6 +345,12 @@ class LogInsBusy(Throttled):
     code = "too_many_attempts"
 
 
+class WorkersBusy(Throttled):
+    """Too many requests take long already, and reading is not to be held up by them. Try again in a few seconds."""
+
+    code = "too_many_attempts"
+
+
 class LogBeingChecked(Throttled):
     """The audit log is being checked already, which is done once at a time. Try again in a few seconds."""
 

@@ -69,7 +69,7 @@ def list_backups(
     return Answer(page_of(kept.list(), limit, cursor), strays(kept.unusable()))
 
 
-@operation(access=Access.SESSION, role="admin", https=True, operator=True, asks_servers=True)
+@operation(access=Access.SESSION, role="admin", https=True, operator=True)
 def create_backup(appliance: Appliance, caller: Caller, request: NewBackup = _PLAINLY) -> Answer[Backup]:
     """Make a backup of everything, while serving; the answer comes when it is made, read back and found good.
 
@@ -77,7 +77,7 @@ def create_backup(appliance: Appliance, caller: Caller, request: NewBackup = _PL
     plain, a warning says so, and such a backup cannot be downloaded. One long thing is done at a time: 409 else.
     """
     store = appliance.store
-    with appliance.long_work.doing("A backup") as progress:
+    with appliance.working_long("A backup") as progress:
         made = store.backups.create("manual", request.passphrase, progress)
     with store.database.transaction(durable=True):
         store.audit.record(caller.actor, "backup.create", ("backup", made.id))
@@ -103,7 +103,7 @@ def download_backup(appliance: Appliance, caller: Caller, backup_id: BackupId) -
     return Download(_MEDIA_TYPE, backup.file_name, reading.size, reading)
 
 
-@operation(access=Access.SESSION, role="admin", https=True, operator=True, asks_servers=True)
+@operation(access=Access.SESSION, role="admin", https=True, operator=True)
 def verify_backup(
     appliance: Appliance,
     caller: Caller,  # noqa: ARG001 - rights were checked
@@ -116,7 +116,7 @@ def verify_backup(
     `backup_altered`, `backup_newer_format` and `not_a_backup`. One long thing is done at a time: 409 else.
     """
     backup, _ = _find(appliance, backup_id)
-    with appliance.long_work.doing("The verification of a backup") as progress:
+    with appliance.working_long("The verification of a backup") as progress:
         return appliance.store.backups.verify(backup.id, request.passphrase, progress)
 
 

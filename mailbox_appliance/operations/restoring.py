@@ -36,7 +36,7 @@ def restore(appliance: Appliance, caller: Caller, request: Restoration) -> Answe
     there is not enough room, or the configuration in the backup cannot be used.
     """
     file = appliance.store.backups.find(request.backup_id)
-    with appliance.long_work.doing("A restore") as progress:
+    with appliance.working_long("A restore") as progress:
         if request.dry_run:
             return Answer(appliance.store.backups.verify(request.backup_id, request.passphrase, progress))
         if appliance.hand_over is None:

@@ -120,7 +120,7 @@ def _progress(long_work: LongWork) -> StoreProgress | UnsetType:
 
 def _warnings(appliance: Appliance) -> Iterator[str]:
     low = appliance.settings.number("store.low_space_mib")
-    if warning := room.warning(appliance.store.folder / DATABASE, low):
-        yield warning
+    found = (room.warning(appliance.store.folder / DATABASE, low), appliance.daily_backup.warning())
+    yield from filter(None, found)
     if warning := appliance.daily_backup.warning():
         yield warning

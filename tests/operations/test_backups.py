@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,17 @@ def test_one_long_thing_at_a_time(ada: CheckedClient) -> None:
         assert ada.ask("GET", PATH).data["items"] == [made]
         assert "progress" in ada.ask("GET", "/status").data["store"]
     assert ada.ask("POST", f"{PATH}/{made['id']}/verify").status == 200
+
+
+def test_long_work_leaves_workers_to_those_who_read(ada: CheckedClient) -> None:
+    appliance = ada.appliance
+    with ExitStack() as taken:
+        for _ in range(appliance.settings.number("server.waiting_workers")):
+            assert taken.enter_context(appliance.waiting_place())
+        answer = ada.ask("POST", PATH)
+        assert (answer.refusal, answer.headers["retry-after"]) == ((429, "too_many_attempts"), "5")
+        assert appliance.long_work.now is None
+    assert ada.ask("POST", PATH).status == 201
 
 
 def test_of_many_at_once_those_that_are_refused_are_told_so(ada: CheckedClient) -> None:

@@ -80,6 +80,11 @@ PROMISED: tuple[tuple[str, Access, set[int], set[int]], ...] = (
     ("GET /admin/license", Access.CREDENTIAL, {200}, ADMIN | {502}),
     ("PUT /admin/license", Access.CREDENTIAL, {200}, ADMIN | {415, 502}),
     ("DELETE /admin/license", Access.CREDENTIAL, {200}, ADMIN | {502}),
+    ("GET /admin/backups", Access.SESSION, {200}, ADMIN),
+    ("POST /admin/backups", Access.SESSION, {201}, ADMIN | {415}),
+    ("GET /admin/backups/{backupId}", Access.SESSION, {200}, ADMIN),
+    ("POST /admin/backups/{backupId}/verify", Access.SESSION, {200}, ADMIN | {415}),
+    ("POST /admin/restore", Access.SESSION, {200, 202}, ADMIN | {415}),
     ("GET /admin/settings", Access.SESSION, {200}, ADMIN),
     ("PATCH /admin/settings", Access.SESSION, {200}, ADMIN | {415}),
 )
