@@ -115,9 +115,8 @@ def verify_backup(
     What is wrong with it is one of `backup_wrong_passphrase` (also for a missing one), `backup_truncated`,
     `backup_altered`, `backup_newer_format` and `not_a_backup`. One long thing is done at a time: 409 else.
     """
-    backup, _ = _find(appliance, backup_id)
     with appliance.working_long("The verification of a backup") as progress:
-        return appliance.store.backups.verify(backup.id, request.passphrase, progress)
+        return appliance.store.backups.verify(backup_id, request.passphrase, progress)
 
 
 def page_of(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> Page[Backup]:
