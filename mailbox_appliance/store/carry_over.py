@@ -22,6 +22,8 @@ from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.schema import TRIGGERS
 
 _BATCH = 5000
+# Of each of the two, while they are held against each other: indexes are written all over.
+_CACHE_KIB = 48 * 1024
 _LOG = f"number, {FACTS}, mac"
 # Every row of the restored log, up to this one, stands in the present one, seal and all.
 _GOES_ON = f"""
@@ -80,6 +82,8 @@ def _attached(database: Database, present: Path, key: StoreKey, leave_log: bool)
     # Bound, not written out: statements end in logs and traces.
     secret = "raw:" + key.derive("database").hex()
     database.change("ATTACH ? AS present KEY ?", (str(present), secret))
+    for schema in ("main", "present"):
+        database.change(f"PRAGMA {schema}.cache_size = -{_CACHE_KIB}")
     if leave_log:
         database.spare_logs()
     try:
