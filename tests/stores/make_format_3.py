@@ -45,16 +45,27 @@ HARD = (
 class Maker:
     """A directory that is being made: its key, its moment, and its database."""
 
-    def __init__(self, folder: Path, schema: str, now: datetime | None) -> None:
+    def __init__(self, folder: Path, key: bytes, now: datetime | None) -> None:
+        self.now, self.key = now or datetime.now(UTC), key
+        self.database = sqlite3.connect(folder / "mailbox.db")
+
+    @classmethod
+    def begin(cls, folder: Path, schema: str, now: datetime | None) -> "Maker":
+        """A new directory, with the tables of this schema."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.now, self.key = now or datetime.now(UTC), secrets.token_bytes(32)
-        key_file = folder / "encryption.key"
-        key_file.write_text(base64.b64encode(self.key).decode() + "\n")
+        key, key_file = secrets.token_bytes(32), folder / "encryption.key"
+        key_file.write_text(base64.b64encode(key).decode() + "\n")
         key_file.chmod(0o600)
         (folder / "config.toml").write_text("[server]\nport = 8025\n")
-        self.database = sqlite3.connect(folder / "mailbox.db")
-        self.database.executescript(schema)
+        made = cls(folder, key, now)
+        made.database.executescript(schema)
         (folder / "mailbox.db").chmod(0o600)
+        return made
+
+    @classmethod
+    def again(cls, folder: Path) -> "Maker":
+        """A directory that is there already, to be changed."""
+        return cls(folder, base64.b64decode((folder / "encryption.key").read_text()), None)
 
     def ago(self, **time: float) -> str:
         """A moment so long before, as text; a negative time lies ahead."""
@@ -79,7 +90,7 @@ class Maker:
 
 def make(folder: Path, rows: int = 0, now: datetime | None = None) -> dict[str, Any]:
     """A data directory as of a moment; answers its plain secrets. `rows`: of the audit log, and of stored answers."""
-    made = Maker(folder, SCHEMA.read_text(), now)
+    made = Maker.begin(folder, SCHEMA.read_text(), now)
     tokens = put_people(made)
     put_mailboxes(made)
     made.put("api_keys", *custom_key(made, tokens["apiKey"]))

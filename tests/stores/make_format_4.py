@@ -43,7 +43,7 @@ CREATE UNIQUE INDEX delivery_operations_key ON delivery_operations (credential_i
 
 def make(folder: Path, rows: int = 0, now: datetime | None = None) -> dict[str, Any]:
     """A data directory as of a moment; answers its plain secrets. `rows`: of the audit log, and of stored answers."""
-    made = Maker(folder, SCHEMA.read_text() + _CHANGES, now)
+    made = Maker.begin(folder, SCHEMA.read_text() + _CHANGES, now)
     tokens = put_people(made)
     put_mailboxes(made)
     made.put("api_keys", *custom_key(made, tokens["apiKey"]), "[]")
