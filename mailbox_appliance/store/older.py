@@ -63,6 +63,10 @@ class Reading(Protocol):
         """The first column of the first row, or None."""
         ...
 
+    def spare_logs(self) -> None:
+        """Let no log be folded into a file, its own or an attached one's."""
+        ...
+
     def abandon(self) -> None:
         """Close without folding a log in."""
         ...
@@ -170,7 +174,7 @@ class Older:
             yield
         except (apsw.CorruptError, apsw.NotADBError) as error:
             raise StoreDamaged(file=self.file, reason="a page of it cannot be read") from error
-        except apsw.SQLError as error:  # a schema that cannot be asked
+        except (apsw.SQLError, UnicodeDecodeError) as error:  # a schema that cannot be asked
             raise StoreDamaged(file=self.file, reason="its tables are not those of its format") from error
 
     def _damaged(self, reason: str, *named: object) -> StoreDamaged:
@@ -199,6 +203,7 @@ def _attach(database: Reading, file: Path, place: str) -> Older:
     # Said without the name of a database it holds for those that are attached from now on: their log is read without
     # an index of it in a file, and nobody else may have them open.
     database.rows("PRAGMA locking_mode = exclusive")
+    database.spare_logs()  # SQLite closes at once what it cannot attach
     try:
         database.rows(f"ATTACH DATABASE ? AS {OLD} KEY ''", (place,))
         older = Older(file, _number_of(database, file), database)
