@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.operations.instance_settings import RUNTIME
 from mailbox_appliance.records import Connection, Endpoint
 from mailbox_appliance.remote.faults import RemoteFault
@@ -19,6 +21,7 @@ from tests.checked_client import Answer, CheckedClient
 from tests.operations.connected import ConnectedMailbox
 from tests.servers.desk import Desk, a_message
 from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.fake_clock import FakeClock
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.servers.smtp_script import Stall
 
@@ -219,6 +222,40 @@ def test_when_little_room_is_told(ada: CheckedClient) -> None:
     assert "almost full" in warning
     change(ada, store__low_space_mib=0)
     assert ada.ask("GET", "/status").warnings == []
+
+
+def test_which_daily_backups_are_made_and_kept(timed: Appliance, clock: FakeClock) -> None:
+    ada = CheckedClient(timed).set_up()
+
+    def days_later(days: int = 1) -> int:
+        """How many there are after so many days."""
+        for _ in range(days):
+            clock.advance(86_400)
+            timed.daily_backup.look()
+        return len(ada.ask("GET", "/admin/backups").data["items"])
+
+    change(ada, backup__keep_daily=1, backup__keep_weekly=0)
+    assert days_later(3) == 1
+    change(ada, backup__keep_daily=3)
+    assert days_later(4) == 3
+    change(ada, backup__keep_daily=1, backup__keep_weekly=2)
+    assert days_later(14) > 1
+    change(ada, backup__daily=False)
+    newest = ada.ask("GET", "/admin/backups").data["items"][0]
+    days_later(2)
+    assert ada.ask("GET", "/admin/backups").data["items"][0] == newest
+
+
+def test_whether_scheduled_sends_wait(desk: Desk, mail_server: MailServer, scripted_smtp: ScriptedSmtp) -> None:
+    user = scripted_smtp.user = mail_server.fresh_user()
+    account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=scripted_smtp.port)
+    assert desk.ask("PATCH", PATH, {"sending.hold_scheduled": True}).status == 200
+    due = datetime.now(UTC) + timedelta(seconds=0.5)
+    operation = desk.send(account, a_message(sendAt=to_timestamp(due))).data["operationId"]
+    wait_until(lambda: datetime.now(UTC) > due + timedelta(seconds=1), lambda: "the clock stands still", 10)
+    assert desk.delivery(account, operation).data["status"] == "queued"
+    assert desk.ask("PATCH", PATH, {"sending.hold_scheduled": False}).status == 200
+    assert desk.wait_for(account, operation, "succeeded")
 
 
 def test_how_sends_go(desk: Desk, mail_server: MailServer, scripted_smtp: ScriptedSmtp) -> None:
