@@ -93,7 +93,7 @@ def _has_administrator(known: Known, seen: Seen) -> bool:
 
 def store(folder: Path) -> None:
     """A store of this format, with room in it that compacting gives back."""
-    make_store(folder)
+    make_store(folder, spare=True)
 
 
 def _has_passphrase(known: Known, seen: Seen) -> bool:

@@ -13,13 +13,14 @@ from tests.store_proof.children import command, run
 
 #: Small real stores of formats 3 and 4.
 STORES = Path(__file__).parents[1] / "stores"
+_SPARE = ("INSERT INTO meta VALUES ('large', hex(zeroblob(40000)))", "DELETE FROM meta WHERE name = 'large'")
 
 
-def make_store(folder: Path, messages: int = 12) -> Path:
-    """A store of this format with something in every corner, stopped cleanly."""
+def make_store(folder: Path, *, spare: bool = False) -> Path:
+    """A store of this format with something in every corner, stopped cleanly; `spare`: with room to be given back."""
     store = Store.open(folder)
     boxes = [Mailbox(store), Mailbox(store)]
-    for number in range(messages):
+    for number in range(12):
         box = boxes[number % 2]
         text = f"Message {number} of the store that survives. " + "Lighthouse quokka umbrella. " * 40
         message = parsed(f"<{number}@proof.example>", subject=f"Proof {number}", text=text)
@@ -32,8 +33,7 @@ def make_store(folder: Path, messages: int = 12) -> Path:
         )
     for number in range(6):
         store.audit.record(SYSTEM, "member.update" if number % 2 else "start")
-    # Pages that are free again, which compacting gives back.
-    for sql in ("INSERT INTO meta VALUES ('large', hex(zeroblob(40000)))", "DELETE FROM meta WHERE name = 'large'"):
+    for sql in _SPARE if spare else ():
         with store.database.transaction():
             store.database.change(sql)
     (folder / "config.toml").write_text("[server]\nport = 8025\n")

@@ -9,13 +9,20 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO, StringIO
 from pathlib import Path
 
 import pytest
 
 from mailbox_appliance import errors
+from mailbox_appliance.__main__ import SERVICES
+from mailbox_appliance.cli import main
+from mailbox_appliance.cli.terminal import Terminal
+from mailbox_appliance.store.backups import verify_file
+from mailbox_appliance.store.container import open_container
+from mailbox_appliance.store.keyfile import StoreKey, read_key
 from mailbox_appliance.store.store import DATABASE, KEY, Store
-from tests.store_proof.children import command, run
+from tests.store_proof.children import command, environment, run
 from tests.store_proof.directories import copy, make_store, snapshot
 from tests.store_proof.facts import Facts, difference, facts_of
 
@@ -170,6 +177,61 @@ def test_what_is_said_of_damage(
         assert (told["code"], ended.code) == (code, 4 if code.startswith("key") else 1)
         assert str(folder) in told["message"]
     assert snapshot(folder) == before
+
+
+# --- a backup ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def backup(folder: Path) -> Path:
+    """A backup in that copy of the store."""
+    store = Store.open(folder)
+    made = store.backups.find(store.backups.create("manual").id)
+    store.close()
+    return made
+
+
+def test_every_flipped_byte_of_a_backup_is_told(folder: Path, backup: Path) -> None:
+    key, before, outcomes = read_key(folder / KEY), snapshot(folder), Counter[str]()
+    for number, position in enumerate(range(0, backup.stat().st_size, STRIDE)):
+        read = verify_file if number % 100 == 0 else check  # all that is done with it takes longer
+        with flipped(backup, position), pytest.raises(errors.BackupUnusable) as caught:
+            read(backup, None, key)
+        outcomes[caught.value.code] += 1
+    assert set(outcomes) == {"backup_altered", "not_a_backup"}, outcomes
+    assert outcomes["not_a_backup"] <= 1  # within its first ten bytes
+    assert {name: seen[-1] for name, seen in snapshot(folder).items()} == {
+        name: seen[-1] for name, seen in before.items()
+    }
+
+
+def check(file: Path, passphrase: str | None, key: StoreKey) -> None:
+    """Read all of a backup, and authenticate it."""
+    open_container(file, passphrase=passphrase, key=key).check()
+
+
+CHANGES: list[tuple[Callable[[bytes], bytes], str]] = [
+    (lambda raw: raw[: len(raw) // 2] + b"?" + raw[len(raw) // 2 + 1 :], "backup_altered"),
+    (lambda raw: raw[: len(raw) // 2], "backup_truncated"),
+    (lambda raw: raw + b"?", "backup_altered"),
+    (lambda _raw: b"", "not_a_backup"),
+    (lambda _raw: b"Dear diary", "not_a_backup"),
+]
+
+
+@pytest.mark.parametrize(("change", "code"), CHANGES, ids=["altered", "truncated", "longer", "empty", "text"])
+def test_a_damaged_backup_is_not_restored(
+    folder: Path, backup: Path, change: Callable[[bytes], bytes], code: str
+) -> None:
+    backup.write_bytes(change(backup.read_bytes()))
+    before = snapshot(folder)
+    for argv in (("verify", str(backup)), ("restore", str(backup)), ("restore", str(backup), "--to", f"{folder}-2")):
+        output, complaints = StringIO(), StringIO()
+        terminal = Terminal(BytesIO(), output, complaints, environment(folder))
+        assert main.run(["--data-dir", str(folder), "backup", *argv], SERVICES, terminal) == 2, argv
+        assert json.loads(complaints.getvalue())["error"]["code"] == code, argv
+        assert snapshot(folder) == before, argv
+    assert not folder.with_name(f"{folder.name}-2").exists()
 
 
 # --- the log beside the file ------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.store.store import DATABASE, KEY
+from mailbox_appliance.store.store import DATABASE, KEY, Store
 from tests.servers.running import RunningAppliance
 from tests.store_proof.children import Ended, alone, can_mount, command, environment, run
 from tests.store_proof.directories import copy, make_store, snapshot
@@ -95,13 +95,25 @@ class Second:
     given: str = ""
 
 
-SECONDS = {"serve": Second(SERVE)}
+SECONDS = {
+    "serve": Second(SERVE),
+    "rekey": Second(("store", "rekey")),
+    "compact": Second(("store", "compact")),
+    "migrate": Second(("store", "migrate")),
+    "restore": Second(("backup", "restore", "BACKUP")),
+    "add-passphrase": Second(("key", "add-passphrase", "--passphrase-stdin"), "fourteen umbrellas\n"),
+    "use-file": Second(("key", "use-file")),
+}
 
 
 @pytest.fixture(scope="module")
 def owner(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAppliance]:
     """An appliance that owns its directory."""
-    running = RunningAppliance(copy(template, tmp_path_factory.mktemp("owner") / "data")).start()
+    folder = copy(template, tmp_path_factory.mktemp("owner") / "data")
+    store = Store.open(folder)
+    store.backups.create("manual")
+    store.close()
+    running = RunningAppliance(folder).start()
     yield running
     running.stop()
 
@@ -110,7 +122,9 @@ def owner(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_a_second_process_names_the_first(owner: RunningAppliance, name: str) -> None:
     second = SECONDS[name]
     before = snapshot(owner.folder, but=frozenset({"lock", "logs", "appliance.log"}))
-    ended = run(command(owner.folder, second.argv), owner.folder, second.given)
+    (backup,) = (owner.folder / "backups").iterdir()
+    argv = [str(backup) if word == "BACKUP" else word for word in second.argv]
+    ended = run(command(owner.folder, argv), owner.folder, second.given)
     assert owner.process is not None
     refused(ended, "store_in_use", f"pid {owner.process.pid}", str(owner.folder))
     assert (owner.folder / "lock").read_text().strip() == str(owner.process.pid)
