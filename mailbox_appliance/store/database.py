@@ -197,7 +197,8 @@ class Database:
         has_turn = self._writing.acquire(timeout=within)
         self._is_closed = True
         try:
-            return all([_close(connection, deadline) for connection in list(self._opened)])
+            # Each is closed, whatever became of those before it.
+            return not [one for one in list(self._opened) if not _close(one, deadline)]
         finally:
             if has_turn:
                 self._writing.release()

@@ -30,8 +30,8 @@ ROWS = (
 RELEASE = Row(
     "release",
     Call("PATCH", "/admin/settings"),
-    "Let scheduled sends go that a restore has held.\n\nThey wait where nobody knew what has been sent since the backup:"
-    " look through `scheduled list` first, and cancel what has gone out. For administrators.",
+    "Let scheduled sends go that a restore has held.\n\nThey wait where nobody knew what has been sent since the"
+    " backup: look through `scheduled list` first, and cancel what has gone out. For administrators.",
     body=lambda _invocation, _given: {"sending.hold_scheduled": False},
     remark=lambda _answer: "Scheduled sends go out when their time comes.\n",
 )
