@@ -140,7 +140,12 @@ def test_nothing_is_sent_twice_and_nothing_revoked_lives_again(
 
 
 def _key(appliance: RunningAppliance, name: str) -> tuple[str, str]:
-    request = {"name": name, "permissionProfile": "read-only", "supplementalCapabilities": [], "accounts": None}
+    request: dict[str, Any] = {
+        "name": name,
+        "permissionProfile": "read-only",
+        "supplementalCapabilities": [],
+        "accounts": None,
+    }
     answer = appliance.ask("POST", "/me/api-keys", request)
     assert answer.status == 201, answer
     return answer.data["apiKey"]["id"], answer.data["token"]

@@ -8,22 +8,18 @@ as it was .... the files byte for byte, for an empty directory
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import apsw
-
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import BackupAltered, KeyUnusable, StoreDamaged
+from mailbox_appliance.errors import KeyUnusable
 from mailbox_appliance.records import BackupSummary, Progress
+from mailbox_appliance.store.backup_content import summary_of, summary_of_unpacked
 from mailbox_appliance.store.container import Container
-from mailbox_appliance.store.database import UNREADABLE, Database, give_key
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_slots import Slot, wrap_file
 from mailbox_appliance.store.keyfile import StoreKey, read_file, read_key, render
-from mailbox_appliance.store.manifest import Manifest, SectionName
-from mailbox_appliance.store.opening import look_with
+from mailbox_appliance.store.manifest import SectionName
 from mailbox_appliance.store.reencrypt import reencrypt
 from mailbox_appliance.store.upgrade import upgrade
 
@@ -31,7 +27,6 @@ _DATABASE: SectionName = "mailbox.db"
 _KEY: SectionName = "encryption.key"
 _BESIDE: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
 _SCRATCH = "unpacked"
-CHECKING = "checking the database"
 #: Looks whether a configuration can be used; raises what says that it cannot.
 CheckConfig = Callable[[Path], None]
 
@@ -75,35 +70,15 @@ def unpack(
     scratch = making / _SCRATCH
     scratch.mkdir(mode=0o700)
     unpack_raw(container, scratch, progress)
-    if container.manifest.format < format_5.NUMBER:
-        upgrade(scratch, scratch / _KEY, clock, progress)
+    summary = _examined(container, scratch, clock, progress)
     key, slots = _key_of(container, scratch)
-    _fold_log(container, scratch / _DATABASE, key)
     key = _settle(scratch / _DATABASE, key, making / _DATABASE, None if present is None else present.key, progress)
-    summary = _examined(container, making / _DATABASE, key, progress)
     if present is not None:
         slots = _slots_in(present)
     _write_key_file(making / _KEY, key, slots, key_file, is_known=present is not None)
     _take_beside(scratch, making)
     shutil.rmtree(scratch)
     return Unpacked(key, slots, summary)
-
-
-def count(database: Database, manifest: Manifest) -> BackupSummary:
-    """What a database of this format holds."""
-    members, accounts, messages = database.rows(
-        "SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM accounts WHERE status <> 'removed'),"
-        " (SELECT count(*) FROM messages)"
-    )[0]
-    return BackupSummary(
-        ok=True,
-        created_at=manifest.created_at,
-        format=manifest.format,
-        version=manifest.version,
-        members=members,
-        accounts=accounts,
-        messages=messages,
-    )
 
 
 def may_write(file: Path) -> bool:
@@ -117,24 +92,22 @@ def _extract(container: Container, name: SectionName, target: Path, progress: Pr
     container.extract(name, file, progress)
 
 
+def _examined(container: Container, scratch: Path, clock: Clock, progress: Progress | None) -> BackupSummary:
+    """Look through what was unpacked, and leave a database of this format there, without a log."""
+    if container.manifest.format == format_5.NUMBER:
+        return summary_of_unpacked(container, scratch / _DATABASE, progress)
+    summary = summary_of(container, scratch, progress)
+    upgrade(scratch, scratch / _KEY, clock, progress)
+    return summary
+
+
 def _key_of(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot, ...]]:
     """What opens the unpacked database, and how the key lay in its file."""
     known = read_file(scratch / _KEY)
-    if known is None:
+    if known is None:  # an upgrade could not write it anew
         key = read_key(scratch / _KEY)
         return key, (wrap_file(key.master),)
-    return container.key, known.slots
-
-
-def _fold_log(container: Container, file: Path, key: StoreKey) -> None:
-    """Make file and log one, as they are when a store is closed."""
-    database = Database(file, key.cipher, key.derive("database"))
-    try:
-        database.value("SELECT count(*) FROM sqlite_schema")
-    except UNREADABLE as error:
-        raise _altered(container, "the database in it cannot be opened with its key") from error
-    finally:
-        database.close()
+    return replace(container.key, store_id=known.store_id, cipher=known.cipher), known.slots
 
 
 def _settle(file: Path, key: StoreKey, target: Path, wanted: StoreKey | None, progress: Progress | None) -> StoreKey:
@@ -144,29 +117,6 @@ def _settle(file: Path, key: StoreKey, target: Path, wanted: StoreKey | None, pr
     file.rename(target)
     with target.open("rb") as handle:
         return (wanted or key).with_salt(handle.read(16).hex())
-
-
-def _examined(container: Container, file: Path, key: StoreKey, progress: Progress | None) -> BackupSummary:
-    if progress is not None:
-        progress(CHECKING, 0, 0)
-    try:
-        look_with(file, key)
-        with closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-            give_key(connection, key.cipher, key.derive("database"))
-            found = connection.pragma("quick_check", 1)
-    except (*UNREADABLE, StoreDamaged) as error:
-        raise _altered(container, f"the database in it is damaged ({error})") from error
-    if found != "ok":
-        raise _altered(container, f"the database in it is damaged ({found})")
-    database = Database(file, key.cipher, key.derive("database"))
-    try:
-        return count(database, container.manifest)
-    finally:
-        database.close()
-
-
-def _altered(container: Container, reason: str) -> BackupAltered:
-    return BackupAltered(file=container.file.name, reason=reason)
 
 
 def _slots_in(present: PresentKey) -> tuple[Slot, ...]:
