@@ -122,5 +122,3 @@ def _warnings(appliance: Appliance) -> Iterator[str]:
     low = appliance.settings.number("store.low_space_mib")
     found = (room.warning(appliance.store.folder / DATABASE, low), appliance.daily_backup.warning())
     yield from filter(None, found)
-    if warning := appliance.daily_backup.warning():
-        yield warning

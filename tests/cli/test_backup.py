@@ -7,9 +7,10 @@ import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -210,8 +211,15 @@ def test_a_file_is_verified_wherever_it_lies_and_nothing_else_is_touched(
     assert not (tmp_path / "no such folder").exists()
 
 
-#: what is done to the bytes of a backup -> the code of the error
-DAMAGED = {
+def newer(_: bytes) -> bytes:
+    """How a backup of a later release may begin."""
+    manifest = b'{"backup": 2, "format": 7, "id": "bak_00000000000000000000000000"}'
+    return b"MBXBACKUP\n" + len(manifest).to_bytes(4, "big") + sha256(manifest).digest() + manifest + bytes(32)
+
+
+#: the code of the error <- what is done to the bytes of a backup
+DAMAGED: dict[str, Callable[[bytes], bytes]] = {
+    "backup_newer_format": newer,
     "not_a_backup": lambda whole: b"x" + whole,
     "backup_truncated": lambda whole: whole[:-1],
     "backup_altered": lambda whole: whole[:-1] + bytes((whole[-1] ^ 1,)),
@@ -269,6 +277,14 @@ def test_beside_an_appliance_that_runs(cli: CommandLine) -> None:
     assert cli("backup", "verify", f"bak_{'0' * 26}").error["code"] == "not_found"
     short = cli("backup", "create", environment={"MAILBOX_APPLIANCE_PASSPHRASE": "short"})
     assert (short.code, short.error["details"][0]["path"]) == (2, "/passphrase")
+    assert process.ask("GET", f"/admin/backups/{made['id']}").code == "conflict"
+    for code in ("backup_truncated", "backup_altered"):
+        file = cli.data_dir / "backups" / sealed["fileName"]
+        content = file.read_bytes()
+        file.write_bytes(DAMAGED[code](content))
+        damaged = cli("backup", "verify", sealed["id"], environment={"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE})
+        assert (damaged.code, damaged.error["code"]) == (2, code)
+        file.write_bytes(content)
     cli.services |= SERVICES
     assert cli("backup", "verify", str(cli.data_dir / "backups" / made["fileName"])).data["members"] == 1
     assert [one["actor"]["kind"] for one in process.ask("GET", "/admin/audit-events?limit=2").data["items"]] == [

@@ -48,6 +48,22 @@ def test_little_room_on_the_disk_is_told(checked_client: CheckedClient) -> None:
     assert checked_client.ask("GET", "/status").warnings == []
 
 
+def test_a_daily_backup_that_fails_is_told_until_one_is_made(timed: Appliance, clock: FakeClock) -> None:
+    ada = CheckedClient(timed).set_up()
+    backups = timed.folder / "backups"
+    backups.write_text("")  # so that none can be made
+    timed.daily_backup.look()
+    (warning,) = ada.ask("GET", "/status").warnings
+    assert warning.startswith("The daily backup could not be made")
+    assert str(timed.folder) not in warning
+    backups.unlink()
+    clock.advance(3601)
+    timed.daily_backup.look()
+    assert ada.ask("GET", "/status").warnings == []
+    clock.advance(3 * 86_400)
+    assert ada.ask("GET", "/status").warnings == ["The newest daily backup is 3 days old."]
+
+
 def test_long_work_is_shown_while_it_lasts(checked_client: CheckedClient, appliance: Appliance) -> None:
     with appliance.long_work.doing("A backup") as progress:
         progress("copying", 3, 10)
