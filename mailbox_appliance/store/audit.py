@@ -20,6 +20,7 @@ from mailbox_appliance.errors import LogBeingChecked
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import AuditActor, AuditEvent, AuditTarget
 from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.mac import Mac
 from mailbox_appliance.store.resealing import Resealing, keep_end
 
 # Rows that are looked at together: some milliseconds, in which no other thread gets on. Then those that wait have a
@@ -97,7 +98,7 @@ class Audit:
     """Writes the log. Call `record` inside the transaction of what it tells of, so that both are there or neither."""
 
     def __init__(self, database: Database, key: bytes, clock: Clock) -> None:
-        self._database, self._key, self._clock = database, key, clock
+        self._database, self._mac, self._clock = database, Mac(key), clock
         self._checking = threading.Lock()
 
     def begin(self) -> None:
@@ -246,10 +247,10 @@ class Audit:
         keep_end(self._database, count, self._head(count, seal))
 
     def _head(self, count: int, seal: bytes) -> str:
-        return hmac.digest(self._key, b"head" + _framed(count) + seal, "sha256").hex()
+        return self._mac.digest(b"head" + _framed(count) + seal).hex()
 
     def _seal(self, head: str, facts: Sequence[object]) -> bytes:
-        return hmac.digest(self._key, _framed(head, *facts), "sha256")
+        return self._mac.digest(_framed(head, *facts))
 
 
 def _look_at_end(number: int, count: int, is_head: bool) -> AuditBreak | None:
