@@ -8,12 +8,13 @@ from mailbox_appliance.store.long_work import LongWork, Underway
 
 def test_it_tells_how_far_it_is_while_it_lasts() -> None:
     work = LongWork()
-    assert work.now is None
+    seen = [work.now]
     with work.doing("A backup") as progress:
-        assert work.now == Underway("A backup")
+        seen.append(work.now)
         progress("copying", 3, 10)
-        assert work.now == Underway("A backup", "copying", 3, 10)
-    assert work.now is None
+        seen.append(work.now)
+    seen.append(work.now)
+    assert seen == [None, Underway("A backup"), Underway("A backup", "copying", 3, 10), None]
 
 
 def test_a_second_one_is_refused_and_the_first_goes_on() -> None:
