@@ -24,7 +24,7 @@ from mailbox_appliance.store.sealed_vfs import opened_in
 CHECKING = "checking"
 # A statement that takes long is asked after so many steps of SQLite's machine whether to go on, and tells how far it
 # is; a page takes some of them.
-_EVERY, _STEPS_A_PAGE = 20_000, 500
+_EVERY, _STEPS_A_PAGE = 500_000, 500
 _COUNTS = """SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM accounts WHERE status <> 'removed'),
   (SELECT count(*) FROM messages m JOIN accounts a ON a.number = m.account WHERE a.status <> 'removed')"""
 _OLDER_COUNTS = "SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM accounts), 0"

@@ -62,7 +62,9 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 7], ids=lambda size: f"{size} bytes"
+    "size",
+    [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 4 * CHUNK, 4 * CHUNK + 1, 9 * CHUNK + 7],
+    ids=lambda size: f"{size} bytes",
 )
 @pytest.mark.parametrize("cipher", ["aegis", "chacha20"])
 def test_what_is_put_in_comes_out(tmp_path: Path, size: int, cipher: str) -> None:
@@ -76,18 +78,20 @@ def test_what_is_put_in_comes_out(tmp_path: Path, size: int, cipher: str) -> Non
     assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {"a": 0o600, "out": 0o600}
     assert read(file) == content
     assert container.part("mailbox.db", max(0, size - 3), 10) == big[-3:]
+    for start, length in ((0, 5), (CHUNK - 2, 4), (3, 5 * CHUNK), (4 * CHUNK - 1, 2), (size, 1)):
+        assert container.part("mailbox.db", start, length) == big[start : start + length]
     assert file.stat().st_size == read_manifest(file).size
 
 
 def test_files_are_read_as_they_are(tmp_path: Path) -> None:
     source, told = tmp_path / "source", []
-    source.write_bytes(secrets.token_bytes(3 * CHUNK + 5))
+    source.write_bytes(secrets.token_bytes(6 * CHUNK))
     key = new_key()
     sources = (Source("mailbox.db", source), Source("config.toml", b"[server]"))
     progress = lambda *what: told.append(what)  # noqa: E731
     write_container(tmp_path / "a", FACTS, sources, key, (wrap_file(key.master),), progress=progress)
     assert read(tmp_path / "a") == {"mailbox.db": source.read_bytes(), "config.toml": b"[server]"}
-    assert [done for _, done, _ in told] == [CHUNK, 2 * CHUNK, 3 * CHUNK, 3 * CHUNK + 13]
+    assert [done for _, done, _ in told] == [4 * CHUNK, 6 * CHUNK + 8]
 
 
 def test_nothing_but_the_manifest_can_be_read(tmp_path: Path) -> None:
