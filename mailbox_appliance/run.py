@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
 
 from mailbox_appliance import logs, oauth_environment
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.records import Progress
 from mailbox_appliance.serving import Opening, Service
 from mailbox_appliance.settings import Value
 from mailbox_appliance.store.files import write_private
@@ -28,12 +30,13 @@ def serve(
     flags: Mapping[str, Value],
     ready_json: bool,
     passphrase: str | None = None,
+    showing: Callable[[], AbstractContextManager[Progress]] | None = None,
     prepare: Callable[[Appliance], None] | None = None,
 ) -> int:
     """Serve until SIGTERM or Ctrl-C, then answer what is in flight, and end. Returns the exit code.
 
-    `passphrase` of the store's key, where somebody typed it; else the environment's or systemd's. `prepare` may
-    subscribe to what happens, before anything does.
+    `passphrase` of the store's key, where somebody typed it; else the environment's or systemd's. `showing` tells how
+    far an upgrade is. `prepare` may subscribe to what happens, before anything does.
     Raises StoreUnusable, BadSetting, or CannotListen where the port is taken.
     """
     opening = Opening(
@@ -45,7 +48,8 @@ def serve(
         prepare,
     )
     options, has_lost_store = opening.options(), _has_key_only(data_dir)
-    appliance = opening.first(options)
+    with showing() if showing is not None else nullcontext() as tell:
+        appliance = opening.first(options, tell)
     try:
         logs.configure(
             data_dir / "logs",

@@ -23,6 +23,7 @@ from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.oauth_environment import GivenApps
 from mailbox_appliance.operations import configuration
+from mailbox_appliance.records import Progress
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.files import write_private
@@ -62,11 +63,15 @@ class Opening:
         """The settings as they are now. Raises BadSetting."""
         return configuration.load(self.data_dir / "config.toml", self.flags)
 
-    def first(self, options: Settings) -> Appliance:
-        """The appliance, on a directory that nobody has. Raises StoreUnusable."""
-        return Appliance(
-            self.data_dir, options, key_file=self.key_file, passphrase=self.passphrase, oauth_apps=self.oauth_apps
-        )
+    def first(self, options: Settings, progress: Progress | None = None) -> Appliance:
+        """The appliance, on a directory that nobody has; `progress` is told of an upgrade. Raises StoreUnusable."""
+        clock = SystemClock()
+        store = Store.open(self.data_dir, clock, self.key_file, passphrase=self.passphrase, progress=progress)
+        try:
+            return Appliance(self.data_dir, options, clock, oauth_apps=self.oauth_apps, store=store)
+        except BaseException:
+            store.close()
+            raise
 
     def again(self, lock: DirectoryLock) -> Appliance:
         """Another appliance, on the directory that is ours already; its configuration is read again."""

@@ -44,6 +44,7 @@ class FullRun:
         self._keys(bob)
         self._mailboxes(bob)
         self._apps_and_licence()
+        self._backups()
         self._misplaced_secrets()
         self._leave(bob)
         return self
@@ -169,6 +170,20 @@ class FullRun:
         self.ask("install a forged licence", "PUT", "/admin/license", {"token": forged}, status=400)
         self.ask("remove the licence", "DELETE", "/admin/license", status=200)
         self.ask("change a setting", "PATCH", "/admin/settings", {"log.level": "debug"}, status=200)
+
+    def _backups(self) -> None:
+        self.ask("make a backup", "POST", "/admin/backups", {}, status=201)
+        passphrase = self._secret("passphrase", "correct horse backup staple")
+        sealed = {"passphrase": passphrase}
+        made = self.ask("make a sealed backup", "POST", "/admin/backups", sealed, status=201)
+        weak = self._secret("weak passphrase", "backupstapl")
+        self.ask("make a weak backup", "POST", "/admin/backups", {"passphrase": weak}, status=400)
+        wrong, path = self._secret("wrong passphrase", "incorrect horse backup"), f"/admin/backups/{made['id']}/verify"
+        self.ask("verify a backup wrongly", "POST", path, {"passphrase": wrong}, status=400)
+        summary = self.ask("verify a backup", "POST", path, sealed, status=200)
+        assert summary["members"] == 2
+        dry = {"backupId": made["id"], "dryRun": True, **sealed}
+        self.ask("look what a restore would bring", "POST", "/admin/restore", dry, status=200)
 
     def _misplaced_secrets(self) -> None:
         """Secrets where they do not belong: they must not come back, nor be written down."""

@@ -48,6 +48,8 @@ RECORDED: dict[str, Steps] = {
     "install a licence": ("license.set success",),
     "remove the licence": ("license.delete success",),
     "change a setting": ("settings.update success",),
+    "make a backup": ("backup.create success",),
+    "make a sealed backup": ("backup.create success",),
     "end somebody's session": ("session.revoke success",),
     "suspend": ("member.suspend success",),
     "a suspended member logs in": ("session.create denied",),
@@ -56,7 +58,17 @@ RECORDED: dict[str, Steps] = {
 #: Everything that can be looked at afterwards.
 PAGES = (
     *("/admin/audit-events?limit=100", "/admin/members", "/admin/api-keys", "/admin/accounts", "/admin/oauth-apps"),
-    *("/admin/license", "/admin/settings", "/me", "/me/sessions", "/me/api-keys", "/me/audit-events", "/status"),
+    *(
+        "/admin/backups",
+        "/admin/store",
+        "/admin/license",
+        "/admin/settings",
+        "/me",
+        "/me/sessions",
+        "/me/api-keys",
+        "/me/audit-events",
+        "/status",
+    ),
 )
 
 
@@ -121,6 +133,7 @@ def test_nothing_tells_a_secret_afterwards(full_run: FullRun) -> None:
 def test_no_file_holds_a_secret(full_run: FullRun) -> None:
     files = files_of(full_run.running)
     assert len(files["logs/appliance.log"]) > 10_000
+    assert len([name for name in files if name.startswith("backups/")]) == 2
     assert found(files, full_run.secrets) == set()
 
 

@@ -23,7 +23,8 @@ from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.errors import Conflict, Invalid, StoreInUse
 from mailbox_appliance.on_files.setup import setup_on_files
 from mailbox_appliance.store.store import Store
-from tests.servers.running import PASSWORD
+from tests.servers.running import PASSWORD, RunningAppliance
+from tests.stores.opening import copied
 
 ADMIN = {"name": "Ada", "email": "ada@example.org", "password": PASSWORD, "device_name": "a device"}
 
@@ -334,3 +335,21 @@ def test_set_up_refuses_what_the_api_refuses(tmp_path: Path, change: dict[str, s
         setup_on_files(tmp_path, **{**ADMIN, **change})
     assert [detail.path for detail in caught.value.details] == [path]
     setup_on_files(tmp_path, **ADMIN)
+
+
+def test_serve_upgrades_and_says_how_far_it_is(tmp_path: Path) -> None:
+    folder, _ = copied(3, tmp_path / "data")
+    running = RunningAppliance(folder).start()
+    try:
+        assert running.ask("GET", "/").status == 200
+    finally:
+        assert running.stop() == 0
+    steps = running.said().splitlines()
+    assert [step for step in steps if step.endswith("...")] == [
+        "encrypting...",
+        "verifying...",
+        "checking the old store...",
+        "copying the store...",
+        "sealing the audit log...",
+        "comparing the stores...",
+    ]

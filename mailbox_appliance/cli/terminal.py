@@ -91,6 +91,24 @@ class Terminal:
         finally:
             self.progress("")
 
+    @contextmanager
+    def steps(self) -> Iterator[Callable[[str, int, int], None]]:
+        """As `bar`; where nobody looks at a terminal, a line for each step, for the log of whatever started us."""
+        if self.stderr.isatty():
+            with self.bar() as tell:
+                yield tell
+            return
+        told = ""
+
+        def tell_once(step: str, _done: int, _total: int) -> None:
+            nonlocal told
+            if step != told:
+                told = step
+                self.stderr.write(f"{step}...\n")
+                self.stderr.flush()
+
+        yield tell_once
+
     def progress(self, text: str) -> None:
         """Replace the line on the error output, on a terminal only."""
         if self.stderr.isatty():

@@ -75,7 +75,7 @@ def _prepare(database: Database, number: int, secrets: Secrets) -> None:
     members = database.rows("SELECT id, email FROM older_members ORDER BY created_at, id")
     keys, without = from_4.email_keys(members)
     for member in without:
-        log.warning("a member's email is another one's too; give them a new one", extra={"member": member})
+        log.warning("the email of member %s is another one's too; give them a new one", member)
     database.change_many("INSERT INTO temp.email_keys VALUES (?, ?)", list(keys.items()))
     rows = [(*place, secret) for place, secret in secrets.items()]
     database.change_many("INSERT INTO temp.secrets VALUES (?, ?, ?)", rows)

@@ -76,7 +76,7 @@ class RunningAppliance:
         line = self.process.stdout.readline()
         if not line:
             code = self.process.wait(10)
-            raise AssertionError(f"the appliance ended with {code} before it was ready: {self._said()}")
+            raise AssertionError(f"the appliance ended with {code} before it was ready: {self.said()}")
         self.url = json.loads(line)["http"]
         return self
 
@@ -101,12 +101,12 @@ class RunningAppliance:
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)  # Python says where each thread is
             self.process.wait(10)
-            raise AssertionError(f"the appliance does not end: {self._said()}") from None
+            raise AssertionError(f"the appliance does not end: {self.said()}") from None
         finally:
             self.process.stdout.close()
 
-    def _said(self) -> str:
-        """The last lines that it has said, once it has ended."""
+    def said(self) -> str:
+        """The last lines that it has said on stderr, once it has ended."""
         assert self._listener is not None
         self._listener.join(10)
         return "".join(self._told)

@@ -16,10 +16,10 @@ SERVE_OPTIONS: tuple[click.Parameter, ...] = (
 
 def _serve(invocation: Invocation, host: str | None, port: int | None, ready_json: bool, passphrase_stdin: bool) -> int:
     flags = {name: value for name, value in (("server.host", host), ("server.port", port)) if value is not None}
-    folder, start = invocation.data_directory(), invocation.service("serve")
+    folder, start, showing = invocation.data_directory(), invocation.service("serve"), invocation.terminal.steps
 
     def serve_with(passphrase: str | None) -> int:
-        return int(start(folder, flags=flags, ready_json=ready_json, passphrase=passphrase))
+        return int(start(folder, flags=flags, ready_json=ready_json, passphrase=passphrase, showing=showing))
 
     return opened(invocation, serve_with, from_stdin=passphrase_stdin)
 
