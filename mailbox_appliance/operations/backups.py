@@ -11,6 +11,7 @@ from msgspec import Meta
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_timestamp, to_millis
 from mailbox_appliance.errors import BackupNotSealed, NotFound
+from mailbox_appliance.events import BackupFinished
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
@@ -81,6 +82,7 @@ def create_backup(appliance: Appliance, caller: Caller, request: NewBackup = _PL
         made = store.backups.create("manual", request.passphrase, progress)
     with store.database.transaction(durable=True):
         store.audit.record(caller.actor, "backup.create", ("backup", made.id))
+    appliance.events.publish(BackupFinished(made.id))
     return Answer(made, warnings_of(made))
 
 

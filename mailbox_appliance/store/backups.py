@@ -45,7 +45,7 @@ from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_slots import Slot, require_passphrase, wrap_file
 from mailbox_appliance.store.keyfile import StoreKey, read_file, render
 from mailbox_appliance.store.manifest import SectionName
-from mailbox_appliance.store.online_copy import OnlineCopier, look_over
+from mailbox_appliance.store.online_copy import COPYING, OnlineCopier, look_over
 from mailbox_appliance.store.opening import log_of
 
 __all__ = ["Backups", "bundle", "find_backup", "list_backups", "remove_unfinished", "unusable", "verify_file"]
@@ -129,6 +129,7 @@ class Backups:
         self._copier.close()
 
     def _create(self, reason: BackupReason, passphrase: str | None, progress: Progress) -> Backup:
+        progress(COPYING, 0, 1)
         backups = backups_of(self._folder)
         key, slots = self._key_and_slots()
         with telling_failures(backups):

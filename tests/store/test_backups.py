@@ -35,6 +35,7 @@ from mailbox_appliance.store.container import Source, open_container
 from mailbox_appliance.store.database import Database, give_key
 from mailbox_appliance.store.key_slots import wrap_file, wrap_passphrase
 from mailbox_appliance.store.keyfile import new_key
+from mailbox_appliance.store.manifest import SectionName
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox, parsed
@@ -431,7 +432,28 @@ def test_a_damaged_store_makes_no_backup(tmp_path: Path) -> None:
     store.close()
 
 
-# --- raw files of older formats ---
+def test_after_the_end_none_is_made(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "data")
+    store.close()
+    with pytest.raises(BackupNotMade):
+        store.backups.create("manual")
+    assert lying_there(store) == []
+
+
+# --- raw files ---
+
+
+def test_files_of_this_format_with_a_log(store: Store, mailbox: Mailbox, tmp_path: Path) -> None:
+    """As what a restore replaces is kept."""
+    mailbox.add(1)
+    names: tuple[SectionName, ...] = ("mailbox.db", "mailbox.db-wal", "encryption.key")
+    sources = [Source(name, (store.folder / name).read_bytes()) for name in names]
+    assert sources[1].content
+    slots = (wrap_file(store.key.master),)
+    with backups.bundle(tmp_path, "pre-restore", sources, store.key, slots, 5, SystemClock()) as made:
+        file = made.keep()
+    assert backups.verify_file(file).messages == 1
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
 def older(folder: Path, *, with_log: bool) -> list[Source]:
