@@ -21,7 +21,7 @@ from mailbox_appliance.store.database import FAILED, give_key
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.lock import DirectoryLock
-from mailbox_appliance.store.opening import format_of, key_in, log_of, open_database
+from mailbox_appliance.store.opening import format_of, key_in, log_of, open_database, require_uncut
 
 _DATABASE = "mailbox.db"
 
@@ -37,7 +37,7 @@ def check_files(
     try:
         swap.finish(folder, key_file)
         if (number := format_of(file)) is not None:
-            found = tuple(_look(file, None, full=full, progress=progress))
+            found = (*_cut_off(file), *_look(file, None, full=full, progress=progress))
             return StoreCheck(ok=not found, full=full, format=number, checked=("pages", "references"), problems=found)
         return _check(file, key_file, full=full, passphrase=passphrase, progress=progress)
     finally:
@@ -64,6 +64,14 @@ def _check(file: Path, key_file: Path, *, full: bool, passphrase: str | None, pr
         # A log is folded in only where nothing is wrong.
         database.close() if is_whole or not had_log else database.abandon()
     return answer
+
+
+def _cut_off(file: Path) -> Iterator[StoreFault]:
+    """What SQLite does not find in a plain file: it reads zeros beyond its end."""
+    try:
+        require_uncut(file)
+    except StoreDamaged as damaged:
+        yield StoreFault(code=damaged.code, message=damaged.message)
 
 
 def _look(file: Path, key: StoreKey | None, *, full: bool, progress: Progress | None) -> Iterator[StoreFault]:

@@ -19,7 +19,7 @@ from mailbox_appliance.errors import KeyWrong, StoreDamaged, StoreInUse, StoreNe
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store.database import Parameters, Row
 from mailbox_appliance.store.formats import format_4, format_5
-from mailbox_appliance.store.opening import log_of
+from mailbox_appliance.store.opening import log_of, require_uncut
 from mailbox_appliance.store.sealed import unsealed
 
 OLD = "old"
@@ -200,6 +200,7 @@ def attached(database: Reading, file: Path, place: str | None = None) -> Iterato
 def _attach(database: Reading, file: Path, place: str) -> Older:
     if (left := file.with_name(file.name + "-journal")).exists():
         raise StoreDamaged(file=file, reason=f"{left.name} lies beside it, which no release leaves there")
+    require_uncut(file)
     # Said without the name of a database it holds for those that are attached from now on: their log is read without
     # an index of it in a file, and nobody else may have them open.
     database.rows("PRAGMA locking_mode = exclusive")

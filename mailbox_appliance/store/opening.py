@@ -4,6 +4,7 @@ The database is first only looked at: as an immutable file, so that no log is ma
 was left by a crash, it may hold a page that the file has only half of; then opening it for good has the last word.
 """
 
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from mailbox_appliance.store.schema import TABLE_NAMES, missing_table
 #: A file up to this size is checked as a whole before it is opened; that takes about a tenth of a second.
 CHECKED_UP_TO = 64 << 20
 _PLAIN_HEADER = b"SQLite format 3\0"
+_PLAIN = (3, 4)  # formats
 # SQLite's page size and its three fixed payload fractions stay readable: nobody else's file has them there.
 _PAGE_SIZE, _FRACTIONS = b"\x10\x00", b"\x40\x20\x20"
 
@@ -40,7 +42,7 @@ def format_of(file: Path) -> int | None:
     if not header.startswith(_PLAIN_HEADER) or int.from_bytes(header[68:72], "big") != format_5.APPLICATION_ID:
         return None
     number = int.from_bytes(header[60:64], "big")
-    return number if number < format_5.NUMBER else None
+    return number if number in _PLAIN else None
 
 
 def told_format(file: Path, key_file: Path) -> int:
@@ -49,6 +51,31 @@ def told_format(file: Path, key_file: Path) -> int:
     if number is None:
         _recognise(file, key_file)
     return number or format_5.NUMBER
+
+
+def require_uncut(file: Path) -> None:
+    """Raise StoreDamaged for a plain file that ends before what is in it does: SQLite reads zeros there, and believes
+    them. Part of it may be in its log still, but never part of a page.
+    """
+    with file.open("rb") as handle:
+        header, size = handle.read(100), os.fstat(handle.fileno()).st_size
+    page = int.from_bytes(header[16:18], "big")
+    page = 65536 if page == 1 else page
+    if not header.startswith(_PLAIN_HEADER) or not page:
+        return
+    # The count of pages is good where the two counters of changes agree (sqlite.org/fileformat2.html 1.3.7).
+    pages = int.from_bytes(header[28:32], "big") if header[24:28] == header[92:96] else 0
+    if size % page or (size < pages * page and not _has_log(file)):
+        raise StoreDamaged(file=file, reason="it is cut off: its last page is not complete, or gone")
+
+
+def look(file: Path, key_file: Path, passphrase: str | None = None) -> None:
+    """See whether `open_database` would open a store of this format, as far as that is seen without changing it.
+
+    Raises what that raises.
+    """
+    _recognise(file, key_file)
+    _look(file, key_file, key_in(key_file, file, passphrase))
 
 
 def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> tuple[Database, StoreKey]:
@@ -92,7 +119,7 @@ def _recognise(file: Path, key_file: Path) -> None:
         raise StoreDamaged(file=file, reason="it is empty")
     if header.startswith(_PLAIN_HEADER):
         number, application = int.from_bytes(header[60:64], "big"), int.from_bytes(header[68:72], "big")
-        if application == format_5.APPLICATION_ID and number in (3, 4):
+        if application == format_5.APPLICATION_ID and number in _PLAIN:
             raise StoreOlder(file=file, format=number)
         raise StoreForeign(file=file)
     if header[16:18] != _PAGE_SIZE or header[21:24] != _FRACTIONS:

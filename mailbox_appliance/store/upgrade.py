@@ -29,7 +29,7 @@ from mailbox_appliance.store.key_slots import Slot, wrap_file
 from mailbox_appliance.store.keyfile import StoreKey, keep_key, new_key, read_file
 from mailbox_appliance.store.manifest import SECTION_NAMES
 from mailbox_appliance.store.older import Older, attached, require_released, seen
-from mailbox_appliance.store.opening import format_of, key_in, log_of, look_with
+from mailbox_appliance.store.opening import format_of, key_in, log_of, look_with, require_uncut
 from mailbox_appliance.store.rebuilding import build, compare
 
 log = logging.getLogger(__name__)
@@ -52,6 +52,7 @@ def upgrade(
     _remove(_beside(file))
     key = _key(key_file, file, passphrase)
     require_released(file)
+    require_uncut(file)
     room.require_room(file.parent, room.needed_for_backup(file))
     number, sources, before = format_of(file) or 0, _sources(folder, file, key_file), seen(file)
     with (

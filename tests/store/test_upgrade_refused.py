@@ -12,6 +12,7 @@ import pytest
 
 from mailbox_appliance import errors
 from mailbox_appliance.on_files import upgrades
+from mailbox_appliance.store.check_files import check_files
 from mailbox_appliance.store.store import DATABASE, KEY, Store
 from mailbox_appliance.store.survey import survey
 from tests.servers.fake_clock import FakeClock
@@ -50,6 +51,16 @@ def cut(folder: Path) -> None:
     os.truncate(folder / DATABASE, 10 * 4096)
 
 
+def cut_a_little(folder: Path) -> None:
+    """Of the last page, which SQLite fills with zeros then, and calls whole."""
+    os.truncate(folder / DATABASE, (folder / DATABASE).stat().st_size - 4)
+
+
+def cut_by_a_free_page(folder: Path) -> None:
+    sql("CREATE TABLE gone AS SELECT zeroblob(20000)", "DROP TABLE gone")(folder)
+    os.truncate(folder / DATABASE, (folder / DATABASE).stat().st_size - 4096)
+
+
 def newer_in_the_log(folder: Path) -> None:
     leave_log(folder, "PRAGMA user_version = 6")
 
@@ -78,7 +89,9 @@ DAMAGE: list[tuple[str, Spoil, str]] = [
     ("no column", sql("ALTER TABLE settings RENAME COLUMN value TO worth"), "column value of its table settings"),
     ("a damaged secret", flipped_secret, "the secret of accounts acc_2 cannot be unsealed"),
     ("a damaged page", page_becomes_nonsense, ""),
-    ("cut", cut, ""),
+    ("cut", cut, "it is cut off"),
+    ("cut a little", cut_a_little, "it is cut off"),
+    ("cut by a page that nothing is in", cut_by_a_free_page, "it is cut off"),
 ]
 FAULTS: list[tuple[str, Spoil, type[errors.StoreUnusable], str]] = [
     *((name, spoil, errors.StoreDamaged, told) for name, spoil, told in DAMAGE),
@@ -116,6 +129,15 @@ def test_a_fault_is_named_and_changes_nothing(
     assert type(caught.value) is error
     assert told in caught.value.message
     assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize("spoil", [cut, cut_a_little, cut_by_a_free_page])
+def test_a_check_notices_what_is_cut_off(spoil: Spoil, tmp_path: Path) -> None:
+    folder, _ = copied(3, tmp_path / "data")
+    spoil(folder)
+    found = check_files(folder, folder / KEY, full=False)
+    assert (found.ok, found.problems[0].code) == (False, "store_damaged")
+    assert "it is cut off" in found.problems[0].message
 
 
 def test_who_has_it_open_is_noticed(tmp_path: Path, clock: FakeClock) -> None:
