@@ -41,6 +41,7 @@ from mailbox_appliance.store.backup_files import (
     telling_failures,
 )
 from mailbox_appliance.store.container import Source, id_of, open_container, read_manifest
+from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_slots import Slot, require_passphrase, wrap_file
 from mailbox_appliance.store.keyfile import StoreKey, read_file, render
@@ -58,9 +59,9 @@ _BESIDE: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem"
 class Backups:
     """Those of an open store."""
 
-    def __init__(self, folder: Path, key: StoreKey, key_file: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path, database: Database, key: StoreKey, key_file: Path, clock: Clock) -> None:
         self._folder, self._key, self._key_file, self._clock = folder, key, key_file, clock
-        self._copier = OnlineCopier(folder / _DATABASE, key)
+        self._copier = OnlineCopier(folder / _DATABASE, key, database)
         self._making = threading.Lock()
         self._stopping = threading.Event()
         self._bad: set[tuple[str, int, int]] = set()

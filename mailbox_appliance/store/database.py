@@ -173,6 +173,12 @@ class Database:
                 self._kept = {}
 
     @contextmanager
+    def writers_waiting(self) -> Iterator[None]:
+        """Nobody of this process begins to write, or commits, meanwhile: for moments."""
+        with self._writing:
+            yield
+
+    @contextmanager
     def _durably(self, connection: Any, durable: bool) -> Iterator[None]:
         self._is_durable = durable
         # Said only where it changes: a thread that sends commits durably over and over.

@@ -1,7 +1,7 @@
 """A copy of the database of an open store, as it is at one moment, while others go on reading and writing.
 
-    BEGIN, and read        from now on nothing that we have not seen is folded from the log into the file,
-                           and the log does not begin anew while it has anything in it that we may need
+    write, BEGIN, read     a reader of what stands in the log only: from now on nothing that we have not seen is folded
+                           into the file, and the log does not begin anew while we copy it, which would mix old and new
     copy the file          a page of it may be half folded in: then the log has the whole of it
     copy the log           up to wherever others have come; what is cut off at its end is no commit (its checksums)
     fold the copied log into the copied file
@@ -22,11 +22,18 @@ import apsw
 
 from mailbox_appliance.errors import BackupNotMade
 from mailbox_appliance.records import Progress
-from mailbox_appliance.store.database import BUSY_SECONDS, give_key
+from mailbox_appliance.store.database import BUSY_SECONDS, Database, give_key
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.manifest import AuditEnd
 from mailbox_appliance.store.opening import log_of
 
+_LOG_HEADER = 32  # its salts change when it begins anew (sqlite.org/fileformat2.html 4.1)
+# Changes nothing, but SQLite does not see that: a value that is written as it was would not be written at all.
+_WRITE = """
+BEGIN IMMEDIATE;
+UPDATE meta SET value = value || '.' WHERE name = 'created_at';
+UPDATE meta SET value = substr(value, 1, length(value) - 1) WHERE name = 'created_at';
+COMMIT"""
 COPYING, CHECKING = "copying", "checking"
 # By the system itself, without a turn of Python for every piece of it: who serves takes a while to give one.
 _LARGE_PIECE = 16 << 20
@@ -44,8 +51,8 @@ class OnlineCopier:
     end the locks that SQLite has on it (sqlite.org/howtocorrupt.html 2.2).
     """
 
-    def __init__(self, source: Path, key: StoreKey) -> None:
-        self._source, self._key = source, key
+    def __init__(self, source: Path, key: StoreKey, database: Database) -> None:
+        self._source, self._key, self._database = source, key, database
         self._guard = threading.Lock()
         self._file: int | None = None
 
@@ -54,16 +61,33 @@ class OnlineCopier:
 
         It is not on the disk then, but can be read. Raises apsw.Error and OSError.
         """
-        with _connected(str(self._source), self._key, apsw.SQLITE_OPEN_READONLY) as held:
-            held.execute("BEGIN")
-            held.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-            _copy(self._opened(), target, progress)
+        with self._holding_the_log():
             log = os.open(log_of(self._source), os.O_RDONLY)
             try:
+                began_with = os.pread(log, _LOG_HEADER, 0)
+                _copy(self._opened(), target, progress)
                 _copy(log, log_of(target))
+                if os.pread(log, _LOG_HEADER, 0) != began_with:
+                    raise BackupNotMade(reason="the log of the store began anew while it was copied: try again.")
             finally:
                 os.close(log)
         fold_in(target, self._key)
+
+    @contextmanager
+    def _holding_the_log(self) -> Iterator[None]:
+        """The log of the store is not begun anew meanwhile, and what is written from now on stays in it.
+
+        SQLite spares the log for a reader of something that stands in nothing but the log; so there has to be
+        something: what this connection writes, while nobody else does, and does not fold in.
+        """
+        with _connected(str(self._source), self._key, apsw.SQLITE_OPEN_READWRITE) as held:
+            held.wal_autocheckpoint(0)
+            held.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            with self._database.writers_waiting():
+                held.execute(_WRITE)
+                held.execute("BEGIN")
+                held.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+            yield
 
     def close(self) -> None:
         """Let go of the file. Nothing is copied any more."""

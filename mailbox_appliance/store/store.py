@@ -78,7 +78,7 @@ class Store:
         self.due = Due(database)
         self.legacy_keys = LegacyKeys(database, clock)
         self.upkeep = Upkeep(database, clock, self.parts)
-        self.backups = Backups(folder, key, key_file, clock)
+        self.backups = Backups(folder, database, key, key_file, clock)
 
     @classmethod
     def open(
