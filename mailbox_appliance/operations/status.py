@@ -46,6 +46,12 @@ class StoreStatus(Wire, frozen=True, kw_only=True):
     progress: StoreProgress | UnsetType = UNSET
 
 
+HELD = (
+    "Scheduled sends are held until an administrator lets them go: `scheduled release`, or PATCH /admin/settings with"
+    " `sending.hold_scheduled` false. What waits for more than 24 hours ends as `expired`."
+)
+
+
 class AccountProgress(Wire, frozen=True, kw_only=True):
     """How the mirror of a mailbox is."""
 
@@ -84,7 +90,8 @@ def get_about(appliance: Appliance, caller: Caller) -> About:  # noqa: ARG001
 def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
     """Version, running time, store, and the state of your mailboxes and deliveries.
 
-    `warnings` tell what an operator should see to: little room on the disk, backups that are not made.
+    `warnings` tell what an operator should see to: little room on the disk, backups that are not made, scheduled sends
+    that are held.
     """
     store = appliance.store
     accounts = permissions.reachable(store, caller.found)
@@ -122,3 +129,5 @@ def _warnings(appliance: Appliance) -> Iterator[str]:
     low = appliance.settings.number("store.low_space_mib")
     found = (room.warning(appliance.store.folder / DATABASE, low), appliance.daily_backup.warning())
     yield from filter(None, found)
+    if appliance.settings.flag("sending.hold_scheduled"):
+        yield HELD

@@ -93,3 +93,11 @@ def test_deliveries_of_a_mailbox_that_was_removed_do_not_count(
     assert checked_client.ask("GET", "/status").data["deliveries"]["uncertain"] == 1
     checked_client.ask("DELETE", f"/accounts/{account}")
     assert checked_client.ask("GET", "/status").data["deliveries"]["uncertain"] == 0
+
+
+def test_that_scheduled_sends_are_held_is_told(ada: CheckedClient) -> None:
+    ada.ask("PATCH", "/admin/settings", {"sending.hold_scheduled": True})
+    (warning,) = ada.ask("GET", "/status").warnings
+    assert "scheduled release" in warning
+    ada.ask("PATCH", "/admin/settings", {"sending.hold_scheduled": False})
+    assert ada.ask("GET", "/status").warnings == []
