@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -14,7 +14,8 @@ from mailbox_appliance import logs, oauth_environment
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.records import Progress
 from mailbox_appliance.serving import Opening, Service
-from mailbox_appliance.settings import Value
+from mailbox_appliance.settings import Settings, Value
+from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.files import write_private
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.store import DATABASE
@@ -51,12 +52,8 @@ def serve(
     with showing() if showing is not None else nullcontext() as tell:
         appliance = opening.first(options, tell)
     try:
-        logs.configure(
-            data_dir / "logs",
-            options.text("log.level"),
-            max_bytes=options.number("log.max_bytes"),
-            keep=options.number("log.keep"),
-        )
+        with failures_as_unusable(data_dir):
+            _configure_logs(data_dir, options)
         if has_lost_store:
             log.warning("a new, empty store was made with the key that was there: the store it belonged to is gone")
         service = Service(opening, appliance)
@@ -65,14 +62,25 @@ def serve(
         raise
     _stop_on_signals(service)
     try:
-        service.start()
-        _write_run_file(data_dir, service)
+        with failures_as_unusable(data_dir):  # the set-up code, and where it is found
+            service.start()
+            _write_run_file(data_dir, service)
         _announce(service, ready_json=ready_json)
         service.serve()
     finally:
-        (data_dir / RUN_FILE).unlink(missing_ok=True)
+        with suppress(OSError):  # nobody believes it once the lock is let go
+            (data_dir / RUN_FILE).unlink(missing_ok=True)
         service.close()
     return 0
+
+
+def _configure_logs(data_dir: Path, options: Settings) -> None:
+    logs.configure(
+        data_dir / "logs",
+        options.text("log.level"),
+        max_bytes=options.number("log.max_bytes"),
+        keep=options.number("log.keep"),
+    )
 
 
 def _has_key_only(data_dir: Path) -> bool:

@@ -162,7 +162,6 @@ class BadSetting(ValueError):
 
 #: Where values come from; the later one wins.
 Source = Literal["default", "file", "stored", "environment", "flag"]
-_SOURCES = get_args(Source)
 
 
 class Settings:
@@ -230,10 +229,12 @@ def load(
 
 
 def _merged(layers: Mapping[Source, Mapping[str, Value]]) -> Mapping[str, Value]:
-    return {name: value for source in _SOURCES for name, value in layers.get(source, {}).items()}
+    return {name: value for source in get_args(Source) for name, value in layers.get(source, {}).items()}
 
 
 def _from_file(file: Path) -> dict[str, Value]:
+    if not file.is_file() and not file.is_dir():  # a pipe would be waited for; a directory says so itself
+        raise BadSetting(f"{file} is not a regular file.")
     try:
         tables = tomllib.loads(file.read_text("utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -243,8 +244,7 @@ def _from_file(file: Path) -> dict[str, Value]:
         if not isinstance(options, dict):
             raise BadSetting(f"{file}: {table} stands outside a [table]")
         for key, value in options.items():
-            name = f"{table}.{key}"
-            if name not in BY_NAME:
+            if (name := f"{table}.{key}") not in BY_NAME:
                 raise BadSetting(f"{file}: there is no setting {name}")
             found[name] = _checked(BY_NAME[name], tuple(value) if isinstance(value, list) else value, str(file))
     return found

@@ -30,6 +30,7 @@ COMMON = (
     "licensing",
     "oauth_environment",
     "keychain",
+    "regular_files",
 )
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("version",),

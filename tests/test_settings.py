@@ -1,5 +1,6 @@
 """Settings: file, then environment, then flag; what does not fit is refused with the place and what would fit."""
 
+import os
 import re
 from pathlib import Path
 
@@ -145,3 +146,9 @@ def test_a_long_value_is_quoted_in_part() -> None:
     settings = next(option for option in OPTIONS if option.name == "log.level")
     assert len(complaint(settings, "x" * 10_000) or "") < 200
     assert complaint(next(option for option in OPTIONS if option.name == "log.keep"), 10**5000)
+
+
+def test_a_pipe_is_no_configuration_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.toml")
+    with pytest.raises(BadSetting, match="not a regular file"):
+        load(tmp_path / "config.toml", {})

@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mailbox_appliance import regular_files
+
 APPLICATION = "mailbox-appliance"
 _LARGEST = 64 * 1024
 
@@ -37,7 +39,7 @@ def find_running(data_dir: Path) -> Running | None:
         # In this order: a file that is read while the lock is held was written by the holder.
         if not file.exists() or not is_owned(data_dir):
             return None
-        values = json.loads(file.read_bytes()[:_LARGEST])
+        values = json.loads(regular_files.read(file, _LARGEST))
         return Running(int(values["pid"]), str(values["url"]), str(values["secret"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -52,7 +54,7 @@ def is_owned(data_dir: Path) -> bool:
     import fcntl
 
     try:
-        lock = os.open(data_dir / "lock", os.O_RDONLY)
+        lock = regular_files.opened(data_dir / "lock")
     except FileNotFoundError:
         return False
     try:
@@ -67,6 +69,6 @@ def is_owned(data_dir: Path) -> bool:
 def find_setup_code(data_dir: Path) -> str | None:
     """The code for the first set-up, if it has not been used yet."""
     try:
-        return (data_dir / "setup-code").read_text("utf-8")[:_LARGEST].strip() or None
+        return regular_files.read(data_dir / "setup-code", _LARGEST).decode("utf-8").strip() or None
     except (OSError, UnicodeDecodeError):
         return None

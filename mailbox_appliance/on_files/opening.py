@@ -7,8 +7,10 @@ from pathlib import Path
 
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.records import Progress
+from mailbox_appliance.store.backup_files import FOLDER
+from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
-from mailbox_appliance.store.store import DATABASE, Store, failures_as_unusable
+from mailbox_appliance.store.store import DATABASE, Store
 
 
 @contextmanager
@@ -32,3 +34,9 @@ def require_store(data_dir: Path) -> None:
     """Raises StoreUnusable where there is no store: a command that is about one makes none."""
     if not os.path.lexists(data_dir / DATABASE):
         raise StoreUnusable(reason=f"there is no store in {data_dir}.")
+
+
+def require_backups(data_dir: Path) -> None:
+    """The same for what is about backups, which are there also where the store has been lost."""
+    if not (data_dir / FOLDER).is_dir():
+        require_store(data_dir)

@@ -13,8 +13,8 @@ from mailbox_appliance.operations.audit import verdict_of
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
 from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
-from mailbox_appliance.store.store import failures_as_unusable
 
 
 def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from mailbox_appliance.records import Progress, StoreCheck, StoreFault
 from mailbox_appliance.store.agreement import broken_references, disagreements, index_disagreements
 from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.database import FAILED, Database
+from mailbox_appliance.store.failing import is_full, unusable
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import StoreKey, read_file, read_key
 from mailbox_appliance.store.schema import differences
@@ -36,7 +37,8 @@ _Finding = Iterator[StoreFault]
 
 @dataclass(frozen=True)
 class Subject:
-    """What is looked at: the open database with its key, which knows how the file begins; the key file; the audit log.
+    """What is looked at: the open database with its key, which knows how the file begins; the key file; the audit log;
+    and the folder it lies in, where that is to be asked why it cannot be read.
 
     The database's file itself is not opened here: to close it again would end SQLite's locks on it
     (sqlite.org/howtocorrupt.html 2.2).
@@ -46,6 +48,7 @@ class Subject:
     key: StoreKey
     key_file: Path
     audit: Audit
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def check(subject: Subject, *, full: bool, progress: Progress | None = None, ser
     """
     steps = (*_quick(subject, full=full), *(_more(subject) if full else ()))
     pace = _Pace(progress or (lambda _what, _done, _total: None), serving=serving)
-    problems = tuple(fault for step in steps for fault in _found(subject.database, step, pace, full=full))
+    problems = tuple(fault for step in steps for fault in _found(subject, step, pace, full=full))
     names = tuple(step.name for step in steps)
     return StoreCheck(ok=not problems, full=full, format=format_5.NUMBER, checked=names, problems=problems)
 
@@ -107,9 +110,10 @@ class _Pace:
             time.sleep(_PAUSE)
 
 
-def _found(database: Database, step: _Step, pace: _Pace, *, full: bool) -> list[StoreFault]:
-    """What a step finds; where the file cannot be read for it, that."""
+def _found(subject: Subject, step: _Step, pace: _Pace, *, full: bool) -> list[StoreFault]:
+    """What a step finds; where the file cannot be read for it, that, unless it is the disk that is full."""
     found: list[StoreFault] = []
+    database = subject.database
     try:
         pages = int(database.value("PRAGMA page_count")) if step.name == "pages" else 0
         pace.begin(step.told, pages * (_FULL_STEPS if full else _STEPS))
@@ -119,6 +123,8 @@ def _found(database: Database, step: _Step, pace: _Pace, *, full: bool) -> list[
     except apsw.InterruptError as error:
         raise StoreUnusable(reason="it was closed while it was checked.") from error
     except FAILED as error:
+        if subject.folder is not None and is_full(error, subject.folder):
+            raise unusable(error, subject.folder) from error
         found.append(_fault("unreadable", f"The store cannot be read while {step.told}: {error}."))
     return found
 

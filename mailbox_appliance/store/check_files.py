@@ -18,6 +18,7 @@ from mailbox_appliance.store import swap
 from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.check import MOST, Subject, check
 from mailbox_appliance.store.database import FAILED, give_key
+from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.lock import DirectoryLock
@@ -35,11 +36,12 @@ def check_files(
     """
     lock, file = DirectoryLock(folder), folder / _DATABASE
     try:
-        swap.finish(folder, key_file)
-        if (number := format_of(file)) is not None:
+        with failures_as_unusable(folder, then="Nothing was changed."):
+            swap.finish(folder, key_file)
+            if (number := format_of(file)) is None:
+                return _check(file, key_file, full=full, passphrase=passphrase, progress=progress)
             found = (*_cut_off(file), *_look(file, None, full=full, progress=progress))
             return StoreCheck(ok=not found, full=full, format=number, checked=("pages", "references"), problems=found)
-        return _check(file, key_file, full=full, passphrase=passphrase, progress=progress)
     finally:
         lock.release()
 
@@ -58,7 +60,8 @@ def _check(file: Path, key_file: Path, *, full: bool, passphrase: str | None, pr
     audit = Audit(database, key.derive("audit"), SystemClock())
     is_whole = False
     try:
-        answer = check(Subject(database, key.with_salt(salt), key_file, audit), full=full, progress=progress)
+        subject = Subject(database, key.with_salt(salt), key_file, audit, file.parent)
+        answer = check(subject, full=full, progress=progress)
         is_whole = answer.ok
     finally:
         # A log is folded in only where nothing is wrong.

@@ -10,6 +10,7 @@ systemd hands credentials to a service as files of a folder that only the servic
 from collections.abc import Mapping
 from pathlib import Path
 
+from mailbox_appliance import regular_files
 from mailbox_appliance.errors import KeyUnusable
 
 KEY = "encryption.key"
@@ -26,6 +27,25 @@ def place_of_key(data_dir: Path, environment: Mapping[str, str]) -> Path:
     return _credential(_KEY, environment) or data_dir / KEY
 
 
+def is_lent(key_file: Path, environment: Mapping[str, str]) -> bool:
+    """Whether a key file came as a credential: it is gone when the service stops, and the next start gets what the
+    source of the credential holds. So it is never written, also where the folder would allow it.
+    """
+    folder = environment.get(_FOLDER_VARIABLE)
+    return bool(folder) and key_file.resolve().is_relative_to(Path(str(folder)).resolve())
+
+
+def require_own(key_file: Path, environment: Mapping[str, str]) -> None:
+    """Raise KeyUnusable for a key file that came as a credential, where it would have to change."""
+    if is_lent(key_file, environment):
+        reason = (
+            f"{key_file} came as a credential of systemd, and what is written there is gone at the next start. Copy the"
+            " key to a file that stays, name that in MAILBOX_APPLIANCE_KEY_FILE and repeat the command; then make the"
+            " credential anew from it. Nothing was changed."
+        )
+        raise KeyUnusable(reason=reason)
+
+
 def passphrase_from(environment: Mapping[str, str]) -> str | None:
     """The passphrase that the environment or systemd gives, without a line end; None where neither does.
 
@@ -37,8 +57,7 @@ def passphrase_from(environment: Mapping[str, str]) -> str | None:
     if file is None:
         return None
     try:
-        with file.open("rb") as handle:
-            return handle.read(_LONGEST).rstrip(b"\r\n").decode("utf-8") or None
+        return regular_files.read(file, _LONGEST).rstrip(b"\r\n").decode("utf-8") or None
     except OSError as error:
         raise KeyUnusable(reason=f"{file} cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:

@@ -28,8 +28,10 @@ import msgspec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from mailbox_appliance import regular_files
 from mailbox_appliance.errors import KeyDamaged
 from mailbox_appliance.store.files import half_written, write_private
+from mailbox_appliance.store.key_place import is_lent
 from mailbox_appliance.store.key_slots import Slot, require_kinds, unlock, wrap_file
 
 CIPHERS = ("aegis", "chacha20")
@@ -141,7 +143,12 @@ def keep_key(file: Path, key: StoreKey) -> None:
 
 
 def replace_file(file: Path, content: bytes) -> None:
-    """Write a key file anew. One that is reached through a link is written where it lies, and the link stays."""
+    """Write a key file anew. One that is reached through a link is written where it lies, and the link stays.
+
+    Raises OSError (EROFS) for one that came as a credential of systemd, whoever may write there.
+    """
+    if is_lent(file, os.environ):
+        raise OSError(errno.EROFS, "it came as a credential", str(file))
     write_private(_real(file), content)
 
 
@@ -164,8 +171,7 @@ def _slots_there(file: Path, key: StoreKey) -> tuple[Slot, ...] | None:
 
 
 def _read(file: Path) -> bytes:
-    with file.open("rb") as handle:
-        raw = handle.read(_MAX_SIZE + 1)
+    raw = regular_files.read(file, _MAX_SIZE + 1)
     if len(raw) > _MAX_SIZE:
         raise KeyDamaged(file=file, reason="it is larger than any key file")
     return raw

@@ -1,11 +1,14 @@
 """One process owns a data directory: an advisory lock on `lock`, which holds its pid and ends with its process."""
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from mailbox_appliance import regular_files
 from mailbox_appliance.errors import StoreInUse, StoreUnusable
 
 # The command line looks whether the lock is held by taking a shared one for a moment; that moment is waited for.
@@ -21,7 +24,7 @@ class DirectoryLock:
     def __init__(self, folder: Path) -> None:
         # O_CLOEXEC is Python's default: a child process does not inherit the lock.
         try:
-            self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            self._file = _opened(folder / "lock")
         except OSError as error:
             raise StoreUnusable(reason=f"{folder / 'lock'} cannot be opened ({error.strerror}).") from error
         if not _take(self._file):
@@ -43,7 +46,7 @@ class DirectoryLock:
 def holder(folder: Path) -> int | None:
     """The pid of the process that owns a data directory, if one does; nothing is made or changed."""
     try:
-        file = os.open(folder / "lock", os.O_RDONLY)
+        file = regular_files.opened(folder / "lock")
     except OSError:
         return None
     try:
@@ -54,6 +57,14 @@ def holder(folder: Path) -> int | None:
         return int(pid) if pid.isdigit() else None
     finally:
         os.close(file)
+
+
+def _opened(file: Path) -> int:
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "Not a regular file", str(file))
+    return handle
 
 
 def _take(file: int) -> bool:

@@ -4,20 +4,18 @@ The new files are made in a folder of their own while the old ones stay what the
 Whatever fails before it, or stops the process, leaves the old store; after it the next start finishes.
 """
 
-import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import apsw
-
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import KeyUnusable, StoreUnusable
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import swap
-from mailbox_appliance.store.database import FAILED
+from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.key_place import require_own
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.store import DATABASE, KEY, Store
 
@@ -44,7 +42,7 @@ def renewing(
 
     Raises StoreInUse, NotEnoughRoom, and StoreUnusable for a store that cannot be opened or a disk that fails.
     """
-    with _failures_told():
+    with failures_as_unusable(folder, then="Nothing was changed."):
         if (folder / DATABASE).is_symlink():
             reason = (
                 f"{folder / DATABASE} is a link, which a new file would take the place of. Put the store itself there."
@@ -67,7 +65,8 @@ def renewing(
 
 
 def require_writable(key_file: Path) -> None:
-    """Raise KeyUnusable where a key file cannot be replaced, as a systemd credential cannot; tried on the disk."""
+    """Raise KeyUnusable where a key file cannot be replaced, or is a systemd credential; tried on the disk."""
+    require_own(key_file, os.environ)
     real = key_file.resolve()
     probe = real.with_name(f".{real.name}.new")  # the name under which it would be written
     try:
@@ -94,20 +93,3 @@ def _put_in_place(folder: Path, key_file: Path) -> None:
             " Once that is mended, the next start does it."
         )
         raise StoreUnusable(reason=reason) from error
-
-
-@contextmanager
-def _failures_told() -> Iterator[None]:
-    try:
-        yield
-    except apsw.FullError as error:
-        raise StoreUnusable(reason="its disk is full. Nothing was changed; make room and repeat it.") from error
-    except OSError as error:
-        what = "its disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else _told(error)
-        raise StoreUnusable(reason=f"{what}. Nothing was changed.") from error
-    except FAILED as error:
-        raise StoreUnusable(reason=f"its database cannot be read or copied ({error}). Nothing was changed.") from error
-
-
-def _told(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)

@@ -6,13 +6,12 @@ DIR/.next           files that replace others together (store/swap)         DIR/
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
-from mailbox_appliance.errors import StoreDamaged, StoreUnusable
+from mailbox_appliance.errors import StoreDamaged
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import key_place, swap
 from mailbox_appliance.store.accounts import Accounts
@@ -22,10 +21,11 @@ from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.backup_files import remove_unfinished
 from mailbox_appliance.store.backups import Backups
 from mailbox_appliance.store.credentials import Credentials
-from mailbox_appliance.store.database import FAILED, Database
+from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.deliveries import Deliveries
 from mailbox_appliance.store.delivery_lists import DeliveryLists
 from mailbox_appliance.store.due import Due
+from mailbox_appliance.store.failing import failures_as_unusable as failures_as_unusable
 from mailbox_appliance.store.files import remove_half_written, sync_folder
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
@@ -162,17 +162,6 @@ class Store:
         is_closed = self.database.close(within)
         self.backups.close()
         return is_closed
-
-
-@contextmanager
-def failures_as_unusable(folder: Path) -> Iterator[None]:
-    """What the disk or SQLite could not do with a data directory is a StoreUnusable that says so."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreUnusable(reason=f"{error.filename or folder}: {error.strerror}.") from error
-    except FAILED as error:
-        raise StoreUnusable(reason=f"its database in {folder} cannot be read or written ({error}).") from error
 
 
 def _unfinished(file: Path) -> Path:

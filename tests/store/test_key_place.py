@@ -1,11 +1,13 @@
 """Where the key and its passphrase are looked for."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from mailbox_appliance.errors import KeyUnusable
-from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.key_place import is_lent, passphrase_from, place_of_key, require_own
+from mailbox_appliance.store.opening import key_in
 
 
 @pytest.fixture
@@ -60,3 +62,27 @@ def test_a_credential_that_is_none_is_told(credentials: Path) -> None:
     (credentials / "passphrase").mkdir()
     with pytest.raises(KeyUnusable, match="cannot be read"):
         passphrase_from(environment)
+
+
+def test_a_key_that_came_as_a_credential_is_lent_however_it_is_named(tmp_path: Path, credentials: Path) -> None:
+    environment = {"CREDENTIALS_DIRECTORY": str(credentials)}
+    (credentials / "db-key").touch()
+    (tmp_path / "link").symlink_to(credentials / "db-key")
+    for lent in (place_of_key(tmp_path, environment), tmp_path / "link", credentials / "other"):
+        assert is_lent(lent, environment)
+        with pytest.raises(KeyUnusable, match=r"MAILBOX_APPLIANCE_KEY_FILE.*Nothing was changed"):
+            require_own(lent, environment)
+    assert not is_lent(tmp_path / "encryption.key", environment)
+    assert not is_lent(credentials / "db-key", {})
+    require_own(tmp_path / "encryption.key", environment)
+
+
+@pytest.mark.parametrize("what", ["key", "passphrase"])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, credentials: Path, what: str) -> None:
+    os.mkfifo(credentials / "passphrase")
+    if what == "passphrase":
+        with pytest.raises(KeyUnusable, match="Not a regular file"):
+            passphrase_from({"CREDENTIALS_DIRECTORY": str(credentials)})
+    else:
+        with pytest.raises(KeyUnusable, match="Not a regular file"):
+            key_in(credentials / "passphrase", tmp_path / "mailbox.db")
