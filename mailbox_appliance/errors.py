@@ -271,6 +271,15 @@ class StoreAtWork(Conflict):
     code = "conflict"
 
 
+class ReplacedUnopened(Conflict):
+    """{file} is as it was written: it keeps the files that a restore replaced. But the database in it {what} ({reason}),
+    so it is no store to verify or to go on with. `mailbox-appliance backup restore FILE --to DIR` gives the files back
+    as they were.
+    """
+
+    code = "conflict"
+
+
 class BackupNotSealed(Conflict):
     """Whoever has this backup can open it, since the store's key lies in it in plain: it leaves this computer only by
     the hands of the operator. Make one with a passphrase, or run `mailbox-appliance key add-passphrase` first.

@@ -2,15 +2,19 @@
 
 A database of this format is unpacked for it: it is encrypted where it lies then, too. One of an older format is plain,
 so it is read inside the backup (store/sealed_vfs), and nothing of it reaches the disk.
+
+What a restore replaced lies in its backup as it was, whether anything opened it or not: a database that does not open
+there is no fault of the backup.
 """
 
 import shutil
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 
-from mailbox_appliance.errors import BackupAltered
+from mailbox_appliance.errors import BackupAltered, Problem, ReplacedUnopened
 from mailbox_appliance.records import BackupSummary, Progress
 from mailbox_appliance.store import room
 from mailbox_appliance.store.backup_files import hidden_name
@@ -30,10 +34,15 @@ _COUNTS = """SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM accoun
 _OLDER_COUNTS = "SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM accounts), 0"
 
 
+def keeps_what_was_replaced(container: Container) -> bool:
+    """Whether it holds the files of a store as they lay there, about which nothing else is said."""
+    return container.manifest.reason == "pre-restore"
+
+
 def summary_of(container: Container, scratch: Path, progress: Progress | None = None) -> BackupSummary:
     """Look through a backup. Where a database has to be unpacked, it is in `scratch`, and gone afterwards.
 
-    Raises BackupAltered, NotEnoughRoom, OSError.
+    Raises BackupAltered, ReplacedUnopened, NotEnoughRoom, OSError.
     """
     try:
         if container.manifest.format == format_5.NUMBER:
@@ -43,7 +52,7 @@ def summary_of(container: Container, scratch: Path, progress: Progress | None = 
     except apsw.FullError:
         raise
     except apsw.Error as error:
-        raise _damaged(container, str(error)) from error
+        raise _unopened(container, error) from error
     return _summary(container, counts)
 
 
@@ -54,7 +63,7 @@ def summary_of_unpacked(container: Container, database: Path, progress: Progress
     except apsw.FullError:
         raise
     except apsw.Error as error:
-        raise _damaged(container, str(error)) from error
+        raise _unopened(container, error) from error
 
 
 def _summary(container: Container, counts: tuple[int, int, int]) -> BackupSummary:
@@ -80,7 +89,7 @@ def _look_at_current(container: Container, scratch: Path, progress: Progress | N
             if section.name in ("mailbox.db", "mailbox.db-wal"):
                 container.extract(section.name, folder / section.name, progress)
             else:
-                container.read(section.name)
+                deque(container.pieces(section.name), 0)
         return _look_at_unpacked(container, database, progress)
     finally:
         shutil.rmtree(folder)
@@ -132,5 +141,14 @@ def _telling(progress: Progress | None, pages: int) -> Callable[[], bool]:
     return tell
 
 
-def _damaged(container: Container, reason: str) -> BackupAltered:
+def _unopened(container: Container, error: apsw.Error) -> Problem:
+    if keeps_what_was_replaced(container) and isinstance(error, apsw.NotADBError):
+        what = "does not open with the key of the backup"
+        return ReplacedUnopened(file=container.file.name, what=what, reason=str(error))
+    return _damaged(container, str(error))
+
+
+def _damaged(container: Container, reason: str) -> Problem:
+    if keeps_what_was_replaced(container):
+        return ReplacedUnopened(file=container.file.name, what="is damaged", reason=reason)
     return BackupAltered(file=container.file.name, reason=f"the database in it is damaged ({reason})")

@@ -19,10 +19,11 @@ from pathlib import Path
 import apsw
 
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import Conflict, NotEnoughRoom, StoreUnusable
+from mailbox_appliance.errors import Conflict, NotEnoughRoom, ReplacedUnopened, StoreUnusable
 from mailbox_appliance.records import BackupSummary, Progress
 from mailbox_appliance.store import room, swap
 from mailbox_appliance.store.audit import Actor, Audit
+from mailbox_appliance.store.backup_content import keeps_what_was_replaced, summary_of
 from mailbox_appliance.store.backup_files import bundle
 from mailbox_appliance.store.carry_over import Carried, carry_nothing, carry_over
 from mailbox_appliance.store.container import Container, Source, open_container
@@ -30,7 +31,7 @@ from mailbox_appliance.store.database import FAILED, Database
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_slots import Slot
 from mailbox_appliance.store.keyfile import StoreKey
-from mailbox_appliance.store.manifest import SECTION_NAMES
+from mailbox_appliance.store.manifest import SECTION_NAMES, Manifest
 from mailbox_appliance.store.opening import format_of, log_of
 from mailbox_appliance.store.unpacking import CheckConfig, PresentKey, may_write, unpack, unpack_raw
 
@@ -63,6 +64,19 @@ class Restored:
 
     carried: Carried
     kept: Path | None
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """What was unpacked elsewhere: what it holds, as far as it was looked at; `why` it was not, if so.
+
+    `carried`: it is a store of its own; None: the files byte for byte as they were.
+    """
+
+    manifest: Manifest
+    summary: BackupSummary | None
+    carried: Carried | None = None
+    why: str = ""
 
 
 def prepare(
@@ -176,23 +190,18 @@ def unpack_to(
     passphrase: str | None = None,
     key: StoreKey | None = None,
     progress: Progress | None = None,
-) -> tuple[BackupSummary, Carried] | None:
+) -> Elsewhere:
     """Unpack a backup into a directory that is empty or not there.
 
-    A store of an older format comes byte for byte as it was, and None is answered. One of this format opens there as a
-    store of its own, that knows nothing of what happened since. `key`: of the store that it may be of. Raises as
-    `prepare`, Conflict where there is something.
+    A store of an older format, and what a restore replaced, come byte for byte as they were; the latter also where
+    nothing opens it. Any other of this format opens there as a store of its own, that knows nothing of what happened
+    since. `key`: of the store that it may be of. Raises as `prepare`, Conflict where there is something.
     """
     container = open_container(file, passphrase=passphrase, key=key)
     is_new = _require_empty(target)
     try:
-        if container.manifest.format < format_5.NUMBER:
-            with _telling(target):
-                room.require_room(target, container.manifest.content_size)
-                unpack_raw(container, swap.begin(target), progress)
-                swap.decide(target)
-                swap.finish(target, target / _KEY)
-            return None
+        if container.manifest.format < format_5.NUMBER or keeps_what_was_replaced(container):
+            return _unpack_as_it_was(container, target, progress)
         prepared = _prepare(container, target, target / _KEY, None, clock, None, progress)
         restored = complete(prepared, clock, Actor("local"), progress)
         swap.finish(target, target / _KEY)
@@ -201,7 +210,22 @@ def unpack_to(
         if is_new:
             target.rmdir()
         raise
-    return prepared.summary, restored.carried
+    return Elsewhere(container.manifest, prepared.summary, restored.carried)
+
+
+def _unpack_as_it_was(container: Container, target: Path, progress: Progress | None) -> Elsewhere:
+    with _telling(target):
+        room.require_room(target, container.manifest.content_size)
+        making = swap.begin(target)
+        summary, why = None, ""
+        try:
+            summary = summary_of(container, making, progress)
+        except ReplacedUnopened as problem:
+            why = problem.message
+        unpack_raw(container, making, progress)
+        swap.decide(target)
+        swap.finish(target, target / _KEY)
+    return Elsewhere(container.manifest, summary, why=why)
 
 
 def _needed(container: Container, folder: Path, present: PresentKey | None) -> int:

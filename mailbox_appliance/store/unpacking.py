@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import KeyUnusable
+from mailbox_appliance.errors import KeyDamaged, KeyUnusable, ReplacedUnopened, StoreUnusable
 from mailbox_appliance.records import BackupSummary, Progress
-from mailbox_appliance.store.backup_content import summary_of, summary_of_unpacked
+from mailbox_appliance.store.backup_content import keeps_what_was_replaced, summary_of, summary_of_unpacked
 from mailbox_appliance.store.container import Container
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_slots import Slot, wrap_file
@@ -97,16 +97,32 @@ def _examined(container: Container, scratch: Path, clock: Clock, progress: Progr
     if container.manifest.format == format_5.NUMBER:
         return summary_of_unpacked(container, scratch / _DATABASE, progress)
     summary = summary_of(container, scratch, progress)
-    upgrade(scratch, scratch / _KEY, clock, progress)
+    try:
+        upgrade(scratch, scratch / _KEY, clock, progress)
+    except StoreUnusable as error:
+        if not keeps_what_was_replaced(container):
+            raise
+        reason = error.message.replace(f"{scratch}/", "").rstrip(".")
+        raise ReplacedUnopened(file=container.file.name, what="cannot be upgraded", reason=reason) from error
     return summary
 
 
 def _key_of(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot, ...]]:
-    """What opens the unpacked database, and how the key lay in its file."""
-    known = read_file(scratch / _KEY)
-    if known is None:  # an upgrade could not write it anew
-        key = read_key(scratch / _KEY)
-        return key, (wrap_file(key.master),)
+    """What opens the unpacked database, and how the key lay in its file; where that is missing, damaged or another's,
+    as among what was replaced, how it lies in the backup.
+    """
+    if container.manifest.format < format_5.NUMBER:  # it was upgraded by the key in its file
+        key, known = read_key(scratch / _KEY), read_file(scratch / _KEY)
+        return key, (wrap_file(key.master),) if known is None else known.slots
+    try:
+        known = read_file(scratch / _KEY)
+        is_bare = known is None and read_key(scratch / _KEY).master == container.key.master
+    except (KeyDamaged, FileNotFoundError):
+        return container.key, container.manifest.slots
+    if is_bare:
+        return container.key, (wrap_file(container.key.master),)
+    if known is None or known.key_of(container.key.master) is None:
+        return container.key, container.manifest.slots
     return replace(container.key, store_id=known.store_id, cipher=known.cipher), known.slots
 
 

@@ -13,20 +13,25 @@ from mailbox_appliance.errors import (
     Conflict,
     KeyUnusable,
     NotABackup,
+    ReplacedUnopened,
     StoreUnusable,
 )
 from mailbox_appliance.store import swap
 from mailbox_appliance.store.audit import SYSTEM, Actor
 from mailbox_appliance.store.backup_files import bundle
+from mailbox_appliance.store.backups import verify_file
 from mailbox_appliance.store.container import Source
-from mailbox_appliance.store.keyfile import read_file, read_key
+from mailbox_appliance.store.key_slots import wrap_file
+from mailbox_appliance.store.keyfile import StoreKey, new_key, read_file, read_key, render
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.manifest import SECTION_NAMES
+from mailbox_appliance.store.rekey import rekey
 from mailbox_appliance.store.restore import Restored, complete, prepare, put_back, try_out, unpack_to
 from mailbox_appliance.store.store import DATABASE, KEY, Store
 from mailbox_appliance.store.unpacking import PresentKey
 from tests.servers.fake_clock import FakeClock
 from tests.store.restored import add_session, lets_in, populate
+from tests.stores.opening import copied
 
 LOCAL = Actor("local")
 FIRST, SECOND = "correct horse battery", "staple battery horse"
@@ -52,6 +57,13 @@ def back_up(folder: Path, clock: FakeClock, *, passphrase: str | None = None, fo
     sources = [Source(name, folder / name) for name in SECTION_NAMES if (folder / name).exists()]
     key = read_key(folder / KEY)
     with bundle(folder, "manual", sources, key, known.slots, format, clock, passphrase=passphrase) as made:
+        return made.keep()
+
+
+def back_up_raw(folder: Path, key: StoreKey, clock: FakeClock, *, format: int = 5) -> Path:  # noqa: A002
+    """As `back_up`, of a store whose key file tells nothing of slots."""
+    sources = [Source(name, folder / name) for name in SECTION_NAMES if (folder / name).exists()]
+    with bundle(folder, "migration", sources, key, (wrap_file(key.master),), format, clock) as made:
         return made.keep()
 
 
@@ -273,8 +285,8 @@ def test_to_try_out_changes_nothing_and_tells_what_would_be(folder: Path, clock:
 
 def test_a_backup_opens_as_a_store_of_its_own_elsewhere(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
     unpacked = unpack_to(back_up(folder, clock), tmp_path / "there" / "new", clock)
-    assert unpacked is not None
-    assert not unpacked[1].is_known
+    assert unpacked.carried is not None
+    assert not unpacked.carried.is_known
     store = Store.open(tmp_path / "there" / "new", clock)
     assert [one.name for one in store.members.list()] == ["Ada", "Bob"]
     store.close()
@@ -282,10 +294,12 @@ def test_a_backup_opens_as_a_store_of_its_own_elsewhere(folder: Path, clock: Fak
 
 
 def test_an_older_format_comes_back_byte_for_byte(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
-    (folder / "mailbox.db-wal").write_bytes(b"a log")
-    before = contents(folder)
-    file = back_up(folder, clock, format=3)
-    assert unpack_to(file, tmp_path / "old", clock) is None
+    old = copied(3, tmp_path / "real")[0]
+    before = contents(old)
+    file = back_up_raw(old, read_key(old / KEY), clock, format=3)
+    unpacked = unpack_to(file, tmp_path / "old", clock)
+    assert unpacked.carried is None
+    assert unpacked.summary is not None
     assert contents(tmp_path / "old") == before
     files = [path for path in (tmp_path / "old").rglob("*") if path.is_file()]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
@@ -311,3 +325,91 @@ def test_a_key_that_knows_no_store_id_is_no_hindrance(folder: Path, clock: FakeC
     present = PresentKey(replace(key, store_id="", salt=None), folder / KEY)
     complete(prepare(folder, file, folder / KEY, present, clock), clock, LOCAL)
     Store.open(folder, clock).close()
+
+
+# --- what was replaced, though nothing opened it ----------------------------------------------------------------------
+
+
+def renew_key(folder: Path) -> None:
+    """As `store rekey`: what was backed up before has another key."""
+    rekey(folder, folder / KEY)
+
+
+LOST = [  # what became of the store, whether it was given another key since the backup, what is said of its database
+    ("key missing", False, ""),
+    ("key missing", True, "does not open with the key of the backup"),
+    ("key damaged", False, ""),
+    ("key damaged", True, "does not open with the key of the backup"),
+    ("another key", False, ""),
+    ("database damaged", False, "is damaged"),
+    ("database damaged", True, "does not open with the key of the backup"),
+    ("no database", False, "does not open with the key of the backup"),
+    ("empty database", False, "is damaged"),
+]
+
+
+def lose(folder: Path, how: str) -> None:
+    """Let the store of a folder not open any more."""
+    if how == "key missing":
+        (folder / KEY).unlink()
+    elif how == "key damaged":
+        (folder / KEY).write_bytes(b"junk" * 500_000)
+    elif how == "another key":
+        key = new_key()
+        (folder / KEY).write_bytes(render(key, (wrap_file(key.master),)))
+    elif how == "database damaged":
+        with (folder / DATABASE).open("r+b") as file:
+            file.seek(5000)
+            file.write(bytes(100))
+    else:
+        (folder / DATABASE).write_bytes(b"no database" * 900 if how == "no database" else b"")
+    (folder / "mailbox.db-wal").write_bytes(b"a log")
+
+
+@pytest.mark.parametrize(("how", "has_new_key", "said"), LOST)
+def test_what_was_replaced_comes_back_byte_for_byte(
+    folder: Path, clock: FakeClock, tmp_path: Path, how: str, has_new_key: bool, said: str
+) -> None:
+    file = back_up(folder, clock)
+    if has_new_key:
+        renew_key(folder)
+    remark(folder, clock)
+    lose(folder, how)
+    before = contents(folder)
+    kept = restore(folder, file, clock, is_known=False).kept
+    assert kept is not None
+    unpacked = unpack_to(kept, tmp_path / "there", clock)
+    assert contents(tmp_path / "there") == before
+    assert said in unpacked.why
+    now = contents(folder)
+    if not said:
+        assert unpacked.summary is not None
+        assert verify_file(kept).ok
+        restore(folder, kept, clock)
+        store = Store.open(folder, clock)
+        assert store.stored_settings.find("remark") is True
+        store.close()
+        return
+    assert unpacked.summary is None
+    with pytest.raises(ReplacedUnopened, match=f"(?s)as it was written.*{said}.*--to DIR"):
+        verify_file(kept)
+    with pytest.raises(ReplacedUnopened):
+        restore(folder, kept, clock)
+    assert contents(folder) == now
+
+
+def test_what_was_replaced_of_an_older_release_lacks_its_key(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    folder: Path, clock: FakeClock, tmp_path: Path
+) -> None:
+    file = back_up(folder, clock)
+    old = copied(3, tmp_path / "old")[0]
+    (old / KEY).unlink()
+    before = contents(old)
+    prepared = prepare(old, file, old / KEY, None, clock)
+    kept = complete(prepared, clock, LOCAL).kept
+    swap.finish(old, old / KEY)
+    assert kept is not None
+    unpacked = unpack_to(kept, tmp_path / "there", clock)
+    assert (unpacked.summary is None, contents(tmp_path / "there")) == (False, before)
+    with pytest.raises(ReplacedUnopened, match=f"cannot be upgraded.*{KEY}"):
+        restore(old, kept, clock)
