@@ -1,9 +1,12 @@
 """The store of a data directory, opened for one command and closed again."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.records import Progress
@@ -11,6 +14,7 @@ from mailbox_appliance.store.backup_files import FOLDER
 from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.upgrade import Upgraded
 
 
 @contextmanager
@@ -28,6 +32,16 @@ def existing_store(data_dir: Path, passphrase: str | None = None, progress: Prog
             yield store
         finally:
             store.close()
+
+
+def told_of(upgraded: Upgraded | None) -> tuple[str, ...]:
+    """What is to be told of an upgrade that a command did on its way."""
+    return () if upgraded is None else upgraded.told
+
+
+def enveloped(data: Any, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """An answer as the API gives it."""
+    return {"data": msgspec.to_builtins(data), **({"warnings": list(warnings)} if warnings else {})}
 
 
 def require_store(data_dir: Path) -> None:

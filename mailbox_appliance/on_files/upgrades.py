@@ -4,13 +4,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mailbox_appliance.on_files.opening import existing_store, require_store
+from mailbox_appliance.on_files.opening import enveloped, existing_store, require_store
 from mailbox_appliance.records import Progress
-from mailbox_appliance.store.backup_files import FOLDER, SUFFIX
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
-from mailbox_appliance.store.opening import format_of
-from mailbox_appliance.store.store import DATABASE, failures_as_unusable
+from mailbox_appliance.store.store import failures_as_unusable
 from mailbox_appliance.store.survey import survey
 
 
@@ -19,13 +17,12 @@ def upgraded(data_dir: Path, passphrase: str | None = None, progress: Progress |
 
     Answers `upgradedFrom`, and the name of the migration backup that was made; both null where nothing was done.
     """
-    require_store(data_dir)
-    before = _backups(data_dir)
-    with failures_as_unusable(data_dir):
-        number = format_of(data_dir / DATABASE)
-    with existing_store(data_dir, passphrase, progress):
-        made = sorted(_backups(data_dir) - before)
-    return {"data": {"format": format_5.NUMBER, "upgradedFrom": number, "backup": made[-1] if made else None}}
+    with existing_store(data_dir, passphrase, progress) as store:
+        done = store.upgraded
+    told = {"format": format_5.NUMBER, "upgradedFrom": None, "backup": None}
+    if done is None:
+        return {"data": told}
+    return enveloped(told | {"upgradedFrom": done.format, "backup": done.backup}, done.warnings)
 
 
 def surveyed(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
@@ -36,8 +33,4 @@ def surveyed(data_dir: Path, passphrase: str | None = None, progress: Progress |
         found = survey(data_dir, place_of_key(data_dir, os.environ), passphrase, progress)
     told = {"format": found.format, "upgradesTo": found.upgrades_to, "rows": found.rows}
     told |= {"bytesNeeded": found.bytes_needed, "bytesFree": found.bytes_free}
-    return {"data": {**told, "ready": not found.problems, "problems": list(found.problems)}}
-
-
-def _backups(data_dir: Path) -> set[str]:
-    return {file.name for file in (data_dir / FOLDER).glob(f"*-migration{SUFFIX}")}
+    return enveloped({**told, "ready": not found.problems, "problems": list(found.problems)}, found.warnings)

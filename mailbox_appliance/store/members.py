@@ -22,6 +22,10 @@ FROM members m"""
 # One who has not enrolled yet cannot log in, so the appliance must not be left to them.
 _OTHER_ADMIN = """
 SELECT 1 FROM members WHERE id <> ? AND role = 'admin' AND status = 'active' AND password_hash IS NOT NULL LIMIT 1"""
+# The same spelling first: two whose emails were different to release 0.10 may have the same one to us.
+_BY_EMAIL = """
+WHERE (m.email_key = :exact AND m.email = :email) OR m.email_key = :key ORDER BY m.email_key <> :exact LIMIT 1"""
+_BY_SPELLING = "SELECT id, email FROM members WHERE email_key >= '= ' AND email_key < '=!'"
 
 # As the index says it, else that is not used.
 _LEGACY = "SELECT 1 FROM members WHERE substr(password_hash, 1, 7) = 'scrypt$' LIMIT 1"
@@ -53,7 +57,7 @@ class Members:
 
     def find_with_password(self, email: str) -> tuple[Member, str | None] | None:
         """The member with this email and the hash of the password, or None."""
-        for row in self._select("WHERE m.email_key = :key", key=email_key(email)):
+        for row in self._select(_BY_EMAIL, email=email, exact=exact_key(email), key=email_key(email)):
             return _to_member(row), row[9]
         return None
 
@@ -71,6 +75,7 @@ class Members:
 
     def add(self, *, name: str, email: str, role: Role, password_hash: str | None) -> Member:
         """A new, active member. Inside a transaction. Raises EmailTaken."""
+        self._require_free(email)
         at, member_id = to_timestamp(self._clock.now()), new_id("mem")
         row = {"id": member_id, "name": name, "email": email, "email_key": email_key(email), "role": role}
         row |= {"status": "active", "created_at": at, "updated_at": at}
@@ -95,7 +100,8 @@ class Members:
             self._require_other_admin(before)
         change: dict[str, Any] = {"name": name, "email": email, "role": role, "status": status}
         change = {column: value for column, value in change.items() if value is not None}
-        if email is not None:
+        if email is not None and email != before.email:
+            self._require_free(email, member_id)
             change["email_key"] = email_key(email)
         change["updated_at"] = to_timestamp(self._clock.now())
         try:
@@ -132,6 +138,12 @@ class Members:
             change["password_hash"] = rehashed
         self._database.run(MEMBERS.update(**change).where(MEMBERS.id == member_id))
 
+    def _require_free(self, email: str, member_id: str | None = None) -> None:
+        """Raise EmailTaken where somebody else has this email and is found by one spelling of it only."""
+        key = email_key(email)
+        if any(found != member_id and email_key(one) == key for found, one in self._database.rows(_BY_SPELLING)):
+            raise EmailTaken
+
     def _require_other_admin(self, member: Member) -> None:
         # One who is suspended, or has no password, is not the last who can log in: it does not matter what they become.
         if member.status == "suspended" or self.password_of(member.id) is None:
@@ -148,6 +160,11 @@ def email_key(email: str) -> str:
     local, at, domain = email.rpartition("@")
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", local).casefold())
     return f"{folded}{at}{comparable_domain(domain)}"
+
+
+def exact_key(email: str) -> str:
+    """What is in the place of `email_key` where an older member has that already: only this spelling is found by it."""
+    return f"= {email}"
 
 
 def _to_member(row: Sequence[Any]) -> Member:

@@ -6,7 +6,7 @@ file otherwise: that would let go of it.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +61,14 @@ class Reading(Protocol):
 
     def value(self, sql: str, parameters: Parameters = ()) -> Any:
         """The first column of the first row, or None."""
+        ...
+
+    def change(self, sql: str, parameters: Parameters = ()) -> int:
+        """Carry out one statement that writes, nothing of which is in the attached store."""
+        ...
+
+    def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        """Carry out one statement for each row of parameters."""
         ...
 
     def spare_logs(self) -> None:

@@ -42,7 +42,7 @@ from mailbox_appliance.store.part_cache import PartCache
 from mailbox_appliance.store.schema import put_back_triggers
 from mailbox_appliance.store.sent_copies import SentCopies
 from mailbox_appliance.store.stored_settings import StoredSettings
-from mailbox_appliance.store.upgrade import OLDER, upgrade
+from mailbox_appliance.store.upgrade import OLDER, Upgraded, upgrade
 from mailbox_appliance.store.upkeep import Upkeep
 from mailbox_appliance.version import __version__
 
@@ -59,6 +59,8 @@ class Store:
         self.database = database
         self.key, self.key_file = key, key_file
         self.lock = lock
+        #: Where opening it brought it to this format: what that did.
+        self.upgraded: Upgraded | None = None
         self.audit = Audit(database, key.derive("audit"), clock)
         self.members = Members(database, clock)
         self.invitations = Invitations(database, clock)
@@ -117,7 +119,7 @@ class Store:
         progress: Progress | None = None,
     ) -> "Store":
         """The same under a lock that is held already, and stays so whatever comes of it; the store takes it over."""
-        file = folder / DATABASE
+        file, upgraded = folder / DATABASE, None
         swap.finish(folder, key_file)
         _drop_unfinished(file)
         remove_unfinished(folder)
@@ -125,13 +127,15 @@ class Store:
         if not os.path.lexists(file):
             _create(file, key_file, clock, passphrase)
         elif format_of(file) in OLDER:
-            upgrade(folder, key_file, clock, progress, passphrase=passphrase)
+            upgraded = upgrade(folder, key_file, clock, progress, passphrase=passphrase)
         database, key = open_database(file, key_file, passphrase)
         _keep_key(file, key_file, key)
         drop_half_written(key_file)
         put_back_triggers(database)
         _make_private(folder, file, key_file)
-        return cls(folder, lock, database, key, clock, key_file)
+        store = cls(folder, lock, database, key, clock, key_file)
+        store.upgraded = upgraded
+        return store
 
     @property
     def size_bytes(self) -> int:

@@ -1,7 +1,7 @@
 """What an upgrade would do to a store of format 3 or 4, and what stands in its way; nothing on the disk is changed."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 
 import apsw
 
+from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import KeyUnusable, StoreDamaged, StoreInUse, StoreUnusable
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import room
@@ -16,7 +17,8 @@ from mailbox_appliance.store.database import Parameters, Row
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.lock import holder
 from mailbox_appliance.store.older import Older, attached, require_released
-from mailbox_appliance.store.opening import key_in, log_of, told_format
+from mailbox_appliance.store.opening import key_in, log_of, look, told_format
+from mailbox_appliance.store.rebuilding import rehearse, telling_damage
 
 _DATABASE = "mailbox.db"
 
@@ -24,7 +26,8 @@ _DATABASE = "mailbox.db"
 @dataclass(frozen=True)
 class Survey:
     """A store before its upgrade: its format and the one it gets, the rows of each table, the room that the upgrade
-    needs and that there is, in bytes, and what keeps it from being done, a sentence each. One that has today's format
+    needs and that there is, in bytes, what keeps it from being done, and what it would tell of itself, a sentence each.
+    One that has today's format
     already has no rows told.
     """
 
@@ -34,6 +37,7 @@ class Survey:
     bytes_needed: int
     bytes_free: int
     problems: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class _Looking:
@@ -43,6 +47,7 @@ class _Looking:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
         self._connection = apsw.Connection(":memory:", flags=flags)
         self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self._connection.pragma("foreign_keys", 1)
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         return list(self._connection.execute(sql, parameters))
@@ -53,6 +58,13 @@ class _Looking:
     def value(self, sql: str, parameters: Parameters = ()) -> Any:
         found = self.row(sql, parameters)
         return None if found is None else found[0]
+
+    def change(self, sql: str, parameters: Parameters = ()) -> int:
+        self._connection.execute(sql, parameters)
+        return self._connection.changes()
+
+    def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        self._connection.executemany(sql, rows)
 
     def spare_logs(self) -> None:
         """It folds none in from the beginning."""
@@ -68,20 +80,22 @@ def survey(folder: Path, key_file: Path, passphrase: str | None = None, progress
     file = (folder / _DATABASE).resolve()
     number, needed, free = told_format(file, key_file), room.needed_for_backup(file), room.free_bytes(file.parent)
     if number == format_5.NUMBER:
+        look(file, key_file, passphrase)
         return Survey(number, number, {}, 0, free, ())
     rows: dict[str, int] = {}
-    problems = list(_problems(file, key_file, passphrase, progress or _tell_nobody, rows))
+    warnings: list[str] = []
+    problems = list(_problems(file, key_file, passphrase, progress or _tell_nobody, rows, warnings))
     if free < needed:
         problems.append(f"It needs {room.written(needed)} of room, and {room.written(free)} are free.")
     if not os.access(file.parent, os.W_OK) or not os.access(folder, os.W_OK):
         problems.append(f"Nothing can be written to {folder}.")
-    return Survey(number, format_5.NUMBER, rows, needed, free, tuple(problems))
+    return Survey(number, format_5.NUMBER, rows, needed, free, tuple(problems), tuple(warnings))
 
 
 def _problems(
-    file: Path, key_file: Path, passphrase: str | None, tell: Progress, rows: dict[str, int]
+    file: Path, key_file: Path, passphrase: str | None, tell: Progress, rows: dict[str, int], warnings: list[str]
 ) -> Iterator[str]:
-    """What is wrong, and meanwhile how many rows there are."""
+    """What is wrong, and meanwhile how many rows there are, and what would be told."""
     master: bytes | None = None
     try:
         master = key_in(key_file, file, passphrase).master
@@ -92,7 +106,9 @@ def _problems(
             older.require_sound(tell)
             rows.update(older.rows())
             if master is not None:
-                older.secrets(master, key_file)
+                secrets = older.secrets(master, key_file)
+                with telling_damage(file):
+                    warnings += rehearse(older.database, older.number, secrets, SystemClock())
     except (StoreDamaged, KeyUnusable) as problem:
         yield problem.message
     except apsw.Error as error:

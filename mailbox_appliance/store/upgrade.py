@@ -9,30 +9,26 @@
 Whenever it stops before the rename, the old store is as it was, or has its log folded in; the next start begins anew.
 """
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import apsw
-
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import StoreDamaged, StoreInUse, StoreUnusable
+from mailbox_appliance.errors import StoreInUse, StoreUnusable
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import room
 from mailbox_appliance.store.backup_files import FOLDER, bundle
 from mailbox_appliance.store.container import Source
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.files import sync_file, sync_folder
+from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_slots import Slot, wrap_file
 from mailbox_appliance.store.keyfile import StoreKey, keep_key, new_key, read_file
 from mailbox_appliance.store.manifest import SECTION_NAMES
 from mailbox_appliance.store.older import Older, attached, require_released, seen
 from mailbox_appliance.store.opening import format_of, key_in, log_of, look_with, require_uncut
-from mailbox_appliance.store.rebuilding import build, compare
-
-log = logging.getLogger(__name__)
+from mailbox_appliance.store.rebuilding import build, compare, telling_damage
 
 #: The formats that can be upgraded.
 OLDER = (3, 4)
@@ -40,9 +36,26 @@ _DATABASE, _KEY = "mailbox.db", "encryption.key"
 _CACHE_KIB = 32 * 1024
 
 
+@dataclass(frozen=True)
+class Upgraded:
+    """What was done to a store: the format that it had, the file name of the backup that it lies in, and what is to be
+    told of its content, a sentence each.
+    """
+
+    format: int
+    backup: str
+    warnings: tuple[str, ...]
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """All of it in sentences, for who did not ask for an upgrade."""
+        done = f"The store was upgraded from format {self.format} to {format_5.NUMBER}; the old one lies in"
+        return (f"{done} {FOLDER}/{self.backup}.", *self.warnings)
+
+
 def upgrade(
     folder: Path, key_file: Path, clock: Clock, progress: Progress | None = None, *, passphrase: str | None = None
-) -> None:
+) -> Upgraded:
     """Bring the store of a data directory to this format. Under the directory's lock.
 
     Raises a StoreUnusable that says what is wrong, NotEnoughRoom and BackupNotMade; then the old store is complete.
@@ -61,13 +74,13 @@ def upgrade(
     ):
         made = _beside(file)
         try:
-            _make(made, file, key, key_file, clock, before, tell)
+            warnings = _make(made, file, key, key_file, clock, before, tell)
             kept = backup.keep()
             _replace(file, made, kept)
         finally:
             _remove(made)
     _finish(file, key_file, key)
-    log.info("the store was upgraded", extra={"from": number, "backup": kept.name})
+    return Upgraded(number, kept.name, warnings)
 
 
 @contextmanager
@@ -100,24 +113,27 @@ def _sources(folder: Path, file: Path, key_file: Path) -> list[Source]:
     return [Source(name, path) for name, path in places if path.exists()]
 
 
-def _make(made: Path, file: Path, key: StoreKey, key_file: Path, clock: Clock, before: object, tell: Progress) -> None:
-    """The new store, complete and on the disk; the old one's log folded in and removed."""
+def _make(
+    made: Path, file: Path, key: StoreKey, key_file: Path, clock: Clock, before: object, tell: Progress
+) -> tuple[str, ...]:
+    """The new store, complete and on the disk; the old one's log folded in and removed. Answers what is to be told."""
     made.touch(mode=0o600)
     with _opened(made, file, key) as (database, older):
         if seen(file) != before:
             raise StoreInUse(holder="", folder=file.parent)
         older.require_sound(tell)
         secrets = older.secrets(key.master, key_file)
-        with _telling_damage(file):
-            since = build(database, older.number, key, secrets, clock, tell)
+        with telling_damage(file):
+            built = build(database, older.number, key, secrets, clock, tell)
     with _opened(made, file, key) as (database, older):
-        with _telling_damage(file):
-            compare(database, older.number, secrets, since, tell)
+        with telling_damage(file):
+            compare(database, older.number, secrets, built.since, tell)
         if database.value("PRAGMA main.quick_check(1)") != "ok":
             raise StoreUnusable(reason=f"{made} is not as it was written. Is the disk in order?")
         _fold(database, file)
     look_with(made, key)
     sync_file(made)
+    return built.warnings
 
 
 @contextmanager
@@ -128,19 +144,6 @@ def _opened(made: Path, file: Path, key: StoreKey) -> Iterator[tuple[Database, O
         for pragma in ("journal_mode = off", "synchronous = off", f"cache_size = -{_CACHE_KIB}"):
             database.rows(f"PRAGMA main.{pragma}")
         yield database, older
-
-
-@contextmanager
-def _telling_damage(file: Path) -> Iterator[None]:
-    """What the new format does not take was not right in the old file, although every value for itself was."""
-    try:
-        yield
-    except ValueError as error:
-        raise StoreDamaged(file=file, reason=str(error)) from error
-    except apsw.ConstraintError as error:
-        raise StoreDamaged(file=file, reason=f"its rows contradict each other ({error})") from error
-    except apsw.CorruptError as error:
-        raise StoreDamaged(file=file, reason="a page of it cannot be read") from error
 
 
 def _fold(database: Database, file: Path) -> None:

@@ -325,7 +325,7 @@ def _serve(folder: Path) -> tuple[dict[str, object], int]:
     terminal = Terminal(stdin=BytesIO(), stdout=output, stderr=complaints)
     code = main.run(["--data-dir", str(folder), "serve", "--port", "0"], SERVICES, terminal)
     assert output.getvalue() == ""
-    return json.loads(complaints.getvalue())["error"], code
+    return json.loads(complaints.getvalue().splitlines()[-1])["error"], code
 
 
 def test_a_page_that_a_crash_left_half_written_comes_from_the_log(folder: Path) -> None:

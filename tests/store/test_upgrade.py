@@ -1,7 +1,6 @@
 """Stores of formats 3 and 4 become stores of format 5: every fact equal, and the old directory kept byte for byte."""
 
 import json
-import logging
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.errors import EmailTaken
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.records import Connection, Endpoint
 from mailbox_appliance.store.backups import list_backups
@@ -16,6 +16,7 @@ from mailbox_appliance.store.container import open_container
 from mailbox_appliance.store.keyfile import read_file
 from mailbox_appliance.store.schema import differences
 from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.survey import survey
 from tests.servers.fake_clock import FakeClock
 from tests.store_proof.directories import leave_log
 from tests.stores.opening import FORMATS, copied
@@ -65,7 +66,12 @@ KEYS: dict[str, str] = {
     "mem_1": "ada@example.org",
     "mem_2": "moe@example.org",
     "mem_3": "zoë@example.org",
-    "mem_4": "TAKEN mem_4",
+    "mem_4": "= ZOË@example.org",
+}
+#: Of each format: where sends wait, and as what; what they are named by; and two of them.
+SENDS = {
+    3: ("scheduled_sends", "pending", "id", ("sch_1", "sch_5")),
+    4: ("delivery_operations", "queued", "schedule_id", ("sch_1", "sch_8")),
 }
 ADMIN_PART: dict[str, str] = {"key_1": "[]", "key_2": '["admin.members"]', "key_3": "[]"}
 #: Table -> its order, and what is not told under the same name and in the same form.
@@ -268,19 +274,56 @@ def test_the_key_stays_and_its_file_gets_a_form(old: tuple[Path, dict[str, Any]]
     assert (old[0] / KEY).read_bytes().strip() in (store.folder / KEY).read_bytes()
 
 
-def test_an_email_that_two_have_is_the_older_ones(
-    old: tuple[Path, dict[str, Any]], tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        store = Store.open(copied(3, tmp_path / "more")[0], clock)
-    assert [record.__dict__["member"] for record in caplog.records] == ["mem_4"]
-    for email in ("zoë@example.org", "ZOË@EXAMPLE.ORG"):
+def test_of_an_email_that_two_have_each_spelling_finds_its_own(store: Store) -> None:
+    assert store.upgraded is not None
+    ((warning,)) = store.upgraded.warnings
+    assert "The member mem_4 has the same email as mem_3" in warning
+    for email, member in (("zoë@example.org", "mem_3"), ("Zoë@EXAMPLE.ORG", "mem_3"), ("ZOË@example.org", "mem_4")):
         found = store.members.find_with_password(email)
         assert found is not None
-        assert found[0].id == "mem_3"
-    assert store.members.find_with_password("TAKEN mem_4") is None
+        assert found[0].id == member
+    assert store.members.find_with_password("= ZOË@example.org") is None
     with store.database.transaction():
-        assert store.members.update("mem_4", email="zoe2@example.org").email == "zoe2@example.org"
+        store.members.update("mem_4", name="Zoë the other", email="ZOË@example.org")
+        for taken in ("Zoë@example.org", "zoë@EXAMPLE.org"):
+            with pytest.raises(EmailTaken):
+                store.members.update("mem_4", email=taken)
+        store.members.update("mem_3", email="zoe@example.org")
+        for taken in ("zoë@example.org", "ZOË@example.org"):  # still that of the other one
+            with pytest.raises(EmailTaken):
+                store.members.add(name="Zoë III", email=taken, role="member", password_hash=None)
+        assert store.members.update("mem_4", email="zoë@example.org").email == "zoë@example.org"
+    found = store.members.find_with_password("ZOË@example.org")
+    assert found is not None
+    assert found[0].id == "mem_4"
+
+
+def test_what_nobody_can_send_is_kept_as_failed(number: int, tmp_path: Path, clock: FakeClock) -> None:
+    folder, _ = copied(number, tmp_path / "new")
+    table, waits, name, two = SENDS[number]
+    connection = sqlite3.connect(folder / DATABASE)
+    connection.execute(f"UPDATE {table} SET message = x'' WHERE {name} = ?", two[:1])
+    nobody = json.dumps({"from": "ada@example.org", "recipients": []})
+    connection.execute(f"UPDATE {table} SET envelope = ? WHERE {name} = ?", (nobody, two[1]))
+    if number == 4:  # it may have gone out
+        connection.execute(f"UPDATE {table} SET message = NULL WHERE status = 'sending'")
+    connection.commit()
+    (waiting,) = connection.execute(f"SELECT count(*) FROM {table} WHERE status = '{waits}'").fetchone()
+    connection.close()
+    foreseen = survey(folder, folder / KEY)
+    assert (foreseen.problems, len(foreseen.warnings)) == ((), 3)
+    store = Store.open(folder, clock)
+    assert store.upgraded is not None
+    assert store.upgraded.warnings == foreseen.warnings
+    assert [one in warning for one, warning in zip(two, foreseen.warnings[1:], strict=True)] == [True, True]
+    rows = {row["schedule_id"]: row for row in new_rows(store, "delivery_operations")}
+    assert [(rows[one]["status"], rows[one]["error_code"]) for one in two] == [("failed", "message_rejected")] * 2
+    told = [store.delivery_lists.get("acc_1", rows[one]["id"], "mem_1")[0] for one in two]
+    assert [one.status for one in told] == ["failed", "failed"]
+    uncertain = store.database.value("SELECT count(*) FROM delivery_operations WHERE status = 'uncertain'")
+    assert uncertain == (2 if number == 4 else 0)
+    left = store.database.value("SELECT count(*) FROM delivery_operations WHERE status = 'queued'")
+    assert left == waiting - 2
     store.close()
 
 

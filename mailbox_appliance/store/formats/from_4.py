@@ -8,7 +8,7 @@ have files of their own (sends_from_4, audit_from_4).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mailbox_appliance.store.members import email_key
+from mailbox_appliance.store.members import email_key, exact_key
 
 TEMPORARY = (
     "CREATE TEMP TABLE email_keys (id TEXT PRIMARY KEY, key TEXT NOT NULL) WITHOUT ROWID",
@@ -140,17 +140,20 @@ SECRETS = {
 }
 
 
-def email_keys(members: Iterable[tuple[str, str]]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The key of each member's email, by id, and whose email another one has already; `members`: the oldest first.
+def email_keys(members: Iterable[tuple[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
+    """The key of each member's email, by id, and who has another one's, by id of both; `members`: the oldest first.
 
     Release 0.10 told apart what is the same to us: the case of letters beyond ASCII, and spellings of one domain. The
-    older keeps the email; the younger gets a key that no email has, and can log in once an administrator gave them
-    another one.
+    older is found by every spelling; the younger only by their own, which is theirs alone.
     """
     keys: dict[str, str] = {}
-    known: set[str] = set()
+    known: dict[str, str] = {}
+    twins: dict[str, str] = {}
     for member, email in members:
-        key = email_key(email)
-        keys[member] = f"TAKEN {member}" if key in known else key  # keys of emails are in lower case
-        known.add(key)
-    return keys, tuple(member for member, key in keys.items() if key == f"TAKEN {member}")
+        usual = email_key(email)
+        if usual in known:
+            twins[member] = known[usual]
+        # Nobody's email is a space and an id.
+        keys[member] = next(key for key in (usual, exact_key(email), f" {member}") if key not in known)
+        known[keys[member]] = member
+    return keys, twins

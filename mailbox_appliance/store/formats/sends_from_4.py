@@ -1,6 +1,6 @@
 """The deliveries of format 4 as format 5 has them: what is to be sent is made ready, what is over stays as it was.
 
-queued       waits for its time again, with its message ready to go
+queued       waits for its time again, with its message ready to go; one without message or recipients has failed
 sending      the old release was stopped in the middle of it: nobody knows, so it is uncertain
 uncertain    evidence is looked for, beginning anew
 succeeded, failed    final; the message stays with them
@@ -22,6 +22,7 @@ from mailbox_appliance.records import Composed, Envelope, Phase
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.delivery_rows import Summary
 from mailbox_appliance.store.endings import FIRST_LOOK
+from mailbox_appliance.store.older import Reading
 
 _BATCH = 500
 _NOBODY = "nobody@mailbox-appliance.invalid"
@@ -53,6 +54,10 @@ VALUES (:id, :account_id, :credential_id, :member_id, :idempotency_key, :request
   :envelope, :message_id_header, :result_id, :result_thread_id, :result_warnings, :error_code, :schedule_id, :send_at,
   :summary, :attempts, :next_attempt_at, :uncertain_at, :evidence_next_at, :created_at, :updated_at)"""
 _PHASES = {"queued": Phase.ACCEPTED, "uncertain": Phase.DOT, "succeeded": Phase.REPLIED, "failed": Phase.ACCEPTED}
+# What nobody could send, and what becomes of it.
+_UNSENDABLE = """
+(o.status = 'queued' AND (coalesce(length(o.message), 0) = 0 OR json_array_length(o.envelope, '$.recipients') = 0))"""
+_REJECTED = "message_rejected"
 _OVER = "o.status IN ('succeeded', 'failed')"
 COUNT = "SELECT count(*) FROM older_delivery_operations"
 #: The id of an operation that is missing in the new store, or is another there.
@@ -62,7 +67,8 @@ SELECT o.id FROM older_delivery_operations o LEFT JOIN main.delivery_operations 
 WHERE n.id IS NULL OR n.account_id IS NOT o.account_id OR n.credential_id IS NOT coalesce(o.credential_id, '')
   OR n.member_id IS NOT o.member_id OR n.idempotency_key IS NOT o.idempotency_key
   OR n.request_hash IS NOT coalesce(o.request_hash, '') OR n.kind IS NOT o.kind
-  OR n.status IS NOT iif(o.status = 'sending', 'uncertain', o.status) OR n.error_code IS NOT o.error_code
+  OR n.status IS NOT CASE WHEN o.status = 'sending' THEN 'uncertain' WHEN {_UNSENDABLE} THEN 'failed' ELSE o.status END
+  OR n.error_code IS NOT iif({_UNSENDABLE}, '{_REJECTED}', o.error_code)
   OR (o.result_id IS NOT NULL AND n.result_id IS NOT o.result_id) OR n.attempts IS NOT o.attempts
   OR (o.result_thread_id IS NOT NULL AND n.result_thread_id IS NOT o.result_thread_id)
   OR (o.schedule_id IS NOT NULL AND n.schedule_id IS NOT o.schedule_id) OR n.created_at IS NOT o.created_at
@@ -72,10 +78,25 @@ WHERE n.id IS NULL OR n.account_id IS NOT o.account_id OR n.credential_id IS NOT
 
 @dataclass(frozen=True)
 class Send:
-    """What was read of one operation. `source`: its whole message where it is open, else the beginning of it."""
+    """What was read of one operation. `source`: its whole message where it is open, else the beginning of it; None
+    also for an empty one.
+    """
 
     facts: dict[str, Any]
     source: bytes | None
+
+    @property
+    def status(self) -> str:
+        """What it has in the new store."""
+        told: str = self.facts["status"]
+        if told == "sending":
+            return "uncertain"
+        return "failed" if told == "queued" and not self.can_be_sent else told
+
+    @property
+    def can_be_sent(self) -> bool:
+        """Whether there is something to send, and somebody to send it to."""
+        return self.source is not None and bool(_envelope(self.facts).recipients)
 
     @property
     def is_over(self) -> bool:
@@ -83,7 +104,7 @@ class Send:
         return self.facts["status"] in ("succeeded", "failed")
 
 
-def name_operations(database: Database) -> None:
+def name_operations(database: Reading) -> None:
     """Give the operations that scheduled sends of format 3 become their ids."""
     sends = database.rows("SELECT id FROM old.scheduled_sends")
     database.change_many("INSERT INTO temp.operation_ids VALUES (?, ?)", [(row[0], new_id("dlv")) for row in sends])
@@ -101,7 +122,19 @@ def copy(database: Database, now: datetime) -> None:
         _write(database, send, now)
 
 
-def _sends(database: Database) -> Iterator[Send]:
+def rehearse(database: Reading, now: datetime) -> None:
+    """The same as far as nothing is written. Raises ValueError."""
+    for send in _sends(database):
+        _values(send, now)
+
+
+def rejected(database: Reading) -> list[str]:
+    """By their ids, what could be sent by nobody and is taken over as failed."""
+    sql = f"SELECT coalesce(o.schedule_id, o.id) FROM older_delivery_operations o WHERE {_UNSENDABLE} ORDER BY 1"
+    return [row[0] for row in database.rows(sql)]
+
+
+def _sends(database: Reading) -> Iterator[Send]:
     database.change(_ORDER)
     after = 0
     while batch := database.rows(_IDS, (after, _BATCH)):
@@ -115,9 +148,16 @@ def _sends(database: Database) -> Iterator[Send]:
 
 
 def _write(database: Database, send: Send, now: datetime) -> None:
+    values, composed = _values(send, now)
+    database.change(_INSERT, values)
+    _write_message(database, send.facts["id"], composed)
+
+
+def _values(send: Send, now: datetime) -> tuple[dict[str, Any], Composed | None]:
+    """The row, and the message where that is to be sent still."""
     facts, source = send.facts, send.source
     told, millis = old_message.listed(source or b""), to_millis(now)
-    status = "uncertain" if facts["status"] == "sending" else facts["status"]
+    status = send.status
     result = facts["result_id"] or new_id("msg")
     thread = result if facts["result_id"] else new_id("thr")
     values = {
@@ -132,17 +172,17 @@ def _write(database: Database, send: Send, now: datetime) -> None:
         "result_warnings": _warnings(facts["result_warnings"]),
         "summary": msgspec.json.encode(Summary(told.to, told.subject)).decode() if facts["send_at"] else None,
         "next_attempt_at": None,
+        "error_code": _REJECTED if status == "failed" != facts["status"] else facts["error_code"],
         "uncertain_at": millis if status == "uncertain" else None,
         "evidence_next_at": millis + FIRST_LOOK if status == "uncertain" else None,
     }
-    composed = None if send.is_over else _ready(send)
+    composed = None if send.is_over or not send.can_be_sent else _ready(send)
     values["envelope"] = msgspec.json.encode(composed.envelope if composed else _envelope(facts)).decode()
     if composed is not None:
         values["message_id_header"] = composed.message_id
     if status == "queued":
         values |= _waiting(facts)
-    database.change(_INSERT, values)
-    _write_message(database, facts["id"], composed)
+    return values, composed
 
 
 def _write_message(database: Database, operation: str, composed: Composed | None) -> None:
@@ -163,12 +203,10 @@ def _waiting(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _ready(send: Send) -> Composed:
     facts, envelope = send.facts, _envelope(send.facts)
-    if send.source is None or not envelope.recipients:
-        raise ValueError(f"the delivery {facts['id']} is not over and has no message or no recipients")
     date = from_timestamp(facts["send_at"] or facts["created_at"])
     sender = envelope.sender if is_writable(envelope.sender) else _NOBODY
     message_id = facts["message_id_header"] or compose.new_message_id(sender)
-    return old_message.made_ready(send.source, envelope, message_id=message_id, date=date)
+    return old_message.made_ready(send.source or b"", envelope, message_id=message_id, date=date)
 
 
 def _envelope(facts: dict[str, Any]) -> Envelope:
