@@ -272,9 +272,9 @@ class StoreAtWork(Conflict):
 
 
 class ReplacedUnopened(Conflict):
-    """{file} is as it was written: it keeps the files that a restore replaced. But the database in it {what} ({reason}),
-    so it is no store to verify or to go on with. `mailbox-appliance backup restore FILE --to DIR` gives the files back
-    as they were.
+    """{file} is as it was written, and keeps the files that a restore replaced. But the database in it {what}
+    ({reason}), so it is no store to verify or to go on with. `mailbox-appliance backup restore FILE --to DIR` gives
+    the files back as they were.
     """
 
     code = "conflict"

@@ -11,8 +11,26 @@ def is_id(name: str) -> bool:
     return _ID.fullmatch(name) is not None
 
 
+def file_of(name: str) -> Path:
+    """The file that is named as a backup. A Failure says why there is none: not there, not to be read, no file."""
+    file = Path(name).expanduser().absolute()
+    shown = one_line(name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}...")
+    try:
+        os.close(regular_files.opened(file))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        hint = "The id of a backup, as `backup list` has it, begins with bak_."
+        raise Failure("invalid_request", f"There is no file {shown}. {hint}", INPUT) from error
+    except OSError as error:
+        if file.exists() and not file.is_file():
+            raise Failure("not_a_backup", f"{shown} is no backup: it is not even a regular file.", INPUT) from error
+        raise Failure("invalid_request", f"{shown} cannot be read: {error.strerror}.", INPUT) from error
+    return file
+
+
 def contents(answer: Any) -> str:
     """What a summary says, in a sentence."""
     told = answer["data"]
+    if not told["ok"]:
+        return "The files are as they were; no store opens with them.\n"
     counts = ", ".join(f"{told[name]:,} {name}" for name in ("members", "accounts", "messages"))
     return f"It is whole, and holds {counts}.\n"

@@ -147,6 +147,12 @@ class Terminal:
             raise wrong_usage(f"The two {what}s differ.")
         return typed
 
+    def agrees(self, question: str) -> bool:
+        """Whether somebody at the terminal says yes to a question."""
+        self.stderr.write(f"{question} [y/N] ")
+        self.stderr.flush()
+        return self.stdin.readline(100).strip().lower() in (b"y", b"yes")
+
     @staticmethod
     def _typed(prompt: str, what: str) -> str:
         import getpass

@@ -4,7 +4,7 @@ Answers are the API's envelopes: what the backup holds, and as warnings what bec
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import msgspec
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import (
+    Conflict,
     KeychainLocked,
     KeyDamaged,
     KeyMissing,
@@ -28,13 +29,11 @@ from mailbox_appliance.records import BackupSummary, Progress
 from mailbox_appliance.store import backups, swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.carry_over import Carried
-from mailbox_appliance.store.container import read_manifest
-from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.keyfile import StoreKey, read_key
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.opening import format_of, log_of, open_database
-from mailbox_appliance.store.restore import Prepared, complete, prepare, put_back, try_out, unpack_to
+from mailbox_appliance.store.restore import Elsewhere, Prepared, complete, prepare, put_back, try_out, unpack_to
 from mailbox_appliance.store.store import DATABASE, Store, failures_as_unusable
 from mailbox_appliance.store.unpacking import PresentKey
 
@@ -44,11 +43,26 @@ _LOST = (StoreDamaged, KeyMissing, KeyDamaged, KeyWrong)
 _OLDER = (
     "The store that is there has format {}: it is upgraded first, and what happened since the backup is carried over."
 )
+_UPGRADED = "The store that was there had format {}: it was upgraded first, and a migration backup of it was made."
+_ELSEWHERE = (
+    "If it lies elsewhere, which MAILBOX_APPLIANCE_KEY_FILE says, or is a credential that systemd gives the service,"
+    " the store is good, and only this command does not see its key."
+)
+_GIVEN_UP = (
+    "Nothing was changed: the store that is there is not given up. Put its key back, or name it in"
+    " MAILBOX_APPLIANCE_KEY_FILE; with --yes it is given up all the same."
+)
 _NOT_KNOWN = (
     "{why} So nobody knows what happened since the backup: API keys that were revoked, passwords that were changed and"
     " members who were removed since are as they were then; look through them. All sessions have ended."
 )
-_HELD = "until you say `mailbox-appliance scheduled release`"
+_ENDS = ("ends, since its mailbox is not in the backup", "end, since their mailboxes are not in the backup")
+_IN_TIME = ("waits for its time", "wait for their time")
+_HELD = tuple(f"{waits} until you say `mailbox-appliance scheduled release`" for waits in ("waits", "wait"))
+_AS_IT_WAS = (
+    "These are the files that a restore replaced, as they were: what was scheduled then and has been sent since would"
+    " be sent again by this store."
+)
 _RAW = (
     "This is a store of an older release, as it was: what was scheduled then and has been sent since would be sent"
     " again by it. Cancel that first."
@@ -62,6 +76,8 @@ class _Present:
     key: PresentKey | None
     why: str = ""
     older: int | None = None
+    upgraded: int | None = None
+    is_key_missing: bool = False
 
 
 def restore(
@@ -71,14 +87,16 @@ def restore(
     *,
     dry_run: bool = False,
     progress: Progress | None = None,
+    give_up: Callable[[str], bool] | None = None,
 ) -> dict[str, Any]:
     """Put a backup, an id or a file, in the place of the store of a data directory; `dry_run`: only tell what would be.
 
+    `give_up` is asked whether a store may be replaced of which only the key is missing; None: it may.
     Raises NotFound, BackupUnusable, Conflict, StoreUnusable; then the store is as it was.
     """
     key_file = place_of_key(data_dir, os.environ)
+    file = _file(data_dir, backup)
     with _owned(data_dir) as lock:
-        file = _file(data_dir, backup)
         look = _look_at if dry_run else _opened
         present = look(data_dir, lock, key_file, passphrase, progress)
         prepared = prepare(
@@ -97,6 +115,9 @@ def restore(
             finally:
                 swap.discard(data_dir)
             return _envelope(prepared.summary, _told(carried, present))
+        if present.is_key_missing and give_up is not None and not give_up(present.why):
+            swap.discard(data_dir)
+            raise Conflict(reason=_GIVEN_UP)
         restored = complete(prepared, SystemClock(), _ACTOR, progress)
         _see_that_it_opens(prepared, restored.kept, lock, passphrase)
         kept = () if restored.kept is None else (f"What was replaced is kept as backups/{restored.kept.name}.",)
@@ -107,31 +128,43 @@ def unpack(
     data_dir: Path, backup: str | Path, target: Path, passphrase: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Unpack a backup into a directory that is empty or not there: a store of its own, or, where it is one of an older
-    release, byte for byte what it was. Raises as `restore`.
+    release or was replaced by a restore, byte for byte what it was. Raises as `restore`.
     """
     file, key = _file(data_dir, backup), _key_of(data_dir)
-    if read_manifest(file).format < format_5.NUMBER:
-        summary = backups.verify_file(file, passphrase, key, progress)
-        unpack_to(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
-        return _envelope(summary, (_RAW,))
     unpacked = unpack_to(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
-    assert unpacked is not None  # noqa: S101 - it is of this format
-    return _envelope(unpacked[0], _told(unpacked[1], _Present(None, "No store is beside it.")))
+    if unpacked.carried is not None:
+        return _envelope(unpacked.summary, _told(unpacked.carried, _Present(None, "No store is beside it.")))
+    warnings = (unpacked.why or (_AS_IT_WAS if unpacked.manifest.reason == "pre-restore" else _RAW),)
+    return _envelope(unpacked.summary or _not_looked_at(unpacked), warnings)
 
 
 @contextmanager
 def _owned(data_dir: Path) -> Iterator[DirectoryLock]:
+    """The directory, locked; one that was not there stays only where something comes into it."""
+    is_new = not data_dir.exists()
     with failures_as_unusable(data_dir):
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = DirectoryLock(data_dir)
         try:
             yield lock
+        except BaseException:
+            if is_new and os.listdir(data_dir) == ["lock"]:  # noqa: PTH208 - the names are enough
+                (data_dir / "lock").unlink()
+                data_dir.rmdir()
+            raise
         finally:
             lock.release()
 
 
 def _file(data_dir: Path, backup: str | Path) -> Path:
+    """Where a backup lies. Raises NotFound."""
     return backup if isinstance(backup, Path) else backups.find_backup(data_dir, backup)
+
+
+def _not_looked_at(unpacked: Elsewhere) -> dict[str, Any]:
+    """What is said of files that nothing opens."""
+    told = unpacked.manifest
+    return {"ok": False, "createdAt": told.created_at, "format": told.format, "version": told.version}
 
 
 def _key_of(data_dir: Path) -> StoreKey | None:
@@ -149,10 +182,12 @@ def _opened(
     if not os.path.lexists(data_dir / DATABASE):
         return _Present(None, "No store is there.")
 
+    upgraded = format_of(data_dir / DATABASE)
+
     def opened(given: str | None) -> _Present:
         store = Store.open_locked(data_dir, lock, SystemClock(), key_file, passphrase=given, progress=progress)
         store.close_files()
-        return _Present(PresentKey(store.key, key_file))
+        return _Present(PresentKey(store.key, key_file), upgraded=upgraded)
 
     return _tried(opened, passphrase)
 
@@ -190,6 +225,8 @@ def _tried(opening: Any, passphrase: str | None) -> _Present:
             if passphrase is None or passphrase == own:
                 raise
             found = opening(passphrase)
+    except KeyMissing as error:
+        return _Present(None, f"The store that is there does not open: {error} {_ELSEWHERE}", is_key_missing=True)
     except _LOST as error:
         return _Present(None, f"The store that is there does not open: {error}")
     return found
@@ -224,22 +261,27 @@ def _told(carried: Carried, present: _Present) -> tuple[str, ...]:
         return (_OLDER.format(present.older),)
     sends, rights = carried.sends, carried.rights
     why = present.why or f"The store that is there tells nothing: {carried.why}."
-    told = [] if carried.is_known else [_NOT_KNOWN.format(why=why)]
+    told = [] if present.upgraded is None else [_UPGRADED.format(present.upgraded)]
+    told += [] if carried.is_known else [_NOT_KNOWN.format(why=why)]
     told += [
-        _counted(sends.uncertain, "send", "may have gone out and is", "may have gone out and are", "uncertain now"),
-        _counted(sends.waiting, "scheduled send", "waits", "wait", "for its time" if carried.is_known else _HELD),
-        _counted(sends.ended, "scheduled send", "ends", "end", "since its mailbox is not in the backup"),
-        _counted(rights.revoked, "API key", "of the backup is", "of the backup are", "not good any more"),
-        _counted(rights.suspended, "member", "of the backup is", "of the backup are", "suspended"),
+        _counted(sends.uncertain, "send", *_both("may have gone out and {} uncertain now")),
+        _counted(sends.waiting, "scheduled send", *(_IN_TIME if carried.is_known else _HELD)),
+        _counted(sends.ended, "scheduled send", *_ENDS),
+        _counted(rights.revoked, "API key", *_both("of the backup {} not good any more")),
+        _counted(rights.suspended, "member", *_both("of the backup {} suspended")),
     ]
     return tuple(sentence for sentence in told if sentence)
 
 
-def _counted(count: int, noun: str, one: str, many: str, what: str) -> str:
+def _both(what: str) -> tuple[str, str]:
+    return what.format("is"), what.format("are")
+
+
+def _counted(count: int, noun: str, one: str, many: str) -> str:
     if not count:
         return ""
-    return f"1 {noun} {one} {what}." if count == 1 else f"{count:,} {noun}s {many} {what}."
+    return f"1 {noun} {one}." if count == 1 else f"{count:,} {noun}s {many}."
 
 
-def _envelope(summary: BackupSummary, warnings: Sequence[str]) -> dict[str, Any]:
+def _envelope(summary: BackupSummary | dict[str, Any] | None, warnings: Sequence[str]) -> dict[str, Any]:
     return {"data": msgspec.to_builtins(summary), **({"warnings": list(warnings)} if warnings else {})}

@@ -1,6 +1,7 @@
 """Restoring from the command line, where nothing is serving."""
 
 import json
+import os
 import shutil
 import sqlite3
 from io import BytesIO, StringIO
@@ -12,11 +13,13 @@ import pytest
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.cli import main
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.errors import PassphraseNeeded
-from mailbox_appliance.on_files import restores
+from mailbox_appliance.errors import Conflict, NotABackup, NotFound, PassphraseNeeded, ReplacedUnopened
+from mailbox_appliance.on_files import backups, restores
 from mailbox_appliance.store.backups import list_backups
 from mailbox_appliance.store.keyfile import read_key, render
+from mailbox_appliance.store.rekey import rekey
 from mailbox_appliance.store.store import DATABASE, KEY, Store
+from tests.cli.test_backup import at_a_terminal, read_until
 from tests.servers.fake_clock import FakeClock
 from tests.store.restored import People, accept, lets_in, populate
 from tests.store.test_key_slots import quickly_sealed
@@ -49,6 +52,14 @@ def contents(folder: Path) -> dict[str, bytes]:
     """Every file of a directory but the lock."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in files.items() if name != "lock"}
+
+
+def test_of_several_it_is_told_in_the_plural(folder: Path, people: People) -> None:
+    store = Store.open(folder)
+    accept(store, people, "another", send_at=FakeClock().now().replace(year=2099))
+    store.close()
+    answer = restores.restore(folder, people.more["backup"], dry_run=True)
+    assert answer["warnings"][0] == "2 scheduled sends wait for their time."
 
 
 def test_in_place(folder: Path, people: People) -> None:
@@ -112,6 +123,58 @@ def test_a_damaged_page_that_is_found_on_the_way_only(folder: Path, people: Peop
     store = Store.open(folder)
     assert store.deliveries.work(people.more["now"]).status == "uncertain"
     store.close()
+
+
+def test_a_store_whose_key_is_elsewhere_can_be_had_back(
+    folder: Path, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a shell that does not know what the unit file says: the store was good."""
+    rekey(folder, folder / KEY)
+    (folder / KEY).rename(tmp_path / "key")
+    before = contents(folder)
+    told = restores.restore(folder, people.more["backup"], dry_run=True)
+    assert contents(folder) == before
+    for word in ("is missing", "MAILBOX_APPLIANCE_KEY_FILE", "systemd"):
+        assert word in told["warnings"][0]
+    asked = list[str]()
+
+    def declining(why: str) -> bool:
+        asked.append(why)
+        return False
+
+    with pytest.raises(Conflict, match=r"not given up.*MAILBOX_APPLIANCE_KEY_FILE"):
+        restores.restore(folder, people.more["backup"], give_up=declining)
+    assert contents(folder) == before
+    assert "MAILBOX_APPLIANCE_KEY_FILE" in asked[0]
+    answer = restores.restore(folder, people.more["backup"])
+    (kept,) = [one for one in list_backups(folder) if one.reason == "pre-restore"]
+    assert answer["warnings"][-1] == f"What was replaced is kept as backups/{kept.file_name}."
+
+    with pytest.raises(ReplacedUnopened):
+        backups.verify(folder, kept.id, None)
+    unpacked = restores.unpack(folder, kept.id, tmp_path / "back")
+    assert unpacked["data"]["ok"] is False
+    assert "does not open with the key of the backup" in unpacked["warnings"][0]
+    assert (tmp_path / "back" / DATABASE).read_bytes() == before[DATABASE]
+    monkeypatch.setenv("MAILBOX_APPLIANCE_KEY_FILE", str(tmp_path / "key"))
+    store = Store.open(tmp_path / "back", key_file=tmp_path / "key")
+    assert lets_in(store, "1") is None, "it was revoked"
+    store.close()
+
+
+def test_what_was_replaced_elsewhere_warns_of_what_it_would_send(folder: Path, people: People, tmp_path: Path) -> None:
+    restores.restore(folder, people.more["backup"])
+    (kept,) = [one for one in list_backups(folder) if one.reason == "pre-restore"]
+    unpacked = restores.unpack(folder, kept.id, tmp_path / "back")
+    assert (unpacked["data"]["ok"], unpacked["data"]["members"]) == (True, 2)
+    assert "would be sent again" in unpacked["warnings"][0]
+
+
+@pytest.mark.parametrize("named", [f"bak_{'0' * 26}", Path(__file__)])
+def test_what_is_refused_leaves_no_directory(tmp_path: Path, named: str | Path) -> None:
+    with pytest.raises((NotFound, NotABackup)):
+        restores.restore(tmp_path / "nothing", named)
+    assert not (tmp_path / "nothing").exists()
 
 
 def test_a_present_store_whose_passphrase_is_not_given_is_not_given_up(folder: Path, people: People) -> None:
@@ -201,7 +264,8 @@ def test_a_present_store_of_an_old_format_is_upgraded_first(folder: Path, people
     told = restores.restore(tmp_path / "old", file, dry_run=True)
     assert "has format 3" in told["warnings"][0]
     assert contents(tmp_path / "old") == before
-    restores.restore(tmp_path / "old", file)
+    done = restores.restore(tmp_path / "old", file)
+    assert done["warnings"][0].startswith("The store that was there had format 3: it was upgraded first")
     assert sorted(one.reason for one in list_backups(tmp_path / "old")) == ["migration", "pre-restore"]
 
 
@@ -227,6 +291,36 @@ def test_the_command(folder: Path, people: People, tmp_path: Path) -> None:
     assert (code, restored["data"]) == (0, told["data"])
     assert command(folder, f"bak_{'0' * 26}")[0] == 2
     assert command(folder, str(folder / DATABASE))[1]["error"]["code"] == "not_a_backup"
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "nothing/there"])
+def test_a_file_that_is_not_there(folder: Path, people: People, name: str) -> None:
+    code, refused = command(folder, name)
+    assert (code, refused["error"]["code"]) == (2, "invalid_request")
+
+
+def test_a_file_that_is_no_file(folder: Path, people: People, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for file in (tmp_path, tmp_path / "pipe", Path("/dev/null")):
+        code, refused = command(folder, str(file))
+        assert (code, refused["error"]["code"]) == (2, "not_a_backup")
+
+
+def test_at_a_terminal_it_is_asked_before_a_store_is_given_up(folder: Path, people: People) -> None:
+    (folder / KEY).unlink()
+    before = contents(folder)
+    line = ("--data-dir", str(folder), "backup", "restore", people.more["backup"])
+    for answer, code in ((b"\n", 2), (b"yes\n", 0)):
+        assert contents(folder) == before
+        with at_a_terminal(*line, environment={}) as (process, terminal):
+            shown = read_until(terminal, b"[y/N] ")
+            os.write(terminal, answer)
+            assert process.wait(20) == code
+        assert b"MAILBOX_APPLIANCE_KEY_FILE" in shown
+    Store.open(folder).close()
+    (folder / KEY).unlink()
+    with at_a_terminal(*line, "--yes", environment={}) as (process, terminal):
+        assert process.wait(20) == 0
 
 
 def test_the_appliance_must_not_run(folder: Path, people: People) -> None:

@@ -399,8 +399,6 @@ def test_what_was_replaced_comes_back_byte_for_byte(
 
 
 def test_what_was_replaced_of_an_older_release_lacks_its_key(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
-    folder: Path, clock: FakeClock, tmp_path: Path
-) -> None:
     file = back_up(folder, clock)
     old = copied(3, tmp_path / "old")[0]
     (old / KEY).unlink()

@@ -1,5 +1,7 @@
 """`backup restore`: works on the files, so the appliance of the data directory must not run."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.tree import command
 
 
-def _restore(invocation: Invocation, backup: str, to: str | None, dry_run: bool, passphrase_stdin: bool) -> int:
+def _restore(
+    invocation: Invocation, backup: str, to: str | None, dry_run: bool, yes: bool, passphrase_stdin: bool
+) -> int:
     if to is not None and dry_run:
         raise wrong_usage("--dry-run tells what a restore would do here; with --to nothing here changes.")
     named, folder = _named(backup), invocation.data_directory()
@@ -22,11 +26,23 @@ def _restore(invocation: Invocation, backup: str, to: str | None, dry_run: bool,
         with invocation.terminal.bar() as tell:
             if to is not None:
                 return service(folder, named, Path(to).expanduser().absolute(), passphrase, progress=tell)
-            return service(folder, named, passphrase, dry_run=dry_run, progress=tell)
+            give_up = None if yes or not invocation.terminal.stdin.isatty() else _asking(invocation)
+            return service(folder, named, passphrase, dry_run=dry_run, progress=tell, give_up=give_up)
 
     answer = passphrases.opened(invocation, opening, from_stdin=passphrase_stdin)
     show.show(invocation, answer, (), render.record, _said(to, dry_run))
     return 0
+
+
+def _asking(invocation: Invocation) -> Callable[[str], bool]:
+    """How somebody at a terminal is asked whether a store is to be given up whose key is missing."""
+
+    def ask(why: str) -> bool:
+        invocation.terminal.progress("")
+        invocation.terminal.complain(why)
+        return invocation.terminal.agrees("Give this store up, and restore the backup in its place?")
+
+    return ask
 
 
 def _said(to: str | None, dry_run: bool) -> show.Remark:
@@ -39,7 +55,7 @@ def _named(backup: str) -> str | Path:
     if backups.is_id(backup):
         return backup
     file = Path(backup).expanduser().absolute()
-    if not file.is_file():
+    if not os.path.exists(file):  # noqa: PTH110 - Path's raises for a name that no file can have
         raise wrong_usage(f"There is no file {backup}. The id of a backup, as `backup list` has it, begins with bak_.")
     return file
 
@@ -55,6 +71,9 @@ restore = command(
         click.Argument(["backup"], metavar="ID|FILE"),
         click.Option(["--to"], metavar="DIR", help="Unpack it there: a directory that is empty, or not there yet."),
         click.Option(["--dry-run"], is_flag=True, help="Only tell what is in it, and what would become of sends."),
+        click.Option(
+            ["--yes"], is_flag=True, help="Do not ask whether a store may be replaced of which only the key is missing."
+        ),
         passphrases.PASSPHRASE_STDIN,
     ),
 )
