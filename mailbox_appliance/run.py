@@ -19,6 +19,7 @@ from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.files import write_private
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.store import DATABASE
+from mailbox_appliance.store.upgrade import Upgraded
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ def serve(
     try:
         with failures_as_unusable(data_dir):
             _configure_logs(data_dir, options)
+        _log_upgrade(appliance.store.upgraded)
         if has_lost_store:
             log.warning("a new, empty store was made with the key that was there: the store it belonged to is gone")
         service = Service(opening, appliance)
@@ -87,6 +89,14 @@ def _has_key_only(data_dir: Path) -> bool:
     """Whether there is a key and no store, as when the store was moved away or lies on a disk that is not there."""
     has_key = os.path.exists(place_of_key(data_dir, os.environ))  # noqa: PTH110 - never raises
     return has_key and not os.path.lexists(data_dir / DATABASE)
+
+
+def _log_upgrade(upgraded: Upgraded | None) -> None:
+    """What opening the store did, which was before there was a log."""
+    if upgraded is not None:
+        log.info("the store was upgraded", extra={"from": upgraded.format, "backup": upgraded.backup})
+        for warning in upgraded.warnings:
+            log.warning("about the upgraded store: %s", warning)
 
 
 def _write_run_file(data_dir: Path, service: Service) -> None:

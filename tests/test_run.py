@@ -306,7 +306,7 @@ def test_the_key_is_where_the_environment_says(tmp_path: Path) -> None:
 
 def test_set_up_where_nothing_serves(tmp_path: Path) -> None:
     (tmp_path / "setup-code").write_text("of an earlier start")
-    answer = setup_on_files(tmp_path, **ADMIN)
+    answer = setup_on_files(tmp_path, **ADMIN)["data"]
     assert sorted(answer) == ["member", "session", "token"]
     assert (answer["member"]["email"], answer["member"]["role"]) == ("ada@example.org", "admin")
     assert answer["session"]["deviceName"] == "a device"
@@ -353,3 +353,8 @@ def test_serve_upgrades_and_says_how_far_it_is(tmp_path: Path) -> None:
         "sealing the audit log...",
         "comparing the stores...",
     ]
+    assert all(step.startswith("{") for step in steps if "mem_4" in step)
+    logged = "".join(file.read_text() for file in (folder / "logs").iterdir())
+    assert [text in logged for text in ("the store was upgraded", "-migration.mbxbackup", "The member mem_4")] == [
+        True
+    ] * 3

@@ -4,11 +4,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
-from mailbox_appliance.on_files.opening import existing_store
+from mailbox_appliance.on_files.opening import enveloped, existing_store, told_of
 from mailbox_appliance.operations.audit import verdict_of
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
@@ -20,7 +18,7 @@ from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
     """Make the first administrator; whoever may write the files needs no code. A store is made where there is none.
 
-    Returns token, session and member, as the API does. Raises StoreUnusable, Conflict where it is set up already,
+    Answers token, session and member, as the API does. Raises StoreUnusable, Conflict where it is set up already,
     Invalid for what cannot be taken.
     """
     given = {"setupCode": "-", "name": name, "email": email, "password": password, "deviceName": device_name}
@@ -32,12 +30,10 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
             (data_dir / SETUP_CODE).unlink(missing_ok=True)
         finally:
             appliance.store.close()
-    built: dict[str, Any] = msgspec.to_builtins(answer)
-    return built
+    return enveloped(answer, told_of(appliance.store.upgraded))
 
 
 def verify_audit_on_files(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
     """Look through the audit log; answers what the API does. Raises StoreUnusable."""
     with existing_store(data_dir, passphrase) as store:
-        built: dict[str, Any] = msgspec.to_builtins(verdict_of(store))
-    return built
+        return enveloped(verdict_of(store), told_of(store.upgraded))

@@ -4,15 +4,12 @@ Answers are the API's envelopes.
 """
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from mailbox_appliance import settings
 from mailbox_appliance.errors import StoreUnusable
-from mailbox_appliance.on_files.opening import require_store
+from mailbox_appliance.on_files.opening import enveloped, require_store, told_of
 from mailbox_appliance.operations.stores import StoreMigration, overview
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import backups
@@ -49,7 +46,7 @@ def status(data_dir: Path) -> dict[str, Any]:
         pid=pid,
         migration=_migration(data_dir, key_file) if is_older and pid is None else None,
     )
-    return _envelope(answer.data, (*answer.warnings, _OLDER) if is_older else answer.warnings)
+    return enveloped(answer.data, (*answer.warnings, _OLDER) if is_older else answer.warnings)
 
 
 def check(
@@ -59,7 +56,7 @@ def check(
     require_store(data_dir)
     key_file, passphrase = _key(data_dir, passphrase)
     found = check_files(data_dir, key_file, full=full, passphrase=passphrase, progress=progress)
-    return _envelope(found, (_OLDER,) if found.format in OLDER else ())
+    return enveloped(found, (_OLDER,) if found.format in OLDER else ())
 
 
 def compacted(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
@@ -67,17 +64,17 @@ def compacted(data_dir: Path, passphrase: str | None = None, progress: Progress 
     require_store(data_dir)
     key_file, passphrase = _key(data_dir, passphrase)
     done = compact(data_dir, key_file, passphrase=passphrase, progress=progress)
-    return _envelope({"bytesBefore": done.bytes_before, "bytesAfter": done.bytes_after})
+    return enveloped({"bytesBefore": done.bytes_before, "bytesAfter": done.bytes_after}, told_of(done.upgraded))
 
 
 def rekeyed(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
     """Give the store a new master key. Raises StoreUnusable, KeyUnusable, NotEnoughRoom."""
     require_store(data_dir)
     key_file, passphrase = _key(data_dir, passphrase)
-    audit = rekey(data_dir, key_file, passphrase=passphrase, progress=progress).audit
-    is_whole = audit.broken is None
-    warnings = (_OLD_KEY,) if is_whole else (_OLD_KEY, _BROKEN_LOG)
-    return _envelope({"rekeyed": True, "auditRows": audit.count, "auditOk": is_whole}, warnings)
+    done = rekey(data_dir, key_file, passphrase=passphrase, progress=progress)
+    is_whole = done.audit.broken is None
+    warnings = (*told_of(done.upgraded), _OLD_KEY, *(() if is_whole else (_BROKEN_LOG,)))
+    return enveloped({"rekeyed": True, "auditRows": done.audit.count, "auditOk": is_whole}, warnings)
 
 
 def _migration(data_dir: Path, key_file: Path) -> StoreMigration | None:
@@ -97,7 +94,3 @@ def _migration(data_dir: Path, key_file: Path) -> StoreMigration | None:
 
 def _key(data_dir: Path, passphrase: str | None) -> tuple[Path, str | None]:
     return place_of_key(data_dir, os.environ), passphrase or passphrase_from(os.environ)
-
-
-def _envelope(data: Any, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    return {"data": msgspec.to_builtins(data), **({"warnings": list(warnings)} if warnings else {})}

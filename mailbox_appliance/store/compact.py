@@ -18,6 +18,7 @@ from mailbox_appliance.store.keyfile import read_file, render
 from mailbox_appliance.store.reencrypt import require_whole
 from mailbox_appliance.store.renewal import Renewal, renewing, require_writable
 from mailbox_appliance.store.schema import TABLES
+from mailbox_appliance.store.upgrade import Upgraded
 
 _EVERY = 20_000
 _STEPS = 150  # that writing a page takes, roughly
@@ -27,10 +28,11 @@ _COUNTED = tuple(table for table in TABLES if table not in ("message_index", "me
 
 @dataclass(frozen=True)
 class Compacted:
-    """How much the database took, and takes, in bytes."""
+    """How much the database took, and takes, in bytes. `upgraded`: where it had to be, first."""
 
     bytes_before: int
     bytes_after: int
+    upgraded: Upgraded | None
 
 
 def compact(
@@ -52,7 +54,7 @@ def compact(
         _require_same_counts(renewal)
         _note_beginning(renewal)
         after = room.bytes_on_disk(renewal.database)
-    return Compacted(before, after)
+    return Compacted(before, after, renewal.store.upgraded)
 
 
 def _write(renewal: Renewal, tell: Progress) -> None:

@@ -17,13 +17,17 @@ from mailbox_appliance.store.key_slots import rewrap
 from mailbox_appliance.store.keyfile import StoreKey, new_key, read_file, render
 from mailbox_appliance.store.reencrypt import reencrypt
 from mailbox_appliance.store.renewal import Renewal, renewing, require_writable
+from mailbox_appliance.store.upgrade import Upgraded
 
 
 @dataclass(frozen=True)
 class Rekeyed:
-    """How many rows the audit log has, and the first that was not right before: it is found so afterwards too."""
+    """How many rows the audit log has, and the first that was not right before: it is found so afterwards too.
+    `upgraded`: where the store had to be, first.
+    """
 
     audit: AuditCheck
+    upgraded: Upgraded | None
 
 
 def rekey(folder: Path, key_file: Path, *, passphrase: str | None = None, progress: Progress | None = None) -> Rekeyed:
@@ -46,7 +50,7 @@ def rekey(folder: Path, key_file: Path, *, passphrase: str | None = None, progre
         _record(renewal, made.key)
         write_private(renewal.key_file, render(made.key, slots))
     assert made.audit is not None  # noqa: S101 - the keys differ
-    return Rekeyed(made.audit)
+    return Rekeyed(made.audit, renewal.store.upgraded)
 
 
 def _record(renewal: Renewal, key: StoreKey) -> None:

@@ -168,7 +168,7 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
     if name == "Again":
         raise Conflict(reason="There is an administrator already.")
     (data_dir / "done").write_text(f"{name} {email} {password} {bool(device_name)}")
-    return LOGGED_IN
+    return {"data": LOGGED_IN}
 
 
 def serve(data_dir: Path, *, flags: dict[str, object], ready_json: bool, passphrase: str | None) -> int:

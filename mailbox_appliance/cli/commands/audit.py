@@ -54,8 +54,7 @@ def _verify(invocation: Invocation) -> int:
     if _is_running(invocation):
         return execute(VERIFY, invocation, {})
     folder, verify = invocation.data_directory(), invocation.service("verify_audit_on_files")
-    found = passphrases.opened(invocation, lambda passphrase: verify(folder, passphrase), from_stdin=False)
-    answer = {"data": found}
+    answer = passphrases.opened(invocation, lambda passphrase: verify(folder, passphrase), from_stdin=False)
     show.show(invocation, answer, (), render.record, _verdict)
     return _exit_code(answer)
 

@@ -30,7 +30,7 @@ def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, 
         answer = _through(running, folder, body)
     else:
         set_up = invocation.service("setup_on_files")
-        answer = {"data": set_up(folder, name=name, email=email, password=password, device_name=device_name)}
+        answer = set_up(folder, name=name, email=email, password=password, device_name=device_name)
     return keep(invocation, local_key(folder), answer)
 
 
