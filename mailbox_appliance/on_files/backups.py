@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from mailbox_appliance.errors import KeyUnusable
-from mailbox_appliance.on_files.opening import existing_store
-from mailbox_appliance.operations.backups import NewBackup, page_of, strays, warnings_of
+from mailbox_appliance.on_files.opening import existing_store, require_backups, told_of
+from mailbox_appliance.operations.backups import NewBackup, not_listed, page_of, warnings_of
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import backups
@@ -27,16 +27,18 @@ def create(
         made = store.backups.create("manual", request.passphrase, progress)
         with store.database.transaction(durable=True):
             store.audit.record(Actor("local"), "backup.create", ("backup", made.id))
-    return _envelope(made, warnings_of(made))
+    return _envelope(made, (*told_of(store.upgraded), *warnings_of(made)))
 
 
 def list_(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str, Any]:
-    """The backups of a data directory, newest first; nothing is opened."""
-    return _envelope(page_of(backups.list_backups(data_dir), limit, cursor), strays(backups.unusable(data_dir)))
+    """The backups of a data directory, newest first; nothing is opened. Raises StoreUnusable where there is none."""
+    require_backups(data_dir)
+    return _envelope(page_of(backups.list_backups(data_dir), limit, cursor), not_listed(backups.strays(data_dir)))
 
 
 def verify(data_dir: Path, backup_id: str, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
     """Read and check a backup of a data directory; its store is not opened. Raises NotFound, BackupUnusable."""
+    require_backups(data_dir)
     file = backups.find_backup(data_dir, backup_id)
     return _envelope(backups.verify_file(file, passphrase, _key_of(data_dir, passphrase), progress))
 

@@ -17,6 +17,7 @@ from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.records import Answer, Backup, BackupSummary, Download, Input, Page
+from mailbox_appliance.store.backup_listing import Stray
 
 _LIST = "backups"
 _PIECE = 128 * 1024
@@ -26,6 +27,12 @@ OPEN_TO_ALL = (
     "Whoever has this file can open it: the store's key lies in it in plain. Keep it as safe as the store itself, or "
     "make one with a passphrase."
 )
+
+_STRAYS = {
+    "unusable": "{one.name} in the folder of backups is none, or not whole: `backup verify FILE` says why.",
+    "copy": "{one.name} in the folder of backups is a copy of {one.copy_of}, which is listed.",
+    "name": "{one.name} in the folder of backups has a name that is no UTF-8, here written with \\x: give it another.",
+}
 
 NewPassphrase = Annotated[
     str,
@@ -63,11 +70,11 @@ def list_backups(
 ) -> Answer[Page[Backup]]:
     """The backups that lie in the data directory, newest first.
 
-    `verified`: it was found good when it was made, and not bad since. `warnings` name files among them that are no
-    backups, or not whole.
+    `verified`: it was found good when it was made, and not bad since. `warnings` name files among them that are not
+    listed: no backups or not whole, copies of one that is, or with a name that is no UTF-8.
     """
     kept = appliance.store.backups
-    return Answer(page_of(kept.list(), limit, cursor), strays(kept.unusable()))
+    return Answer(page_of(kept.list(), limit, cursor), not_listed(kept.strays()))
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
@@ -130,11 +137,9 @@ def page_of(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> Page
     return Page(items=tuple(one for _, one in following[:limit]), next_cursor=encode_cursor(more, _LIST))
 
 
-def strays(names: tuple[str, ...]) -> tuple[str, ...]:
-    """What is to be told of files in `backups/` that cannot be used."""
-    return tuple(
-        f"{name} in the folder of backups is none, or not whole: `backup verify FILE` says why." for name in names
-    )
+def not_listed(strays: tuple[Stray, ...]) -> tuple[str, ...]:
+    """What is to be told of files in `backups/` that are not listed."""
+    return tuple(_STRAYS[one.why].format(one=one) for one in strays)
 
 
 def warnings_of(backup: Backup) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
 
 import apsw
@@ -22,7 +21,7 @@ from mailbox_appliance.errors import (
     BackupUnusable,
     BackupWrongPassphrase,
     KeyUnusable,
-    NotFound,
+    ReplacedUnopened,
     StoreAtWork,
 )
 from mailbox_appliance.records import Backup, BackupReason, BackupSummary, Progress
@@ -30,8 +29,6 @@ from mailbox_appliance.store import retention, room
 from mailbox_appliance.store.backup_content import summary_of
 from mailbox_appliance.store.backup_files import (
     FOLDER,
-    HIDDEN,
-    SUFFIX,
     backups_of,
     bundle,
     hidden_name,
@@ -40,7 +37,8 @@ from mailbox_appliance.store.backup_files import (
     remove_unfinished,
     telling_failures,
 )
-from mailbox_appliance.store.container import Source, id_of, open_container, read_manifest
+from mailbox_appliance.store.backup_listing import Stray, find_backup, list_backups, look, newest_first, strays
+from mailbox_appliance.store.container import Source, open_container
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_slots import Slot, require_passphrase, wrap_file
@@ -49,7 +47,7 @@ from mailbox_appliance.store.manifest import SectionName
 from mailbox_appliance.store.online_copy import COPYING, OnlineCopier, look_over
 from mailbox_appliance.store.opening import log_of
 
-__all__ = ["Backups", "bundle", "find_backup", "list_backups", "remove_unfinished", "unusable", "verify_file"]
+__all__ = ["Backups", "bundle", "find_backup", "list_backups", "remove_unfinished", "strays", "verify_file"]
 log = logging.getLogger(__name__)
 
 _DATABASE = "mailbox.db"
@@ -83,14 +81,14 @@ class Backups:
 
     def list(self) -> tuple[Backup, ...]:
         """Those that are there, the newest first. One that was found bad since it was made is not `verified`."""
-        return _sorted(
+        return newest_first(
             msgspec.structs.replace(backup, verified=_state(file) not in self._bad)
-            for file, backup in _backups_in(self._folder)
+            for file, backup in look(self._folder).backups
         )
 
-    def unusable(self) -> tuple[str, ...]:
-        """The names of files among them that are no backups, or not whole."""
-        return unusable(self._folder)
+    def strays(self) -> tuple[Stray, ...]:
+        """The files among them that are not listed."""
+        return strays(self._folder)
 
     def find(self, backup_id: str) -> Path:
         """The file of a backup. Raises NotFound."""
@@ -104,7 +102,7 @@ class Backups:
             summary = verify_file(file, passphrase, self._key, self._while_open(progress), file.parent)
         except BackupWrongPassphrase:
             raise
-        except BackupUnusable:
+        except (BackupUnusable, ReplacedUnopened):
             self._bad.add(state)
             raise
         self._bad.discard(state)
@@ -193,27 +191,6 @@ class Backups:
         return tell
 
 
-def list_backups(folder: Path) -> tuple[Backup, ...]:
-    """The backups of a data directory, the newest first; nothing is opened. What is none is left out."""
-    return _sorted(backup for _, backup in _backups_in(folder))
-
-
-def find_backup(folder: Path, backup_id: str) -> Path:
-    """The file of one of them, or of one that is damaged so that its id can be told. Raises NotFound."""
-    whole = (file for file, backup in _backups_in(folder) if backup.id == backup_id)
-    damaged = (file for file in _files(folder) if id_of(file) == backup_id)
-    found = next(chain(whole, damaged), None)
-    if found is None:
-        raise NotFound(what="backup")
-    return found
-
-
-def unusable(folder: Path) -> tuple[str, ...]:
-    """The names of files in `backups/` that look like backups and are none, or not whole."""
-    usable = {file for file, _ in _backups_in(folder)}
-    return tuple(sorted(file.name for file in _files(folder) if file not in usable))
-
-
 def verify_file(
     file: Path,
     passphrase: str | None = None,
@@ -254,27 +231,6 @@ def _sources(folder: Path, copy: Path, key: StoreKey, slots: tuple[Slot, ...]) -
         salt = handle.read(16).hex()
     beside = [Source(name, (folder / name).read_bytes()) for name in _BESIDE if (folder / name).is_file()]
     return [Source("mailbox.db", copy), Source("encryption.key", render(key.with_salt(salt), slots)), *beside]
-
-
-def _backups_in(folder: Path) -> Iterator[tuple[Path, Backup]]:
-    for file in _files(folder):
-        try:
-            manifest = read_manifest(file)
-        except BackupUnusable:
-            continue
-        yield file, manifest.as_backup(file.name, verified=True)
-
-
-def _files(folder: Path) -> list[Path]:
-    try:
-        found = list((folder / FOLDER).iterdir())
-    except OSError:  # there is none yet, or we may not look into it; who makes a backup is told
-        return []
-    return sorted(file for file in found if file.name.endswith(SUFFIX) and not file.name.startswith(HIDDEN))
-
-
-def _sorted(found: Iterator[Backup]) -> tuple[Backup, ...]:
-    return tuple(sorted(found, key=lambda one: (one.created_at, one.id), reverse=True))
 
 
 def _state(file: Path) -> tuple[str, int, int]:

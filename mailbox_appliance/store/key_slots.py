@@ -149,9 +149,11 @@ def slots_for_backup(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
 
 
 def require_passphrase(passphrase: str) -> None:
-    """Raise Invalid for what is too short, or too long, to be a passphrase."""
+    """Raise Invalid for what is too short, or too long, to be a passphrase, or could not be given as a line."""
     if not MIN_PASSPHRASE <= len(passphrase) <= MAX_PASSPHRASE:
         raise Invalid.at("/passphrase", f"A passphrase has {MIN_PASSPHRASE} to {MAX_PASSPHRASE} characters.")
+    if any(unicodedata.category(one) == "Cc" for one in passphrase):
+        raise Invalid.at("/passphrase", "A passphrase has no control characters, such as a line break or a tab.")
 
 
 def recovery_passphrase() -> str:

@@ -145,7 +145,7 @@ def test_a_file_that_is_no_backup_hides_nothing(appliance: Appliance) -> None:
     (appliance.folder / "backups" / "20260101T000000Z-daily.mbxbackup").write_bytes(b"something else")
     appliance.daily_backup.look()
     assert len(backups(appliance)) == 1
-    assert appliance.store.backups.unusable() == ("20260101T000000Z-daily.mbxbackup",)
+    assert [one.name for one in appliance.store.backups.strays()] == ["20260101T000000Z-daily.mbxbackup"]
 
 
 def test_stopping_gives_up_what_is_being_made(appliance: Appliance) -> None:

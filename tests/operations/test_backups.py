@@ -1,6 +1,7 @@
 """Backups through the API: who gets what, what is refused, and what is written down of it."""
 
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,8 +10,12 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.operations.backups import FileReading, page_of
 from mailbox_appliance.records import Backup
+from mailbox_appliance.store.backup_files import bundle
+from mailbox_appliance.store.container import Source
+from mailbox_appliance.store.key_slots import wrap_file
 from tests.checked_client import Answer, CheckedClient
 
 PATH = "/admin/backups"
@@ -63,6 +68,32 @@ def test_made_listed_verified_and_audited(ada: CheckedClient) -> None:
     assert acts(ada.appliance) == [("backup.create", "session", made["id"])]
 
 
+def test_what_lies_beside_them_is_told_of_and_hinders_nothing(ada: CheckedClient) -> None:
+    made = make(ada)
+    file = file_of(ada, made)
+    for name in (b"\xff.mbxbackup", b"zz\x1b[2J copy.mbxbackup"):
+        shutil.copy(os.fsencode(file), os.fsencode(file.parent) + b"/" + name)
+    answer = ada.ask("GET", PATH)
+    assert [one["fileName"] for one in answer.data["items"]] == [made["fileName"]]
+    unnamed, copy = answer.warnings
+    assert unnamed.startswith("\\xff.mbxbackup in the folder of backups has a name that is no UTF-8")
+    assert copy == (
+        f"zz\\x1b[2J copy.mbxbackup in the folder of backups is a copy of {made['fileName']}, which is listed."
+    )
+
+
+def test_what_was_replaced_and_does_not_open_is_no_altered_backup(ada: CheckedClient) -> None:
+    store = ada.appliance.store
+    sources = [Source("mailbox.db", b"as it lay there, damaged")]
+    with bundle(store.folder, "pre-restore", sources, store.key, (wrap_file(store.key.master),), 5, SystemClock()) as b:
+        backup_id, _ = b.manifest.id, b.keep()
+    answer = ada.ask("POST", f"{PATH}/{backup_id}/verify", {})
+    assert answer.refusal == (409, "conflict")
+    assert "is as it was written" in answer.message
+    assert ada.ask("POST", "/admin/restore", {"backupId": backup_id, "dryRun": True}).refusal == (409, "conflict")
+    assert [one["verified"] for one in ada.ask("GET", PATH).data["items"]] == [False]
+
+
 def test_a_body_may_be_left_out(ada: CheckedClient) -> None:
     for body in (None, {}, {"passphrase": None}):
         assert make(ada, body)["passphraseProtected"] is False
@@ -84,6 +115,9 @@ WRONG: list[tuple[Any, str]] = [
     ({"passphrase": ""}, "/passphrase"),
     ({"passphrase": "x" * 1025}, "/passphrase"),
     ({"passphrase": 123456789012}, "/passphrase"),
+    ({"passphrase": "multi line\npass phrase"}, "/passphrase"),
+    ({"passphrase": "a tab is one, too\t"}, "/passphrase"),
+    ({"passphrase": "so is a nul \0 in it"}, "/passphrase"),
     ({"passPhrase": "twelve chars"}, "/passPhrase"),
     ([], ""),
 ]

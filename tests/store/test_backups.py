@@ -1,6 +1,7 @@
 """Backups of a store that is in use, and of files of older formats: made, listed, checked, thinned."""
 
 import base64
+import hashlib
 import json
 import os
 import secrets
@@ -31,6 +32,7 @@ from mailbox_appliance.errors import (
 )
 from mailbox_appliance.records import Backup
 from mailbox_appliance.store import backups, keyfile
+from mailbox_appliance.store.backup_listing import Stray
 from mailbox_appliance.store.container import Source, open_container
 from mailbox_appliance.store.database import Database, give_key
 from mailbox_appliance.store.key_slots import wrap_file, wrap_passphrase
@@ -338,7 +340,7 @@ def test_a_folder_that_is_none(store: Store) -> None:
     with pytest.raises(BackupNotMade) as raised:
         store.backups.create("manual")
     assert "backups" in raised.value.message
-    assert (store.backups.list(), store.backups.unusable()) == ((), ())
+    assert (store.backups.list(), store.backups.strays()) == ((), ())
 
 
 # --- listed and checked ---
@@ -356,13 +358,52 @@ def test_newest_first_and_what_is_none_apart(store: Store, clock: FakeClock) -> 
     (store.folder / "backups" / "notes.mbxbackup").write_text("notes")
     (store.folder / "backups" / "notes.txt").write_text("notes")
     assert store.backups.list() == tuple(reversed(made[2:]))
-    assert store.backups.unusable() == (cut.name, longer.name, "notes.mbxbackup")
+    names = (cut.name, longer.name, "notes.mbxbackup")
+    assert store.backups.strays() == tuple(Stray(name, "unusable") for name in names)
     # By their id they are found, and say what is wrong with them.
     for one, error in zip(made, (BackupTruncated, BackupAltered), strict=False):
         with pytest.raises(error):
             store.backups.verify(one.id)
     with pytest.raises(NotFound):
         store.backups.find("bak_00000000000000000000000000")
+
+
+def test_copies_are_listed_once_and_told_of(store: Store) -> None:
+    made = store.backups.create("manual")
+    file = file_of(store, made)
+    shutil.copy(file, file.with_name("a copy.mbxbackup"))
+    file.with_name("1.mbxbackup").symlink_to(file)
+    (listed,) = store.backups.list()
+    assert (listed.id, listed.file_name) == (made.id, made.file_name)
+    assert store.backups.find(made.id) == file
+    copies = ("1.mbxbackup", "a copy.mbxbackup")
+    assert store.backups.strays() == tuple(Stray(name, "copy", made.file_name) for name in copies)
+    file.unlink()
+    assert [one.file_name for one in store.backups.list()] == ["a copy.mbxbackup"]
+    assert store.backups.strays() == (Stray("1.mbxbackup", "unusable"),), "it leads nowhere"
+
+
+def test_a_name_that_is_no_utf_8_is_told_of_and_hinders_nothing(store: Store) -> None:
+    made = store.backups.create("manual")
+    folder = os.fsencode(store.folder / "backups")
+    for name in (b"\xff.mbxbackup", b"\x1b[2J\xfe.mbxbackup"):
+        shutil.copy(os.fsencode(file_of(store, made)), os.path.join(folder, name))
+    assert [one.id for one in store.backups.list()] == [made.id]
+    assert store.backups.strays() == (Stray("\\x1b[2J\\xfe.mbxbackup", "name"), Stray("\\xff.mbxbackup", "name"))
+
+
+@pytest.mark.parametrize("day", ["2026-02-30", "0000-01-01", "9999-99-99"])
+def test_a_day_that_there_is_not(store: Store, day: str) -> None:
+    made = store.backups.create("daily")
+    forged = file_of(store, made).with_name("forged.mbxbackup")
+    raw = file_of(store, made).read_bytes()
+    length = int.from_bytes(raw[10:14], "big")
+    text = raw[46 : 46 + length].replace(made.created_at[:10].encode(), day.encode())
+    text = text.replace(made.id.encode(), b"bak_" + b"0" * 26)
+    forged.write_bytes(raw[:14] + hashlib.sha256(text).digest() + text + raw[46 + length :])
+    assert [one.id for one in store.backups.list()] == [made.id]
+    assert store.backups.strays() == (Stray(forged.name, "unusable"),)
+    assert store.backups.thin(SystemClock().now(), 1, 1) == ()
 
 
 def test_one_that_is_found_bad_is_not_verified_any_more(store: Store) -> None:
