@@ -496,3 +496,11 @@ class KeychainLocked(KeyUnusable):
     """
 
     code = "keychain_locked"
+
+
+class KeychainUnusable(KeychainLocked):
+    """The key of {file} cannot be given to the keychain of this computer: {reason}. Where there is one, unlock it and
+    try again; else `mailbox-appliance key add-passphrase --only` locks the key by a passphrase. Nothing was changed.
+    """
+
+    code = "keychain_locked"

@@ -1,8 +1,15 @@
 """What the commands about backups have in common: how one is named, and what is shown of it."""
 
+import os
 import re
+from pathlib import Path
 from typing import Any
 
+from mailbox_appliance import regular_files
+from mailbox_appliance.cli.failures import INPUT, Failure
+from mailbox_appliance.cli.render import one_line
+
+_LONGEST_SHOWN = 200
 _ID = re.compile(r"bak_[0-9a-z]+")
 
 
@@ -21,7 +28,7 @@ def file_of(name: str) -> Path:
         hint = "The id of a backup, as `backup list` has it, begins with bak_."
         raise Failure("invalid_request", f"There is no file {shown}. {hint}", INPUT) from error
     except OSError as error:
-        if file.exists() and not file.is_file():
+        if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113 - never raise
             raise Failure("not_a_backup", f"{shown} is no backup: it is not even a regular file.", INPUT) from error
         raise Failure("invalid_request", f"{shown} cannot be read: {error.strerror}.", INPUT) from error
     return file

@@ -51,6 +51,7 @@ def show(
     remark: Remark = no_remark,
 ) -> None:
     """Write one answer of the API. `columns` are for a list of things, `view` is for a single one."""
+    answer = _as_json(answer)
     if invocation.format == "table":
         _as_table(invocation, answer, columns, view, remark)
     elif invocation.format == "ndjson":
@@ -58,6 +59,13 @@ def show(
     else:
         text = render.json_text(answer, unicode=invocation.terminal.writes_unicode, indent=2)
         invocation.terminal.write(text + "\n")
+
+
+def _as_json(value: Any) -> Any:
+    """The same as JSON has it: what was made on the files has tuples where an answer of the API has lists."""
+    if isinstance(value, dict):
+        return {name: _as_json(one) for name, one in value.items()}
+    return [_as_json(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def show_items(invocation: Invocation, items: Sequence[Any]) -> None:

@@ -5,18 +5,19 @@ each slot that it has made before the file is replaced. The file and the row of 
 """
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from mailbox_appliance.errors import KeyDamaged, KeyMissing, KeyUnusable, StoreUnusable
-from mailbox_appliance.on_files.opening import existing_store
+from mailbox_appliance.errors import KeyDamaged, KeyMissing, KeyUnusable
+from mailbox_appliance.on_files.opening import existing_store, require_store
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.database import FAILED
-from mailbox_appliance.store.key_place import place_of_key
+from mailbox_appliance.store.failing import unusable
+from mailbox_appliance.store.key_place import place_of_key, require_own
 from mailbox_appliance.store.key_slots import (
     FileSlot,
     KeyringSlot,
@@ -42,8 +43,7 @@ _ORDER = (FileSlot, KeyringSlot, PassphraseSlot)
 def show_key(data_dir: Path) -> dict[str, Any]:
     """Which slots the key has and where it lies, unlocking nothing; no key material. Raises StoreUnusable."""
     file = place_of_key(data_dir, os.environ)
-    if not data_dir.is_dir():
-        raise StoreUnusable(reason=f"there is no folder {data_dir}.")
+    require_store(data_dir)
     lock = DirectoryLock(data_dir)
     try:
         return _told(file, read_file(file))
@@ -55,15 +55,18 @@ def show_key(data_dir: Path) -> dict[str, Any]:
         lock.release()
 
 
-def add_passphrase(data_dir: Path, new: str, passphrase: str | None = None) -> dict[str, Any]:
-    """Let a new passphrase open the store, in place of an earlier one; the other slots stay. Raises Invalid too."""
+def add_passphrase(data_dir: Path, new: str, passphrase: str | None = None, *, only: bool = False) -> dict[str, Any]:
+    """Let a new passphrase open the store, in place of an earlier one. The other slots stay; `only`: none of them.
+
+    Raises Invalid too.
+    """
     require_passphrase(new)
-    with existing_store(data_dir, passphrase) as store:
+    with _store_with_own_key(data_dir, passphrase) as store:
 
         def edit(key: StoreKey, slots: Slots) -> Slots:
             slot = wrap_passphrase(key, new)
             _require_opens(slot, key, new, store.key_file)
-            return (*_without(slots, PassphraseSlot), slot)
+            return (slot,) if only else (*_without(slots, PassphraseSlot), slot)
 
         return _changed(store, edit)
 
@@ -74,7 +77,7 @@ def use_keyring(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]
     Where there is none yet, one is made up: `recoveryPassphrase`, told this once. Raises KeychainLocked.
     """
     recovery: list[str] = []
-    with existing_store(data_dir, passphrase) as store:
+    with _store_with_own_key(data_dir, passphrase) as store:
 
         def edit(key: StoreKey, slots: Slots) -> Slots:
             slot = wrap_keyring(key, keyring_kek(key.store_id, file=store.key_file))
@@ -91,8 +94,17 @@ def use_keyring(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]
 
 def use_file(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
     """Let the file itself hold the key, instead of the keychain; a passphrase slot stays."""
-    with existing_store(data_dir, passphrase) as store:
+    with _store_with_own_key(data_dir, passphrase) as store:
         return _changed(store, lambda key, slots: (wrap_file(key.master), *_without(slots, KeyringSlot, FileSlot)))
+
+
+@contextmanager
+def _store_with_own_key(data_dir: Path, passphrase: str | None) -> Iterator[Store]:
+    """The store, opened, whose key file is ours to change. Raises KeyUnusable for a lent one."""
+    require_store(data_dir)
+    require_own(place_of_key(data_dir, os.environ), os.environ)
+    with existing_store(data_dir, passphrase) as store:
+        yield store
 
 
 def _changed(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dict[str, Any]:
@@ -108,9 +120,10 @@ def _changed(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dict[str
             store.audit.record(Actor("local"), "key.change", ("key", key.store_id))
             replace_file(store.key_file, content)
     except OSError as error:
-        raise KeyUnusable(reason=f"{store.key_file} {_not_written(store.key_file, before, error.strerror)}") from error
+        then = _put_back(store.key_file, before)
+        raise KeyUnusable(reason=f"{store.key_file} cannot be written ({error.strerror}). {then}") from error
     except FAILED as error:
-        raise StoreUnusable(reason=f"its database {_not_written(store.key_file, before, error)}") from error
+        raise unusable(error, store.folder, then=_put_back(store.key_file, before)) from error
     return _told(store.key_file, read_file(store.key_file))
 
 
@@ -121,13 +134,13 @@ def _whole_file(store: Store) -> KeyFile:
     return there
 
 
-def _not_written(file: Path, before: bytes, why: object) -> str:
-    """What is said of a change that failed, once the key file is as it was before."""
+def _put_back(file: Path, before: bytes) -> str:
+    """Let the key file be as it was before a change that failed, and what is said then."""
     with suppress(OSError):
         if file.read_bytes() != before:
             replace_file(file, before)
-        return f"cannot be written ({why}). Nothing was changed."
-    return f"cannot be written ({why}), and it is open which key file stays: see `mailbox-appliance key show`."
+        return "Nothing was changed."
+    return "It is open which key file stays: see `mailbox-appliance key show`."
 
 
 def _without(slots: Slots, *kinds: type[Slot]) -> Slots:

@@ -24,7 +24,14 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from msgspec import Meta
 
 from mailbox_appliance import keychain
-from mailbox_appliance.errors import Invalid, KeychainLocked, KeyUnusable, PassphraseNeeded, PassphraseWrong
+from mailbox_appliance.errors import (
+    Invalid,
+    KeychainLocked,
+    KeychainUnusable,
+    KeyUnusable,
+    PassphraseNeeded,
+    PassphraseWrong,
+)
 
 if TYPE_CHECKING:
     from mailbox_appliance.store.keyfile import StoreKey
@@ -203,7 +210,8 @@ def passphrase_kek(slot: PassphraseSlot, passphrase: str) -> bytes:
 def keyring_kek(store_id: str, *, file: Path | str) -> bytes:
     """The key in the keychain that locks a store's: the one that is there, else a new one, stored and read back.
 
-    One that is there is never replaced: a copy of the directory or a backup may be locked by it. Raises KeychainLocked.
+    One that is there is never replaced: a copy of the directory or a backup may be locked by it.
+    Raises KeychainUnusable.
     """
     name = _name_in_keychain(store_id)
     try:
@@ -212,7 +220,7 @@ def keyring_kek(store_id: str, *, file: Path | str) -> bytes:
         kek = secrets.token_bytes(32)
         keychain.put(name, base64.b64encode(kek).decode())
     except keychain.KeychainSilent as error:
-        raise KeychainLocked(file=file, reason=str(error)) from error
+        raise KeychainUnusable(file=file, reason=str(error)) from error
     return kek
 
 

@@ -83,9 +83,16 @@ def test_an_appliance_that_is_named_is_asked_as_any_client_asks(
 
 def test_the_passphrase_of_the_environment_counts(cli: CommandLine, running: RecordingServer) -> None:
     environment = {"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}
-    for line in ("create", "create --with-passphrase", "verify bak_1"):
+    for line in ("create --with-passphrase", "verify bak_1"):
         assert cli("backup", *line.split(" "), environment=environment).code == 0
-    assert [asked.json for asked in running.asked] == [{"passphrase": PASSPHRASE}] * 3
+    assert [asked.json for asked in running.asked] == [{"passphrase": PASSPHRASE}] * 2
+
+
+def test_the_passphrase_of_the_key_seals_no_backup_unless_that_is_asked_for(
+    cli: CommandLine, running: RecordingServer
+) -> None:
+    assert cli("backup", "create", environment={"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}).code == 0
+    assert [asked.json for asked in running.asked] == [{}]
 
 
 def test_pages_are_followed(cli: CommandLine, running: RecordingServer) -> None:
@@ -239,10 +246,56 @@ def test_without_a_store_none_is_made(cli: CommandLine) -> None:
     cli.services |= SERVICES
     refused = cli("backup", "create")
     assert (refused.code, refused.error["code"]) == (1, "store_unusable")
-    assert cli("backup", "list").data == {"items": [], "nextCursor": None}
-    unknown = cli("backup", "verify", f"bak_{'0' * 26}")
-    assert (unknown.code, unknown.error["code"]) == (2, "not_found")
+    for nothing in (cli.data_dir, cli.data_dir / "no such folder"):
+        for line in ("list", f"verify bak_{'0' * 26}"):
+            refused = cli("backup", *line.split(), "--data-dir", str(nothing))
+            assert (refused.code, refused.error["code"]) == (1, "store_unusable")
+            assert f"there is no store in {nothing}" in refused.error["message"]
     assert list(cli.data_dir.iterdir()) == []
+
+
+def test_backups_are_listed_where_the_store_is_lost(files: CommandLine, made: Made) -> None:
+    (files.data_dir / "mailbox.db").unlink()
+    assert len(files("backup", "list").data["items"]) == 2
+    unknown = files("backup", "verify", f"bak_{'0' * 26}")
+    assert (unknown.code, unknown.error["code"]) == (2, "not_found")
+
+
+def test_a_list_on_the_files_looks_as_that_of_a_running_appliance(
+    files: CommandLine, made: Made, server: RecordingServer
+) -> None:
+    lines = files("backup", "list", "--format", "ndjson").out.splitlines()
+    assert [json.loads(line) for line in lines] == [made.sealed.data, made.plain.data]
+    on_files = files("backup", "list", "--format", "table").out
+    assert len(on_files.splitlines()) == 3
+    server.data("GET", "/admin/backups", {"items": [made.sealed.data, made.plain.data], "nextCursor": None})
+    files.speak_to(server)
+    assert files("backup", "list", "--format", "table").out == on_files
+
+
+# fmt: off
+#: what is named as a backup <- the code of the error
+NO_FILES: list[tuple[str, str]] = [
+    ("x" * 5000,     "invalid_request"),
+    ("none",         "invalid_request"),
+    ("lock/within",  "invalid_request"),
+    ("folder",       "not_a_backup"),
+    ("pipe",         "not_a_backup"),
+    ("/dev/null",    "not_a_backup"),
+    ("/dev/zero",    "not_a_backup"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("name", "code"), NO_FILES)
+def test_what_is_no_file_is_no_backup(cli: CommandLine, name: str, code: str) -> None:
+    cli.services |= SERVICES
+    (cli.data_dir / "folder").mkdir()
+    (cli.data_dir / "lock").touch()
+    os.mkfifo(cli.data_dir / "pipe")
+    refused = cli("backup", "verify", str(cli.data_dir / name))
+    assert (refused.code, refused.error["code"]) == (2, code)
+    assert len(refused.error["message"]) < 500
 
 
 def test_a_directory_in_use_that_does_not_answer_is_left_alone(files: CommandLine) -> None:
@@ -275,7 +328,7 @@ def test_beside_an_appliance_that_runs(cli: CommandLine) -> None:
     assert (missing.code, missing.error["code"]) == (4, "backup_wrong_passphrase")
     assert cli("backup", "verify", sealed["id"], environment={"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}).code == 0
     assert cli("backup", "verify", f"bak_{'0' * 26}").error["code"] == "not_found"
-    short = cli("backup", "create", environment={"MAILBOX_APPLIANCE_PASSPHRASE": "short"})
+    short = cli("backup", "create", "--passphrase-stdin", stdin=b"short")
     assert (short.code, short.error["details"][0]["path"]) == (2, "/passphrase")
     assert process.ask("GET", f"/admin/backups/{made['id']}").code == "conflict"
     for code in ("backup_truncated", "backup_altered"):

@@ -152,6 +152,52 @@ def test_a_passphrase_is_no_short_one_and_no_argument(key_cli: CommandLine) -> N
     assert content(key_cli.data_dir) == before
 
 
+def test_the_passphrase_can_be_the_only_way_in(key_cli: CommandLine) -> None:
+    folder, master = key_cli.data_dir, read_key(key_cli.data_dir / KEY).master
+    only = key_cli("key", "add-passphrase", "--only", STDIN, stdin=PASSPHRASE.encode())
+    assert (only.code, [slot["type"] for slot in only.data["slots"]]) == (0, ["passphrase"])
+    (warning,) = json.loads(only.out)["warnings"]
+    assert "by this passphrase alone" in warning
+    assert "`serve` takes it from" in warning
+    assert base64.b64encode(master).decode() not in (folder / KEY).read_text()
+    assert key_cli("key", "use-file").error["code"] == "passphrase_needed"
+    assert read_key(folder / KEY, PASSPHRASE).master == master
+    assert key_cli("key", "use-file", STDIN, stdin=PASSPHRASE.encode()).code == 0
+    assert kinds(folder) == ["file", "passphrase"]
+
+
+def test_a_key_that_came_as_a_credential_is_not_changed(key_cli: CommandLine, tmp_path: Path) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    (key_cli.data_dir / KEY).rename(credentials / "db-key")
+    before = content(key_cli.data_dir) | content(credentials)
+    for words in (*(("key", *change) for change in CHANGES), ("store", "rekey"), ("store", "compact")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
+            refused = key_cli(*words, stdin=PASSPHRASE.encode())
+        assert (refused.code, refused.error["code"]) == (4, "key_unusable")
+        assert "came as a credential" in refused.error["message"]
+        assert content(key_cli.data_dir) | content(credentials) == before
+
+
+def test_a_pipe_in_place_of_the_key_is_told(key_cli: CommandLine) -> None:
+    (key_cli.data_dir / KEY).unlink()
+    os.mkfifo(key_cli.data_dir / KEY)
+    for words in (("key", "show"), ("key", "use-file"), ("store", "check"), ("store", "status"), ("backup", "create")):
+        refused = key_cli(*words)
+        if words != ("store", "status"):
+            assert (refused.code, refused.error["code"]) == (4, "key_unusable")
+            assert "Not a regular file" in refused.error["message"]
+
+
+def test_a_key_is_missing_only_where_a_store_is(key_cli: CommandLine) -> None:
+    missing = key_cli("key", "show", "--data-dir", str(key_cli.data_dir / "none"))
+    assert (missing.code, missing.error["code"]) == (1, "store_unusable")
+    (key_cli.data_dir / KEY).unlink()
+    gone = key_cli("key", "show")
+    assert (gone.code, gone.error["code"]) == (4, "key_missing")
+
+
 def test_serve_takes_the_passphrase_from_wherever_it_is(key_cli: CommandLine, tmp_path: Path) -> None:
     folder, credentials = key_cli.data_dir, tmp_path / "credentials"
     only_passphrase(folder)
@@ -250,11 +296,12 @@ def test_a_keychain_that_does_not_work_takes_no_key(
     backend: str, reason: str, key_cli: CommandLine, backends: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", backend)
-    monkeypatch.setenv("MAILBOX_APPLIANCE_KEYCHAIN_SECONDS", "20" if reason.endswith("stored") else "1")
+    monkeypatch.setenv("MAILBOX_APPLIANCE_KEYCHAIN_SECONDS", "1" if "within" in reason else "20")
     before = content(key_cli.data_dir)
     refused = key_cli("key", "use-keyring")
     assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
-    assert reason in refused.error["message"]
+    assert f"cannot be given to the keychain of this computer: {reason}." in refused.error["message"]
+    assert "recovery" not in refused.error["message"]
     assert content(key_cli.data_dir) == before
     assert changes_of_key(key_cli.data_dir) == []
 
@@ -299,7 +346,7 @@ def test_where_there_is_no_store_none_is_made(cli: CommandLine) -> None:
     cli.services |= SERVICES
     for words in (("show",), *CHANGES):
         refused = cli("key", *words, stdin=PASSPHRASE.encode())
-        assert refused.code == (4 if words == ("show",) else 1)
+        assert (refused.code, refused.error["code"]) == (1, "store_unusable")
         assert str(cli.data_dir) in refused.error["message"]
         assert cli("--data-dir", str(cli.folder / "none"), "key", *words, stdin=PASSPHRASE.encode()).code == 1
     assert content(cli.data_dir) == {}
@@ -370,7 +417,7 @@ def test_a_key_file_that_cannot_be_written_opens_the_store_and_stays(
     (key_cli.data_dir / KEY).rename(credentials / "db-key")
     if form == "one line":
         (credentials / "db-key").write_text(base64.b64encode(read_key(credentials / "db-key").master).decode())
-    environment, before = {"CREDENTIALS_DIRECTORY": str(credentials)}, content(tmp_path)
+    environment, before = {"MAILBOX_APPLIANCE_KEY_FILE": str(credentials / "db-key")}, content(tmp_path)
     folder = ("--data-dir", str(key_cli.data_dir))
     if form == "one line":
         code, answer = in_a_read_only(credentials, *folder, "audit", "verify", environment=environment)

@@ -1,7 +1,6 @@
 """Backups: through the appliance that runs on the data directory, without any log-in; on its files where none runs."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -9,7 +8,6 @@ import click
 from mailbox_appliance.cli import backups, passphrases, render, show
 from mailbox_appliance.cli.client import Client, Request
 from mailbox_appliance.cli.commands.restore import restore
-from mailbox_appliance.cli.failures import wrong_usage
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import LONG, operator_client
 from mailbox_appliance.cli.rows import ALL, ALL_PAGES, Call, Given, Row, execute, filled
@@ -43,10 +41,8 @@ def _create(invocation: Invocation, with_passphrase: bool, passphrase_stdin: boo
 
 
 def _chosen(invocation: Invocation, *, asks: bool, from_stdin: bool) -> str | None:
-    """The passphrase of a new backup, if it is to have one."""
-    if asks or from_stdin or invocation.variable(passphrases.NAME):
-        return passphrases.chosen(invocation, from_stdin=from_stdin)
-    return None
+    """The passphrase of a new backup, where one is asked for: that of the environment may be the key's alone."""
+    return passphrases.chosen(invocation, from_stdin=from_stdin) if asks or from_stdin else None
 
 
 def _list(invocation: Invocation, **given: Any) -> int:
@@ -55,7 +51,7 @@ def _list(invocation: Invocation, **given: Any) -> int:
         return execute(LIST, invocation, given, client)
     find = invocation.service("list_backups_on_files")
     answer = find(invocation.data_directory(), limit=_most(given), cursor=given.get("cursor"))
-    show.show(invocation, answer, _COLUMNS)
+    show.show(invocation, answer, LIST.columns, LIST.view, LIST.remark)
     return 0
 
 
@@ -83,10 +79,7 @@ def _of_id(invocation: Invocation, backup: str) -> Callable[[str | None], Any]:
 
 def _of_file(invocation: Invocation, name: str) -> Callable[[str | None], Any]:
     """The same of a file, wherever it lies: no appliance is asked, and no data directory is looked at."""
-    file = Path(name).expanduser()
-    if not file.is_file():
-        raise wrong_usage(f"There is no file {name}. The id of a backup, as `backup list` has it, begins with bak_.")
-    return _on_files(invocation, "verify_backup_file", file)
+    return _on_files(invocation, "verify_backup_file", backups.file_of(name))
 
 
 def _on_files(invocation: Invocation, service: str, *what: Any) -> Callable[[str | None], Any]:
@@ -116,7 +109,8 @@ backup = group(
             "create",
             _create,
             "Make a backup in `backups/`, read it back, and say what it needs to be opened.\n\nWithout a passphrase it"
-            " opens with the store's own key, which travels in it as the store keeps it.",
+            " opens with the store's own key, which travels in it as the store keeps it. MAILBOX_APPLIANCE_PASSPHRASE"
+            " is that of the store's key; with --with-passphrase it is the backup's too.",
             (_ASKS, passphrases.PASSPHRASE_STDIN),
         ),
         command("list", _list, LIST.help, LIST.parameters),

@@ -14,7 +14,14 @@ _NEW = ENVIRONMENT + "NEW_PASSPHRASE"
 _NEW_STDIN = click.Option(
     ["--passphrase-stdin"], is_flag=True, help="Read the new passphrase from the first line of stdin."
 )
+_ONLY = click.Option(["--only"], is_flag=True, help="Let nothing else open it: take the key out of file and keychain.")
 _STOPPED = "The appliance must not be running."
+_FROM_NOW_ON = (
+    "From now on the store opens by this passphrase alone, and without it nobody opens it. Every start needs it:"
+    " `serve` takes it from the systemd credential `passphrase`, MAILBOX_APPLIANCE_PASSPHRASE, --passphrase-stdin or a"
+    " prompt. Backups and copies of the key file that were made before open without it; `mailbox-appliance store rekey`"
+    " gives the store a key that is not in them."
+)
 
 
 def _remark(answer: Any) -> str:
@@ -30,10 +37,11 @@ def _show(invocation: Invocation) -> int:
     return _tell(invocation, invocation.service("show_key")(invocation.data_directory()))
 
 
-def _add_passphrase(invocation: Invocation, passphrase_stdin: bool) -> int:
+def _add_passphrase(invocation: Invocation, passphrase_stdin: bool, only: bool) -> int:
     new = invocation.terminal.secret("New passphrase", _NEW, from_stdin=passphrase_stdin, twice=True, what="passphrase")
     folder, add = invocation.data_directory(), invocation.service("add_passphrase")
-    return _tell(invocation, opened(invocation, lambda passphrase: add(folder, new, passphrase), from_stdin=False))
+    answer = opened(invocation, lambda passphrase: add(folder, new, passphrase, only=only), from_stdin=False)
+    return _tell(invocation, answer, (_FROM_NOW_ON,) if only else ())
 
 
 def _through(service: str) -> Callable[..., int]:
@@ -45,8 +53,9 @@ def _through(service: str) -> Callable[..., int]:
     return change
 
 
-def _tell(invocation: Invocation, data: Any) -> int:
-    show.show(invocation, {"data": data}, (), render.record, _remark)
+def _tell(invocation: Invocation, data: Any, warnings: tuple[str, ...] = ()) -> int:
+    answer = {"data": data, **({"warnings": list(warnings)} if warnings else {})}
+    show.show(invocation, answer, (), render.record, _remark)
     return 0
 
 
@@ -60,8 +69,9 @@ key = group(
             _add_passphrase,
             "Let a passphrase open the store as well, in place of an earlier one.\n\n"
             f"It is asked for, or read from stdin or {_NEW}. Backups then hold the key locked by it, and no longer in "
-            f"plain. {_STOPPED}",
-            (_NEW_STDIN,),
+            "plain. With --only the store itself opens by it alone, so every start needs it; `key use-file` is the way "
+            f"back. {_STOPPED}",
+            (_NEW_STDIN, _ONLY),
         ),
         command(
             "use-keyring",
