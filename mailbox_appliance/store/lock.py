@@ -31,8 +31,9 @@ class DirectoryLock:
             pid = os.pread(self._file, 20, 0).decode("ascii", "replace").strip()
             os.close(self._file)
             raise StoreInUse(holder=f" (pid {pid})" if pid.isdigit() else "", folder=folder)
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # on a full disk the lock is held without saying by whom
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Let others have the directory. Doing it twice is harmless."""

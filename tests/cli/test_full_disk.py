@@ -1,0 +1,66 @@
+"""Commands on a data directory whose disk has no block left: what is told is that, and nothing changes.
+
+The store lies on a small file system of its own (tmpfs, which takes root).
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.__main__ import SERVICES
+from mailbox_appliance.on_files.setup import setup_on_files
+from mailbox_appliance.store.store import Store
+from tests.cli.conftest import CommandLine
+
+PASSPHRASE, PASSWORD = b"twelve geese fly", b"correct horse battery"
+MEMBER = ("--name", "B", "--email", "b@example.org", "--password-stdin")
+
+# fmt: off
+#: the command, what stands on its input, its exit code
+COMMANDS: list[tuple[str, bytes, int]] = [
+    ("store check --full",                 b"",        1),
+    ("store compact",                      b"",        1),
+    ("store rekey",                        b"",        1),
+    ("backup create",                      b"",        1),
+    ("key use-file",                       b"",        1),
+    ("key add-passphrase --passphrase-stdin", PASSPHRASE, 1),
+    ("audit verify",                       b"",        1),
+    ("serve --port 0",                     b"",        1),
+    ("setup",                              PASSWORD,   1),
+]
+# fmt: on
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A closed store on a disk that is full to the last block."""
+    disk = tmp_path_factory.mktemp("disk")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        data = disk / "data"
+        setup_on_files(data, name="A", email="a@example.org", password=PASSWORD.decode(), device_name="d")
+        with (disk / "ballast").open("wb", buffering=0) as file:
+            while shutil.disk_usage(disk).free:
+                file.write(bytes(4096))
+        yield data
+        (disk / "ballast").unlink()
+        Store.open(data).close()
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(("line", "given", "code"), COMMANDS, ids=[row[0] for row in COMMANDS])
+def test_a_full_disk_is_told_as_one(cli: CommandLine, full: Path, line: str, given: bytes, code: int) -> None:
+    cli.services |= SERVICES
+    words = (*line.split(), *(MEMBER if line == "setup" else ()))
+    before = (full / "mailbox.db").read_bytes(), (full / "encryption.key").read_bytes()
+    refused = cli("--data-dir", str(full), *words, stdin=given)
+    assert (refused.code, refused.error["code"]) == (code, "store_unusable"), refused.err
+    assert f"the disk that holds {full} is full (0 bytes are left). Make room on it" in refused.error["message"]
+    assert ((full / "mailbox.db").read_bytes(), (full / "encryption.key").read_bytes()) == before
