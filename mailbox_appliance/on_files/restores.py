@@ -31,9 +31,11 @@ from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.carry_over import Carried
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.keyfile import StoreKey, read_key
+from mailbox_appliance.store.kinship import TOLD
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.opening import format_of, log_of, open_database
-from mailbox_appliance.store.restore import Elsewhere, Prepared, complete, prepare, put_back, try_out, unpack_to
+from mailbox_appliance.store.restore import Prepared, complete, prepare, put_back, try_out
+from mailbox_appliance.store.restore_elsewhere import Elsewhere, unpack_to
 from mailbox_appliance.store.store import DATABASE, Store, failures_as_unusable
 from mailbox_appliance.store.unpacking import PresentKey
 
@@ -121,6 +123,8 @@ def restore(
         restored = complete(prepared, SystemClock(), _ACTOR, progress)
         _see_that_it_opens(prepared, restored.kept, lock, passphrase)
         kept = () if restored.kept is None else (f"What was replaced is kept as backups/{restored.kept.name}.",)
+        if restored.kept_key is not None:
+            kept += (f"The key file that was there, which holds another key, is kept as {restored.kept_key}.",)
         return _envelope(prepared.summary, (*_told(restored.carried, present), *kept))
 
 
@@ -259,16 +263,18 @@ def _told(carried: Carried, present: _Present) -> tuple[str, ...]:
     """What becomes of sends and rights, a sentence each."""
     if present.older is not None:
         return (_OLDER.format(present.older),)
-    sends, rights = carried.sends, carried.rights
+    sends, rights, whose = carried.sends, carried.rights, "" if carried.relation == "forked" else "of the backup "
     why = present.why or f"The store that is there tells nothing: {carried.why}."
     told = [] if present.upgraded is None else [_UPGRADED.format(present.upgraded)]
     told += [] if carried.is_known else [_NOT_KNOWN.format(why=why)]
+    told += [] if carried.relation is None else [TOLD[carried.relation]]
     told += [
         _counted(sends.uncertain, "send", *_both("may have gone out and {} uncertain now")),
-        _counted(sends.waiting, "scheduled send", *(_IN_TIME if carried.is_known else _HELD)),
+        _counted(sends.waiting, "scheduled send", *(_HELD if sends.are_held else _IN_TIME)),
         _counted(sends.ended, "scheduled send", *_ENDS),
-        _counted(rights.revoked, "API key", *_both("of the backup {} not good any more")),
+        _counted(rights.revoked, "API key", *_both(whose + "{} not good any more")),
         _counted(rights.suspended, "member", *_both("of the backup {} suspended")),
+        _counted(rights.narrowed, "API key", "may do less than in the backup", "may do less than in the backup"),
     ]
     return tuple(sentence for sentence in told if sentence)
 

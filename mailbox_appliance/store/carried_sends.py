@@ -3,6 +3,9 @@
     in the present store ............ its row counts, with message, steps and chores; newer ones are added
     in the backup only .............. being sent, or due before the restore: uncertain, evidence is looked for
     in a mailbox that is not there .. what waits fails as `account_removed`
+    where the two have forked ....... the row counts that knows more, what both take for open and is due is uncertain,
+                                      and what is scheduled waits for an administrator's word
+    where a restore is undone ....... what that restore ended is as the backup has it
 
 Restored is `main`, the other is `present`. Both hold the mailboxes by id; the numbers of either mean nothing in the
 other. Results may name messages that the restored mirror lacks: they come with the next look at the mailbox.
@@ -16,6 +19,7 @@ from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.store import endings, removal
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.endings import Ending
+from mailbox_appliance.store.kinship import Kinship
 
 HOLD = "sending.hold_scheduled"
 _BATCH = 2000
@@ -28,7 +32,7 @@ _THEIRS = "SELECT id FROM present.delivery_operations"
 # Withdrawn since, and its key used again: the later one counts. And a scheduled send of an old format has got another
 # id with every upgrade, but is the same.
 _IN_THE_WAY = f"""
-DELETE FROM main.delivery_operations WHERE id NOT IN ({_THEIRS}) AND (
+DELETE FROM main.delivery_operations WHERE id NOT IN ({_THEIRS}) AND id NOT IN (SELECT value FROM json_each(?)) AND (
   EXISTS (SELECT 1 FROM present.delivery_operations p WHERE p.credential_id = delivery_operations.credential_id
     AND p.idempotency_key = delivery_operations.idempotency_key)
   OR EXISTS (SELECT 1 FROM present.delivery_operations p WHERE p.schedule_id = delivery_operations.schedule_id))"""
@@ -45,10 +49,35 @@ WHERE m.gone = 0
   AND m.id IN (SELECT result_id FROM main.delivery_operations WHERE copy <> 'pending')
   AND NOT EXISTS (SELECT 1 FROM present.messages p JOIN present.folders pf ON pf.number = p.folder
     WHERE p.id = m.id AND pf.id = f.id)"""
+_NOT_LEFT = "operation NOT IN (SELECT value FROM json_each(?))"
 _OPEN = "status IN ('queued', 'sending', 'uncertain')"  # as in the index of what is open
+_KNOWS = """
+CASE {}.status WHEN 'succeeded' THEN 4 WHEN 'failed' THEN 3 WHEN 'uncertain' THEN 2 WHEN 'sending' THEN 1 ELSE 0 END"""
+_KNOWS_MORE = f"{_KNOWS.format('r')} > {_KNOWS.format('p')}"
+# What a restore did that is undone: in mailboxes that were gone by it, and where it took a send for doubtful.
+_ENDED_BY_RESTORE = f"""
+((p.status = r.status OR (p.error_code = 'account_removed' AND r.{_OPEN}))
+  AND r.account_id IN (SELECT id FROM main.accounts) AND r.account_id NOT IN (SELECT id FROM present.accounts)
+  AND r.account_id NOT IN (SELECT target_id FROM present.audit_events WHERE number > :common
+    AND action = 'account.delete' AND outcome = 'success' AND target_id IS NOT NULL)
+ OR (p.status = 'uncertain' AND r.{_OPEN} AND p.updated_at BETWEEN :began AND :ended
+  AND EXISTS (SELECT 1 FROM json_each(p.warnings) WHERE value = :not_known)))"""
+# The same operation here and there: by its id, that of its schedule, or the key that it was asked for with.
+_BOTH = " UNION ".join(
+    f"SELECT r.id, p.id FROM main.delivery_operations r JOIN present.delivery_operations p ON {same} WHERE {{0}}"
+    for same in (
+        "p.id = r.id",
+        "p.schedule_id = r.schedule_id",
+        "p.credential_id = r.credential_id AND p.idempotency_key = r.idempotency_key",
+    )
+)
+_THEIRS_ALONE = f"""
+SELECT id FROM present.delivery_operations p WHERE {_OPEN} AND id NOT IN (SELECT id FROM main.delivery_operations)
+  AND NOT EXISTS (SELECT 1 FROM main.delivery_operations r WHERE r.schedule_id = p.schedule_id)"""
 _UNDER_WAY = f"""
 SELECT id, status FROM main.delivery_operations
-WHERE {_OPEN} AND (status = 'sending' OR (status = 'queued' AND send_at <= ?))"""
+WHERE {_OPEN} AND (status = 'sending' OR (status = 'queued' AND send_at <= ?))
+  AND id NOT IN (SELECT value FROM json_each(?))"""
 _GONE = """
 SELECT id FROM present.accounts WHERE status <> 'removed' AND id NOT IN (SELECT id FROM main.accounts)"""
 
@@ -56,40 +85,72 @@ SELECT id FROM present.accounts WHERE status <> 'removed' AND id NOT IN (SELECT 
 @dataclass(frozen=True)
 class Sends:
     """How many: `newer` than the backup or changed since; `uncertain` now; `ended` with a mailbox that is not in the
-    backup; and `waiting`: scheduled for later, held where nobody knows whether they have been sent since.
+    backup; and `waiting`: scheduled for later, where `are_held` until an administrator says a word.
     """
 
     newer: int = 0
     uncertain: int = 0
     ended: int = 0
     waiting: int = 0
+    are_held: bool = False
 
 
-def carry(database: Database, now: datetime) -> Sends:
+@dataclass(frozen=True)
+class _Standing:
+    """Where the row of the backup counts: its ids, and the ids of those in the present store that do not. As JSON."""
+
+    ours: str = "[]"
+    theirs: str = "[]"
+
+
+def carry(database: Database, now: datetime, kinship: Kinship) -> Sends:
     """Carry over from the attached store `present`. Inside a transaction."""
-    database.change(_IN_THE_WAY)
-    newer = _take_operations(database)
-    _take_messages(database)
-    _take_chores(database)
+    standing, known = _standing(database, kinship), _known(database, kinship)
+    database.change(_IN_THE_WAY, (standing.ours,))
+    newer = _take_operations(database, standing)
+    _take_messages(database, standing)
+    _take_chores(database, standing)
     database.change("INSERT OR REPLACE INTO main.legacy_idempotency SELECT * FROM present.legacy_idempotency")
     removal.delete(database, [row[0] for row in database.rows(_COPIES_LEFT)])
-    uncertain = _doubt(database, f"{_UNDER_WAY} AND id NOT IN ({_THEIRS})", now)
+    uncertain = _doubt(database, now, known)
     ended = _end_without_mailbox(database, now)
-    _take_hold(database)
-    return Sends(newer, uncertain, ended, _waiting(database))
+    if kinship.relation == "forked":
+        _hold(database)
+    else:
+        _take_hold(database)
+    return Sends(newer, uncertain, ended, _waiting(database), _are_held(database))
+
+
+def _standing(database: Database, kinship: Kinship) -> _Standing:
+    if kinship.relation == "continues":
+        return _Standing()
+    where, values = _KNOWS_MORE, dict[str, object]()
+    if kinship.relation == "undone":
+        where, values = _ENDED_BY_RESTORE, {"common": kinship.common, "not_known": _NOT_KNOWN}
+        values |= {"began": kinship.began, "ended": kinship.ended}
+    pairs = database.rows(_BOTH.format(where), values)
+    return _Standing(*(json.dumps([pair[side] for pair in pairs]) for side in (0, 1)))
+
+
+def _known(database: Database, kinship: Kinship) -> str:
+    """The ids (JSON) of what the present store knows, so that nobody need doubt it where it is open."""
+    # Where the two have forked, that is what it alone has: it has seen that from the beginning.
+    known = {"forked": _THEIRS_ALONE, "undone": _THEIRS}
+    return json.dumps([row[0] for row in database.rows(known.get(kinship.relation, f"{_THEIRS} WHERE {_OPEN}"))])
 
 
 def hold(database: Database, now: datetime) -> Sends:
     """Nothing is known of what happened since: what was under way or due is uncertain, what is scheduled waits for an
     administrator's word. Inside a transaction.
     """
-    uncertain = _doubt(database, _UNDER_WAY, now)
-    database.change("INSERT OR REPLACE INTO main.settings VALUES (?, 'true')", (HOLD,))
-    return Sends(uncertain=uncertain, waiting=_waiting(database))
+    uncertain = _doubt(database, now)
+    _hold(database)
+    return Sends(uncertain=uncertain, waiting=_waiting(database), are_held=True)
 
 
-def _take_operations(database: Database) -> int:
+def _take_operations(database: Database, standing: _Standing) -> int:
     """The rows that are another there, or not here; answers how many. Those that both have keep their number here."""
+    left = frozenset(json.loads(standing.theirs))
     columns = [
         str(row[1]) for row in database.rows("PRAGMA main.table_info(delivery_operations)") if row[1] != "number"
     ]
@@ -106,7 +167,7 @@ def _take_operations(database: Database) -> int:
     )
     offset, after, count = _offset(database), -1, 0
     while rows := database.rows(changed, (after, _BATCH)):
-        ids = [row[1] for row in rows if row[2]]
+        ids = [row[1] for row in rows if row[2] and row[1] not in left]
         if ids:
             database.change(take, (offset, json.dumps(ids)))
             _take_phases(database, ids)
@@ -127,22 +188,31 @@ def _take_phases(database: Database, ids: list[str]) -> None:
     database.change(_COPY_CHILDREN.format("delivery_phases", "operation, attempt, phase, at"), of)
 
 
-def _take_messages(database: Database) -> None:
+def _take_messages(database: Database, standing: _Standing) -> None:
     """Bytes never change: they are there or not."""
     database.change(
         f"DELETE FROM main.delivery_messages WHERE operation IN ({_THEIRS})"
         " AND operation NOT IN (SELECT operation FROM present.delivery_messages)"
+        " AND operation NOT IN (SELECT value FROM json_each(?))",
+        (standing.ours,),
     )
-    database.change("INSERT OR IGNORE INTO main.delivery_messages SELECT * FROM present.delivery_messages")
+    database.change(
+        f"INSERT OR IGNORE INTO main.delivery_messages SELECT * FROM present.delivery_messages WHERE {_NOT_LEFT}",
+        (standing.theirs,),
+    )
 
 
-def _take_chores(database: Database) -> None:
-    database.change(f"DELETE FROM main.delivery_chores WHERE operation IN ({_THEIRS})")
-    database.change("INSERT INTO main.delivery_chores SELECT * FROM present.delivery_chores")
+def _take_chores(database: Database, standing: _Standing) -> None:
+    database.change(
+        f"DELETE FROM main.delivery_chores WHERE operation IN ({_THEIRS}) AND {_NOT_LEFT}", (standing.ours,)
+    )
+    database.change(
+        f"INSERT INTO main.delivery_chores SELECT * FROM present.delivery_chores WHERE {_NOT_LEFT}", (standing.theirs,)
+    )
 
 
-def _doubt(database: Database, sql: str, now: datetime) -> int:
-    rows: list[Row] = database.rows(sql, (to_timestamp(now),))
+def _doubt(database: Database, now: datetime, known: str = "[]") -> int:
+    rows: list[Row] = database.rows(_UNDER_WAY, (to_timestamp(now), known))
     for operation_id, status in rows:
         ending = Ending("uncertain", warnings=(_NOT_KNOWN,), came_from=status)
         endings.end(database, operation_id, ending, now)
@@ -158,10 +228,18 @@ def _end_without_mailbox(database: Database, now: datetime) -> int:
     return count
 
 
+def _hold(database: Database) -> None:
+    database.change("INSERT OR REPLACE INTO main.settings VALUES (?, 'true')", (HOLD,))
+
+
 def _take_hold(database: Database) -> None:
     """Whether scheduled sends are held is as it is now, not as it was."""
     database.change("DELETE FROM main.settings WHERE name = ?", (HOLD,))
     database.change("INSERT INTO main.settings SELECT * FROM present.settings WHERE name = ?", (HOLD,))
+
+
+def _are_held(database: Database) -> bool:
+    return database.value("SELECT value FROM main.settings WHERE name = ?", (HOLD,)) == "true"
 
 
 def _waiting(database: Database) -> int:

@@ -13,31 +13,33 @@ import errno
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import apsw
 
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import Conflict, NotEnoughRoom, ReplacedUnopened, StoreUnusable
+from mailbox_appliance.errors import KeychainLocked, NotEnoughRoom, PassphraseNeeded, StoreUnusable
 from mailbox_appliance.records import BackupSummary, Progress
 from mailbox_appliance.store import room, swap
 from mailbox_appliance.store.audit import Actor, Audit
-from mailbox_appliance.store.backup_content import keeps_what_was_replaced, summary_of
 from mailbox_appliance.store.backup_files import bundle
 from mailbox_appliance.store.carry_over import Carried, carry_nothing, carry_over
 from mailbox_appliance.store.container import Container, Source, open_container
 from mailbox_appliance.store.database import FAILED, Database
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_slots import Slot
-from mailbox_appliance.store.keyfile import StoreKey
-from mailbox_appliance.store.manifest import SECTION_NAMES, Manifest
-from mailbox_appliance.store.opening import format_of, log_of
+from mailbox_appliance.store.keyfile import StoreKey, read_key
+from mailbox_appliance.store.kinship import Made
+from mailbox_appliance.store.manifest import SECTION_NAMES, SectionName
+from mailbox_appliance.store.opening import format_of, log_of, look_with
+from mailbox_appliance.store.replaced_key import keep_beside
 from mailbox_appliance.store.unpacking import CheckConfig, PresentKey, may_write, unpack, unpack_raw
 
 log = logging.getLogger(__name__)
 
 _DATABASE, _KEY = "mailbox.db", "encryption.key"
+_BESIDE: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
 #: How often the content of a backup lies on the disk while it is unpacked: once, and once more encrypted anew or
 #: upgraded; an upgrade makes a backup of its own besides.
 _TWICE, _UPGRADED = 2, 4
@@ -56,6 +58,7 @@ class Prepared:
     slots: tuple[Slot, ...]
     #: The present store opens, with `key`.
     is_known: bool
+    made: Made | None = None
 
 
 @dataclass(frozen=True)
@@ -64,19 +67,8 @@ class Restored:
 
     carried: Carried
     kept: Path | None
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """What was unpacked elsewhere: what it holds, as far as it was looked at; `why` it was not, if so.
-
-    `carried`: it is a store of its own; None: the files byte for byte as they were.
-    """
-
-    manifest: Manifest
-    summary: BackupSummary | None
-    carried: Carried | None = None
-    why: str = ""
+    #: Where the key file lies that was in the place of the restored one, if it held another key.
+    kept_key: Path | None = None
 
 
 def prepare(
@@ -97,10 +89,10 @@ def prepare(
     left of it.
     """
     container = open_container(file, passphrase=passphrase, key=None if present is None else present.key)
-    return _prepare(container, folder, key_file, present, clock, check_config, progress)
+    return prepare_from(container, folder, key_file, present, clock, check_config, progress)
 
 
-def _prepare(
+def prepare_from(
     container: Container,
     folder: Path,
     key_file: Path,
@@ -109,7 +101,13 @@ def _prepare(
     check_config: CheckConfig | None,
     progress: Progress | None,
 ) -> Prepared:
-    with _telling(folder):
+    """The same of a backup that is open already."""
+    if (folder / _DATABASE).is_symlink():
+        reason = (
+            f"{folder / _DATABASE} is a link, which a new file would take the place of. Put the store itself there."
+        )
+        raise StoreUnusable(reason=reason)
+    with telling(folder):
         room.require_room(folder, _needed(container, folder, present))
         making = swap.begin(folder)
         try:
@@ -119,8 +117,9 @@ def _prepare(
         except BaseException:
             swap.discard(folder)
             raise
-    backup_id = container.manifest.id
-    return Prepared(folder, making, key_file, backup_id, made.summary, made.key, made.slots, present is not None)
+    of, is_known = container.manifest, present is not None
+    when = Made(of.created_at, of.reason, of.format)
+    return Prepared(folder, making, key_file, of.id, made.summary, made.key, made.slots, is_known, when)
 
 
 def complete(prepared: Prepared, clock: Clock, actor: Actor, progress: Progress | None = None) -> Restored:
@@ -128,15 +127,21 @@ def complete(prepared: Prepared, clock: Clock, actor: Actor, progress: Progress 
 
     Raises NotEnoughRoom, BackupNotMade, StoreUnusable; then the store that was there is still the one.
     """
+    kept_key = None
     try:
-        with _telling(prepared.folder):
+        with telling(prepared.folder):
             kept = _keep_present(prepared, clock, progress)
             carried = try_out(prepared, clock, actor)
-            swap.decide(prepared.folder)
+            if not prepared.is_known:
+                _see_that_it_opens(prepared)
+                kept_key = keep_beside(prepared.key_file, prepared.key, clock.now())
+            swap.decide(prepared.folder, prepared.key_file)
     except BaseException:
         swap.discard(prepared.folder)
+        if kept_key is not None and not swap.is_decided(prepared.folder):
+            kept_key.unlink()
         raise
-    return Restored(carried, kept)
+    return Restored(carried, kept, kept_key)
 
 
 def try_out(prepared: Prepared, clock: Clock, actor: Actor, *, leave_present: bool = False) -> Carried:
@@ -155,13 +160,23 @@ def try_out(prepared: Prepared, clock: Clock, actor: Actor, *, leave_present: bo
     return carried
 
 
+def _see_that_it_opens(prepared: Prepared) -> None:
+    """With the very key file that it gets, as far as that is told without a passphrase. Raises StoreUnusable."""
+    made = prepared.making / _KEY
+    try:
+        key = read_key(made if made.exists() else prepared.key_file)
+    except (PassphraseNeeded, KeychainLocked):
+        return  # somebody has what opens it
+    look_with(prepared.making / _DATABASE, replace(key, cipher=prepared.key.cipher))
+
+
 def _carried(database: Database, prepared: Prepared, clock: Clock, *, leave_present: bool) -> Carried:
     if not prepared.is_known:
         return carry_nothing(database, clock.now())
     present = prepared.folder / _DATABASE
     leave_log = leave_present and log_of(present).exists()
     try:
-        return carry_over(database, present, prepared.key, clock.now(), leave_log=leave_log)
+        return carry_over(database, present, prepared.key, clock.now(), made=prepared.made, leave_log=leave_log)
     except (apsw.CorruptError, apsw.NotADBError):  # damage may well be why it is restored
         log.exception("the store that is replaced is damaged, so nothing is carried over from it")
         return carry_nothing(database, clock.now(), "a page of it cannot be read")
@@ -170,62 +185,17 @@ def _carried(database: Database, prepared: Prepared, clock: Clock, *, leave_pres
 def put_back(prepared: Prepared, kept: Path) -> None:
     """Let what a restore replaced be the store again, as it lay there: `kept` is its backup. As `complete`."""
     folder, container = prepared.folder, open_container(kept, key=prepared.key)
-    with _telling(folder):
+    with telling(folder):
         making = swap.begin(folder)
         try:
             unpack_raw(container, making, None)
             if not may_write(prepared.key_file):
                 (making / _KEY).unlink(missing_ok=True)
-            swap.decide(folder)
+            absent = [name for name in _BESIDE if container.manifest.place_of(name) is None]
+            swap.decide(folder, prepared.key_file, absent)
         except BaseException:
             swap.discard(folder)
             raise
-
-
-def unpack_to(
-    file: Path,
-    target: Path,
-    clock: Clock,
-    *,
-    passphrase: str | None = None,
-    key: StoreKey | None = None,
-    progress: Progress | None = None,
-) -> Elsewhere:
-    """Unpack a backup into a directory that is empty or not there.
-
-    A store of an older format, and what a restore replaced, come byte for byte as they were; the latter also where
-    nothing opens it. Any other of this format opens there as a store of its own, that knows nothing of what happened
-    since. `key`: of the store that it may be of. Raises as `prepare`, Conflict where there is something.
-    """
-    container = open_container(file, passphrase=passphrase, key=key)
-    is_new = _require_empty(target)
-    try:
-        if container.manifest.format < format_5.NUMBER or keeps_what_was_replaced(container):
-            return _unpack_as_it_was(container, target, progress)
-        prepared = _prepare(container, target, target / _KEY, None, clock, None, progress)
-        restored = complete(prepared, clock, Actor("local"), progress)
-        swap.finish(target, target / _KEY)
-    except BaseException:
-        swap.discard(target)
-        if is_new:
-            target.rmdir()
-        raise
-    return Elsewhere(container.manifest, prepared.summary, restored.carried)
-
-
-def _unpack_as_it_was(container: Container, target: Path, progress: Progress | None) -> Elsewhere:
-    with _telling(target):
-        room.require_room(target, container.manifest.content_size)
-        making = swap.begin(target)
-        summary, why = None, ""
-        try:
-            summary = summary_of(container, making, progress)
-        except ReplacedUnopened as problem:
-            why = problem.message
-        unpack_raw(container, making, progress)
-        swap.decide(target)
-        swap.finish(target, target / _KEY)
-    return Elsewhere(container.manifest, summary, why=why)
 
 
 def _needed(container: Container, folder: Path, present: PresentKey | None) -> int:
@@ -250,19 +220,8 @@ def _keep_present(prepared: Prepared, clock: Clock, progress: Progress | None) -
         return made.keep()
 
 
-def _require_empty(target: Path) -> bool:
-    """Make a directory where there is none, which is answered. Raises Conflict where there is something in it."""
-    with _telling(target):
-        if not target.exists():
-            target.mkdir(mode=0o700, parents=True)
-            return True
-        if not target.is_dir() or any(target.iterdir()):
-            raise Conflict(reason=f"{target} is not an empty directory. Name one that is, or that is not there yet.")
-        return False
-
-
 @contextmanager
-def _telling(folder: Path) -> Iterator[None]:
+def telling(folder: Path) -> Iterator[None]:
     """What the disk or SQLite refuses is told as NotEnoughRoom or StoreUnusable."""
     try:
         yield
