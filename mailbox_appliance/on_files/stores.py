@@ -8,19 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance import settings
-from mailbox_appliance.errors import StoreUnusable
+from mailbox_appliance.errors import KeyUnusable, KeyWrong, StoreForeign, StoreNewer, StoreUnusable
 from mailbox_appliance.on_files.opening import enveloped, require_store, told_of
 from mailbox_appliance.operations.stores import StoreMigration, overview
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import backups
 from mailbox_appliance.store.check_files import check_files
 from mailbox_appliance.store.compact import compact
+from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.key_slots import FileSlot
+from mailbox_appliance.store.keyfile import read_file
 from mailbox_appliance.store.lock import holder
-from mailbox_appliance.store.opening import told_format
+from mailbox_appliance.store.opening import look, told_format
 from mailbox_appliance.store.rekey import rekey
 from mailbox_appliance.store.store import DATABASE
-from mailbox_appliance.store.survey import survey
+from mailbox_appliance.store.survey import Survey, survey
 from mailbox_appliance.store.upgrade import OLDER
 
 _OLDER = "It has the format of an older release: `mailbox-appliance store migrate` upgrades it, as `serve` does."
@@ -32,11 +36,16 @@ _BROKEN_LOG = "The audit log was not as it was written, and is not now: see `mai
 
 
 def status(data_dir: Path) -> dict[str, Any]:
-    """How the store is. Nothing is opened, upgraded or changed. Raises StoreUnusable."""
+    """How the store is, or why it is none. Nothing is upgraded or changed. Raises StoreUnusable where none is there."""
     require_store(data_dir)
     key_file, pid = place_of_key(data_dir, os.environ), holder(data_dir)
-    number = told_format(data_dir / DATABASE, key_file)
-    is_older = number in OLDER
+    number, problem = _recognised(data_dir, key_file, is_free=pid is None)
+    is_older, migration = number in OLDER, None
+    if is_older and pid is None:
+        try:
+            migration = survey(data_dir, key_file, passphrase_from(os.environ))
+        except StoreUnusable as error:
+            problem = error.message
     answer = overview(
         data_dir,
         key_file,
@@ -44,9 +53,11 @@ def status(data_dir: Path) -> dict[str, Any]:
         store_format=number,
         backups=backups.list_backups(data_dir),
         pid=pid,
-        migration=_migration(data_dir, key_file) if is_older and pid is None else None,
+        migration=None if migration is None else _told(migration),
+        problem=problem,
     )
-    return enveloped(answer.data, (*answer.warnings, _OLDER) if is_older else answer.warnings)
+    warnings = (*answer.warnings, *((_OLDER,) if is_older else ()), *(migration.warnings if migration else ()))
+    return enveloped(answer.data, warnings)
 
 
 def check(
@@ -77,12 +88,31 @@ def rekeyed(data_dir: Path, passphrase: str | None = None, progress: Progress | 
     return enveloped({"rekeyed": True, "auditRows": done.audit.count, "auditOk": is_whole}, warnings)
 
 
-def _migration(data_dir: Path, key_file: Path) -> StoreMigration | None:
-    """What the upgrade of an older store would do; None where that cannot even be told."""
+def _recognised(data_dir: Path, key_file: Path, *, is_free: bool) -> tuple[int | None, str | None]:
+    """The format of what lies there, None where it is no store; and why it would not open, as far as that is seen."""
+    file, number = data_dir / DATABASE, None
     try:
-        told = survey(data_dir, key_file, passphrase_from(os.environ))
-    except StoreUnusable:  # `store migrate --dry-run` says why
-        return None
+        with failures_as_unusable(data_dir):
+            number = told_format(file, key_file)
+            if number == format_5.NUMBER and is_free and _opens_unasked(key_file):
+                look(file, key_file, passphrase_from(os.environ))
+    except (StoreForeign, StoreNewer, KeyWrong) as error:
+        return None, error.message
+    except StoreUnusable as error:
+        return number, error.message
+    return number, None
+
+
+def _opens_unasked(key_file: Path) -> bool:
+    """Whether the key is had without a question to a keychain or somebody. What is wrong with it is told elsewhere."""
+    try:
+        there = read_file(key_file)
+    except (KeyUnusable, OSError):
+        return False
+    return there is None or any(isinstance(slot, FileSlot) for slot in there.slots)
+
+
+def _told(told: Survey) -> StoreMigration:
     return StoreMigration(
         from_format=told.format,
         to_format=told.upgrades_to,

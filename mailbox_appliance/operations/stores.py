@@ -50,10 +50,13 @@ class StoreMigration(Wire, frozen=True, kw_only=True):
 
 
 class StoreOverview(Wire, frozen=True, kw_only=True):
-    """How a store is. `pid`: of the process that has it open; `migration`: where its format is an older one."""
+    """How a store is. `format`: null where the file is none; `problem`: why it would not open; `pid`: of the process
+    that has it open; `migration`: where its format is an older one.
+    """
 
     path: str
-    format: int
+    format: int | None
+    problem: str | None
     size_bytes: Count
     free_bytes: Count
     low_space: bool
@@ -104,10 +107,11 @@ def overview(
     key_file: Path,
     settings: Settings,
     *,
-    store_format: int,
+    store_format: int | None,
     backups: Iterable[Backup],
     pid: int | None,
     migration: StoreMigration | None = None,
+    problem: str | None = None,
 ) -> Answer[StoreOverview]:
     """How the store in a data directory is, with what is to be told of the room on its disk. Nothing is opened."""
     database, low = folder / DATABASE, settings.number("store.low_space_mib")
@@ -116,6 +120,7 @@ def overview(
     told = StoreOverview(
         path=str(folder),
         format=store_format,
+        problem=problem,
         size_bytes=room.bytes_on_disk(database),
         free_bytes=free,
         low_space=free < low * room.MIB,
