@@ -34,7 +34,7 @@ from mailbox_appliance.store.keyfile import StoreKey, read_key
 from mailbox_appliance.store.kinship import TOLD
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.opening import format_of, log_of, open_database
-from mailbox_appliance.store.restore import Prepared, complete, prepare, put_back, try_out
+from mailbox_appliance.store.restore import Prepared, Restored, complete, prepare, put_back, try_out
 from mailbox_appliance.store.restore_elsewhere import Elsewhere, unpack_to
 from mailbox_appliance.store.store import DATABASE, Store, failures_as_unusable
 from mailbox_appliance.store.unpacking import PresentKey
@@ -122,10 +122,7 @@ def restore(
             raise Conflict(reason=_GIVEN_UP)
         restored = complete(prepared, SystemClock(), _ACTOR, progress)
         _see_that_it_opens(prepared, restored.kept, lock, passphrase)
-        kept = () if restored.kept is None else (f"What was replaced is kept as backups/{restored.kept.name}.",)
-        if restored.kept_key is not None:
-            kept += (f"The key file that was there, which holds another key, is kept as {restored.kept_key}.",)
-        return _envelope(prepared.summary, (*_told(restored.carried, present), *kept))
+        return _envelope(prepared.summary, (*_told(restored.carried, present), *_kept(restored)))
 
 
 def unpack(
@@ -277,6 +274,13 @@ def _told(carried: Carried, present: _Present) -> tuple[str, ...]:
         _counted(rights.narrowed, "API key", "may do less than in the backup", "may do less than in the backup"),
     ]
     return tuple(sentence for sentence in told if sentence)
+
+
+def _kept(restored: Restored) -> Iterator[str]:
+    if restored.kept is not None:
+        yield f"What was replaced is kept as backups/{restored.kept.name}."
+    if restored.kept_key is not None:
+        yield f"The key file that was there, which holds another key or is damaged, is kept as {restored.kept_key}."
 
 
 def _both(what: str) -> tuple[str, str]:

@@ -82,7 +82,7 @@ def require_writable(key_file: Path) -> None:
 
 def _put_in_place(folder: Path, key_file: Path) -> None:
     try:
-        swap.decide(folder)
+        swap.decide(folder, key_file)
         swap.finish(folder, key_file)
     except OSError as error:
         if not swap.is_decided(folder):

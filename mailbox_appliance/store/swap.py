@@ -3,18 +3,23 @@
     .next.making/   the new files, being made; thrown away by the next start
     .next/          complete and on the disk: from the rename to this name on they are the store's
                     moved into place one by one, again from the beginning after a crash
+    .next/plan      where the key file goes to, and which files are to be no more
 
 Restoring, compacting and changing the key give the database and its key file a new form together.
 """
 
+import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.store.files import copy_private, sync_file, sync_folder
 
 _MAKING, _READY = ".next.making", ".next"
-_DATABASE, _KEY = "mailbox.db", "encryption.key"
+_DATABASE, _KEY, _PLAN = "mailbox.db", "encryption.key", "plan"
 #: What may be replaced, in this order. The key file is copied, so that it is here until the database has moved too; a
 #: log of a database comes after it, since that of the one before is removed first.
 _NAMES = (_KEY, "config.toml", "tls/cert.pem", "tls/key.pem", _DATABASE, _DATABASE + "-wal")
@@ -34,12 +39,15 @@ def discard(folder: Path) -> None:
         shutil.rmtree(folder / _MAKING)
 
 
-def decide(folder: Path) -> None:
+def decide(folder: Path, key_file: Path | None = None, absent: Sequence[str] = ()) -> None:
     """From now on the new files are the store's, whatever happens; `finish` moves them into place.
 
+    `key_file`: where the key goes to, and nowhere else. `absent`: the names of files that are to be no more.
     Nothing may have the database open any more.
     """
     making = folder / _MAKING
+    plan = {"key": None if key_file is None else _place(folder, key_file), "absent": list(absent)}
+    (making / _PLAN).write_text(json.dumps(plan), encoding="utf-8")
     for path in sorted(making.rglob("*"), reverse=True):
         sync_folder(path) if path.is_dir() else sync_file(path)
     sync_folder(making)
@@ -55,19 +63,50 @@ def is_decided(folder: Path) -> bool:
 def finish(folder: Path, key_file: Path) -> bool:
     """Move into place what was decided, if anything was; and throw away what was not. Under the directory's lock.
 
-    `key_file` is where the key lies, which may be elsewhere. Answers whether there was anything to move.
+    `key_file` is where the key lies, which may be elsewhere. Answers whether there was anything to move. Raises
+    StoreUnusable where the new key was to go to another place: what lies here may be the key of another store.
     """
     discard(folder)
     ready = folder / _READY
     if not ready.is_dir():
         return False
+    plan = _plan(ready)
+    _require_place(folder, key_file, plan["key"])
     for name in _NAMES:
         new, target = ready / name, key_file if name == _KEY else folder / name
         if os.path.lexists(new):
             _put(new, target)
+    for name in plan["absent"]:
+        (folder / name).unlink(missing_ok=True)
+    # First what would be copied again, wherever that may be by then.
+    (ready / _KEY).unlink(missing_ok=True)
+    sync_folder(ready)
     shutil.rmtree(ready)
     sync_folder(folder)
     return True
+
+
+def _place(folder: Path, key_file: Path) -> str:
+    """How a place is written down: the data directory may be moved before all of it is done."""
+    return _KEY if key_file == folder / _KEY else str(key_file.absolute())
+
+
+def _plan(ready: Path) -> dict[str, Any]:
+    try:
+        return {"key": None, "absent": [], **json.loads((ready / _PLAN).read_text("utf-8"))}
+    except FileNotFoundError:
+        return {"key": None, "absent": []}
+
+
+def _require_place(folder: Path, key_file: Path, planned: str | None) -> None:
+    if planned is None or not os.path.lexists(folder / _READY / _KEY) or planned == _place(folder, key_file):
+        return
+    if (folder / planned).resolve() != key_file.resolve():
+        raise StoreUnusable(
+            reason=f"what was restored or renewed waits in {folder / _READY}, and its key is to go to"
+            f" {folder / planned}, but the key file is {key_file} now. Name the former in MAILBOX_APPLIANCE_KEY_FILE,"
+            " or nothing where it is the data directory's own. Nothing was changed."
+        )
 
 
 def _put(new: Path, target: Path) -> None:
@@ -75,6 +114,7 @@ def _put(new: Path, target: Path) -> None:
         # The log of the database that is replaced would be written into the new one.
         for suffix in ("-wal", "-shm"):
             target.with_name(target.name + suffix).unlink(missing_ok=True)
+        sync_folder(target.parent)  # a power cut could undo that alone, and leave the log beside the new database
     target.parent.mkdir(mode=0o700, exist_ok=True)
     # The key file may be a link, or lie on another disk: it is written where it really is.
     if new.name == _KEY:

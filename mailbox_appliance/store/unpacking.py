@@ -17,10 +17,12 @@ from mailbox_appliance.records import BackupSummary, Progress
 from mailbox_appliance.store.backup_content import keeps_what_was_replaced, summary_of, summary_of_unpacked
 from mailbox_appliance.store.container import Container
 from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key_place import is_lent
 from mailbox_appliance.store.key_slots import Slot, wrap_file
 from mailbox_appliance.store.keyfile import StoreKey, read_file, read_key, render
 from mailbox_appliance.store.manifest import SectionName
 from mailbox_appliance.store.reencrypt import reencrypt
+from mailbox_appliance.store.replaced_key import slots_there
 from mailbox_appliance.store.upgrade import upgrade
 
 _DATABASE: SectionName = "mailbox.db"
@@ -75,6 +77,8 @@ def unpack(
     key = _settle(scratch / _DATABASE, key, making / _DATABASE, None if present is None else present.key, progress)
     if present is not None:
         slots = _slots_in(present)
+    elif (there := slots_there(key_file, key)) is not None:  # what opens the store now stays as it is
+        key, slots = replace(key, store_id=there[0]), there[1]
     _write_key_file(making / _KEY, key, slots, key_file, is_known=present is not None)
     _take_beside(scratch, making)
     shutil.rmtree(scratch)
@@ -83,7 +87,7 @@ def unpack(
 
 def may_write(file: Path) -> bool:
     """Whether a key file can be written anew: one that systemd gives, say, cannot."""
-    return os.access(file.resolve().parent, os.W_OK)
+    return os.access(file.resolve().parent, os.W_OK) and not is_lent(file, os.environ)
 
 
 def _extract(container: Container, name: SectionName, target: Path, progress: Progress | None) -> None:
@@ -148,7 +152,7 @@ def _write_key_file(target: Path, key: StoreKey, slots: tuple[Slot, ...], place:
     if may_write(place):
         target.write_bytes(render(key, slots))
         target.chmod(0o600)
-    elif not is_known:
+    elif not is_known and slots_there(place, key) is None:
         raise KeyUnusable(reason=f"{place} cannot be written, and does not hold the key of the backup.")
 
 

@@ -26,7 +26,8 @@ from mailbox_appliance.store.keyfile import StoreKey, new_key, read_file, read_k
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.manifest import SECTION_NAMES
 from mailbox_appliance.store.rekey import rekey
-from mailbox_appliance.store.restore import Restored, complete, prepare, put_back, try_out, unpack_to
+from mailbox_appliance.store.restore import Restored, complete, prepare, put_back, try_out
+from mailbox_appliance.store.restore_elsewhere import unpack_to
 from mailbox_appliance.store.store import DATABASE, KEY, Store
 from mailbox_appliance.store.unpacking import PresentKey
 from tests.servers.fake_clock import FakeClock
