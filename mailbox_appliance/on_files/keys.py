@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from mailbox_appliance.errors import KeyDamaged, KeyMissing, KeyUnusable
-from mailbox_appliance.on_files.opening import existing_store, require_store
+from mailbox_appliance.on_files.opening import enveloped, existing_store, require_store, told_of
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.database import FAILED
 from mailbox_appliance.store.failing import unusable
@@ -46,7 +46,7 @@ def show_key(data_dir: Path) -> dict[str, Any]:
     require_store(data_dir)
     lock = DirectoryLock(data_dir)
     try:
-        return _told(file, read_file(file))
+        return enveloped(_told(file, read_file(file)))
     except FileNotFoundError as error:
         raise KeyMissing(store=data_dir / DATABASE, file=file) from error
     except OSError as error:
@@ -89,7 +89,8 @@ def use_keyring(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]
             return (slot, wrap_passphrase(key, recovery[0]))
 
         answer = _changed(store, edit)
-    return answer | {"recoveryPassphrase": recovery[0] if recovery else None}
+    answer["data"]["recoveryPassphrase"] = recovery[0] if recovery else None
+    return answer
 
 
 def use_file(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def _changed(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dict[str
         raise KeyUnusable(reason=f"{store.key_file} cannot be written ({error.strerror}). {then}") from error
     except FAILED as error:
         raise unusable(error, store.folder, then=_put_back(store.key_file, before)) from error
-    return _told(store.key_file, read_file(store.key_file))
+    return enveloped(_told(store.key_file, read_file(store.key_file)), told_of(store.upgraded))
 
 
 def _whole_file(store: Store) -> KeyFile:

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.on_files import backups, setup, stores, upgrades
+from mailbox_appliance.on_files import backups, keys, setup, stores, upgrades
 from tests.stores.opening import copied
 
 Command = Callable[[Path], dict[str, Any]]
 COMMANDS: dict[str, Command] = {
     "backup create": lambda folder: backups.create(folder, None),
     "audit verify": setup.verify_audit_on_files,
+    "key use-file": keys.use_file,
     "store compact": stores.compacted,
     "store rekey": stores.rekeyed,
 }

@@ -53,8 +53,9 @@ def _through(service: str) -> Callable[..., int]:
     return change
 
 
-def _tell(invocation: Invocation, data: Any, warnings: tuple[str, ...] = ()) -> int:
-    answer = {"data": data, **({"warnings": list(warnings)} if warnings else {})}
+def _tell(invocation: Invocation, answer: Any, warnings: tuple[str, ...] = ()) -> int:
+    if told := (*answer.get("warnings", ()), *warnings):
+        answer = {**answer, "warnings": list(told)}
     show.show(invocation, answer, (), render.record, _remark)
     return 0
 
