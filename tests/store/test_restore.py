@@ -32,6 +32,7 @@ from mailbox_appliance.store.store import DATABASE, KEY, Store
 from mailbox_appliance.store.unpacking import PresentKey
 from tests.servers.fake_clock import FakeClock
 from tests.store.restored import add_session, lets_in, populate
+from tests.store.test_key_slots import quickly_sealed
 from tests.stores.opening import copied
 
 LOCAL = Actor("local")
@@ -412,3 +413,82 @@ def test_what_was_replaced_of_an_older_release_lacks_its_key(folder: Path, clock
     assert (unpacked.summary is None, contents(tmp_path / "there")) == (False, before)
     with pytest.raises(ReplacedUnopened, match=f"cannot be upgraded.*{KEY}"):
         restore(old, kept, clock)
+
+
+# --- the key file that lies in the place of the restored one ----------------------------------------------------------
+
+
+def test_the_key_of_a_store_that_was_moved_away_is_kept(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    """As the guide says: give a store up by moving `mailbox.db` away. Its key may be the only copy there is."""
+    file = back_up(folder, clock)
+    renew_key(folder)
+    remark(folder, clock)
+    (folder / DATABASE).rename(tmp_path / "moved.db")
+    key = (folder / KEY).read_bytes()
+    restored = restore(folder, file, clock, is_known=False)
+    assert restored.kept is None
+    assert restored.kept_key is not None
+    assert (restored.kept_key.parent, restored.kept_key.read_bytes()) == (folder, key)
+    assert restored.kept_key.name.startswith(f"{KEY}.2")
+    assert restored.kept_key.stat().st_mode & 0o777 == 0o600
+    Store.open(folder, clock).close()
+    (folder / DATABASE).unlink()
+    (tmp_path / "moved.db").rename(folder / DATABASE)
+    restored.kept_key.rename(folder / KEY)
+    store = Store.open(folder, clock)
+    assert store.stored_settings.find("remark") is True
+    store.close()
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_key_file_with_the_same_key_keeps_its_slots(folder: Path, clock: FakeClock, damaged: bool) -> None:
+    """What opens the store now does so afterwards, and what does not any more does not again."""
+    file, key = back_up(folder, clock), read_key(folder / KEY)
+    slots = (quickly_sealed(key, SECOND),)
+    (folder / KEY).write_bytes(render(key, slots))
+    if damaged:
+        lose(folder, "database damaged")
+    else:
+        (folder / DATABASE).unlink()
+    prepared = prepare(folder, file, folder / KEY, None, clock)
+    restored = complete(prepared, clock, LOCAL)
+    swap.finish(folder, folder / KEY)
+    known = read_file(folder / KEY)
+    assert known is not None
+    assert (known.slots, restored.kept_key) == (slots, None)
+    Store.open(folder, clock, passphrase=SECOND).close()
+
+
+def test_what_does_not_open_with_its_key_file_is_not_decided(folder: Path, clock: FakeClock) -> None:
+    """Here somebody changes what was unpacked."""
+    file = back_up(folder, clock)
+    (folder / DATABASE).unlink()
+    before = contents(folder)
+    prepared, key = prepare(folder, file, folder / KEY, None, clock), new_key()
+    (prepared.making / KEY).write_bytes(render(key, (wrap_file(key.master),)))
+    with pytest.raises(StoreUnusable):
+        complete(prepared, clock, LOCAL)
+    assert contents(folder) == before
+
+
+def test_what_the_restored_one_brought_goes_where_it_is_put_back(folder: Path, clock: FakeClock) -> None:
+    file = back_up(folder, clock)
+    (folder / "config.toml").unlink()
+    (folder / "tls" / "cert.pem").unlink()
+    before, present = contents(folder), PresentKey(read_key(folder / KEY), folder / KEY)
+    prepared = prepare(folder, file, folder / KEY, present, clock)
+    kept = complete(prepared, clock, LOCAL).kept
+    swap.finish(folder, folder / KEY)
+    assert kept is not None
+    assert (folder / "config.toml").exists()
+    put_back(prepared, kept)
+    swap.finish(folder, folder / KEY)
+    assert contents(folder) == before
+
+
+def test_a_link_is_not_replaced(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    file = back_up(folder, clock)
+    (folder / DATABASE).rename(tmp_path / "elsewhere.db")
+    (folder / DATABASE).symlink_to(tmp_path / "elsewhere.db")
+    with pytest.raises(StoreUnusable, match="is a link"):
+        restore(folder, file, clock)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.store import swap
 
 OLD = {"mailbox.db": "old", "mailbox.db-wal": "old log", "mailbox.db-shm": "old", "encryption.key": "old key"}
@@ -29,7 +30,7 @@ def watch(event, arguments):
         if steps == fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(watch)
-swap.decide(folder)
+swap.decide(folder, folder / "encryption.key")
 swap.finish(folder, folder / "encryption.key")
 print(steps)
 """.replace("{names}", repr(NEW))
@@ -106,3 +107,29 @@ def test_a_log_comes_with_its_database(tmp_path: Path) -> None:
     swap.decide(folder)
     swap.finish(folder, folder / "encryption.key")
     assert content_of(folder) == {"mailbox.db": "restored", "mailbox.db-wal": "restored", "encryption.key": "old key"}
+
+
+def test_a_key_goes_where_it_was_to_go_and_nowhere_else(tmp_path: Path) -> None:
+    """Another place may hold the key of another store."""
+    folder, others = lay_out(tmp_path / "data"), tmp_path / "others.key"
+    others.write_text("another store's")
+    making = swap.begin(folder)
+    for name in ("mailbox.db", "encryption.key"):
+        (making / name).write_text(NEW[name])
+    swap.decide(folder, folder / "encryption.key")
+    with pytest.raises(StoreUnusable, match="MAILBOX_APPLIANCE_KEY_FILE"):
+        swap.finish(folder, others)
+    assert others.read_text() == "another store's"
+    assert swap.is_decided(folder)
+    folder.rename(tmp_path / "moved")
+    assert swap.finish(tmp_path / "moved", tmp_path / "moved" / "encryption.key")
+    assert content_of(tmp_path / "moved") == {name: NEW[name] for name in ("mailbox.db", "encryption.key")}
+
+
+def test_what_is_to_be_no_more_goes(tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "data")
+    (folder / "config.toml").write_text("old")
+    (swap.begin(folder) / "mailbox.db").write_text("new")
+    swap.decide(folder, folder / "encryption.key", absent=["config.toml", "tls/cert.pem"])
+    assert swap.finish(folder, tmp_path / "elsewhere"), "no key goes anywhere"
+    assert content_of(folder) == {"mailbox.db": "new", "encryption.key": "old key"}
