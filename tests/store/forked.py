@@ -1,0 +1,67 @@
+"""Two stores of one kin that parted: what each did by itself, and a restore of the one over the other."""
+
+import shutil
+from pathlib import Path
+
+from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.records import BackupReason
+from mailbox_appliance.store.audit import SYSTEM, Actor
+from mailbox_appliance.store.carry_over import Carried, carry_over
+from mailbox_appliance.store.kinship import Made
+from mailbox_appliance.store.store import DATABASE, Store
+from tests.servers.fake_clock import FakeClock
+from tests.store.restored import Act, People, populate
+
+HOUR = 3600.0
+
+
+class Parting:
+    """A store that goes on twice from one moment: as what a backup was made of, and as what is there now.
+
+    An hour each passes before the backup's part, its making, the present store's part, and the restore.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock()
+        self.folder, self.present = folder / "backup", folder / "present"
+        self.carried = Carried(is_known=False)
+        self.made = Made("", "manual")
+
+    def run(
+        self, together: Act, ours: Act, theirs: Act, *, is_told: bool = True, reason: BackupReason = "manual"
+    ) -> tuple[Store, People]:
+        """`ours` happens in what is backed up, `theirs` in the present store; answers the restored store, open.
+
+        `is_told`: each of the two has a row of its own in its log.
+        """
+        store = Store.open(self.folder, self.clock)
+        people = populate(store)
+        together(store, people, self.clock)
+        store.close()
+        shutil.copytree(self.folder, self.present)
+        self.clock.advance(HOUR)
+        self._go_on(self.folder, people, ours, is_told=is_told)
+        self.made = Made(self.now, reason)
+        self.clock.advance(HOUR)
+        self._go_on(self.present, people, theirs, is_told=is_told)
+        self.clock.advance(HOUR)
+        store = Store.open(self.folder, self.clock)
+        present = self.present / DATABASE
+        self.carried = carry_over(store.database, present, store.key, self.clock.now(), made=self.made)
+        return store, people
+
+    @property
+    def now(self) -> str:
+        return to_timestamp(self.clock.now())
+
+    def _go_on(self, folder: Path, people: People, act: Act, *, is_told: bool) -> None:
+        store = Store.open(folder, self.clock)
+        if is_told:
+            store.audit.record(SYSTEM, "settings.update", ("setting", folder.name))
+        act(store, people, self.clock)
+        store.close()
+
+
+def told(store: Store, action: str, target: tuple[str, str]) -> None:
+    """Somebody did this, as the log tells."""
+    store.audit.record(Actor("session"), action, target)
