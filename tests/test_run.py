@@ -265,11 +265,19 @@ def test_a_configuration_that_does_not_fit(tmp_path: Path, text: str, said: str)
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"], "nothing was made"
 
 
-def test_a_log_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "logs").write_text("")
-    code, message = refused(tmp_path)
-    assert code == 1
-    assert "logs" in message
+@pytest.mark.parametrize("name", ["run.json", "setup-code", "logs"])
+def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, name: str) -> None:
+    Store.open(tmp_path).close()
+    if name == "logs":
+        (tmp_path / name).touch()
+    else:
+        (tmp_path / name).mkdir()
+    with serving(tmp_path, "--port", "0") as one:
+        _, complaints = one.process.communicate(timeout=20)
+    assert one.process.returncode == 1
+    error = json.loads(complaints.splitlines()[-1])["error"]
+    assert error["code"] == "store_unusable"
+    assert name in error["message"]
     Store.open(tmp_path).close()
 
 

@@ -16,7 +16,7 @@ from mailbox_appliance.errors import KeyDamaged, KeyMissing, KeyUnusable
 from mailbox_appliance.on_files.opening import enveloped, existing_store, require_store, told_of
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.database import FAILED
-from mailbox_appliance.store.failing import unusable
+from mailbox_appliance.store.failing import is_full, unusable
 from mailbox_appliance.store.key_place import place_of_key, require_own
 from mailbox_appliance.store.key_slots import (
     FileSlot,
@@ -122,6 +122,8 @@ def _changed(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dict[str
             replace_file(store.key_file, content)
     except OSError as error:
         then = _put_back(store.key_file, before)
+        if is_full(error, store.key_file.parent):
+            raise unusable(error, store.key_file.parent, then=then) from error
         raise KeyUnusable(reason=f"{store.key_file} cannot be written ({error.strerror}). {then}") from error
     except FAILED as error:
         raise unusable(error, store.folder, then=_put_back(store.key_file, before)) from error
