@@ -24,6 +24,7 @@ from mailbox_appliance.errors import (
     PassphraseWrong,
     StoreDamaged,
 )
+from mailbox_appliance.on_files.opening import told_of
 from mailbox_appliance.operations import configuration
 from mailbox_appliance.records import BackupSummary, Progress
 from mailbox_appliance.store import backups, swap
@@ -38,6 +39,7 @@ from mailbox_appliance.store.restore import Prepared, Restored, complete, prepar
 from mailbox_appliance.store.restore_elsewhere import Elsewhere, unpack_to
 from mailbox_appliance.store.store import DATABASE, Store, failures_as_unusable
 from mailbox_appliance.store.unpacking import PresentKey
+from mailbox_appliance.store.upgrade import Upgraded
 
 _ACTOR = Actor("local")
 #: What no patience puts right: then nothing of the present store is known. Anything else is to be put right first.
@@ -45,7 +47,6 @@ _LOST = (StoreDamaged, KeyMissing, KeyDamaged, KeyWrong)
 _OLDER = (
     "The store that is there has format {}: it is upgraded first, and what happened since the backup is carried over."
 )
-_UPGRADED = "The store that was there had format {}: it was upgraded first, and a migration backup of it was made."
 _ELSEWHERE = (
     "If it lies elsewhere, which MAILBOX_APPLIANCE_KEY_FILE says, or is a credential that systemd gives the service,"
     " the store is good, and only this command does not see its key."
@@ -78,7 +79,7 @@ class _Present:
     key: PresentKey | None
     why: str = ""
     older: int | None = None
-    upgraded: int | None = None
+    upgraded: Upgraded | None = None
     is_key_missing: bool = False
 
 
@@ -116,13 +117,14 @@ def restore(
                 carried = try_out(prepared, SystemClock(), _ACTOR, leave_present=True)
             finally:
                 swap.discard(data_dir)
-            return _envelope(prepared.summary, _told(carried, present))
+            return _envelope(prepared.summary, (*_told(carried, present), *prepared.warnings))
         if present.is_key_missing and give_up is not None and not give_up(present.why):
             swap.discard(data_dir)
             raise Conflict(reason=_GIVEN_UP)
         restored = complete(prepared, SystemClock(), _ACTOR, progress)
         _see_that_it_opens(prepared, restored.kept, lock, passphrase)
-        return _envelope(prepared.summary, (*_told(restored.carried, present), *_kept(restored)))
+        told = (*_told(restored.carried, present), *prepared.warnings, *_kept(restored))
+        return _envelope(prepared.summary, told)
 
 
 def unpack(
@@ -183,12 +185,10 @@ def _opened(
     if not os.path.lexists(data_dir / DATABASE):
         return _Present(None, "No store is there.")
 
-    upgraded = format_of(data_dir / DATABASE)
-
     def opened(given: str | None) -> _Present:
         store = Store.open_locked(data_dir, lock, SystemClock(), key_file, passphrase=given, progress=progress)
         store.close_files()
-        return _Present(PresentKey(store.key, key_file), upgraded=upgraded)
+        return _Present(PresentKey(store.key, key_file), upgraded=store.upgraded)
 
     return _tried(opened, passphrase)
 
@@ -262,7 +262,7 @@ def _told(carried: Carried, present: _Present) -> tuple[str, ...]:
         return (_OLDER.format(present.older),)
     sends, rights, whose = carried.sends, carried.rights, "" if carried.relation == "forked" else "of the backup "
     why = present.why or f"The store that is there tells nothing: {carried.why}."
-    told = [] if present.upgraded is None else [_UPGRADED.format(present.upgraded)]
+    told = list(told_of(present.upgraded))
     told += [] if carried.is_known else [_NOT_KNOWN.format(why=why)]
     told += [] if carried.relation is None else [TOLD[carried.relation]]
     told += [

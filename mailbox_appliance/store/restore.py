@@ -59,6 +59,8 @@ class Prepared:
     #: The present store opens, with `key`.
     is_known: bool
     made: Made | None = None
+    #: What upgrading the store in the backup told.
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def prepare_from(
             raise
     of, is_known = container.manifest, present is not None
     when = Made(of.created_at, of.reason, of.format)
-    return Prepared(folder, making, key_file, of.id, made.summary, made.key, made.slots, is_known, when)
+    return Prepared(folder, making, key_file, of.id, made.summary, made.key, made.slots, is_known, when, made.warnings)
 
 
 def complete(prepared: Prepared, clock: Clock, actor: Actor, progress: Progress | None = None) -> Restored:

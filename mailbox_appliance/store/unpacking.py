@@ -43,11 +43,12 @@ class PresentKey:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """A database of this format in a folder, the key that opens it, and what it holds."""
+    """A database of this format in a folder, the key that opens it, what it holds, and what its upgrade told."""
 
     key: StoreKey
     slots: tuple[Slot, ...]
     summary: BackupSummary
+    warnings: tuple[str, ...]
 
 
 def unpack_raw(container: Container, target: Path, progress: Progress | None) -> None:
@@ -72,7 +73,7 @@ def unpack(
     scratch = making / _SCRATCH
     scratch.mkdir(mode=0o700)
     unpack_raw(container, scratch, progress)
-    summary = _examined(container, scratch, clock, progress)
+    summary, warnings = _examined(container, scratch, clock, progress)
     key, slots = _key_of(container, scratch)
     key = _settle(scratch / _DATABASE, key, making / _DATABASE, None if present is None else present.key, progress)
     if present is not None:
@@ -82,7 +83,7 @@ def unpack(
     _write_key_file(making / _KEY, key, slots, key_file, is_known=present is not None)
     _take_beside(scratch, making)
     shutil.rmtree(scratch)
-    return Unpacked(key, slots, summary)
+    return Unpacked(key, slots, summary, warnings)
 
 
 def may_write(file: Path) -> bool:
@@ -96,19 +97,21 @@ def _extract(container: Container, name: SectionName, target: Path, progress: Pr
     container.extract(name, file, progress)
 
 
-def _examined(container: Container, scratch: Path, clock: Clock, progress: Progress | None) -> BackupSummary:
+def _examined(
+    container: Container, scratch: Path, clock: Clock, progress: Progress | None
+) -> tuple[BackupSummary, tuple[str, ...]]:
     """Look through what was unpacked, and leave a database of this format there, without a log."""
     if container.manifest.format == format_5.NUMBER:
-        return summary_of_unpacked(container, scratch / _DATABASE, progress)
+        return summary_of_unpacked(container, scratch / _DATABASE, progress), ()
     summary = summary_of(container, scratch, progress)
     try:
-        upgrade(scratch, scratch / _KEY, clock, progress)
+        upgraded = upgrade(scratch, scratch / _KEY, clock, progress)
     except StoreUnusable as error:
         if not keeps_what_was_replaced(container):
             raise
         reason = error.message.replace(f"{scratch}/", "").rstrip(".")
         raise ReplacedUnopened(file=container.file.name, what="cannot be upgraded", reason=reason) from error
-    return summary
+    return summary, upgraded.warnings
 
 
 def _key_of(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot, ...]]:

@@ -228,6 +228,7 @@ def test_a_migration_backup_in_place_sends_nothing_again(old: Path) -> None:
     assert "queued" not in dict(before).values()
     answer = restores.restore(old, migration.id)
     assert (answer["data"]["format"], scheduled(old)) == (3, before)
+    assert any("The member mem_4 has the same email as mem_3" in warning for warning in answer["warnings"])
     store = Store.open(old)
     newest = [event.action for event in store.audit.list(None, 2)[0]]
     assert newest == ["backup.restore", "store.upgrade"]
@@ -265,7 +266,7 @@ def test_a_present_store_of_an_old_format_is_upgraded_first(folder: Path, people
     assert "has format 3" in told["warnings"][0]
     assert contents(tmp_path / "old") == before
     done = restores.restore(tmp_path / "old", file)
-    assert done["warnings"][0].startswith("The store that was there had format 3: it was upgraded first")
+    assert done["warnings"][0].startswith("The store was upgraded from format 3 to 5; the old one lies in backups/")
     assert sorted(one.reason for one in list_backups(tmp_path / "old")) == ["migration", "pre-restore"]
 
 
