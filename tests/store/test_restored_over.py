@@ -1,0 +1,261 @@
+"""Backups restored over a store that is not simply a later state: an earlier one, a lost one's stand-in, a mistake."""
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from mailbox_appliance.store.audit import SYSTEM
+from mailbox_appliance.store.container import read_manifest
+from mailbox_appliance.store.kinship import TOLD
+from mailbox_appliance.store.restore import Restored
+from mailbox_appliance.store.restore_elsewhere import unpack_to
+from mailbox_appliance.store.store import DATABASE, Store
+from tests.servers.fake_clock import FakeClock
+from tests.store.forked import told
+from tests.store.mail import Mailbox
+from tests.store.restored import People, accept, add_key, add_session, lets_in, populate
+from tests.store.test_forked import ended
+from tests.store.test_restore import back_up, restore
+from tests.stores.opening import copied
+
+HOUR = 3600.0
+T = TypeVar("T")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def inside(folder: Path, clock: FakeClock, act: Callable[[Store], T]) -> T:
+    """What comes of it in an open store; an hour passes afterwards."""
+    store = Store.open(folder, clock)
+    try:
+        return act(store)
+    finally:
+        store.close()
+        clock.advance(HOUR)
+
+
+def begin(folder: Path, clock: FakeClock) -> People:
+    """Two sends that wait, one soon, one late, besides what there is in any of these stores."""
+
+    def act(store: Store) -> People:
+        people = populate(store)
+        for name, hours in (("soon", 12), ("late", 24), ("canceled", 24)):
+            people.more[name] = accept(store, people, name, send_at=clock.now() + timedelta(hours=hours))
+        return people
+
+    return inside(folder, clock, act)
+
+
+def go_on(store: Store, people: People) -> None:
+    """One is sent, one canceled, a key and a session are revoked, a password is changed."""
+    store.deliveries.begin(people.more["soon"])
+    store.deliveries.succeed(people.more["soon"], None, reply_code=250)
+    found = store.deliveries.find(people.more["canceled"])
+    assert found is not None
+    store.deliveries.cancel(people.box, str(found[0].schedule_id))
+    told(store, "schedule.cancel", ("schedule", "sch_1"))
+    with store.database.transaction():
+        store.api_keys.revoke(people.key)
+        told(store, "api_key.revoke", ("api_key", people.key))
+        store.members.set_password(people.bob, "bob-2")
+        told(store, "password.change", ("member", people.bob))
+        store.credentials.remove_session(people.bob, people.more["session"])
+        told(store, "session.revoke", ("session", people.more["session"]))
+
+
+def found_in(folder: Path, clock: FakeClock, people: People) -> tuple[object, ...]:
+    """What became of all that `go_on` did, and whether scheduled sends are held."""
+
+    def look(store: Store) -> tuple[object, ...]:
+        sends = [ended(store, people.more[name]) for name in ("soon", "canceled", "late")]
+        let_in = [lets_in(store, mark) is not None for mark in "12"]
+        is_held = store.stored_settings.find("sending.hold_scheduled")
+        return (*sends, *let_in, store.members.password_of(people.bob), is_held)
+
+    return inside(folder, clock, look)
+
+
+KNOWN = ("succeeded", "canceled", "queued", False, False, "bob-2", True)
+
+
+def test_over_an_earlier_state_of_the_store(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    """A copy of the directory, say, or a machine rolled back."""
+    people = begin(folder, clock)
+    shutil.copytree(folder, tmp_path / "old")
+    inside(folder, clock, lambda store: go_on(store, people))
+    file = back_up(folder, clock)
+    restored = restore(tmp_path / "old", file, clock)
+    assert restored.carried.relation == "forked"
+    assert found_in(tmp_path / "old", clock, people) == KNOWN
+
+
+def test_over_an_earlier_state_where_only_the_sends_tell(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    people = begin(folder, clock)
+    shutil.copytree(folder, tmp_path / "old")
+
+    def send(store: Store) -> None:
+        store.deliveries.begin(people.more["soon"])
+        store.deliveries.succeed(people.more["soon"], None, reply_code=250)
+
+    inside(folder, clock, send)
+    restored = restore(tmp_path / "old", back_up(folder, clock), clock)
+    assert restored.carried.relation == "forked"
+    assert found_in(tmp_path / "old", clock, people) == ("succeeded", "queued", "queued", True, True, "bob-1", True)
+
+
+def test_an_older_backup_first_then_the_newest(folder: Path, clock: FakeClock) -> None:
+    """The store was lost: nobody knows what happened since the older one, but the newest does."""
+    people = begin(folder, clock)
+    first = back_up(folder, clock)
+    inside(folder, clock, lambda store: go_on(store, people))
+    newest = back_up(folder, clock)
+    (folder / DATABASE).unlink()
+    assert restore(folder, first, clock, is_known=False).carried.relation is None
+    inside(folder, clock, lambda store: add_session(store, people.bob, "9"))
+    assert restore(folder, newest, clock).carried.relation == "forked"
+    assert found_in(folder, clock, people) == KNOWN
+    assert inside(folder, clock, lambda store: lets_in(store, "9")) is None, "who came in with the old password"
+
+
+def test_back_to_the_old_release_and_forward_again(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    """What was unpacked of the migration backup is upgraded by itself; the newest backup goes over it."""
+    copied(3, folder)
+    key = inside(folder, clock, lambda store: store.api_keys.list()[0].id)
+    (migration,) = (folder / "backups").glob("*-migration.mbxbackup")
+
+    def revoke(store: Store) -> str:
+        sql = "SELECT id FROM delivery_operations WHERE status = 'queued' AND schedule_id IS NOT NULL LIMIT 1"
+        waiting = str(store.database.value(sql))
+        store.deliveries.begin(waiting)
+        store.deliveries.succeed(waiting, None, reply_code=250)
+        with store.database.transaction():
+            store.api_keys.revoke(key)
+            told(store, "api_key.revoke", ("api_key", key))
+        found = store.deliveries.find(waiting)
+        assert found is not None
+        return str(found[0].schedule_id)
+
+    schedule = inside(folder, clock, revoke)
+    newest = back_up(folder, clock)
+    unpack_to(migration, tmp_path / "old", clock)
+    inside(tmp_path / "old", clock, lambda _: None)
+    assert restore(tmp_path / "old", newest, clock).carried.relation == "forked"
+
+    def look(store: Store) -> tuple[object, ...]:
+        status = store.database.rows("SELECT status FROM delivery_operations WHERE schedule_id = ?", (schedule,))
+        return status, store.database.value("SELECT revoked_at IS NULL FROM api_keys WHERE id = ?", (key,))
+
+    assert inside(tmp_path / "old", clock, look) == ([("succeeded",)], 0)
+
+
+# --- a restore is taken back ------------------------------------------------------------------------------------------
+
+
+def add_eve(store: Store, people: People) -> None:
+    """An administrator, their key, a mailbox shared with all and with Bob, a send that waits, and one that is sent."""
+    with store.database.transaction():
+        eve = store.members.add(name="Eve", email="eve@example.org", role="admin", password_hash="eve").id
+        told(store, "member.create", ("member", eve))
+    people.more |= {"eve": eve, "box": Mailbox(store, eve).id, "key": add_key(store, eve, "7")}
+    told(store, "account.create", ("account", people.more["box"]))
+    later = FakeClock().now() + timedelta(days=9)
+    people.more["waits"] = accept(store, people, "waits", send_at=later, box=people.more["box"])
+    people.more["sent"] = accept(store, people, "sent", box=people.more["box"])
+    store.deliveries.succeed(people.more["sent"], None, reply_code=250)
+    with store.database.transaction():
+        store.accounts.set_access(people.more["box"], shared_with_all=True, member_ids=[people.bob])
+        store.accounts.set_access(people.box, shared_with_all=True, member_ids=[people.bob, eve])
+        told(store, "account.access", ("account", people.box))
+        store.members.update(people.bob, role="admin")
+        told(store, "member.promote", ("member", people.bob))
+
+
+def take_back(
+    folder: Path, clock: FakeClock, since: Callable[[Store, People], None] = lambda _store, _people: None
+) -> tuple[People, Restored]:
+    """Restore an old backup by mistake, let something happen, and restore what that replaced."""
+    people = begin(folder, clock)
+    old = back_up(folder, clock)
+    clock.advance(HOUR)
+    inside(folder, clock, lambda store: add_eve(store, people))
+    mistake = restore(folder, old, clock)
+    assert mistake.carried.relation == "continues"
+    assert mistake.carried.sends.ended == 1
+    assert mistake.kept is not None
+    clock.advance(HOUR)
+    inside(folder, clock, lambda store: since(store, people))
+    assert read_manifest(mistake.kept).reason == "pre-restore"
+    return people, restore(folder, mistake.kept, clock)
+
+
+def test_what_a_restore_took_comes_back(folder: Path, clock: FakeClock) -> None:
+    people, restored = take_back(folder, clock)
+    assert (restored.carried.relation, restored.carried.sends.ended) == ("undone", 0)
+    assert (restored.carried.rights.revoked, restored.carried.rights.suspended) == (0, 0)
+    assert TOLD["undone"].startswith("This backup is what a restore replaced.")
+    store = Store.open(folder, clock)
+    members = {one.name: (one.role, one.status) for one in store.members.list()}
+    assert members == {"Ada": ("admin", "active"), "Bob": ("admin", "active"), "Eve": ("admin", "active")}
+    assert store.members.password_of(people.more["eve"]) == "eve"
+    assert lets_in(store, "7") == people.more["eve"]
+    assert [ended(store, people.more[name]) for name in ("waits", "sent")] == ["queued", "succeeded"]
+    assert [bool(store.deliveries.work(people.more[name]).wire) for name in ("waits", "sent")] == [True, True]
+    assert store.sent_copies.due(clock.now(), people.more["box"]) == (people.more["sent"],)
+    box, shared = store.accounts.get(people.more["box"]), store.accounts.get(people.box)
+    assert (box.shared_with_all, box.granted_member_ids) == (True, (people.bob,))
+    assert (shared.shared_with_all, {*shared.granted_member_ids}) == (True, {people.bob, people.more["eve"]})
+    actions = [event.action for event in store.audit.list(None, 3)[0]]
+    assert actions == ["backup.restore", "backup.restore", "member.promote"]
+    assert store.audit.verify().broken is None
+    store.close()
+
+
+def test_what_people_did_after_it_stays_done(folder: Path, clock: FakeClock) -> None:
+    def since(store: Store, people: People) -> None:
+        go_on(store, people)
+        with store.database.transaction():
+            store.accounts.set_access(people.others_box, shared_with_all=False, member_ids=[])
+            store.members.update(people.bob, status="suspended")
+            told(store, "member.suspend", ("member", people.bob))
+            store.accounts.set_access(people.box, shared_with_all=False, member_ids=[])
+            told(store, "account.access", ("account", people.box))
+
+    people, restored = take_back(folder, clock, since)
+    assert restored.carried.relation == "undone"
+    assert found_in(folder, clock, people) == ("succeeded", "canceled", "queued", False, False, "bob-2", None)
+
+    def look(store: Store) -> tuple[object, ...]:
+        box, bob = store.accounts.get(people.box), store.members.get(people.bob)
+        return box.shared_with_all, box.granted_member_ids, bob.role, bob.status, lets_in(store, "7")
+
+    assert inside(folder, clock, look) == (False, (), "member", "suspended", people.more["eve"])
+
+
+# --- where something is missing ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["audit_head", "audit_count"])
+def test_a_present_log_that_has_no_end_is_not_gone_on_with(folder: Path, clock: FakeClock, name: str) -> None:
+    people = begin(folder, clock)
+    file = back_up(folder, clock)
+
+    def damage(store: Store) -> None:
+        go_on(store, people)
+        with store.database.transaction():
+            store.database.change("DELETE FROM meta WHERE name = ?", (name,))
+
+    inside(folder, clock, damage)
+    assert restore(folder, file, clock).carried.relation == "continues"
+    assert found_in(folder, clock, people) == (*KNOWN[:-1], None)
+    store = Store.open(folder, clock)
+    assert [event.action for event in store.audit.list(None, 1)[0]] == ["backup.restore"]
+    store.audit.record(SYSTEM, "settings.update")
+    assert store.audit.verify().broken is None
+    store.close()
