@@ -49,6 +49,7 @@ def serve(
         oauth_environment.read(os.environ),
         prepare,
     )
+    opening.settle()
     options, has_lost_store = opening.options(), _has_key_only(data_dir)
     with showing() if showing is not None else nullcontext() as tell:
         appliance = opening.first(options, tell)

@@ -25,7 +25,9 @@ from mailbox_appliance.oauth_environment import GivenApps
 from mailbox_appliance.operations import configuration
 from mailbox_appliance.records import Progress
 from mailbox_appliance.settings import Settings, Value
+from mailbox_appliance.store import swap
 from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.files import write_private
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.restore import Prepared, Restored, complete, put_back
@@ -35,6 +37,7 @@ from mailbox_appliance.web.server import Listeners
 
 log = logging.getLogger(__name__)
 
+_GIVEN_UP = "a restore was given up, since the service ends"
 _STOP_WITHIN = 8.0
 # Seconds for what is under way when a restore begins: requests; sends, of which longer ones become uncertain; and
 # whoever still reads.
@@ -59,6 +62,19 @@ class Opening:
     oauth_apps: GivenApps | None = None
     prepare: Callable[[Appliance], None] | None = None
 
+    def settle(self) -> None:
+        """Move into place what a restore has decided before it was killed: the configuration may be among it.
+
+        Raises StoreInUse, StoreUnusable.
+        """
+        if swap.is_decided(self.data_dir):
+            with failures_as_unusable(self.data_dir):
+                lock = DirectoryLock(self.data_dir)
+                try:
+                    swap.finish(self.data_dir, self.key_file)
+                finally:
+                    lock.release()
+
     def options(self) -> Settings:
         """The settings as they are now. Raises BadSetting."""
         return configuration.load(self.data_dir / "config.toml", self.flags)
@@ -74,7 +90,8 @@ class Opening:
             raise
 
     def again(self, lock: DirectoryLock) -> Appliance:
-        """Another appliance, on the directory that is ours already; its configuration is read again."""
+        """Another appliance, on the directory that is ours already, with the configuration that is there then."""
+        swap.finish(self.data_dir, self.key_file)
         options, clock = self.options(), SystemClock()
         store = Store.open_locked(self.data_dir, lock, clock, self.key_file, passphrase=self.passphrase)
         try:
@@ -110,7 +127,8 @@ class Service:
     def start(self) -> None:
         """Begin to work, and to answer."""
         assert self._appliance is not None  # noqa: S101 - as it was taken over
-        self._begin(self._appliance)
+        self._make_ready(self._appliance)
+        self._appliance.start()
         self._listeners.start()
         _keep_out_of_the_way()
 
@@ -119,9 +137,13 @@ class Service:
         while not self._is_stopping:
             self._woken.wait()
             self._woken.clear()
-            handed_over, self._handed_over = self._handed_over, None
-            if handed_over is not None and not self._is_stopping:
+            if self._handed_over is not None and not self._is_stopping:
+                handed_over, self._handed_over = self._handed_over, None
                 self._restore(*handed_over)
+        if self._handed_over is not None and self._appliance is not None:
+            prepared, actor = self._handed_over
+            log.warning(_GIVEN_UP, extra={"backup": prepared.backup_id})
+            _note_failure(self._appliance.store, prepared, actor)
 
     def stop(self) -> None:
         """Let `serve` end. For signal handlers as well."""
@@ -138,13 +160,12 @@ class Service:
             self._appliance.stop()
         self._lock.release()
 
-    def _begin(self, appliance: Appliance) -> None:
+    def _make_ready(self, appliance: Appliance) -> None:
         appliance.local_url, appliance.operator_secret = self.url, self.secret
         appliance.hand_over = self._take
         self.setup_code = _setup_code(appliance)
         if self._opening.prepare is not None:
             self._opening.prepare(appliance)
-        appliance.start()
 
     def _take(self, prepared: Prepared, actor: Actor) -> None:
         self._handed_over = prepared, actor
@@ -159,22 +180,25 @@ class Service:
                 raise StoreUnusable(reason="a thread that does not end still uses the store's files.")
             restored = complete(prepared, SystemClock(), actor, self._look)
         except _Stopped:
+            log.warning(_GIVEN_UP, extra=facts)
             return
         except Exception:
             log.exception("the restore failed; the store stays as it was", extra=facts)
-            self._go_on(failed=(prepared, actor))
+            self._go_on(*self._opened(failed=(prepared, actor)))
             return
         if self._is_stopping:  # the next start moves the restored store into its place
             return
         try:
-            self._go_on()
+            opened = self._opened()
         except Exception:
             log.exception("the restored store does not open; what it replaced is put back", extra=facts)
             if restored.kept is not None:
                 put_back(prepared, restored.kept)
-            self._go_on(failed=(prepared, actor))
-        else:
-            log.info("the restore is done", extra=facts | _told(restored))
+            self._go_on(*self._opened(failed=(prepared, actor)))
+            return
+        # From here on there is no way back: it may send, and what it sends must not be forgotten.
+        self._go_on(*opened)
+        log.info("the restore is done", extra=facts | _told(restored))
 
     def _rest(self) -> bool:
         """Stop the appliance and close its files; the directory stays ours.
@@ -190,20 +214,27 @@ class Service:
         appliance.rest(_REST_WITHIN)
         return appliance.store.close_files(_CLOSE_WITHIN)
 
-    def _go_on(self, failed: tuple[Prepared, Actor] | None = None) -> None:
-        """Begin again on the store that is there now, and note in it what failed."""
+    def _opened(self, failed: tuple[Prepared, Actor] | None = None) -> tuple[Appliance, tuple[str, ...]]:
+        """Another appliance on the store that is there now, ready to begin, and the hosts that it answers to; what
+        failed is noted in it.
+        """
         appliance = self._opening.again(self._lock)
         try:
+            hosts = _allowed_hosts(appliance.settings)
             if failed is not None:
                 _note_failure(appliance.store, *failed)
             logs.set_level(appliance.settings.text("log.level"))
-            self._begin(appliance)
+            self._make_ready(appliance)
         except BaseException:
             appliance.rest()
             appliance.store.close_files()
             raise
-        self._appliance = appliance
-        self._app.use_hosts(_allowed_hosts(appliance.settings))
+        return appliance, hosts
+
+    def _go_on(self, appliance: Appliance, hosts: tuple[str, ...]) -> None:
+        self._appliance = appliance  # whatever fails now, who ends stops it
+        appliance.start()
+        self._app.use_hosts(hosts)
         self._app.present.resume(appliance)
         _keep_out_of_the_way()
 

@@ -17,6 +17,7 @@ from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
 from mailbox_appliance.serving import Opening, Service
 from mailbox_appliance.settings import Value
+from mailbox_appliance.store import swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.store import KEY, Store
 from tests.servers.desk import ADMIN, a_message
@@ -160,8 +161,8 @@ def test_being_told_to_end_during_a_restore(running: RunningAppliance) -> None:
     running.process.send_signal(signal.SIGTERM)
     assert running.process.wait(30) == 0
     store = Store.open(running.folder)
-    actions = [event.action for event in store.audit.list(None, 3)[0]]
-    assert (store.members.list()[0].name == "Ada") == ("backup.restore" in actions)
+    done = [event.outcome for event in store.audit.list(None, 3)[0] if event.action == "backup.restore"]
+    assert (store.members.list()[0].name == "Ada") == ("success" in done)
     assert store.audit.verify().broken is None
     store.close()
     assert not [path.name for path in running.folder.iterdir() if path.name.startswith(".next")]
@@ -178,17 +179,28 @@ class Served:
         appliance = opening.first(opening.options())
         self.token = add_first_admin(appliance, convert_body(ADMIN, SetUp), Actor("local")).token
         self.appliance, self.service = appliance, Service(opening, appliance)
-        self.folder, self._thread = folder, threading.Thread(target=self.service.serve, name="serving")
+        self.folder, self._thread = folder, threading.Thread(target=self._serve, name="serving")
+        self.failure: Exception | None = None
 
     def start(self) -> None:
         self.service.start()
         self._thread.start()
 
-    def close(self) -> None:
-        self.service.stop()
+    def _serve(self) -> None:
+        try:
+            self.service.serve()
+        except Exception as failure:  # noqa: BLE001 - whatever it is, a test looks at it
+            self.failure = failure
+
+    def join(self) -> None:
         self._thread.join(60)
         assert not self._thread.is_alive()
+
+    def close(self) -> None:
+        self.service.stop()
+        self.join()
         self.service.close()
+        assert self.failure is None
 
     def ask(self, method: str, path: str, body: object = None) -> Answer:
         remote = RunningAppliance(self.folder)
@@ -239,6 +251,60 @@ def test_the_appliance_from_before_ends_and_whoever_subscribed_hears_of_the_new_
             lambda: len(os.listdir("/proc/self/fd")) <= descriptors + 2, lambda: str(os.listdir("/proc/self/fd")), 10
         )
         assert served.restore(served.ask("GET", "/admin/backups").data["items"][0]["id"]) == "success"
+
+
+def test_the_configuration_is_that_of_the_backup_or_of_before(tmp_path: Path) -> None:
+    config, opened = tmp_path / "config.toml", list[Appliance]()
+
+    def prepare(appliance: Appliance) -> None:
+        opened.append(appliance)
+        if len(opened) == 3:
+            raise RuntimeError("the restored one is of no use")
+
+    def kept() -> list[int]:
+        return [one.settings.number("backup.keep_daily") for one in opened]
+
+    config.write_text("[backup]\nkeep_daily = 3\n")
+    with serving(tmp_path, prepare) as served:
+        backup = served.ask("POST", "/admin/backups", {}).data["id"]
+        config.write_text("[backup]\nkeep_daily = 5\n")
+        assert served.restore(backup) == "success"
+        assert (kept(), config.read_text()) == ([3, 3], "[backup]\nkeep_daily = 3\n")
+        config.unlink()
+        assert served.restore(backup) == "failure"
+        assert (kept()[2:], config.exists()) == ([3, 7], False)
+
+
+def test_a_configuration_that_a_restore_has_decided_counts_from_the_first_start_on(tmp_path: Path) -> None:
+    Store.open(tmp_path).close()
+    opening = Opening(tmp_path, tmp_path / KEY)
+    (tmp_path / "config.toml").write_text("broken = ")
+    (swap.begin(tmp_path) / "config.toml").write_text("[backup]\nkeep_daily = 3\n")
+    swap.decide(tmp_path, tmp_path / KEY)
+    opening.settle()
+    assert opening.options().number("backup.keep_daily") == 3
+
+
+def test_what_fails_once_it_works_again_brings_nothing_back(tmp_path: Path) -> None:
+    """It may have sent, and what it replaced would send that again."""
+    opened = list[Appliance]()
+
+    def prepare(appliance: Appliance) -> None:
+        opened.append(appliance)
+        if len(opened) == 2:
+            appliance.due.start()  # so that it cannot be started
+
+    served = Served(tmp_path, prepare)
+    served.start()
+    backup = served.ask("POST", "/admin/backups", {}).data["id"]
+    served.ask("PATCH", "/me", {"name": "Somebody else"})
+    assert served.ask("POST", "/admin/restore", {"backupId": backup}).status == 202
+    served.join()
+    assert isinstance(served.failure, RuntimeError)
+    served.service.close()
+    store = Store.open(tmp_path)
+    assert store.members.list()[0].name == "Ada"
+    store.close()
 
 
 def test_where_the_restored_store_does_not_open_what_was_there_is_put_back(tmp_path: Path) -> None:

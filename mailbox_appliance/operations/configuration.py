@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from mailbox_appliance import licensing, settings
 from mailbox_appliance.errors import Conflict
@@ -14,7 +15,15 @@ def load(file: Path, flags: Mapping[str, Value] | None = None) -> Settings:
     options = settings.load(file, flags=flags)
     require_ca_file(options.text("remote.ca_file"))
     licensing.issuer_key(options), licensing.verify_url(options)  # which refuse what cannot be used
+    _require_address(options.text("server.public_url"))
     return options
+
+
+def _require_address(url: str) -> None:
+    try:
+        urlsplit(url)
+    except ValueError as error:
+        raise BadSetting(f"server.public_url is no address: {error}.") from error
 
 
 def require_usable(file: Path) -> None:
