@@ -109,8 +109,12 @@ class Backups:
         return summary
 
     def thin(self, now: datetime, daily: int, weekly: int) -> tuple[Backup, ...]:
-        """Remove the daily backups beyond the newest of so many days and weeks; answers which."""
-        made = {from_timestamp(one.created_at): one for one in self.list() if one.reason == "daily"}
+        """Remove the daily backups beyond the newest of so many days and weeks; answers which.
+
+        One that was found bad stays to be looked at, and takes nobody's place.
+        """
+        daily_ones = (one for one in self.list() if one.reason == "daily" and one.verified)
+        made = {from_timestamp(one.created_at): one for one in daily_ones}
         gone = [made[moment] for moment in retention.superfluous(made, now, days=daily, weeks=weekly)]
         for backup in gone:
             (self._folder / FOLDER / backup.file_name).unlink(missing_ok=True)
@@ -234,5 +238,8 @@ def _sources(folder: Path, copy: Path, key: StoreKey, slots: tuple[Slot, ...]) -
 
 
 def _state(file: Path) -> tuple[str, int, int]:
-    there = file.stat()
+    try:
+        there = file.stat()
+    except OSError:  # it has gone meanwhile
+        return file.name, 0, -1
     return file.name, there.st_mtime_ns, there.st_size

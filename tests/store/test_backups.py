@@ -584,3 +584,15 @@ def test_only_daily_ones_go(store: Store, clock: FakeClock) -> None:
     assert [one.reason for one in store.backups.list()] == ["daily", "daily", "manual"]
     assert store.backups.list()[-1] == manual
     assert store.backups.thin(clock.now(), 2, 0) == ()
+
+
+def test_a_bad_one_takes_nobodys_place(store: Store, clock: FakeClock) -> None:
+    good = store.backups.create("daily")
+    clock.advance(3600)
+    bad = store.backups.create("daily")
+    raw = file_of(store, bad).read_bytes()
+    file_of(store, bad).write_bytes(raw[:-1] + bytes((raw[-1] ^ 1,)))
+    with pytest.raises(BackupAltered):
+        store.backups.verify(bad.id)
+    assert store.backups.thin(clock.now(), 1, 1) == ()
+    assert [one.id for one in store.backups.list()] == [bad.id, good.id]
