@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pytest
 
+from mailbox_appliance.on_files import restores
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.container import read_manifest
 from mailbox_appliance.store.kinship import TOLD
@@ -94,6 +95,19 @@ def test_over_an_earlier_state_of_the_store(folder: Path, clock: FakeClock, tmp_
     restored = restore(tmp_path / "old", file, clock)
     assert restored.carried.relation == "forked"
     assert found_in(tmp_path / "old", clock, people) == KNOWN
+
+
+def test_it_is_told_in_plain_words(folder: Path, tmp_path: Path) -> None:
+    clock = FakeClock()
+    people = begin(folder, clock)
+    shutil.copytree(folder, tmp_path / "old")
+    inside(folder, clock, lambda store: go_on(store, people))
+    warnings = restores.restore(tmp_path / "old", back_up(folder, clock))["warnings"]
+    assert warnings[:-1] == [
+        TOLD["forked"],
+        "1 send may have gone out and is uncertain now.",
+        "1 API key is not good any more.",
+    ]
 
 
 def test_over_an_earlier_state_where_only_the_sends_tell(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
