@@ -1,6 +1,5 @@
 """`backup restore`: works on the files, so the appliance of the data directory must not run."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,12 +51,7 @@ def _said(to: str | None, dry_run: bool) -> show.Remark:
 
 
 def _named(backup: str) -> str | Path:
-    if backups.is_id(backup):
-        return backup
-    file = Path(backup).expanduser().absolute()
-    if not os.path.exists(file):  # noqa: PTH110 - Path's raises for a name that no file can have
-        raise wrong_usage(f"There is no file {backup}. The id of a backup, as `backup list` has it, begins with bak_.")
-    return file
+    return backup if backups.is_id(backup) else backups.file_of(backup)
 
 
 restore = command(
