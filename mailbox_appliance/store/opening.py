@@ -192,8 +192,9 @@ def _has_log(file: Path) -> bool:
 
 
 def log_of(file: Path) -> Path:
-    """The write-ahead log that belongs to a database file."""
-    return file.with_name(file.name + "-wal")
+    """The write-ahead log that belongs to a database file: SQLite has it where a link to the file leads."""
+    real = Path(os.path.realpath(file))
+    return real.with_name(real.name + "-wal")
 
 
 def _check_tables(file: Path, there: Iterable[str]) -> None:

@@ -43,11 +43,6 @@ def renewing(
     Raises StoreInUse, NotEnoughRoom, and StoreUnusable for a store that cannot be opened or a disk that fails.
     """
     with failures_as_unusable(folder, then="Nothing was changed."):
-        if (folder / DATABASE).is_symlink():
-            reason = (
-                f"{folder / DATABASE} is a link, which a new file would take the place of. Put the store itself there."
-            )
-            raise StoreUnusable(reason=reason)
         lock = DirectoryLock(folder)
         try:
             store = Store.open_locked(folder, lock, SystemClock(), key_file, passphrase=passphrase, progress=progress)

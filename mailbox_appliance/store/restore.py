@@ -104,11 +104,6 @@ def prepare_from(
     progress: Progress | None,
 ) -> Prepared:
     """The same of a backup that is open already."""
-    if (folder / _DATABASE).is_symlink():
-        reason = (
-            f"{folder / _DATABASE} is a link, which a new file would take the place of. Put the store itself there."
-        )
-        raise StoreUnusable(reason=reason)
     with telling(folder):
         room.require_room(folder, _needed(container, folder, present))
         making = swap.begin(folder)
@@ -213,7 +208,7 @@ def _needed(container: Container, folder: Path, present: PresentKey | None) -> i
 def _keep_present(prepared: Prepared, clock: Clock, progress: Progress | None) -> Path | None:
     """Keep the files that are to be replaced, as they lie there; answers where, or None where there is no store."""
     folder = prepared.folder
-    places = {name: prepared.key_file if name == _KEY else folder / name for name in SECTION_NAMES}
+    places = {name: swap.target_of(folder, name, prepared.key_file) for name in SECTION_NAMES}
     sources = [Source(name, place) for name, place in places.items() if place.is_file()]
     if not places["mailbox.db"].is_file():
         return None

@@ -23,7 +23,8 @@ def free_bytes(folder: Path) -> int:
 
 def bytes_on_disk(database: Path) -> int:
     """How much a database and its log take."""
-    files = (database.with_name(database.name + suffix) for suffix in ("", "-wal"))
+    real = Path(os.path.realpath(database))
+    files = (real.with_name(real.name + suffix) for suffix in ("", "-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged
 from mailbox_appliance.records import Progress
-from mailbox_appliance.store import key_place, swap
+from mailbox_appliance.store import key_place, room, swap
 from mailbox_appliance.store.accounts import Accounts
 from mailbox_appliance.store.api_keys import ApiKeys
 from mailbox_appliance.store.attempts import Attempts
@@ -140,14 +140,12 @@ class Store:
     @property
     def size_bytes(self) -> int:
         """How much the database and its log take on the disk."""
-        files = (self.folder / (DATABASE + suffix) for suffix in ("", "-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        return room.bytes_on_disk(self.folder / DATABASE)
 
     @property
     def free_bytes(self) -> int:
         """How much room is left on that disk."""
-        room = os.statvfs(self.folder)
-        return room.f_bavail * room.f_frsize
+        return room.free_bytes(self.folder)
 
     def close(self) -> None:
         """Fold the log into the file, close it, and let others have the directory."""

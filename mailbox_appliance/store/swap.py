@@ -8,6 +8,7 @@
 Restoring, compacting and changing the key give the database and its key file a new form together.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -16,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.errors import StoreUnusable
-from mailbox_appliance.store.files import copy_private, sync_file, sync_folder
+from mailbox_appliance.store import room
+from mailbox_appliance.store.files import copy_private, half_written, sync_file, sync_folder
 
 _MAKING, _READY = ".next.making", ".next"
 _DATABASE, _KEY, _PLAN = "mailbox.db", "encryption.key", "plan"
+_PIECE = 1 << 20
 #: What may be replaced, in this order. The key file is copied, so that it is here until the database has moved too; a
 #: log of a database comes after it, since that of the one before is removed first.
 _NAMES = (_KEY, "config.toml", "tls/cert.pem", "tls/key.pem", _DATABASE, _DATABASE + "-wal")
@@ -51,6 +54,7 @@ def decide(folder: Path, key_file: Path | None = None, absent: Sequence[str] = (
     for path in sorted(making.rglob("*"), reverse=True):
         sync_folder(path) if path.is_dir() else sync_file(path)
     sync_folder(making)
+    _require_room_elsewhere(folder, making / _DATABASE)
     making.rename(folder / _READY)
     sync_folder(folder)
 
@@ -73,17 +77,31 @@ def finish(folder: Path, key_file: Path) -> bool:
     plan = _plan(ready)
     _require_place(folder, key_file, plan["key"])
     for name in _NAMES:
-        new, target = ready / name, key_file if name == _KEY else folder / name
-        if os.path.lexists(new):
-            _put(new, target)
+        if os.path.lexists(ready / name):
+            _put(ready / name, target_of(folder, name, key_file))
     for name in plan["absent"]:
-        (folder / name).unlink(missing_ok=True)
+        target_of(folder, name, key_file).unlink(missing_ok=True)
     # First what would be copied again, wherever that may be by then.
     (ready / _KEY).unlink(missing_ok=True)
     sync_folder(ready)
     shutil.rmtree(ready)
     sync_folder(folder)
     return True
+
+
+def target_of(folder: Path, name: str, key_file: Path) -> Path:
+    """Where a file of this name belongs. A database that is a link is replaced where it really is, with its log."""
+    if not name.startswith(_DATABASE):
+        return key_file if name == _KEY else folder / name
+    real = Path(os.path.realpath(folder / _DATABASE))
+    return real.with_name(real.name + name.removeprefix(_DATABASE))
+
+
+def _require_room_elsewhere(folder: Path, new: Path) -> None:
+    """Where the database is a link to another disk: it is copied there, which must not fail once that is decided."""
+    real = target_of(folder, _DATABASE, new)
+    if new.exists() and real.parent.stat().st_dev != folder.stat().st_dev:
+        room.require_room(real.parent, new.stat().st_size)
 
 
 def _place(folder: Path, key_file: Path) -> str:
@@ -120,5 +138,20 @@ def _put(new: Path, target: Path) -> None:
     if new.name == _KEY:
         copy_private(new, target.resolve())
         return
-    new.rename(target)
+    try:
+        new.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _copy_over(new, target)
     sync_folder(target.parent)
+
+
+def _copy_over(new: Path, target: Path) -> None:
+    """The same to another disk. What is copied stays until all is done: after a crash it is copied again."""
+    beside = half_written(target)
+    with new.open("rb") as source, beside.open("wb") as copy:
+        beside.chmod(0o600)
+        shutil.copyfileobj(source, copy, _PIECE)
+    sync_file(beside)
+    beside.rename(target)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.errors import KeyUnusable, StoreDamaged, StoreInUse, StoreUnusable
+from mailbox_appliance.errors import KeyUnusable, StoreDamaged, StoreInUse
 from mailbox_appliance.store.compact import compact
 from mailbox_appliance.store.database import Row
 from mailbox_appliance.store.keyfile import read_file, read_key
@@ -110,9 +110,11 @@ def test_a_key_file_that_cannot_be_written_is_told_before_anything_is_done(folde
     assert read_file(elsewhere / KEY) is not None
 
 
-def test_a_database_that_is_a_link_is_left_where_it_lies(folder: Path, tmp_path: Path) -> None:
+def test_a_database_that_is_a_link_is_replaced_where_it_lies(folder: Path, tmp_path: Path) -> None:
     (folder / DATABASE).rename(tmp_path / "elsewhere.db")
     (folder / DATABASE).symlink_to(tmp_path / "elsewhere.db")
-    with pytest.raises(StoreUnusable, match="is a link"):
-        compact(folder, folder / KEY)
+    before = (tmp_path / "elsewhere.db").read_bytes()
+    compact(folder, folder / KEY)
     assert (folder / DATABASE).is_symlink()
+    assert (tmp_path / "elsewhere.db").read_bytes() != before
+    Store.open(folder).close()

@@ -486,9 +486,12 @@ def test_what_the_restored_one_brought_goes_where_it_is_put_back(folder: Path, c
     assert contents(folder) == before
 
 
-def test_a_link_is_not_replaced(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
-    file = back_up(folder, clock)
-    (folder / DATABASE).rename(tmp_path / "elsewhere.db")
-    (folder / DATABASE).symlink_to(tmp_path / "elsewhere.db")
-    with pytest.raises(StoreUnusable, match="is a link"):
-        restore(folder, file, clock)
+def test_a_database_that_is_a_link_is_replaced_where_it_lies(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    file, real = back_up(folder, clock), tmp_path / "elsewhere.db"
+    (folder / DATABASE).rename(real)
+    (folder / DATABASE).symlink_to(real)
+    before = real.read_bytes()
+    restore(folder, file, clock)
+    assert (folder / DATABASE).readlink() == real
+    assert real.read_bytes() != before
+    Store.open(folder, clock).close()

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from mailbox_appliance.errors import KeyDamaged, StoreInUse, StoreUnusable
+from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.files import write_private
 from mailbox_appliance.store.keyfile import CIPHERS, StoreKey, new_key, read_key, write_key
 from mailbox_appliance.store.store import DATABASE, KEY, Store
@@ -296,3 +297,17 @@ def test_a_private_file_stays_when_there_is_no_room_for_the_new_one(tmp_path: Pa
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         signal.signal(signal.SIGXFSZ, before)
     assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_a_database_that_is_a_link_is_backed_up_with_its_log(tmp_path: Path) -> None:
+    Store.open(tmp_path / "data").close()
+    (tmp_path / "data" / "mailbox.db").rename(tmp_path / "real.db")
+    (tmp_path / "data" / "mailbox.db").symlink_to(tmp_path / "real.db")
+    store = Store.open(tmp_path / "data")
+    with store.database.transaction(durable=True):
+        store.audit.record(Actor("local"), "key.change", ("key", "k"))
+    assert store.size_bytes == sum((tmp_path / f"real.db{suffix}").stat().st_size for suffix in ("", "-wal"))
+    made = store.backups.create("manual")
+    assert store.backups.verify(made.id).ok
+    store.close()
+    assert not (tmp_path / "data" / "mailbox.db-wal").exists()

@@ -1,7 +1,10 @@
 """Files that replace others together: killed at any step, the directory has all of the old ones or all of the new."""
 
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -81,6 +84,38 @@ def test_what_was_not_decided_is_thrown_away(tmp_path: Path) -> None:
     assert not swap.finish(folder, folder / "encryption.key")
     assert content_of(folder) == OLD
     assert not list(folder.glob(".next*"))
+
+
+@pytest.fixture(params=["the same disk", "another disk"])
+def other_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A folder beside the data directory, or on a file system that no rename leads to."""
+    if request.param == "the same disk":
+        (tmp_path / "place").mkdir()
+        yield tmp_path / "place"
+        return
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no other disk")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
+def test_a_database_that_is_a_link_is_replaced_where_it_lies(tmp_path: Path, other_place: Path) -> None:
+    folder, real = lay_out(tmp_path / "data"), other_place / "real.db"
+    shutil.move(folder / "mailbox.db", real)
+    (folder / "mailbox.db").symlink_to(real)
+    (other_place / "real.db-wal").write_text("old log")
+    making = swap.begin(folder)
+    (making / "mailbox.db").write_text("new database")
+    swap.decide(folder)
+    again = tmp_path / "as after a crash"
+    shutil.copytree(folder / ".next", again)
+    for _ in range(2):
+        assert swap.finish(folder, folder / "encryption.key")
+        assert (folder / "mailbox.db").readlink() == real
+        assert real.read_text() == "new database"
+        assert [path.name for path in other_place.iterdir()] == ["real.db"]
+        shutil.copytree(again, folder / ".next")
 
 
 @pytest.mark.parametrize("elsewhere", ["keys/store.key", "link"])
