@@ -69,6 +69,13 @@ def flipped_secret(folder: Path) -> None:
     sql("UPDATE accounts SET sealed_secret = CAST(sealed_secret || x'00' AS BLOB) WHERE id = 'acc_2'")(folder)
 
 
+#: Nothing in such a file says that it may not be.
+OF_TWO = (
+    "CREATE TABLE others AS SELECT * FROM sessions",
+    "DROP TABLE sessions",
+    "ALTER TABLE others RENAME TO sessions",
+    "UPDATE sessions SET token_hash = 'x'",
+)
 DAMAGE: list[tuple[str, Spoil, str]] = [
     ("no such role", sql("UPDATE members SET role = 'king' WHERE id = 'mem_2'"), "members"),
     ("no day", sql("UPDATE sessions SET last_used_at = '2026-02-31T00:00:00.000Z'"), "last_used_at of ses_1"),
@@ -87,6 +94,7 @@ DAMAGE: list[tuple[str, Spoil, str]] = [
     ("nobody's", sql("UPDATE sessions SET member_id = 'mem_9'"), "row 1 of its table sessions belongs to a row of"),
     ("no table", sql("DROP TABLE invitations"), "its table invitations is missing"),
     ("no column", sql("ALTER TABLE settings RENAME COLUMN value TO worth"), "column value of its table settings"),
+    ("one token of two sessions", sql(*OF_TWO), "its rows contradict each other"),
     ("a damaged secret", flipped_secret, "the secret of accounts acc_2 cannot be unsealed"),
     ("a damaged page", page_becomes_nonsense, ""),
     ("cut", cut, "it is cut off"),
