@@ -13,7 +13,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -57,9 +57,9 @@ class Opening:
 
     data_dir: Path
     key_file: Path
-    passphrase: str | None = None
+    passphrase: str | None = field(default=None, repr=False)
     flags: Mapping[str, Value] | None = None
-    oauth_apps: GivenApps | None = None
+    oauth_apps: GivenApps | None = field(default=None, repr=False)
     prepare: Callable[[Appliance], None] | None = None
 
     def settle(self) -> None:

@@ -4,6 +4,7 @@ Answers are the API's envelopes: what the backup holds, and as warnings what bec
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from mailbox_appliance.errors import (
     KeyWrong,
     PassphraseNeeded,
     PassphraseWrong,
+    Problem,
     StoreDamaged,
 )
 from mailbox_appliance.on_files.opening import told_of
@@ -227,10 +229,16 @@ def _tried(opening: Any, passphrase: str | None) -> _Present:
                 raise
             found = opening(passphrase)
     except KeyMissing as error:
-        return _Present(None, f"The store that is there does not open: {error} {_ELSEWHERE}", is_key_missing=True)
+        return _Present(None, f"The store that is there does not open: {_reason(error)} {_ELSEWHERE}", is_key_missing=True)
     except _LOST as error:
-        return _Present(None, f"The store that is there does not open: {error}")
+        return _Present(None, f"The store that is there does not open: {_reason(error)}")
     return found
+
+
+def _reason(error: Problem) -> str:
+    """What is wrong, without what is said of a command that changes nothing then."""
+    sentences = re.split(r"(?<=\.) ", error.message)
+    return " ".join(one for one in sentences if "nothing was changed" not in one.lower())
 
 
 def _see_that_it_opens(prepared: Prepared, kept: Path | None, lock: DirectoryLock, passphrase: str | None) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Conflict
+from mailbox_appliance.errors import Conflict, StoreUnusable
 from mailbox_appliance.operations import configuration
 from mailbox_appliance.operations.backups import BackupId, Passphrase
 from mailbox_appliance.operations.caller import Caller
@@ -60,7 +60,9 @@ def _prepared(appliance: Appliance, caller: Caller, file: Path, request: Restora
             check_config=configuration.require_usable,
             progress=progress,
         )
-    except Exception:
+    except Exception as error:
         with store.database.transaction(durable=True):
             store.audit.record(caller.actor, "backup.restore", ("backup", request.backup_id), "failure")
+        if isinstance(error, StoreUnusable):  # the disk, the key file, or the store in the backup
+            raise Conflict(reason=f"The backup was not restored. {error.message}") from error
         raise

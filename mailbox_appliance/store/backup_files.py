@@ -90,7 +90,9 @@ def backups_of(folder: Path) -> Path:
     """The folder for the backups of a data directory, made where there is none. Raises BackupNotMade."""
     backups = folder / FOLDER
     with telling_failures(backups):
-        backups.mkdir(mode=0o700, exist_ok=True)
+        if not backups.is_dir():
+            backups.mkdir(mode=0o700, exist_ok=True)
+            sync_folder(folder)  # else a power cut may take all of them with it
     return backups
 
 

@@ -94,6 +94,7 @@ def test_where_the_present_store_does_not_open(folder: Path, people: People) -> 
     told = restores.restore(folder, people.more["backup"], dry_run=True)
     assert contents(folder) == before
     first, *more = told["warnings"]
+    assert "othing was changed" not in first, "something is to be"
     assert "API keys that were revoked" in first
     assert "damaged" in first
     assert more == [

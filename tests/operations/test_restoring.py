@@ -124,3 +124,13 @@ def test_where_nobody_serves_nothing_is_unpacked(served: Served) -> None:
 def test_what_cannot_be_a_request(served: Served, body: Any) -> None:
     answer = served.client.ask("POST", PATH, body)
     assert (answer.status, answer.body["error"]["code"]) == (400, "invalid_request")
+
+
+def test_a_key_file_that_is_gone_for_the_moment_is_told(served: Served) -> None:
+    """A stick that was pulled out, say: the key is in memory."""
+    made, file = served.back_up(), served.appliance.store.key_file
+    file.rename(file.with_name("pulled out"))
+    answer = served.client.ask("POST", PATH, {"backupId": made["id"]})
+    assert answer.refusal == (409, "conflict")
+    assert file.name in answer.message
+    assert (served.left, served.failures()) == ([], [made["id"]])
