@@ -26,6 +26,7 @@ from mailbox_appliance.errors import (
     Problem,
     StoreDamaged,
 )
+from mailbox_appliance.on_files import outcome
 from mailbox_appliance.on_files.opening import told_of
 from mailbox_appliance.operations import configuration
 from mailbox_appliance.records import BackupSummary, Progress
@@ -34,7 +35,6 @@ from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.carry_over import Carried
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.keyfile import StoreKey, read_key
-from mailbox_appliance.store.kinship import TOLD
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.opening import format_of, log_of, open_database
 from mailbox_appliance.store.restore import Prepared, Restored, complete, prepare, put_back, try_out
@@ -57,13 +57,6 @@ _GIVEN_UP = (
     "Nothing was changed: the store that is there is not given up. Put its key back, or name it in"
     " MAILBOX_APPLIANCE_KEY_FILE; with --yes it is given up all the same."
 )
-_NOT_KNOWN = (
-    "{why} So nobody knows what happened since the backup: API keys that were revoked, passwords that were changed and"
-    " members who were removed since are as they were then; look through them. All sessions have ended."
-)
-_ENDS = ("ends, since its mailbox is not in the backup", "end, since their mailboxes are not in the backup")
-_IN_TIME = ("waits for its time", "wait for their time")
-_HELD = tuple(f"{waits} until you say `mailbox-appliance scheduled release`" for waits in ("waits", "wait"))
 _AS_IT_WAS = (
     "These are the files that a restore replaced, as they were: what was scheduled then and has been sent since would"
     " be sent again by this store."
@@ -229,7 +222,9 @@ def _tried(opening: Any, passphrase: str | None) -> _Present:
                 raise
             found = opening(passphrase)
     except KeyMissing as error:
-        return _Present(None, f"The store that is there does not open: {_reason(error)} {_ELSEWHERE}", is_key_missing=True)
+        return _Present(
+            None, f"The store that is there does not open: {_reason(error)} {_ELSEWHERE}", is_key_missing=True
+        )
     except _LOST as error:
         return _Present(None, f"The store that is there does not open: {_reason(error)}")
     return found
@@ -268,20 +263,7 @@ def _told(carried: Carried, present: _Present) -> tuple[str, ...]:
     """What becomes of sends and rights, a sentence each."""
     if present.older is not None:
         return (_OLDER.format(present.older),)
-    sends, rights, whose = carried.sends, carried.rights, "" if carried.relation == "forked" else "of the backup "
-    why = present.why or f"The store that is there tells nothing: {carried.why}."
-    told = list(told_of(present.upgraded))
-    told += [] if carried.is_known else [_NOT_KNOWN.format(why=why)]
-    told += [] if carried.relation is None else [TOLD[carried.relation]]
-    told += [
-        _counted(sends.uncertain, "send", *_both("may have gone out and {} uncertain now")),
-        _counted(sends.waiting, "scheduled send", *(_HELD if sends.are_held else _IN_TIME)),
-        _counted(sends.ended, "scheduled send", *_ENDS),
-        _counted(rights.revoked, "API key", *_both(whose + "{} not good any more")),
-        _counted(rights.suspended, "member", *_both("of the backup {} suspended")),
-        _counted(rights.narrowed, "API key", "may do less than in the backup", "may do less than in the backup"),
-    ]
-    return tuple(sentence for sentence in told if sentence)
+    return (*told_of(present.upgraded), *outcome.told(carried, present.why))
 
 
 def _kept(restored: Restored) -> Iterator[str]:
@@ -289,16 +271,6 @@ def _kept(restored: Restored) -> Iterator[str]:
         yield f"What was replaced is kept as backups/{restored.kept.name}."
     if restored.kept_key is not None:
         yield f"The key file that was there, which holds another key or is damaged, is kept as {restored.kept_key}."
-
-
-def _both(what: str) -> tuple[str, str]:
-    return what.format("is"), what.format("are")
-
-
-def _counted(count: int, noun: str, one: str, many: str) -> str:
-    if not count:
-        return ""
-    return f"1 {noun} {one}." if count == 1 else f"{count:,} {noun}s {many}."
 
 
 def _envelope(summary: BackupSummary | dict[str, Any] | None, warnings: Sequence[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
     in the present store ............ its row counts, with message, steps and chores; newer ones are added
     in the backup only .............. being sent, or due before the restore: uncertain, evidence is looked for
     in a mailbox that is not there .. what waits fails as `account_removed`
+    of who has lost the mailbox ..... what waits fails as `permission_revoked`, and is kept as a draft
     where the two have forked ....... the row counts that knows more, what both take for open and is due is uncertain,
                                       and what is scheduled waits for an administrator's word
     where a restore is undone ....... what that restore ended is as the backup has it
@@ -15,7 +16,7 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.clock import to_millis, to_timestamp
 from mailbox_appliance.store import endings, removal
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.endings import Ending
@@ -82,15 +83,28 @@ _GONE = """
 SELECT id FROM present.accounts WHERE status <> 'removed' AND id NOT IN (SELECT id FROM main.accounts)"""
 
 
+# Whoever scheduled it reaches the mailbox in one store or the other.
+_REACHED_IN = """
+EXISTS (SELECT 1 FROM {0}.accounts a JOIN {0}.members m ON m.id = d.member_id WHERE a.id = d.account_id
+  AND (a.owner_member_id = m.id OR a.shared_with_all OR EXISTS (
+    SELECT 1 FROM {0}.account_grants g WHERE g.account_id = a.id AND g.member_id = m.id)))"""
+_OUT_OF_REACH = f"""
+SELECT d.id FROM main.delivery_operations d WHERE d.{_OPEN} AND d.status = 'queued'
+  AND d.account_id IN (SELECT id FROM main.accounts) AND NOT {_REACHED_IN.format("main")}
+  AND {_REACHED_IN.format("present")}"""
+
+
 @dataclass(frozen=True)
 class Sends:
     """How many: `newer` than the backup or changed since; `uncertain` now; `ended` with a mailbox that is not in the
-    backup; and `waiting`: scheduled for later, where `are_held` until an administrator says a word.
+    backup; `given_back` as drafts, since whoever scheduled them has the mailbox in the present store only; and
+    `waiting`: scheduled for later, where `are_held` until an administrator says a word.
     """
 
     newer: int = 0
     uncertain: int = 0
     ended: int = 0
+    given_back: int = 0
     waiting: int = 0
     are_held: bool = False
 
@@ -118,7 +132,8 @@ def carry(database: Database, now: datetime, kinship: Kinship) -> Sends:
         _hold(database)
     else:
         _take_hold(database)
-    return Sends(newer, uncertain, ended, _waiting(database), _are_held(database))
+    given_back = _give_back(database, now)
+    return Sends(newer, uncertain, ended, given_back, _waiting(database), _are_held(database))
 
 
 def _standing(database: Database, kinship: Kinship) -> _Standing:
@@ -226,6 +241,17 @@ def _end_without_mailbox(database: Database, now: datetime) -> int:
         count += database.value(waiting, (account_id,))
         endings.end_with_mailbox(database, account_id, now)
     return count
+
+
+def _give_back(database: Database, now: datetime) -> int:
+    """End what would be refused when it is due, though no person took the right to it; it becomes a draft."""
+    rows = database.rows(_OUT_OF_REACH)
+    for (operation_id,) in rows:
+        # Before the end: with it go the bytes that nothing is left to be done with.
+        keep = "INSERT OR IGNORE INTO main.delivery_chores (operation, kind, next_at) VALUES (?, 'keep_draft', ?)"
+        database.change(keep, (operation_id, to_millis(now)))
+        endings.end(database, operation_id, Ending("failed", "permission_revoked", came_from="queued"), now)
+    return len(rows)
 
 
 def _hold(database: Database) -> None:

@@ -33,6 +33,7 @@ _SAME_SEALS = """
 SELECT NOT EXISTS (SELECT 1 FROM main.audit_events r JOIN present.audit_events p ON p.number = r.number
   WHERE r.number <= ? AND r.mac IS NOT p.mac)"""
 _END = "SELECT name, value FROM present.meta WHERE name IN ('audit_head', 'audit_count')"
+_NOT_HERE = "SELECT 1 FROM present.audit_events WHERE id NOT IN (SELECT id FROM main.audit_events) LIMIT 1"
 _REMAIN = "audit_events_remain"  # the trigger that lets nobody delete a row of the log
 
 
@@ -47,6 +48,8 @@ class Carried:
     sends: Sends = field(default_factory=Sends)
     rights: Rights = field(default_factory=Rights)
     relation: Relation | None = None
+    #: All that the present log tells is in the restored one.
+    has_log: bool = True
 
 
 def carry_over(
@@ -77,7 +80,8 @@ def carry_over(
         sends = carried_sends.carry(database, now, kinship)
         if kinship.relation != "forked":
             _continue_log(database, kinship)
-        return Carried(True, sends=sends, rights=rights, relation=kinship.relation)
+        has_log = database.value(_NOT_HERE) is None
+        return Carried(True, sends=sends, rights=rights, relation=kinship.relation, has_log=has_log)
 
 
 def carry_nothing(database: Database, now: datetime, why: str = "") -> Carried:
@@ -107,7 +111,9 @@ def _attached(database: Database, present: Path, key: StoreKey, leave_log: bool)
 
 
 def _continue_log(database: Database, kinship: Kinship) -> None:
-    """Append what the present log tells after the backup's end, its end with it; not where one of the two is broken."""
+    """Append what the present log tells after the backup's end, its end with it; not where it has none, or where seals
+    before it are others.
+    """
     end: dict[str, str] = dict(database.rows(_END))
     number = kinship.common
     if len(end) < 2 or not database.value(_SAME_SEALS, (number,)):

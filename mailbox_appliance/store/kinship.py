@@ -31,7 +31,6 @@ TOLD: Mapping[Relation, str] = {
         "The store that is there is no later state of the one in the backup: it is an earlier one, or each of the two"
         " went its own way. What either of them knows to be sent, canceled, revoked or changed stays so; what neither"
         " knows nobody does. So scheduled sends wait; look through them, through members and API keys."
-        " The audit log is that of the backup; the other one lies in the backup of what is replaced."
     ),
     "stranger": "",
 }
