@@ -26,6 +26,7 @@ logging.getLogger("peewee").setLevel(logging.WARNING)
 CACHE_KIB = 4096
 BUSY_SECONDS = 5
 _MOST_KEPT = 256
+_CLOSED = "it has been closed."
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
@@ -67,6 +68,7 @@ class Database:
         self._opened: weakref.WeakSet[Any] = weakref.WeakSet()
         self._peewee = _EncryptedDatabase(file, cipher, key, self._opened)
         self._writing = threading.RLock()
+        self._connecting = threading.Lock()  # who makes a connection, and who closes them all
         self._is_durable = False
         self._full: weakref.WeakSet[Any] = weakref.WeakSet()  # connections whose commits wait for the disk now
         self._is_closed = False
@@ -201,16 +203,22 @@ class Database:
         """
         deadline = time.monotonic() + within
         has_turn = self._writing.acquire(timeout=within)
+        # Whoever is just connecting is waited for, and closed with the others; nobody connects after that.
+        is_alone = self._connecting.acquire(timeout=max(0.0, deadline - time.monotonic()))
         self._is_closed = True
+        if is_alone:
+            self._connecting.release()
         try:
             # Each is closed, whatever became of those before it.
-            return not [one for one in list(self._opened) if not _close(one, deadline)]
+            return not [one for one in list(self._opened) if not _close(one, deadline)] and is_alone
         finally:
             if has_turn:
                 self._writing.release()
 
     def abandon(self) -> None:
         """Close without folding the log into the file: what is there stays as it is."""
+        with self._connecting:  # nobody opens another one meanwhile
+            self._is_closed = True
         self.spare_logs()
         self.close()
 
@@ -222,9 +230,12 @@ class Database:
 
     def _connection(self) -> Any:
         if self._is_closed:
-            raise StoreUnusable(reason="it has been closed.")
+            raise StoreUnusable(reason=_CLOSED)
         if self._peewee.is_closed():
-            self._peewee.connect(reuse_if_open=True)
+            with self._connecting:
+                if self._is_closed:
+                    raise StoreUnusable(reason=_CLOSED)
+                self._peewee.connect(reuse_if_open=True)
         return self._peewee.connection()
 
 

@@ -1,8 +1,11 @@
 """Transactions, readers and threads on one encrypted file."""
 
+import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -194,6 +197,37 @@ def test_closing_interrupts_who_reads_and_waits_for_who_writes(database: Databas
     again = Database(tmp_path / "some.db", "aegis", KEY)
     assert again.rows("SELECT a FROM t") == [(1,), (2,)]
     again.close()
+
+
+def test_nobody_connects_any_more_once_it_is_closed(tmp_path: Path) -> None:
+    process, before = psutil.Process(), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for number in range(50):
+            file = tmp_path / f"{number}.db"
+            database, start = Database(file, "aegis", KEY), threading.Barrier(5)
+
+            def ask(database: Database, start: threading.Barrier) -> None:
+                start.wait(10)
+                with suppress(StoreUnusable, apsw.Error):
+                    database.value("SELECT 1")
+                start.wait(10)
+                start.wait(10)  # its connection would end with it
+
+            threads = [threading.Thread(target=ask, args=(database, start)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            start.wait(10)
+            time.sleep(number * 16e-6)  # each time at another moment
+            is_closed = database.close(10)
+            start.wait(10)
+            left = [one.path for one in process.open_files() if one.path == str(file)]
+            start.wait(10)
+            for thread in threads:
+                thread.join(10)
+            assert (is_closed, left) == (True, [])
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_abandoning_folds_nothing_in(database: Database, tmp_path: Path) -> None:
