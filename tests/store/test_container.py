@@ -315,3 +315,9 @@ def test_a_file_that_is_there_is_not_written_over(file: Path) -> None:
     with pytest.raises(FileExistsError):
         open_container(file).extract("mailbox.db", file)
     assert outcome(file) is None
+
+
+def test_one_without_a_database_is_none(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.mbxbackup", content={"config.toml": b"text"})
+    with pytest.raises(BackupAltered, match="contradicts itself"):
+        read_manifest(file)

@@ -25,6 +25,7 @@ from mailbox_appliance.store.key_slots import wrap_file
 from mailbox_appliance.store.keyfile import StoreKey, new_key, read_file, read_key, render
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.manifest import SECTION_NAMES
+from mailbox_appliance.store.opening import look_with
 from mailbox_appliance.store.rekey import rekey
 from mailbox_appliance.store.restore import Restored, complete, prepare, put_back, try_out
 from mailbox_appliance.store.restore_elsewhere import unpack_to
@@ -495,3 +496,13 @@ def test_a_database_that_is_a_link_is_replaced_where_it_lies(folder: Path, clock
     assert (folder / DATABASE).readlink() == real
     assert real.read_bytes() != before
     Store.open(folder, clock).close()
+
+
+def test_a_backup_of_another_cipher_is_encrypted_anew(folder: Path, clock: FakeClock) -> None:
+    """As of a computer whose processor is another one."""
+    file, key = back_up(folder, clock), read_key(folder / KEY)
+    other = replace(key, cipher="chacha20" if key.cipher == "aegis" else "aegis")
+    prepared = prepare(folder, file, folder / KEY, PresentKey(other, folder / KEY), clock)
+    assert prepared.key.cipher == other.cipher
+    look_with(prepared.making / DATABASE, prepared.key)
+    swap.discard(folder)
