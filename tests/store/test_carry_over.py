@@ -252,6 +252,35 @@ def test_what_waits_in_a_mailbox_that_the_backup_does_not_know_ends(restoring: R
     store.close()
 
 
+def test_what_waits_of_who_is_not_in_the_backup_is_given_back(restoring: Restoring) -> None:
+    """Nobody revoked anything: it would be refused when it is due, and its message dropped."""
+
+    def since(store: Store, people: People, clock: FakeClock) -> None:
+        with store.database.transaction():
+            eve = store.members.add(name="Eve", email="eve@example.org", role="member", password_hash="eve").id
+            store.accounts.set_access(people.box, shared_with_all=False, member_ids=[eve, people.bob])
+            store.accounts.set_access(people.others_box, shared_with_all=False, member_ids=[people.ada])
+        for name, member_id, box in (
+            ("new-member", eve, people.box),
+            ("new-grant", people.ada, people.others_box),
+            ("as-before", people.bob, people.box),
+            ("lost-before", eve, people.others_box),
+        ):
+            people.more[name] = accept(store, people, name, send_at=at(clock, LATE), box=box)
+            with store.database.transaction():
+                sql = "UPDATE delivery_operations SET member_id = ? WHERE id = ?"
+                store.database.change(sql, (member_id, people.more[name]))
+
+    store, people = restoring.run(nothing, since)
+    for name in ("new-member", "new-grant"):
+        assert status(store, people.more[name]) == "failed permission_revoked"
+        assert store.deliveries.work(people.more[name]).wire
+        assert [chore.kind for chore in store.due.chores_of(people.more[name])] == ["keep_draft"]
+    assert [status(store, people.more[name]) for name in ("as-before", "lost-before")] == ["queued", "queued"]
+    assert (restoring.carried.sends.given_back, restoring.carried.sends.waiting) == (2, 2)
+    store.close()
+
+
 @pytest.mark.parametrize(("then", "now"), [(None, None), (True, None), (None, True), (True, False), (False, True)])
 def test_scheduled_sends_are_held_as_they_are_now(restoring: Restoring, then: bool | None, now: bool | None) -> None:
     def put(value: bool | None) -> Act:
@@ -342,6 +371,30 @@ def test_a_member_of_the_backup(restoring: Restoring, then: Any, now: Any, after
     store.close()
 
 
+def test_a_password_that_was_taken_away_since_is_gone(restoring: Restoring) -> None:
+    def since(store: Store, people: People, clock: FakeClock) -> None:
+        with store.database.transaction():
+            store.database.change("UPDATE members SET password_hash = NULL WHERE id = ?", (people.bob,))
+
+    store, people = restoring.run(nothing, since)
+    assert member(store, people.bob) == "member active None"
+    store.close()
+
+
+def test_how_often_somebody_failed_to_log_in_is_as_now(restoring: Restoring) -> None:
+    def failed(bucket: str) -> Act:
+        def act(store: Store, people: People, clock: FakeClock) -> None:
+            with store.database.transaction():
+                store.database.change("DELETE FROM attempts")
+                store.database.change("INSERT INTO attempts VALUES (?, 1)", (bucket,))
+
+        return act
+
+    store, _ = restoring.run(failed("then"), failed("now"))
+    assert store.database.rows("SELECT bucket, at FROM attempts") == [("now", 1)]
+    store.close()
+
+
 def remove_bob(store: Store, people: People, clock: FakeClock) -> None:
     with store.database.transaction():
         store.accounts.remove(people.others_box)
@@ -426,6 +479,20 @@ def test_one_time_tokens_are_those_of_now(restoring: Restoring) -> None:
     store, _ = restoring.run(before, since)
     rows = store.database.rows("SELECT token_hash FROM invitations ORDER BY token_hash")
     assert [row[0] for row in rows] == ["link", "newer"]
+    store.close()
+
+
+def test_a_link_of_a_session_that_is_over_is_over(restoring: Restoring) -> None:
+    """Who was suspended in the backup is so again, and has no session for it."""
+
+    def since(store: Store, people: People, clock: FakeClock) -> None:
+        bob(status="active")(store, people, clock)
+        session = add_session(store, people.bob, "5")
+        with store.database.transaction():
+            store.invitations.issue("console_link", people.bob, "link", timedelta(days=9), session_id=session)
+
+    store, _ = restoring.run(bob(status="suspended"), since)
+    assert store.database.rows("SELECT token_hash FROM invitations") == []
     store.close()
 
 
@@ -558,6 +625,12 @@ def test_a_store_of_somebody_else_says_nothing_of_this_one(restoring: Restoring,
     assert store.stored_settings.find("sending.hold_scheduled") is True
     assert [one.name for one in store.members.list()] == ["Ada", "Bob"]
     assert member(store, people.bob) == "member active bob-1"
+    with store.database.transaction():
+        store.database.change("UPDATE members SET password_hash = NULL")
+    carry_over(store.database, tmp_path / "other" / DATABASE, key, restoring.clock.now())
+    assert [one.name for one in store.members.list() if store.members.password_of(one.id)] == ["Zoe"], (
+        "else nobody could"
+    )
     store.close()
 
 

@@ -133,7 +133,8 @@ def test_an_older_backup_first_then_the_newest(folder: Path, clock: FakeClock) -
     (folder / DATABASE).unlink()
     assert restore(folder, first, clock, is_known=False).carried.relation is None
     inside(folder, clock, lambda store: add_session(store, people.bob, "9"))
-    assert restore(folder, newest, clock).carried.relation == "forked"
+    carried = restore(folder, newest, clock).carried
+    assert (carried.relation, carried.has_log) == ("forked", False), "the first restore is not in the log"
     assert found_in(folder, clock, people) == KNOWN
     assert inside(folder, clock, lambda store: lets_in(store, "9")) is None, "who came in with the old password"
 
@@ -211,7 +212,7 @@ def take_back(
 
 def test_what_a_restore_took_comes_back(folder: Path, clock: FakeClock) -> None:
     people, restored = take_back(folder, clock)
-    assert (restored.carried.relation, restored.carried.sends.ended) == ("undone", 0)
+    assert (restored.carried.relation, restored.carried.sends.ended, restored.carried.has_log) == ("undone", 0, True)
     assert (restored.carried.rights.revoked, restored.carried.rights.suspended) == (0, 0)
     assert TOLD["undone"].startswith("This backup is what a restore replaced.")
     store = Store.open(folder, clock)
@@ -266,7 +267,8 @@ def test_a_present_log_that_has_no_end_is_not_gone_on_with(folder: Path, clock: 
             store.database.change("DELETE FROM meta WHERE name = ?", (name,))
 
     inside(folder, clock, damage)
-    assert restore(folder, file, clock).carried.relation == "continues"
+    carried = restore(folder, file, clock).carried
+    assert (carried.relation, carried.has_log) == ("continues", False)
     assert found_in(folder, clock, people) == (*KNOWN[:-1], None)
     store = Store.open(folder, clock)
     assert [event.action for event in store.audit.list(None, 1)[0]] == ["backup.restore"]
