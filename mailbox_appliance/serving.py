@@ -13,7 +13,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -249,16 +249,9 @@ def _note_failure(store: Store, prepared: Prepared, actor: Actor) -> None:
 
 
 def _told(restored: Restored) -> dict[str, object]:
-    sends, rights = restored.carried.sends, restored.carried.rights
-    return {
-        "known": restored.carried.is_known,
-        "newer": sends.newer,
-        "uncertain": sends.uncertain,
-        "ended": sends.ended,
-        "waiting": sends.waiting,
-        "revoked": rights.revoked,
-        "suspended": rights.suspended,
-    }
+    carried = restored.carried
+    how = {"known": carried.is_known, "relation": carried.relation, "log_goes_on": carried.has_log}
+    return {**how, **asdict(carried.sends), **asdict(carried.rights)}
 
 
 def _setup_code(appliance: Appliance) -> str | None:
