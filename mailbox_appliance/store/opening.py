@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 import peewee
 
+from mailbox_appliance import regular_files
 from mailbox_appliance.errors import (
     KeyMissing,
     KeyUnusable,
@@ -37,8 +38,7 @@ _PAGE_SIZE, _FRACTIONS = b"\x10\x00", b"\x40\x20\x20"
 
 def format_of(file: Path) -> int | None:
     """The format of a store that can be told without a key: 3 or 4, whose files are plain; None for any other file."""
-    with file.open("rb") as handle:
-        header = handle.read(100)
+    header = regular_files.read(file, 100)
     if not header.startswith(_PLAIN_HEADER) or int.from_bytes(header[68:72], "big") != format_5.APPLICATION_ID:
         return None
     number = int.from_bytes(header[60:64], "big")
@@ -113,8 +113,7 @@ def _check_with_log(file: Path, database: Database) -> None:
 
 
 def _recognise(file: Path, key_file: Path) -> None:
-    with file.open("rb") as handle:
-        header = handle.read(100)
+    header = regular_files.read(file, 100)
     if not header:
         raise StoreDamaged(file=file, reason="it is empty")
     if header.startswith(_PLAIN_HEADER):

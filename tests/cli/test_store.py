@@ -1,6 +1,7 @@
 """The store from the command line: through the appliance that runs, as its operator; else on the files."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -194,6 +195,25 @@ def test_without_a_store_none_is_made(cli: CommandLine, line: str) -> None:
     refused = cli("store", line)
     assert (refused.code, refused.error["code"]) == (1, "store_unusable")
     assert list(cli.data_dir.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "link to nowhere"])
+def test_what_is_no_file_is_no_store_and_is_not_waited_for(cli: CommandLine, kind: str) -> None:
+    cli.services |= SERVICES
+    file = cli.data_dir / "mailbox.db"
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "directory":
+        file.mkdir()
+    else:
+        file.symlink_to("/nowhere/mailbox.db")
+    for line in ("store check", "store rekey", "store migrate", "backup create", "audit verify", "serve --port 0"):
+        refused = cli(*line.split(" "))
+        assert (refused.code, refused.error["code"]) == (1, "store_unusable"), line
+        assert "mailbox.db: " in refused.error["message"]
+    told = cli("store", "status")
+    assert (told.code, told.data["format"]) == (0, None)
+    assert "mailbox.db: " in told.data["problem"]
 
 
 def test_another_file_of_that_name_is_no_store(cli: CommandLine) -> None:
