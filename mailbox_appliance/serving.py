@@ -11,10 +11,10 @@ what it replaced is put back first.
 import gc
 import logging
 import secrets
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from urllib.parse import urlsplit
 
 from mailbox_appliance import logs
@@ -111,7 +111,9 @@ class Service:
         self._listeners = _listeners(self._app, appliance.settings)
         self._lock = appliance.store.lock
         self._appliance: Appliance | None = appliance
-        self._woken, self._is_stopping = threading.Event(), False
+        # A signal handler may put into it at any moment, also while it is being read; no event can be set so.
+        self._woken: SimpleQueue[None] = SimpleQueue()
+        self._is_stopping = False
         self._handed_over: tuple[Prepared, Actor] | None = None
         #: Shows that somebody on this computer is its operator.
         self.secret = secrets.token_urlsafe(32)
@@ -135,8 +137,7 @@ class Service:
     def serve(self) -> None:
         """Wait until it is told to stop; a restore that is handed over meanwhile is carried out here."""
         while not self._is_stopping:
-            self._woken.wait()
-            self._woken.clear()
+            self._woken.get()
             if self._handed_over is not None and not self._is_stopping:
                 handed_over, self._handed_over = self._handed_over, None
                 self._restore(*handed_over)
@@ -148,7 +149,7 @@ class Service:
     def stop(self) -> None:
         """Let `serve` end. For signal handlers as well."""
         self._is_stopping = True
-        self._woken.set()
+        self._woken.put(None)
 
     def close(self) -> None:
         """Answer what is in flight, end, and let others have the directory."""
@@ -169,7 +170,7 @@ class Service:
 
     def _take(self, prepared: Prepared, actor: Actor) -> None:
         self._handed_over = prepared, actor
-        self._woken.set()
+        self._woken.put(None)
 
     def _restore(self, prepared: Prepared, actor: Actor) -> None:
         facts = {"backup": prepared.backup_id}

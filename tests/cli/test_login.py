@@ -171,7 +171,9 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
     return {"data": LOGGED_IN}
 
 
-def serve(data_dir: Path, *, flags: dict[str, object], ready_json: bool, passphrase: str | None) -> int:
+def serve(
+    data_dir: Path, *, flags: dict[str, object], ready_json: bool, passphrase: str | None, showing: object
+) -> int:
     """Stands in for the floor above."""
     (data_dir / "served").write_text(json.dumps([flags, ready_json, passphrase]))
     return 7
