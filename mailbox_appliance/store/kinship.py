@@ -5,8 +5,8 @@
     forked ...... of one kin, but each went its own way, or the present store is the earlier one
     stranger .... another store
 
-Sends are not in the log. Where the backup knows the end of one that the present store takes for open, that is not later
-either. Restored is `main`, the other is `present`.
+Sends are not in the log. Where the backup has got further with one than the present store, that is not later either.
+Restored is `main`, the other is `present`.
 """
 
 from collections.abc import Mapping
@@ -45,9 +45,13 @@ _NEXT = "SELECT action, outcome, at FROM present.audit_events WHERE number > ? O
 _FIRST_FACT = f"SELECT {FACTS} FROM {{}}.audit_events ORDER BY number LIMIT 1"
 _SAME_MEMBER = """
 SELECT 1 FROM main.members r JOIN present.members p ON p.id = r.id AND p.created_at = r.created_at LIMIT 1"""
-_KNOWS_AN_END = " UNION ALL ".join(
+# What never becomes of a send as time goes on: that it is not over any more, nor doubtful, nor tried as often; and one
+# that is being sent waits again only after a try that failed.
+_SENT_ON = " UNION ALL ".join(
     f"""SELECT 1 FROM main.delivery_operations r JOIN present.delivery_operations p ON p.{name} = r.{name}
-          WHERE r.status IN ('succeeded', 'failed') AND p.status <> r.status"""
+          WHERE (r.status IN ('succeeded', 'failed') AND p.status <> r.status) OR r.attempts > p.attempts
+          OR (r.status = 'uncertain' AND p.status IN ('queued', 'sending'))
+          OR (r.status = 'sending' AND p.status = 'queued' AND p.last_cause IS NULL)"""
     for name in ("id", "schedule_id")
 )
 
@@ -79,7 +83,7 @@ def kinship_of(database: Database, made: Made | None) -> Kinship:
     if not _are_kin(database):
         return Kinship("stranger")
     common = _common(database, made)
-    if common is None or database.value(f"{_KNOWS_AN_END} LIMIT 1") is not None:
+    if common is None or database.value(f"{_SENT_ON} LIMIT 1") is not None:
         return Kinship("forked")
     if made is not None and made.reason == "pre-restore":
         action, outcome, at = database.row(_NEXT, (common,)) or ("", "", "")

@@ -9,6 +9,7 @@ from typing import TypeVar
 import pytest
 
 from mailbox_appliance.on_files import restores
+from mailbox_appliance.records import Phase
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.container import read_manifest
 from mailbox_appliance.store.kinship import TOLD
@@ -110,18 +111,52 @@ def test_it_is_told_in_plain_words(folder: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_over_an_earlier_state_where_only_the_sends_tell(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+@pytest.mark.parametrize("outcome", ["succeeded", "uncertain", "sending", "tried again"])
+def test_over_an_earlier_state_where_only_the_sends_tell(
+    folder: Path, clock: FakeClock, tmp_path: Path, outcome: str
+) -> None:
     people = begin(folder, clock)
+    if outcome == "tried again":
+        inside(folder, clock, lambda store: try_once(store, people, clock))
     shutil.copytree(folder, tmp_path / "old")
 
     def send(store: Store) -> None:
         store.deliveries.begin(people.more["soon"])
-        store.deliveries.succeed(people.more["soon"], None, reply_code=250)
+        store.deliveries.mark(people.more["soon"], Phase.CONNECTING)
+        if outcome == "succeeded":
+            store.deliveries.succeed(people.more["soon"], None, reply_code=250)
+        elif outcome == "uncertain":
+            store.deliveries.settle(people.more["soon"], "uncertain")
 
     inside(folder, clock, send)
     restored = restore(tmp_path / "old", back_up(folder, clock), clock)
     assert restored.carried.relation == "forked"
-    assert found_in(tmp_path / "old", clock, people) == ("succeeded", "queued", "queued", True, True, "bob-1", True)
+    assert found_in(tmp_path / "old", clock, people) == (
+        "succeeded" if outcome == "succeeded" else "uncertain",
+        *("queued", "queued", True, True, "bob-1", True),
+    )
+
+
+def try_once(store: Store, people: People, clock: FakeClock) -> None:
+    """A try that failed: the send that is due soon waits again."""
+    store.deliveries.begin(people.more["soon"])
+    store.deliveries.mark(people.more["soon"], Phase.CONNECTING)
+    store.deliveries.requeue(people.more["soon"], clock.now() + timedelta(hours=12), "a cause")
+
+
+def test_a_send_that_waits_again_after_a_try_that_failed_since(folder: Path, clock: FakeClock) -> None:
+    """As it is now: the present store is the later one."""
+    people = begin(folder, clock)
+    inside(folder, clock, lambda store: store.deliveries.begin(people.more["soon"]))
+    file = back_up(folder, clock)
+    inside(folder, clock, lambda store: try_once_more(store, people, clock))
+    assert restore(folder, file, clock).carried.relation == "continues"
+    assert inside(folder, clock, lambda store: ended(store, people.more["soon"])) == "queued"
+
+
+def try_once_more(store: Store, people: People, clock: FakeClock) -> None:
+    store.deliveries.mark(people.more["soon"], Phase.CONNECTING)
+    store.deliveries.requeue(people.more["soon"], clock.now() + timedelta(hours=12), "a cause")
 
 
 def test_an_older_backup_first_then_the_newest(folder: Path, clock: FakeClock) -> None:
