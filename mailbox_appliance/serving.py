@@ -12,9 +12,10 @@ import gc
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from urllib.parse import urlsplit
 
 from mailbox_appliance import logs
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 
 _GIVEN_UP = "a restore was given up, since the service ends"
 _STOP_WITHIN = 8.0
+_LOOK_AGAIN = 1.0  # a signal that comes just before the waiting begins is only handled after it
 # Seconds for what is under way when a restore begins: requests; sends, of which longer ones become uncertain; and
 # whoever still reads.
 _ANSWER_WITHIN, _REST_WITHIN, _CLOSE_WITHIN = 10.0, 20.0, 30.0
@@ -111,7 +113,7 @@ class Service:
         self._listeners = _listeners(self._app, appliance.settings)
         self._lock = appliance.store.lock
         self._appliance: Appliance | None = appliance
-        # A signal handler may put into it at any moment, also while it is being read; no event can be set so.
+        # A signal handler may put into it at any moment, also while it is being read; an event cannot be set so.
         self._woken: SimpleQueue[None] = SimpleQueue()
         self._is_stopping = False
         self._handed_over: tuple[Prepared, Actor] | None = None
@@ -137,7 +139,8 @@ class Service:
     def serve(self) -> None:
         """Wait until it is told to stop; a restore that is handed over meanwhile is carried out here."""
         while not self._is_stopping:
-            self._woken.get()
+            with suppress(Empty):
+                self._woken.get(timeout=_LOOK_AGAIN)
             if self._handed_over is not None and not self._is_stopping:
                 handed_over, self._handed_over = self._handed_over, None
                 self._restore(*handed_over)
