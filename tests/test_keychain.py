@@ -48,6 +48,15 @@ class Noisy(InFile):
         print("Thank you!")
         super().set_password(service, username, password)
 
+class Changing(InFile):
+    has_set = False
+    def set_password(self, service, username, password):
+        Changing.has_set = True
+        super().set_password(service, username, password)
+    def get_password(self, service, username):
+        found = super().get_password(service, username)
+        return found if found is None or Changing.has_set else "A" * 43 + "="  # 32 bytes, but others
+
 class Dying(InFile):
     def set_password(self, service, username, password): os._exit(9)
 '''

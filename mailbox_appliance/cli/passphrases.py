@@ -6,6 +6,7 @@ from typing import TypeVar
 import click
 
 from mailbox_appliance.cli.invocation import ENVIRONMENT, Invocation
+from mailbox_appliance.cli.terminal import as_utf_8
 
 T = TypeVar("T")
 
@@ -19,7 +20,10 @@ _WANTING = frozenset({"backup_wrong_passphrase", "passphrase_needed"})
 
 def given(invocation: Invocation, *, from_stdin: bool) -> str | None:
     """The passphrase that comes with the command: from the input where that is asked for, else the environment's."""
-    return invocation.terminal.secret_line("passphrase") if from_stdin else invocation.variable(NAME)
+    if from_stdin:
+        return invocation.terminal.secret_line("passphrase")
+    found = invocation.variable(NAME)
+    return found if found is None else as_utf_8(found, ENVIRONMENT + NAME)
 
 
 def chosen(invocation: Invocation, *, from_stdin: bool) -> str:

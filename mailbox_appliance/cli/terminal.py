@@ -138,7 +138,7 @@ class Terminal:
         if from_stdin:
             return self.secret_line(what)
         if given := self.environment.get(variable):
-            return given
+            return as_utf_8(given, variable)
         if not self.stdin.isatty():
             option = f"--{what.replace(' ', '-')}-stdin"
             raise wrong_usage(f"Give the {what} with {option} or in {variable}.", f"option:{option}")
@@ -173,3 +173,12 @@ def _drawn(step: str, done: int, total: int) -> str:
     share = min(1.0, max(0.0, done / total))
     full = int(share * _BAR)
     return f"{step} [{'#' * full}{'-' * (_BAR - full)}] {int(share * 100):3} %"
+
+
+def as_utf_8(text: str, name: str) -> str:
+    """A text of the environment, which may hold any bytes. Those that are not UTF-8 could be given in no other way."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise wrong_usage(f"{name} is not valid UTF-8.") from error
+    return text

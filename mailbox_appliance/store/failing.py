@@ -27,6 +27,11 @@ def failures_as_unusable(folder: Path, *, then: str = "") -> Iterator[None]:
         yield
     except (OSError, *FAILED) as error:
         raise unusable(error, folder, then=then) from error
+    except UnicodeEncodeError as error:
+        name = str(folder).encode("utf-8", "backslashreplace").decode()
+        if name == str(folder):
+            raise
+        raise StoreUnusable(reason=f"its name, {name}, is not UTF-8, which SQLite needs. Give it another.") from error
 
 
 def unusable(error: Exception, folder: Path, *, then: str = "") -> StoreUnusable:

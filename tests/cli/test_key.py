@@ -198,6 +198,15 @@ def test_a_key_is_missing_only_where_a_store_is(key_cli: CommandLine) -> None:
     assert (gone.code, gone.error["code"]) == (4, "key_missing")
 
 
+def test_a_passphrase_of_other_bytes_than_utf_8_is_refused(key_cli: CommandLine) -> None:
+    other = os.fsdecode(b"\xff\xfe bad utf8 pass")
+    for words, name in ((("add-passphrase",), "NEW_PASSPHRASE"), (("use-file",), "PASSPHRASE")):
+        refused = key_cli("key", *words, environment={f"MAILBOX_APPLIANCE_{name}": other})
+        assert (refused.code, refused.error["code"]) == (2, "invalid_request")
+        assert f"MAILBOX_APPLIANCE_{name} is not valid UTF-8" in refused.error["message"]
+    assert kinds(key_cli.data_dir) == ["file"]
+
+
 def test_serve_takes_the_passphrase_from_wherever_it_is(key_cli: CommandLine, tmp_path: Path) -> None:
     folder, credentials = key_cli.data_dir, tmp_path / "credentials"
     only_passphrase(folder)
@@ -304,6 +313,16 @@ def test_a_keychain_that_does_not_work_takes_no_key(
     assert "recovery" not in refused.error["message"]
     assert content(key_cli.data_dir) == before
     assert changes_of_key(key_cli.data_dir) == []
+
+
+def test_a_keychain_that_gives_another_process_something_else_takes_no_key(
+    key_cli: CommandLine, backends: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "made_up_keychains.Changing")
+    before = content(key_cli.data_dir)
+    refused = key_cli("key", "use-keyring")
+    assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
+    assert content(key_cli.data_dir) == before
 
 
 @pytest.mark.parametrize("lost", ["nothing there", "no key", "another key"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.on_files.setup import setup_on_files
 from mailbox_appliance.store.keyfile import read_key, render
+from mailbox_appliance.store.store import Store
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 from tests.cli.test_login import owned
@@ -214,6 +216,17 @@ def test_what_is_no_file_is_no_store_and_is_not_waited_for(cli: CommandLine, kin
     told = cli("store", "status")
     assert (told.code, told.data["format"]) == (0, None)
     assert "mailbox.db: " in told.data["problem"]
+
+
+def test_a_directory_whose_name_is_not_utf_8(cli: CommandLine, tmp_path: Path) -> None:
+    cli.services |= SERVICES
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff"))
+    Store.open(cli.data_dir).close()
+    shutil.copytree(cli.data_dir, folder)
+    for line in ("store check", "backup create", "serve --port 0"):
+        refused = cli("--data-dir", str(folder), *line.split(" "))
+        assert (refused.code, refused.error["code"]) == (1, "store_unusable"), refused.err
+        assert "is not UTF-8" in refused.error["message"]
 
 
 def test_another_file_of_that_name_is_no_store(cli: CommandLine) -> None:
