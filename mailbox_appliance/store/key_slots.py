@@ -87,13 +87,6 @@ class KeyringSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
 Slot = FileSlot | PassphraseSlot | KeyringSlot
 
 
-def slots_of(raw: object) -> tuple[Slot, ...]:
-    """Slots as they stand in a manifest. Raises ValueError where they cannot be."""
-    slots = msgspec.convert(raw, tuple[Slot, ...])
-    require_kinds(slots)
-    return slots
-
-
 def require_kinds(slots: tuple[Slot, ...]) -> None:
     """Raise ValueError unless there are slots, and of each kind one at most."""
     if not slots or len({type(slot) for slot in slots}) < len(slots):

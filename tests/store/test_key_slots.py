@@ -17,9 +17,9 @@ from mailbox_appliance.store.key_slots import (
     Slot,
     passphrase_kek,
     recovery_passphrase,
+    require_kinds,
     rewrap,
     slots_for_backup,
-    slots_of,
     unlock,
     wrap_file,
     wrap_keyring,
@@ -89,11 +89,12 @@ def test_what_travels_in_a_backup(key: StoreKey, sealed: PassphraseSlot) -> None
 
 def test_slots_go_through_json(key: StoreKey, sealed: PassphraseSlot) -> None:
     slots: tuple[Slot, ...] = (wrap_file(key.master), wrap_keyring(key, os.urandom(32)), sealed)
-    assert slots_of(msgspec.json.decode(msgspec.json.encode(msgspec.to_builtins(slots)))) == slots
+    read = msgspec.convert(msgspec.json.decode(msgspec.json.encode(msgspec.to_builtins(slots))), tuple[Slot, ...])
+    assert read == slots
     nothing: tuple[object, ...] = ([], {}, None, [{"type": "file"}], [{"type": "file", "key": "AA=="}], [{}], "file")
     for bad in nothing:
         with pytest.raises(ValueError):
-            slots_of(bad)
+            require_kinds(msgspec.convert(bad, tuple[Slot, ...]))
 
 
 def test_a_keychain_slot_is_named_after_its_store(key: StoreKey) -> None:
