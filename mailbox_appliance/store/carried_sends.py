@@ -24,7 +24,8 @@ from mailbox_appliance.store.kinship import Kinship
 
 HOLD = "sending.hold_scheduled"
 _BATCH = 2000
-_NOT_KNOWN = (
+#: The warning of a send that a restore cannot know the end of.
+NOT_KNOWN = (
     "The appliance was restored from a backup that was made before this was sent, or while it was: nobody knows whether"
     " it has been sent. Look into the Sent folder, or ask a recipient, then decide it."
 )
@@ -141,7 +142,7 @@ def _standing(database: Database, kinship: Kinship) -> _Standing:
         return _Standing()
     where, values = _KNOWS_MORE, dict[str, object]()
     if kinship.relation == "undone":
-        where, values = _ENDED_BY_RESTORE, {"common": kinship.common, "not_known": _NOT_KNOWN}
+        where, values = _ENDED_BY_RESTORE, {"common": kinship.common, "not_known": NOT_KNOWN}
         values |= {"began": kinship.began, "ended": kinship.ended}
     pairs = database.rows(_BOTH.format(where), values)
     return _Standing(*(json.dumps([pair[side] for pair in pairs]) for side in (0, 1)))
@@ -229,7 +230,7 @@ def _take_chores(database: Database, standing: _Standing) -> None:
 def _doubt(database: Database, now: datetime, known: str = "[]") -> int:
     rows: list[Row] = database.rows(_UNDER_WAY, (to_timestamp(now), known))
     for operation_id, status in rows:
-        ending = Ending("uncertain", warnings=(_NOT_KNOWN,), came_from=status)
+        ending = Ending("uncertain", warnings=(NOT_KNOWN,), came_from=status)
         endings.end(database, operation_id, ending, now)
     return len(rows)
 

@@ -11,13 +11,15 @@ import pytest
 from mailbox_appliance.on_files import restores
 from mailbox_appliance.records import Phase
 from mailbox_appliance.store.audit import SYSTEM
+from mailbox_appliance.store.carried_sends import NOT_KNOWN
 from mailbox_appliance.store.container import read_manifest
+from mailbox_appliance.store.endings import Ending, end
 from mailbox_appliance.store.kinship import TOLD
 from mailbox_appliance.store.restore import Restored
 from mailbox_appliance.store.restore_elsewhere import unpack_to
 from mailbox_appliance.store.store import DATABASE, Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.forked import told
+from tests.store.forked import Parting, told
 from tests.store.mail import Mailbox
 from tests.store.restored import People, accept, add_key, add_session, lets_in, populate
 from tests.store.test_forked import ended
@@ -286,6 +288,30 @@ def test_what_people_did_after_it_stays_done(folder: Path, clock: FakeClock) -> 
         return box.shared_with_all, box.granted_member_ids, bob.role, bob.status, lets_in(store, "7")
 
     assert inside(folder, clock, look) == (False, (), "member", "suspended", people.more["eve"])
+
+
+@pytest.mark.parametrize("is_by_restore", [True, False], ids=["by the restore", "after it"])
+def test_what_the_restore_doubted_or_revoked_is_as_before(tmp_path: Path, *, is_by_restore: bool) -> None:
+    def together(store: Store, people: People, clock: FakeClock) -> None:
+        people.more["op"] = accept(store, people, "op", send_at=clock.now() + timedelta(days=9))
+
+    def theirs(store: Store, people: People, clock: FakeClock) -> None:
+        if not is_by_restore:
+            store.audit.record(SYSTEM, "backup.restore", ("backup", "bak_1"))
+            clock.advance(HOUR)
+        with store.database.transaction():
+            unknown = Ending("uncertain", warnings=(NOT_KNOWN,), came_from="queued")
+            end(store.database, people.more["op"], unknown, clock.now())
+            store.api_keys.revoke(people.key)
+        if is_by_restore:
+            store.audit.record(SYSTEM, "backup.restore", ("backup", "bak_1"))
+
+    parting = Parting(tmp_path)
+    store, people = parting.run(together, lambda *_: None, theirs, is_told=False, reason="pre-restore")
+    assert parting.carried.relation == "undone"
+    found = ended(store, people.more["op"]), lets_in(store, "1") == people.bob
+    assert found == (("queued", True) if is_by_restore else ("uncertain", False))
+    store.close()
 
 
 # --- where something is missing ---------------------------------------------------------------------------------------
