@@ -49,18 +49,13 @@ def is_full(error: Exception, folder: Path) -> bool:
     """Whether what failed is that the disk of a folder is full."""
     if isinstance(error, OSError):
         return error.errno in _FULL
-    if isinstance(error, apsw.FullError) or isinstance(error.__cause__, apsw.FullError):
+    chain = (error, error.__cause__, error.__context__)  # peewee wraps what fails while connecting
+    if any(isinstance(one, apsw.FullError) for one in chain):
         return True
     with suppress(OSError):
-        return isinstance(error, FAILED) and _is_of_disk(error) and room.free_bytes(folder) < _LEAST
+        is_of_disk = any(isinstance(one, apsw.IOError | apsw.CantOpenError) for one in chain)
+        return is_of_disk and isinstance(error, FAILED) and room.free_bytes(folder) < _LEAST
     return False
-
-
-def _is_of_disk(error: Exception) -> bool:
-    """Whether it may be for want of room; peewee wraps what fails while connecting."""
-    return any(
-        isinstance(one, apsw.IOError | apsw.CantOpenError) for one in (error, error.__cause__, error.__context__)
-    )
 
 
 def _left(folder: Path) -> str:

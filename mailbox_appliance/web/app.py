@@ -16,6 +16,7 @@ from mailbox_appliance import logs
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, Restarting
 from mailbox_appliance.ids import new_id
+from mailbox_appliance.store.failing import is_full
 from mailbox_appliance.web import pages, responses
 from mailbox_appliance.web.answers import HAND_OVER
 from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
@@ -87,7 +88,10 @@ class App:
             return template, responses.failure(problem, request_id, frozenset({403}))
         except bottle.HTTPError as fault:
             return template, _not_routed(fault, environ, request_id)
-        except Exception:  # a fault of ours: it must leave as an error object, and be found in the log
+        except Exception as error:  # a fault of ours: it must leave as an error object, and be found in the log
+            if is_full(error, appliance.folder):
+                log.error("the disk of the store is full, so a request failed", extra={"route": template})
+                return template, responses.disk_full(request_id)
             log.exception("request failed", extra={"route": template})
             return template, responses.internal_error(request_id)
 

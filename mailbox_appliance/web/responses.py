@@ -172,6 +172,12 @@ def internal_error(request_id: str) -> Response:
     return error(500, "internal_error", "Something went wrong here. The log has it under this request id.", request_id)
 
 
+def disk_full(request_id: str) -> Response:
+    """The same where the disk of the store is full: whoever gets this may not be able to log in and see the status."""
+    told = "The disk of the appliance is full. Its operator has to make room; then repeat the request."
+    return error(500, "internal_error", told, request_id)
+
+
 def _listed(status: int, problem: Problem) -> tuple[int, Problem]:
     """What an endpoint says that does not list 413, 415 or 503: a 400, or 429 where it is to be tried again."""
     if isinstance(problem, TooLarge):

@@ -6,7 +6,8 @@ The store lies on a small file system of its own (tmpfs, which takes root).
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.on_files.setup import setup_on_files
 from mailbox_appliance.store.store import Store
 from tests.cli.conftest import CommandLine
+from tests.servers.running import RunningAppliance
 
 PASSPHRASE, PASSWORD = b"twelve geese fly", b"correct horse battery"
 MEMBER = ("--name", "B", "--email", "b@example.org", "--password-stdin")
@@ -35,24 +37,35 @@ COMMANDS: list[tuple[str, bytes, int]] = [
 # fmt: on
 
 
-@pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A closed store on a disk that is full to the last block."""
-    disk = tmp_path_factory.mktemp("disk")
+@contextmanager
+def small_disk(disk: Path) -> Iterator[Callable[[], None]]:
+    """A file system of four MiB, and what fills it to the last block."""
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", str(disk)]
     if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("no file system can be mounted here")
-    try:
-        data = disk / "data"
-        setup_on_files(data, name="A", email="a@example.org", password=PASSWORD.decode(), device_name="d")
+
+    def fill() -> None:
         with (disk / "ballast").open("wb", buffering=0) as file:
             while shutil.disk_usage(disk).free:
                 file.write(bytes(4096))
+
+    try:
+        yield fill
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A closed store on a disk that is full."""
+    disk = tmp_path_factory.mktemp("disk")
+    with small_disk(disk) as fill:
+        data = disk / "data"
+        setup_on_files(data, name="A", email="a@example.org", password=PASSWORD.decode(), device_name="d")
+        fill()
         yield data
         (disk / "ballast").unlink()
         Store.open(data).close()
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize(("line", "given", "code"), COMMANDS, ids=[row[0] for row in COMMANDS])
@@ -64,3 +77,19 @@ def test_a_full_disk_is_told_as_one(cli: CommandLine, full: Path, line: str, giv
     assert (refused.code, refused.error["code"]) == (code, "store_unusable"), refused.err
     assert f"the disk that holds {full} is full (0 bytes are left). Make room on it" in refused.error["message"]
     assert ((full / "mailbox.db").read_bytes(), (full / "encryption.key").read_bytes()) == before
+
+
+def test_a_disk_that_gets_full_while_it_serves_is_told(tmp_path: Path) -> None:
+    with small_disk(tmp_path) as fill:
+        process = RunningAppliance(tmp_path / "data").start()
+        process.set_up()
+        fill()
+        given = {"email": "ada@example.org", "password": PASSWORD.decode(), "deviceName": "d"}
+        for method, path, body in (("POST", "/auth/login", given), ("PATCH", "/me", {"name": "Other"})):
+            answer = process.ask(method, path, body)
+            assert (answer.status, answer.code) == (500, "internal_error")
+            assert "disk of the appliance is full" in answer.body["error"]["message"]
+        assert process.ask("GET", "/me").status == 200
+        (tmp_path / "ballast").unlink()
+        assert process.ask("PATCH", "/me", {"name": "Other"}).status == 200
+        assert process.stop() == 0
