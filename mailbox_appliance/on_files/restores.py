@@ -57,10 +57,6 @@ _GIVEN_UP = (
     "Nothing was changed: the store that is there is not given up. Put its key back, or name it in"
     " MAILBOX_APPLIANCE_KEY_FILE; with --yes it is given up all the same."
 )
-_AS_IT_WAS = (
-    "These are the files that a restore replaced, as they were: what was scheduled then and has been sent since would"
-    " be sent again by this store."
-)
 _RAW = (
     "This is a store of an older release, as it was: what was scheduled then and has been sent since would be sent"
     " again by it. Cancel that first."
@@ -132,7 +128,7 @@ def unpack(
     unpacked = unpack_to(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
     if unpacked.carried is not None:
         return _envelope(unpacked.summary, _told(unpacked.carried, _Present(None, "No store is beside it.")))
-    warnings = (unpacked.why or (_AS_IT_WAS if unpacked.manifest.reason == "pre-restore" else _RAW),)
+    warnings = (unpacked.why or _RAW,)
     return _envelope(unpacked.summary or _not_looked_at(unpacked), warnings)
 
 

@@ -10,7 +10,7 @@ from mailbox_appliance.errors import Conflict, ReplacedUnopened
 from mailbox_appliance.records import BackupSummary, Progress
 from mailbox_appliance.store import room, swap
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.backup_content import keeps_what_was_replaced, summary_of
+from mailbox_appliance.store.backup_content import summary_of
 from mailbox_appliance.store.carry_over import Carried
 from mailbox_appliance.store.container import Container, open_container
 from mailbox_appliance.store.formats import format_5
@@ -46,16 +46,19 @@ def unpack_to(
 ) -> Elsewhere:
     """Unpack a backup into a directory that is empty or not there.
 
-    A store of an older format, and what a restore replaced, come byte for byte as they were; the latter also where
-    nothing opens it. Any other of this format opens there as a store of its own, that knows nothing of what happened
-    since. `key`: of the store that it may be of. Raises as `prepare`, Conflict where there is something.
+    A store of an older format comes byte for byte as it was, and so does what a restore replaced where nothing opens
+    it. Any other opens there as a store of its own, that knows nothing of what happened since. `key`: of the store that
+    it may be of. Raises as `prepare`, Conflict where there is something.
     """
     container = open_container(file, passphrase=passphrase, key=key)
     is_new = _require_empty(target)
     try:
-        if container.manifest.format < format_5.NUMBER or keeps_what_was_replaced(container):
+        if container.manifest.format < format_5.NUMBER:
             return _unpack_as_it_was(container, target, progress)
-        prepared = prepare_from(container, target, target / _KEY, None, clock, None, progress)
+        try:
+            prepared = prepare_from(container, target, target / _KEY, None, clock, None, progress)
+        except ReplacedUnopened:
+            return _unpack_as_it_was(container, target, progress)
         restored = complete(prepared, clock, Actor("local"), progress)
         with telling(target):
             swap.finish(target, target / _KEY)

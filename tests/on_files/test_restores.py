@@ -163,12 +163,17 @@ def test_a_store_whose_key_is_elsewhere_can_be_had_back(
     store.close()
 
 
-def test_what_was_replaced_elsewhere_warns_of_what_it_would_send(folder: Path, people: People, tmp_path: Path) -> None:
+def test_what_was_replaced_becomes_a_store_elsewhere_that_sends_nothing_again(
+    folder: Path, people: People, tmp_path: Path
+) -> None:
     restores.restore(folder, people.more["backup"])
     (kept,) = [one for one in list_backups(folder) if one.reason == "pre-restore"]
     unpacked = restores.unpack(folder, kept.id, tmp_path / "back")
     assert (unpacked["data"]["ok"], unpacked["data"]["members"]) == (True, 2)
-    assert "would be sent again" in unpacked["warnings"][0]
+    assert "nobody knows what happened since the backup" in unpacked["warnings"][0]
+    store = Store.open(tmp_path / "back")
+    assert store.stored_settings.find("sending.hold_scheduled") is True
+    store.close()
 
 
 @pytest.mark.parametrize("named", [f"bak_{'0' * 26}", Path(__file__)])
