@@ -124,7 +124,8 @@ def test_over_an_earlier_state_where_only_the_sends_tell(
 
     def send(store: Store) -> None:
         store.deliveries.begin(people.more["soon"])
-        store.deliveries.mark(people.more["soon"], Phase.CONNECTING)
+        if outcome == "tried again":
+            store.deliveries.mark(people.more["soon"], Phase.CONNECTING)
         if outcome == "succeeded":
             store.deliveries.succeed(people.more["soon"], None, reply_code=250)
         elif outcome == "uncertain":
@@ -181,6 +182,7 @@ def test_back_to_the_old_release_and_forward_again(folder: Path, clock: FakeCloc
     copied(3, folder)
     key = inside(folder, clock, lambda store: store.api_keys.list()[0].id)
     (migration,) = (folder / "backups").glob("*-migration.mbxbackup")
+    upgraded = back_up(folder, clock)
 
     def revoke(store: Store) -> str:
         sql = "SELECT id FROM delivery_operations WHERE status = 'queued' AND schedule_id IS NOT NULL LIMIT 1"
@@ -198,6 +200,8 @@ def test_back_to_the_old_release_and_forward_again(folder: Path, clock: FakeCloc
     newest = back_up(folder, clock)
     unpack_to(migration, tmp_path / "old", clock)
     inside(tmp_path / "old", clock, lambda _: None)
+    shutil.copytree(tmp_path / "old", tmp_path / "again")
+    assert restore(tmp_path / "again", upgraded, clock).carried.relation == "forked", "each was upgraded by itself"
     assert restore(tmp_path / "old", newest, clock).carried.relation == "forked"
 
     def look(store: Store) -> tuple[object, ...]:
@@ -288,6 +292,33 @@ def test_what_people_did_after_it_stays_done(folder: Path, clock: FakeClock) -> 
         return box.shared_with_all, box.granted_member_ids, bob.role, bob.status, lets_in(store, "7")
 
     assert inside(folder, clock, look) == (False, (), "member", "suspended", people.more["eve"])
+
+
+def test_whom_people_removed_after_it_stays_removed(folder: Path, clock: FakeClock) -> None:
+    def since(store: Store, people: People) -> None:
+        with store.database.transaction():
+            store.deliveries.forget_messages(people.others_box)
+            store.accounts.remove(people.others_box)
+            told(store, "account.delete", ("account", people.others_box))
+            store.members.remove(people.bob)
+            told(store, "member.delete", ("member", people.bob))
+
+    people = begin(folder, clock)
+    later = clock.now() + timedelta(days=9)
+    accepting = inside(folder, clock, lambda store: accept(store, people, "his", send_at=later, box=people.others_box))
+    old = back_up(folder, clock)
+    inside(folder, clock, lambda store: add_eve(store, people))
+    kept = restore(folder, old, clock).kept
+    assert kept is not None
+    inside(folder, clock, lambda store: since(store, people))
+    assert restore(folder, kept, clock).carried.relation == "undone"
+
+    def look(store: Store) -> tuple[object, ...]:
+        bob = store.members.get(people.bob)
+        granted = store.accounts.get(people.box).granted_member_ids
+        return bob.status, store.members.password_of(bob.id), lets_in(store, "1"), ended(store, accepting), granted
+
+    assert inside(folder, clock, look) == ("suspended", None, None, "account_removed", (people.more["eve"],))
 
 
 @pytest.mark.parametrize("is_by_restore", [True, False], ids=["by the restore", "after it"])
