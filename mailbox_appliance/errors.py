@@ -464,6 +464,14 @@ class KeyMissing(KeyUnusable):
     code = "key_missing"
 
 
+class KeyElsewhere(KeyUnusable):
+    """The key of {store} was last read from {place}, and {file} is missing. Bring it back, or name it in
+    MAILBOX_APPLIANCE_KEY_FILE. To do without this store, move mailbox.db and key-place away; nothing was changed.
+    """
+
+    code = "key_missing"
+
+
 class KeyDamaged(KeyUnusable):
     """The key file {file} is damaged: {reason}. Put back an intact copy; nothing was changed."""
 

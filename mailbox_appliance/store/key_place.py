@@ -2,18 +2,22 @@
 
     MAILBOX_APPLIANCE_KEY_FILE, else the systemd credential `db-key`, else DIR/encryption.key
     MAILBOX_APPLIANCE_PASSPHRASE, else the systemd credential `passphrase`
+    DIR/key-place                 where the key was when the store was last opened, if elsewhere
 
 systemd hands credentials to a service as files of a folder that only the service can read, and nobody can write
 (systemd.exec(5), LoadCredential=): it names the folder in CREDENTIALS_DIRECTORY.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from mailbox_appliance import regular_files
 from mailbox_appliance.errors import KeyUnusable
+from mailbox_appliance.store.files import write_private
 
 KEY = "encryption.key"
+NOTE = "key-place"
 KEY_FILE_VARIABLE = "MAILBOX_APPLIANCE_KEY_FILE"
 PASSPHRASE_VARIABLE = "MAILBOX_APPLIANCE_PASSPHRASE"  # noqa: S105 - a name
 _FOLDER_VARIABLE, _KEY, _PASSPHRASE = "CREDENTIALS_DIRECTORY", "db-key", "passphrase"
@@ -25,6 +29,29 @@ def place_of_key(data_dir: Path, environment: Mapping[str, str]) -> Path:
     if named := environment.get(KEY_FILE_VARIABLE):
         return Path(named).expanduser().absolute()
     return _credential(_KEY, environment) or data_dir / KEY
+
+
+def note_place(data_dir: Path, key_file: Path, environment: Mapping[str, str]) -> None:
+    """Note in a data directory that the key of its store lies elsewhere, for who looks there without it; best effort.
+
+    A shell does not have what a unit file gives a service, and a store whose key lies there is no lost one.
+    """
+    note, place = data_dir / NOTE, str(key_file)
+    if is_lent(key_file, environment):
+        place = f"the systemd credential {key_file.name}"
+    with suppress(OSError, UnicodeEncodeError):
+        if key_file.absolute() == (data_dir / KEY).absolute():
+            note.unlink(missing_ok=True)
+        elif noted_place(data_dir) != place:
+            write_private(note, place.encode() + b"\n")
+
+
+def noted_place(data_dir: Path) -> str | None:
+    """Where the key of a store was, as it was last opened, if not beside it."""
+    try:
+        return regular_files.read(data_dir / NOTE, _LONGEST).decode("utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def is_lent(key_file: Path, environment: Mapping[str, str]) -> bool:

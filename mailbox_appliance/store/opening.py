@@ -14,6 +14,7 @@ import peewee
 
 from mailbox_appliance import regular_files
 from mailbox_appliance.errors import (
+    KeyElsewhere,
     KeyMissing,
     KeyUnusable,
     KeyWrong,
@@ -25,6 +26,7 @@ from mailbox_appliance.errors import (
 )
 from mailbox_appliance.store.database import UNREADABLE, Database, give_key
 from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key_place import noted_place
 from mailbox_appliance.store.keyfile import CIPHERS, StoreKey, read_file, read_key
 from mailbox_appliance.store.schema import TABLE_NAMES, missing_table
 
@@ -140,6 +142,8 @@ def key_in(key_file: Path, file: Path, passphrase: str | None = None) -> StoreKe
     try:
         return read_key(key_file, passphrase)
     except FileNotFoundError as error:
+        if (place := noted_place(file.parent)) is not None:
+            raise KeyElsewhere(store=file, place=place, file=key_file) from error
         raise KeyMissing(store=file, file=key_file) from error
     except OSError as error:
         raise KeyUnusable(reason=f"{key_file} cannot be read ({error.strerror}).") from error

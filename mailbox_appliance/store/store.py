@@ -133,6 +133,7 @@ class Store:
         drop_half_written(key_file)
         put_back_triggers(database)
         _make_private(folder, file, key_file)
+        key_place.note_place(folder, key_file, os.environ)
         store = cls(folder, lock, database, key, clock, key_file)
         store.upgraded = upgraded
         return store

@@ -170,6 +170,8 @@ def test_a_key_that_came_as_a_credential_is_not_changed(key_cli: CommandLine, tm
     credentials = tmp_path / "credentials"
     credentials.mkdir()
     (key_cli.data_dir / KEY).rename(credentials / "db-key")
+    (key_cli.data_dir / "key-place").write_text("the systemd credential db-key\n")
+    (key_cli.data_dir / "key-place").chmod(0o600)
     before = content(key_cli.data_dir) | content(credentials)
     for words in (*(("key", *change) for change in CHANGES), ("store", "rekey"), ("store", "compact")):
         with pytest.MonkeyPatch.context() as patch:

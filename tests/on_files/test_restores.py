@@ -13,7 +13,7 @@ import pytest
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.cli import main
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.errors import Conflict, NotABackup, NotFound, PassphraseNeeded, ReplacedUnopened
+from mailbox_appliance.errors import Conflict, KeyElsewhere, NotABackup, NotFound, PassphraseNeeded, ReplacedUnopened
 from mailbox_appliance.on_files import backups, restores
 from mailbox_appliance.store.backups import list_backups
 from mailbox_appliance.store.keyfile import read_key, render
@@ -161,6 +161,20 @@ def test_a_store_whose_key_is_elsewhere_can_be_had_back(
     store = Store.open(tmp_path / "back", key_file=tmp_path / "key")
     assert lets_in(store, "1") is None, "it was revoked"
     store.close()
+
+
+def test_a_store_whose_key_is_noted_to_be_elsewhere_is_not_given_up(
+    folder: Path, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / KEY).rename(tmp_path / "key")
+    Store.open(folder, key_file=tmp_path / "key").close()
+    before = contents(folder)
+    for dry_run in (True, False):
+        with pytest.raises(KeyElsewhere, match="MAILBOX_APPLIANCE_KEY_FILE"):
+            restores.restore(folder, people.more["backup"], dry_run=dry_run)
+        assert contents(folder) == before
+    monkeypatch.setenv("MAILBOX_APPLIANCE_KEY_FILE", str(tmp_path / "key"))
+    assert restores.restore(folder, people.more["backup"])["data"]["ok"] is True
 
 
 def test_what_was_replaced_becomes_a_store_elsewhere_that_sends_nothing_again(

@@ -5,9 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.errors import KeyUnusable
-from mailbox_appliance.store.key_place import is_lent, passphrase_from, place_of_key, require_own
+from mailbox_appliance.errors import KeyElsewhere, KeyUnusable
+from mailbox_appliance.store.key_place import (
+    is_lent,
+    note_place,
+    noted_place,
+    passphrase_from,
+    place_of_key,
+    require_own,
+)
 from mailbox_appliance.store.opening import key_in
+from mailbox_appliance.store.store import Store
 
 
 @pytest.fixture
@@ -86,3 +94,28 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, credentials: Path, what: str) 
     else:
         with pytest.raises(KeyUnusable, match="Not a regular file"):
             key_in(credentials / "passphrase", tmp_path / "mailbox.db")
+
+
+def test_where_a_key_is_kept_elsewhere_is_noted(tmp_path: Path) -> None:
+    folder, key = tmp_path / "data", tmp_path / "key"
+    Store.open(folder).close()
+    assert noted_place(folder) is None
+    (folder / "encryption.key").rename(key)
+    Store.open(folder, key_file=key).close()
+    assert noted_place(folder) == str(key)
+    with pytest.raises(KeyElsewhere, match=f"last read from {key}"):
+        Store.open(folder)
+    key.rename(folder / "encryption.key")
+    Store.open(folder).close()
+    assert noted_place(folder) is None
+
+
+def test_a_lent_key_is_noted_by_its_name(tmp_path: Path, credentials: Path) -> None:
+    note_place(tmp_path, credentials / "db-key", {"CREDENTIALS_DIRECTORY": str(credentials)})
+    assert noted_place(tmp_path) == "the systemd credential db-key"
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"\n"])
+def test_a_note_that_says_nothing_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "key-place").write_bytes(content)
+    assert noted_place(tmp_path) is None
