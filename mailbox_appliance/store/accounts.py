@@ -137,9 +137,9 @@ class Accounts:
         row = self._database.row("SELECT email, connection, secret, provider FROM accounts WHERE id = ?", (account_id,))
         if row is None:
             raise NotFound(what="mailbox")
-        if row[3] != "imap":
-            raise NotReachedYet(provider=row[3].title())
         servers, secret = json.loads(row[1]), json.loads(row[2])
+        if "imap" not in servers:
+            raise NotReachedYet(provider=row[3].title())
         imap, smtp = servers["imap"], servers["smtp"]
         return Connection(row[0], _with(imap, secret["imapPassword"]), _with(smtp, secret["smtpPassword"]))
 

@@ -33,6 +33,7 @@ def test_how_the_store_is(ada: CheckedClient) -> None:
         "lastBackup": None,
         "pid": os.getpid(),
         "migration": None,
+        "problem": None,
     }
     assert answer.warnings == []
 

@@ -103,7 +103,10 @@ def test_when_files_run_out_a_connection_that_waits_makes_room() -> None:
         late = stack.enter_context(socket.socket())
         late.settimeout(10)
         # Numbers below the limit that are free would still be given out: fill the gaps, then draw the line.
-        fillers = [stack.enter_context(open(os.devnull)) for _ in range(20)]
+        highest = max(int(number) for number in os.listdir("/proc/self/fd"))
+        fillers = [stack.enter_context(open(os.devnull))]
+        while fillers[-1].fileno() < highest:
+            fillers.append(stack.enter_context(open(os.devnull)))
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(file.fileno() for file in fillers) + 1, hard))
         try:
             late.connect(address)
