@@ -170,7 +170,9 @@ def test_a_package_that_lies_in_the_working_directory_is_not_loaded(
     for name in ("keyring", "mailbox_appliance"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from where we stand')")
     monkeypatch.chdir(tmp_path)
-    keychain.put("a name", "a secret", environment=environment_of("made_up_keychains.InFile", backends))
+    environment = environment_of("made_up_keychains.InFile", backends)
+    keychain.put("a name", "a secret", environment=environment)
+    assert keychain.find("a name", environment=environment) == "a secret"
 
 
 def test_a_token_that_cannot_be_read_is_said_so(cli: CommandLine, server: RecordingServer) -> None:

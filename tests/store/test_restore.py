@@ -21,6 +21,7 @@ from mailbox_appliance.store.audit import SYSTEM, Actor
 from mailbox_appliance.store.backup_files import bundle
 from mailbox_appliance.store.backups import verify_file
 from mailbox_appliance.store.container import Source
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.key_slots import wrap_file
 from mailbox_appliance.store.keyfile import StoreKey, new_key, read_file, read_key, render
 from mailbox_appliance.store.lock import DirectoryLock
@@ -29,7 +30,7 @@ from mailbox_appliance.store.opening import look_with
 from mailbox_appliance.store.rekey import rekey
 from mailbox_appliance.store.restore import Restored, complete, prepare, put_back, try_out
 from mailbox_appliance.store.restore_elsewhere import unpack_to
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.unpacking import PresentKey
 from tests.servers.fake_clock import FakeClock
 from tests.store.restored import add_session, lets_in, populate
@@ -327,7 +328,9 @@ def test_a_key_that_knows_no_store_id_is_no_hindrance(folder: Path, clock: FakeC
     file = back_up(folder, clock)
     present = PresentKey(replace(key, store_id="", salt=None), folder / KEY)
     complete(prepare(folder, file, folder / KEY, present, clock), clock, LOCAL)
-    Store.open(folder, clock).close()
+    store = Store.open(folder, clock)
+    assert store.key.master == key.master
+    store.close()
 
 
 # --- what was replaced, though nothing opened it ----------------------------------------------------------------------
