@@ -16,9 +16,8 @@ from mailbox_appliance.records import Progress
 from mailbox_appliance.serving import Opening, Service
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.failing import failures_as_unusable
-from mailbox_appliance.store.files import write_private
+from mailbox_appliance.store.files import DATABASE, write_private
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
-from mailbox_appliance.store.store import DATABASE
 from mailbox_appliance.store.upgrade import Upgraded
 
 log = logging.getLogger(__name__)

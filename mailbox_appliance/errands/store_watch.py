@@ -8,7 +8,8 @@ import threading
 
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store import room
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.files import DATABASE
+from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 

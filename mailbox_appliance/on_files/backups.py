@@ -5,10 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from mailbox_appliance.errors import KeyUnusable
-from mailbox_appliance.on_files.opening import existing_store, require_backups, told_of
+from mailbox_appliance.on_files.opening import enveloped, existing_store, require_backups, told_of
 from mailbox_appliance.operations.backups import NewBackup, not_listed, page_of, warnings_of
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.records import Progress
@@ -27,25 +25,25 @@ def create(
         made = store.backups.create("manual", request.passphrase, progress)
         with store.database.transaction(durable=True):
             store.audit.record(Actor("local"), "backup.create", ("backup", made.id))
-    return _envelope(made, (*told_of(store.upgraded), *warnings_of(made)))
+    return enveloped(made, (*told_of(store.upgraded), *warnings_of(made)))
 
 
 def list_(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str, Any]:
     """The backups of a data directory, newest first; nothing is opened. Raises StoreUnusable where there is none."""
     require_backups(data_dir)
-    return _envelope(page_of(backups.list_backups(data_dir), limit, cursor), not_listed(backups.strays(data_dir)))
+    return enveloped(page_of(backups.list_backups(data_dir), limit, cursor), not_listed(backups.strays(data_dir)))
 
 
 def verify(data_dir: Path, backup_id: str, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
     """Read and check a backup of a data directory; its store is not opened. Raises NotFound, BackupUnusable."""
     require_backups(data_dir)
     file = backups.find_backup(data_dir, backup_id)
-    return _envelope(backups.verify_file(file, passphrase, _key_of(data_dir, passphrase), progress))
+    return enveloped(backups.verify_file(file, passphrase, _key_of(data_dir, passphrase), progress))
 
 
 def verify_file(file: Path, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
     """The same of a file that may lie anywhere. Raises BackupUnusable."""
-    return _envelope(backups.verify_file(file, passphrase, None, progress))
+    return enveloped(backups.verify_file(file, passphrase, None, progress))
 
 
 def _key_of(data_dir: Path, passphrase: str | None) -> StoreKey | None:
@@ -53,7 +51,3 @@ def _key_of(data_dir: Path, passphrase: str | None) -> StoreKey | None:
     with suppress(KeyUnusable, OSError):
         return read_key(place_of_key(data_dir, os.environ), passphrase or passphrase_from(os.environ))
     return None
-
-
-def _envelope(data: Any, warnings: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"data": msgspec.to_builtins(data), **({"warnings": list(warnings)} if warnings else {})}

@@ -17,6 +17,7 @@ from mailbox_appliance.on_files.opening import enveloped, existing_store, requir
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.database import FAILED
 from mailbox_appliance.store.failing import is_full, unusable
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.key_place import place_of_key, require_own
 from mailbox_appliance.store.key_slots import (
     FileSlot,
@@ -33,7 +34,7 @@ from mailbox_appliance.store.key_slots import (
 )
 from mailbox_appliance.store.keyfile import KeyFile, StoreKey, read_file, render, replace_file
 from mailbox_appliance.store.lock import DirectoryLock
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.store import Store
 
 Slots = tuple[Slot, ...]
 _SECRETS = ("key", "salt", "nonce", "wrapped")

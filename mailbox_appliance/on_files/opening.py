@@ -12,8 +12,9 @@ from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store.backup_files import FOLDER
 from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.upgrade import Upgraded
 
 

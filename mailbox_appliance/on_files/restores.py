@@ -5,13 +5,11 @@ Answers are the API's envelopes: what the backup holds, and as warnings what bec
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import (
@@ -27,19 +25,20 @@ from mailbox_appliance.errors import (
     StoreDamaged,
 )
 from mailbox_appliance.on_files import outcome
-from mailbox_appliance.on_files.opening import told_of
+from mailbox_appliance.on_files.opening import enveloped, told_of
 from mailbox_appliance.operations import configuration
-from mailbox_appliance.records import BackupSummary, Progress
+from mailbox_appliance.records import Progress
 from mailbox_appliance.store import backups, swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.carry_over import Carried
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.keyfile import StoreKey, read_key
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.opening import format_of, log_of, open_database
 from mailbox_appliance.store.restore import Prepared, Restored, complete, prepare, put_back, try_out
 from mailbox_appliance.store.restore_elsewhere import Elsewhere, unpack_to
-from mailbox_appliance.store.store import DATABASE, Store, failures_as_unusable
+from mailbox_appliance.store.store import Store, failures_as_unusable
 from mailbox_appliance.store.unpacking import PresentKey
 from mailbox_appliance.store.upgrade import Upgraded
 
@@ -108,14 +107,14 @@ def restore(
                 carried = try_out(prepared, SystemClock(), _ACTOR, leave_present=True)
             finally:
                 swap.discard(data_dir)
-            return _envelope(prepared.summary, (*_told(carried, present), *prepared.warnings))
+            return enveloped(prepared.summary, (*_told(carried, present), *prepared.warnings))
         if present.is_key_missing and give_up is not None and not give_up(present.why):
             swap.discard(data_dir)
             raise Conflict(reason=_GIVEN_UP)
         restored = complete(prepared, SystemClock(), _ACTOR, progress)
         _see_that_it_opens(prepared, restored.kept, lock, passphrase)
         told = (*_told(restored.carried, present), *prepared.warnings, *_kept(restored))
-        return _envelope(prepared.summary, told)
+        return enveloped(prepared.summary, told)
 
 
 def unpack(
@@ -127,9 +126,9 @@ def unpack(
     file, key = _file(data_dir, backup), _key_of(data_dir)
     unpacked = unpack_to(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
     if unpacked.carried is not None:
-        return _envelope(unpacked.summary, _told(unpacked.carried, _Present(None, "No store is beside it.")))
+        return enveloped(unpacked.summary, _told(unpacked.carried, _Present(None, "No store is beside it.")))
     warnings = (unpacked.why or _RAW,)
-    return _envelope(unpacked.summary or _not_looked_at(unpacked), warnings)
+    return enveloped(unpacked.summary or _not_looked_at(unpacked), warnings)
 
 
 @contextmanager
@@ -267,7 +266,3 @@ def _kept(restored: Restored) -> Iterator[str]:
         yield f"What was replaced is kept as backups/{restored.kept.name}."
     if restored.kept_key is not None:
         yield f"The key file that was there, which holds another key or is damaged, is kept as {restored.kept_key}."
-
-
-def _envelope(summary: BackupSummary | dict[str, Any] | None, warnings: Sequence[str]) -> dict[str, Any]:
-    return {"data": msgspec.to_builtins(summary), **({"warnings": list(warnings)} if warnings else {})}

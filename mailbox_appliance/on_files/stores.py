@@ -16,6 +16,7 @@ from mailbox_appliance.store import backups
 from mailbox_appliance.store.check_files import check_files
 from mailbox_appliance.store.compact import compact
 from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.key_slots import FileSlot
@@ -23,7 +24,6 @@ from mailbox_appliance.store.keyfile import read_file
 from mailbox_appliance.store.lock import holder
 from mailbox_appliance.store.opening import look, told_format
 from mailbox_appliance.store.rekey import rekey
-from mailbox_appliance.store.store import DATABASE
 from mailbox_appliance.store.survey import Survey, survey
 from mailbox_appliance.store.upgrade import OLDER
 

@@ -11,9 +11,9 @@ from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.records import AccountStatus, Answer, Capability, Count, Timestamp, Wire
 from mailbox_appliance.store import room
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.long_work import LongWork
-from mailbox_appliance.store.store import DATABASE
 from mailbox_appliance.version import __version__
 
 

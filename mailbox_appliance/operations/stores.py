@@ -16,9 +16,9 @@ from mailbox_appliance.records import Answer, Backup, BackupReason, Count, Input
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store import room
 from mailbox_appliance.store.check import Subject, check
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import read_file
-from mailbox_appliance.store.store import DATABASE
 
 Slots = Annotated[tuple[str, ...], Meta(description="What opens the store: `file`, `keyring`, `passphrase`.")]
 

@@ -40,6 +40,7 @@ from mailbox_appliance.store.backup_files import (
 from mailbox_appliance.store.backup_listing import Stray, find_backup, list_backups, look, newest_first, strays
 from mailbox_appliance.store.container import Source, open_container
 from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_slots import Slot, require_passphrase, wrap_file
 from mailbox_appliance.store.keyfile import StoreKey, read_file, render
@@ -50,7 +51,6 @@ from mailbox_appliance.store.opening import log_of
 __all__ = ["Backups", "bundle", "find_backup", "list_backups", "remove_unfinished", "strays", "verify_file"]
 log = logging.getLogger(__name__)
 
-_DATABASE = "mailbox.db"
 _BESIDE: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
 
 
@@ -59,7 +59,7 @@ class Backups:
 
     def __init__(self, folder: Path, database: Database, key: StoreKey, key_file: Path, clock: Clock) -> None:
         self._folder, self._key, self._key_file, self._clock = folder, key, key_file, clock
-        self._copier = OnlineCopier(folder / _DATABASE, key, database)
+        self._copier = OnlineCopier(folder / DATABASE, key, database)
         self._making = threading.Lock()
         self._stopping = threading.Event()
         self._bad: set[tuple[str, int, int]] = set()
@@ -136,7 +136,7 @@ class Backups:
         backups = backups_of(self._folder)
         key, slots = self._key_and_slots()
         with telling_failures(backups):
-            room.require_room(backups, room.needed_for_backup(self._folder / _DATABASE))
+            room.require_room(backups, room.needed_for_backup(self._folder / DATABASE))
         copy, began = hidden_name(backups), time.perf_counter()
         try:
             with telling_failures(backups):
@@ -234,7 +234,7 @@ def _sources(folder: Path, copy: Path, key: StoreKey, slots: tuple[Slot, ...]) -
     with copy.open("rb") as handle:
         salt = handle.read(16).hex()
     beside = [Source(name, (folder / name).read_bytes()) for name in _BESIDE if (folder / name).is_file()]
-    return [Source("mailbox.db", copy), Source("encryption.key", render(key.with_salt(salt), slots)), *beside]
+    return [Source(DATABASE, copy), Source(KEY, render(key.with_salt(salt), slots)), *beside]
 
 
 def _state(file: Path) -> tuple[str, int, int]:

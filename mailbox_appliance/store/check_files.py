@@ -19,12 +19,11 @@ from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.check import MOST, Subject, check
 from mailbox_appliance.store.database import FAILED, give_key
 from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.opening import format_of, key_in, log_of, open_database, require_uncut
-
-_DATABASE = "mailbox.db"
 
 
 def check_files(
@@ -34,7 +33,7 @@ def check_files(
 
     Raises StoreInUse, KeyUnusable, and StoreUnusable for what is no store, or a newer one's.
     """
-    lock, file = DirectoryLock(folder), folder / _DATABASE
+    lock, file = DirectoryLock(folder), folder / DATABASE
     try:
         with failures_as_unusable(folder, then="Nothing was changed."):
             swap.finish(folder, key_file)

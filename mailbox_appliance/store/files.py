@@ -2,6 +2,11 @@
 
 import os
 from pathlib import Path
+from typing import Final
+
+#: In a data directory, and in a backup of it.
+DATABASE: Final = "mailbox.db"
+KEY: Final = "encryption.key"
 
 
 def write_private(file: Path, content: bytes) -> None:
@@ -53,3 +58,14 @@ def sync_file(file: Path) -> None:
 def copy_private(source: Path, target: Path) -> None:
     """Replace a small file by a copy of another one, as `write_private` does."""
     write_private(target, source.read_bytes())
+
+
+def unfinished(database: Path) -> Path:
+    """Where the file lies that is to become this database, while it is being made."""
+    return database.with_name(database.name + ".new")
+
+
+def remove_database(file: Path) -> None:
+    """Remove a database that was being made, and what SQLite made beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        file.with_name(file.name + suffix).unlink(missing_ok=True)

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from mailbox_appliance import regular_files
 from mailbox_appliance.errors import KeyUnusable
-from mailbox_appliance.store.files import write_private
+from mailbox_appliance.store.files import KEY, write_private
 
-KEY = "encryption.key"
 NOTE = "key-place"
 KEY_FILE_VARIABLE = "MAILBOX_APPLIANCE_KEY_FILE"
 PASSPHRASE_VARIABLE = "MAILBOX_APPLIANCE_PASSPHRASE"  # noqa: S105 - a name

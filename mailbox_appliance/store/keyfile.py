@@ -112,6 +112,15 @@ def read_file(file: Path) -> KeyFile | None:
     return None
 
 
+def slots_in(file: Path, master: bytes) -> tuple[Slot, ...]:
+    """The slots of a key file; one that holds nothing but the key is as good as a `file` slot.
+
+    Raises KeyDamaged, FileNotFoundError.
+    """
+    there = read_file(file)
+    return (wrap_file(master),) if there is None else there.slots
+
+
 def render(key: StoreKey, slots: tuple[Slot, ...]) -> bytes:
     """The bytes of a key file with these slots."""
     content = {

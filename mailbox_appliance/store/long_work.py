@@ -54,3 +54,7 @@ class LongWork:
 
     def _tell(self, now: Underway) -> None:
         self._now = now
+
+
+def tell_nobody(what: str, done: int, total: int) -> None:
+    """Progress that nobody asked for."""

@@ -16,8 +16,9 @@ from mailbox_appliance.errors import StoreDamaged
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store.audit import Audit, AuditCheck
 from mailbox_appliance.store.database import Database, give_key
-from mailbox_appliance.store.files import sync_file
+from mailbox_appliance.store.files import remove_database, sync_file
 from mailbox_appliance.store.keyfile import StoreKey
+from mailbox_appliance.store.long_work import tell_nobody
 from mailbox_appliance.store.schema import TRIGGERS
 
 _PAGES = 2000  # that are copied in a step: some 10 ms
@@ -42,7 +43,7 @@ def reencrypt(
     `target` is complete, checked and on the disk when this returns; where this raises there is none. Nobody may write
     `source` meanwhile. Raises StoreDamaged where a page cannot be read, apsw.Error (a full disk, say), and OSError.
     """
-    tell = progress or _tell_nobody
+    tell = progress or tell_nobody
     try:
         _copy(source, old, target, new, tell)
         audit = None
@@ -51,14 +52,14 @@ def reencrypt(
         require_whole(source, target, new)
         sync_file(target)
     except BaseException:
-        remove(target)
+        remove_database(target)
         raise
     with target.open("rb") as handle:
         return Reencrypted(new.with_salt(handle.read(16).hex()), audit)
 
 
 def _copy(source: Path, old: StoreKey, target: Path, new: StoreKey, tell: Progress) -> None:
-    remove(target)
+    remove_database(target)
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with closing(apsw.Connection(str(source))) as read, closing(apsw.Connection(str(target))) as written:
         give_key(read, old.cipher, old.derive("database"))
@@ -102,13 +103,3 @@ def require_whole(source: Path, target: Path, new: StoreKey) -> None:
             found = str(error)
         if found != "ok":
             raise StoreDamaged(file=source, reason=f"a copy of it does not pass SQLite's check ({found})")
-
-
-def remove(target: Path) -> None:
-    """Remove a database that was being made, and what SQLite made beside it."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        target.with_name(target.name + suffix).unlink(missing_ok=True)
-
-
-def _tell_nobody(_what: str, _done: int, _total: int) -> None:
-    pass

@@ -15,9 +15,10 @@ from mailbox_appliance.errors import KeyUnusable, StoreUnusable
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import swap
 from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.key_place import require_own
 from mailbox_appliance.store.lock import DirectoryLock
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 
 
 @dataclass(frozen=True)

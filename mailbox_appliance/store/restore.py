@@ -27,6 +27,7 @@ from mailbox_appliance.store.backup_files import bundle
 from mailbox_appliance.store.carry_over import Carried, carry_nothing, carry_over
 from mailbox_appliance.store.container import Container, Source, open_container
 from mailbox_appliance.store.database import FAILED, Database
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_slots import Slot
 from mailbox_appliance.store.keyfile import StoreKey, read_key
@@ -38,7 +39,6 @@ from mailbox_appliance.store.unpacking import CheckConfig, PresentKey, may_write
 
 log = logging.getLogger(__name__)
 
-_DATABASE, _KEY = "mailbox.db", "encryption.key"
 _BESIDE: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
 #: How often the content of a backup lies on the disk while it is unpacked: once, and once more encrypted anew or
 #: upgraded; an upgrade makes a backup of its own besides.
@@ -144,7 +144,7 @@ def complete(prepared: Prepared, clock: Clock, actor: Actor, progress: Progress 
 def try_out(prepared: Prepared, clock: Clock, actor: Actor, *, leave_present: bool = False) -> Carried:
     """Carry over into what was prepared, and nothing more; `leave_present`: not even the present store's log is
     folded into it, as everybody else would do who closes it."""
-    database = Database(prepared.making / _DATABASE, prepared.key.cipher, prepared.key.derive("database"))
+    database = Database(prepared.making / DATABASE, prepared.key.cipher, prepared.key.derive("database"))
     try:
         carried = _carried(database, prepared, clock, leave_present=leave_present)
         audit = Audit(database, prepared.key.derive("audit"), clock)
@@ -152,25 +152,25 @@ def try_out(prepared: Prepared, clock: Clock, actor: Actor, *, leave_present: bo
             audit.record(actor, "backup.restore", ("backup", prepared.backup_id))
     finally:
         is_closed = database.close()
-    if not leave_present and (not is_closed or log_of(prepared.making / _DATABASE).exists()):
+    if not leave_present and (not is_closed or log_of(prepared.making / DATABASE).exists()):
         raise StoreUnusable(reason="the restored database could not be closed.")
     return carried
 
 
 def _see_that_it_opens(prepared: Prepared) -> None:
     """With the very key file that it gets, as far as that is told without a passphrase. Raises StoreUnusable."""
-    made = prepared.making / _KEY
+    made = prepared.making / KEY
     try:
         key = read_key(made if made.exists() else prepared.key_file)
     except (PassphraseNeeded, KeychainLocked):
         return  # somebody has what opens it
-    look_with(prepared.making / _DATABASE, replace(key, cipher=prepared.key.cipher))
+    look_with(prepared.making / DATABASE, replace(key, cipher=prepared.key.cipher))
 
 
 def _carried(database: Database, prepared: Prepared, clock: Clock, *, leave_present: bool) -> Carried:
     if not prepared.is_known:
         return carry_nothing(database, clock.now())
-    present = prepared.folder / _DATABASE
+    present = prepared.folder / DATABASE
     leave_log = leave_present and log_of(present).exists()
     try:
         return carry_over(database, present, prepared.key, clock.now(), made=prepared.made, leave_log=leave_log)
@@ -187,7 +187,7 @@ def put_back(prepared: Prepared, kept: Path) -> None:
         try:
             unpack_raw(container, making, None)
             if not may_write(prepared.key_file):
-                (making / _KEY).unlink(missing_ok=True)
+                (making / KEY).unlink(missing_ok=True)
             absent = [name for name in _BESIDE if container.manifest.place_of(name) is None]
             swap.decide(folder, prepared.key_file, absent)
         except BaseException:
@@ -202,7 +202,7 @@ def _needed(container: Container, folder: Path, present: PresentKey | None) -> i
     elif present is not None and present.key.master != container.key.master:
         content *= _TWICE
     # What is replaced is kept as a backup.
-    return content + room.needed_for_copy(folder / _DATABASE)
+    return content + room.needed_for_copy(folder / DATABASE)
 
 
 def _keep_present(prepared: Prepared, clock: Clock, progress: Progress | None) -> Path | None:
@@ -210,9 +210,9 @@ def _keep_present(prepared: Prepared, clock: Clock, progress: Progress | None) -
     folder = prepared.folder
     places = {name: swap.target_of(folder, name, prepared.key_file) for name in SECTION_NAMES}
     sources = [Source(name, place) for name, place in places.items() if place.is_file()]
-    if not places["mailbox.db"].is_file():
+    if not places[DATABASE].is_file():
         return None
-    number = format_of(folder / _DATABASE) or format_5.NUMBER
+    number = format_of(folder / DATABASE) or format_5.NUMBER
     with bundle(folder, "pre-restore", sources, prepared.key, prepared.slots, number, clock, progress) as made:
         return made.keep()
 

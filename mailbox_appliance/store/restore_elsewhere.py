@@ -13,13 +13,12 @@ from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup_content import summary_of
 from mailbox_appliance.store.carry_over import Carried
 from mailbox_appliance.store.container import Container, open_container
+from mailbox_appliance.store.files import KEY
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.manifest import Manifest
 from mailbox_appliance.store.restore import complete, prepare_from, telling
 from mailbox_appliance.store.unpacking import unpack_raw
-
-_KEY = "encryption.key"
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,12 @@ def unpack_to(
         if container.manifest.format < format_5.NUMBER:
             return _unpack_as_it_was(container, target, progress)
         try:
-            prepared = prepare_from(container, target, target / _KEY, None, clock, None, progress)
+            prepared = prepare_from(container, target, target / KEY, None, clock, None, progress)
         except ReplacedUnopened:
             return _unpack_as_it_was(container, target, progress)
         restored = complete(prepared, clock, Actor("local"), progress)
         with telling(target):
-            swap.finish(target, target / _KEY)
+            swap.finish(target, target / KEY)
     except BaseException:
         _remove_what_was_made(target, is_new=is_new)
         raise
@@ -79,7 +78,7 @@ def _unpack_as_it_was(container: Container, target: Path, progress: Progress | N
             why = problem.message
         unpack_raw(container, making, progress)
         swap.decide(target)
-        swap.finish(target, target / _KEY)
+        swap.finish(target, target / KEY)
     return Elsewhere(container.manifest, summary, why=why)
 
 

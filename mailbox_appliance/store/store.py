@@ -26,7 +26,7 @@ from mailbox_appliance.store.deliveries import Deliveries
 from mailbox_appliance.store.delivery_lists import DeliveryLists
 from mailbox_appliance.store.due import Due
 from mailbox_appliance.store.failing import failures_as_unusable as failures_as_unusable
-from mailbox_appliance.store.files import remove_half_written, sync_folder
+from mailbox_appliance.store.files import DATABASE, KEY, remove_database, remove_half_written, sync_folder, unfinished
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.invitations import Invitations
@@ -45,8 +45,6 @@ from mailbox_appliance.store.stored_settings import StoredSettings
 from mailbox_appliance.store.upgrade import OLDER, Upgraded, upgrade
 from mailbox_appliance.store.upkeep import Upkeep
 from mailbox_appliance.version import __version__
-
-DATABASE, KEY = "mailbox.db", key_place.KEY
 
 
 class Store:
@@ -167,15 +165,9 @@ class Store:
         return is_closed
 
 
-def _unfinished(file: Path) -> Path:
-    return file.with_name(file.name + ".new")
-
-
 def _drop_unfinished(file: Path) -> None:
     """Throw away a store that was being made when we were stopped."""
-    made = _unfinished(file)
-    for left in ("", "-wal", "-shm", "-journal"):
-        made.with_name(made.name + left).unlink(missing_ok=True)
+    remove_database(unfinished(file))
     remove_half_written(file.parent)
 
 
@@ -201,7 +193,7 @@ def _create(file: Path, key_file: Path, clock: Clock, passphrase: str | None) ->
     file.parent.chmod(0o700)
     if not key_file.exists():
         write_key(key_file, key)
-    made = _unfinished(file)
+    made = unfinished(file)
     made.touch(mode=0o600)  # SQLite gives -wal and -shm the mode of the file they belong to
     _fill(Database(made, key.cipher, key.derive("database")), key, clock)
     look_with(made, key)

@@ -14,13 +14,13 @@ from mailbox_appliance.errors import KeyUnusable, StoreDamaged, StoreInUse, Stor
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import room
 from mailbox_appliance.store.database import Parameters, Row
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.lock import holder
+from mailbox_appliance.store.long_work import tell_nobody
 from mailbox_appliance.store.older import Older, attached, require_released
 from mailbox_appliance.store.opening import key_in, log_of, look, told_format
 from mailbox_appliance.store.rebuilding import rehearse, telling_damage
-
-_DATABASE = "mailbox.db"
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ def survey(folder: Path, key_file: Path, passphrase: str | None = None, progress
     """Look at the store of a data directory as its upgrade would. Raises a StoreUnusable for what is no such store."""
     if (pid := holder(folder)) is not None:
         raise StoreInUse(holder=f" (pid {pid})", folder=folder)
-    file = (folder / _DATABASE).resolve()
+    file = (folder / DATABASE).resolve()
     number, needed, free = told_format(file, key_file), room.needed_for_backup(file), room.free_bytes(file.parent)
     if number == format_5.NUMBER:
         look(file, key_file, passphrase)
         return Survey(number, number, {}, 0, free, ())
     rows: dict[str, int] = {}
     warnings: list[str] = []
-    problems = list(_problems(file, key_file, passphrase, progress or _tell_nobody, rows, warnings))
+    problems = list(_problems(file, key_file, passphrase, progress or tell_nobody, rows, warnings))
     if free < needed:
         problems.append(f"It needs {room.written(needed)} of room, and {room.written(free)} are free.")
     if not os.access(file.parent, os.W_OK) or not os.access(folder, os.W_OK):
@@ -125,7 +125,3 @@ def _looked_at(file: Path) -> Iterator[Older]:
     place = None if has_log else f"{file.as_uri()}?immutable=1"
     with attached(_Looking(), file, place) as older:
         yield older
-
-
-def _tell_nobody(step: str, done: int, total: int) -> None:
-    """Progress that nobody asked for."""

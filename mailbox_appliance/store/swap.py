@@ -18,14 +18,14 @@ from typing import Any
 
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.store import room
-from mailbox_appliance.store.files import copy_private, half_written, sync_file, sync_folder
+from mailbox_appliance.store.files import DATABASE, KEY, copy_private, half_written, sync_file, sync_folder
 
 _MAKING, _READY = ".next.making", ".next"
-_DATABASE, _KEY, _PLAN = "mailbox.db", "encryption.key", "plan"
+_PLAN = "plan"
 _PIECE = 1 << 20
 #: What may be replaced, in this order. The key file is copied, so that it is here until the database has moved too; a
 #: log of a database comes after it, since that of the one before is removed first.
-_NAMES = (_KEY, "config.toml", "tls/cert.pem", "tls/key.pem", _DATABASE, _DATABASE + "-wal")
+_NAMES = (KEY, "config.toml", "tls/cert.pem", "tls/key.pem", DATABASE, DATABASE + "-wal")
 
 
 def begin(folder: Path) -> Path:
@@ -54,7 +54,7 @@ def decide(folder: Path, key_file: Path | None = None, absent: Sequence[str] = (
     for path in sorted(making.rglob("*"), reverse=True):
         sync_folder(path) if path.is_dir() else sync_file(path)
     sync_folder(making)
-    _require_room_elsewhere(folder, making / _DATABASE)
+    _require_room_elsewhere(folder, making / DATABASE)
     making.rename(folder / _READY)
     sync_folder(folder)
 
@@ -82,7 +82,7 @@ def finish(folder: Path, key_file: Path) -> bool:
     for name in plan["absent"]:
         target_of(folder, name, key_file).unlink(missing_ok=True)
     # First what would be copied again, wherever that may be by then.
-    (ready / _KEY).unlink(missing_ok=True)
+    (ready / KEY).unlink(missing_ok=True)
     sync_folder(ready)
     shutil.rmtree(ready)
     sync_folder(folder)
@@ -91,22 +91,22 @@ def finish(folder: Path, key_file: Path) -> bool:
 
 def target_of(folder: Path, name: str, key_file: Path) -> Path:
     """Where a file of this name belongs. A database that is a link is replaced where it really is, with its log."""
-    if not name.startswith(_DATABASE):
-        return key_file if name == _KEY else folder / name
-    real = Path(os.path.realpath(folder / _DATABASE))
-    return real.with_name(real.name + name.removeprefix(_DATABASE))
+    if not name.startswith(DATABASE):
+        return key_file if name == KEY else folder / name
+    real = Path(os.path.realpath(folder / DATABASE))
+    return real.with_name(real.name + name.removeprefix(DATABASE))
 
 
 def _require_room_elsewhere(folder: Path, new: Path) -> None:
     """Where the database is a link to another disk: it is copied there, which must not fail once that is decided."""
-    real = target_of(folder, _DATABASE, new)
+    real = target_of(folder, DATABASE, new)
     if new.exists() and real.parent.stat().st_dev != folder.stat().st_dev:
         room.require_room(real.parent, new.stat().st_size)
 
 
 def _place(folder: Path, key_file: Path) -> str:
     """How a place is written down: the data directory may be moved before all of it is done."""
-    return _KEY if key_file == folder / _KEY else str(key_file.absolute())
+    return KEY if key_file == folder / KEY else str(key_file.absolute())
 
 
 def _plan(ready: Path) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _plan(ready: Path) -> dict[str, Any]:
 
 
 def _require_place(folder: Path, key_file: Path, planned: str | None) -> None:
-    if planned is None or not os.path.lexists(folder / _READY / _KEY) or planned == _place(folder, key_file):
+    if planned is None or not os.path.lexists(folder / _READY / KEY) or planned == _place(folder, key_file):
         return
     if (folder / planned).resolve() != key_file.resolve():
         raise StoreUnusable(
@@ -128,14 +128,14 @@ def _require_place(folder: Path, key_file: Path, planned: str | None) -> None:
 
 
 def _put(new: Path, target: Path) -> None:
-    if new.name == _DATABASE:
+    if new.name == DATABASE:
         # The log of the database that is replaced would be written into the new one.
         for suffix in ("-wal", "-shm"):
             target.with_name(target.name + suffix).unlink(missing_ok=True)
         sync_folder(target.parent)  # a power cut could undo that alone, and leave the log beside the new database
     target.parent.mkdir(mode=0o700, exist_ok=True)
     # The key file may be a link, or lie on another disk: it is written where it really is.
-    if new.name == _KEY:
+    if new.name == KEY:
         copy_private(new, target.resolve())
         return
     try:

@@ -16,17 +16,16 @@ from mailbox_appliance.errors import KeyDamaged, KeyUnusable, ReplacedUnopened, 
 from mailbox_appliance.records import BackupSummary, Progress
 from mailbox_appliance.store.backup_content import keeps_what_was_replaced, summary_of, summary_of_unpacked
 from mailbox_appliance.store.container import Container
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_place import is_lent
 from mailbox_appliance.store.key_slots import Slot, wrap_file
-from mailbox_appliance.store.keyfile import StoreKey, read_file, read_key, render
+from mailbox_appliance.store.keyfile import StoreKey, read_file, read_key, render, slots_in
 from mailbox_appliance.store.manifest import SectionName
 from mailbox_appliance.store.reencrypt import reencrypt
 from mailbox_appliance.store.replaced_key import slots_there
 from mailbox_appliance.store.upgrade import upgrade
 
-_DATABASE: SectionName = "mailbox.db"
-_KEY: SectionName = "encryption.key"
 _BESIDE: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
 _SCRATCH = "unpacked"
 #: Looks whether a configuration can be used; raises what says that it cannot.
@@ -75,12 +74,12 @@ def unpack(
     unpack_raw(container, scratch, progress)
     summary, warnings = _examined(container, scratch, clock, progress)
     key, slots = _key_of(container, scratch)
-    key = _settle(scratch / _DATABASE, key, making / _DATABASE, None if present is None else present.key, progress)
+    key = _settle(scratch / DATABASE, key, making / DATABASE, None if present is None else present.key, progress)
     if present is not None:
-        slots = _slots_in(present)
+        slots = slots_in(present.file, present.key.master)
     elif (there := slots_there(key_file, key)) is not None:  # what opens the store now stays as it is
         key, slots = replace(key, store_id=there[0]), there[1]
-    _write_key_file(making / _KEY, key, slots, key_file, is_known=present is not None)
+    _write_key_file(making / KEY, key, slots, key_file, is_known=present is not None)
     _take_beside(scratch, making)
     shutil.rmtree(scratch)
     return Unpacked(key, slots, summary, warnings)
@@ -102,10 +101,10 @@ def _examined(
 ) -> tuple[BackupSummary, tuple[str, ...]]:
     """Look through what was unpacked, and leave a database of this format there, without a log."""
     if container.manifest.format == format_5.NUMBER:
-        return summary_of_unpacked(container, scratch / _DATABASE, progress), ()
+        return summary_of_unpacked(container, scratch / DATABASE, progress), ()
     summary = summary_of(container, scratch, progress)
     try:
-        upgraded = upgrade(scratch, scratch / _KEY, clock, progress)
+        upgraded = upgrade(scratch, scratch / KEY, clock, progress)
     except StoreUnusable as error:
         if not keeps_what_was_replaced(container):
             raise
@@ -119,11 +118,11 @@ def _key_of(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot, 
     as among what was replaced, how it lies in the backup.
     """
     if container.manifest.format < format_5.NUMBER:  # it was upgraded by the key in its file
-        key, known = read_key(scratch / _KEY), read_file(scratch / _KEY)
-        return key, (wrap_file(key.master),) if known is None else known.slots
+        key = read_key(scratch / KEY)
+        return key, slots_in(scratch / KEY, key.master)
     try:
-        known = read_file(scratch / _KEY)
-        is_bare = known is None and read_key(scratch / _KEY).master == container.key.master
+        known = read_file(scratch / KEY)
+        is_bare = known is None and read_key(scratch / KEY).master == container.key.master
     except (KeyDamaged, FileNotFoundError):
         return container.key, container.manifest.slots
     if is_bare:
@@ -140,11 +139,6 @@ def _settle(file: Path, key: StoreKey, target: Path, wanted: StoreKey | None, pr
     file.rename(target)
     with target.open("rb") as handle:
         return (wanted or key).with_salt(handle.read(16).hex())
-
-
-def _slots_in(present: PresentKey) -> tuple[Slot, ...]:
-    known = read_file(present.file)
-    return (wrap_file(present.key.master),) if known is None else known.slots
 
 
 def _write_key_file(target: Path, key: StoreKey, slots: tuple[Slot, ...], place: Path, *, is_known: bool) -> None:

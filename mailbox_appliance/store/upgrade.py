@@ -21,10 +21,10 @@ from mailbox_appliance.store import room
 from mailbox_appliance.store.backup_files import FOLDER, bundle
 from mailbox_appliance.store.container import Source
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.files import sync_file, sync_folder
+from mailbox_appliance.store.files import DATABASE, KEY, remove_database, sync_file, sync_folder, unfinished
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.key_slots import Slot, wrap_file
-from mailbox_appliance.store.keyfile import StoreKey, keep_key, new_key, read_file
+from mailbox_appliance.store.keyfile import StoreKey, keep_key, new_key, slots_in
+from mailbox_appliance.store.long_work import tell_nobody
 from mailbox_appliance.store.manifest import SECTION_NAMES
 from mailbox_appliance.store.older import Older, attached, require_released, seen
 from mailbox_appliance.store.opening import format_of, key_in, log_of, look_with, require_uncut
@@ -32,7 +32,6 @@ from mailbox_appliance.store.rebuilding import build, compare, telling_damage
 
 #: The formats that can be upgraded.
 OLDER = (3, 4)
-_DATABASE, _KEY = "mailbox.db", "encryption.key"
 _CACHE_KIB = 32 * 1024
 
 
@@ -60,9 +59,9 @@ def upgrade(
 
     Raises a StoreUnusable that says what is wrong, NotEnoughRoom and BackupNotMade; then the old store is complete.
     """
-    tell = progress or _tell_nobody
-    file = (folder / _DATABASE).resolve()  # a link stays one, and the new file lies where the old one is
-    _remove(_beside(file))
+    tell = progress or tell_nobody
+    file = (folder / DATABASE).resolve()  # a link stays one, and the new file lies where the old one is
+    remove_database(unfinished(file))
     key = _key(key_file, file, passphrase)
     require_released(file)
     require_uncut(file)
@@ -70,15 +69,15 @@ def upgrade(
     number, sources, before = format_of(file) or 0, _sources(folder, file, key_file), seen(file)
     with (
         _no_empty_folder(folder / FOLDER),
-        bundle(folder, "migration", sources, key, _slots(key_file, key), number, clock, progress) as backup,
+        bundle(folder, "migration", sources, key, slots_in(key_file, key.master), number, clock, progress) as backup,
     ):
-        made = _beside(file)
+        made = unfinished(file)
         try:
             warnings = _make(made, file, key, key_file, clock, before, tell)
             kept = backup.keep()
             _replace(file, made, kept)
         finally:
-            _remove(made)
+            remove_database(made)
     _finish(file, key_file, key)
     return Upgraded(number, kept.name, warnings)
 
@@ -101,14 +100,9 @@ def _key(key_file: Path, file: Path, passphrase: str | None) -> StoreKey:
     return replace(new_key(), master=key.master) if key.is_bare else key
 
 
-def _slots(key_file: Path, key: StoreKey) -> tuple[Slot, ...]:
-    known = read_file(key_file)
-    return (wrap_file(key.master),) if known is None else known.slots
-
-
 def _sources(folder: Path, file: Path, key_file: Path) -> list[Source]:
     """Everything that makes up the old directory, as it lies there."""
-    elsewhere = {_DATABASE: file, f"{_DATABASE}-wal": log_of(file), _KEY: key_file}
+    elsewhere = {DATABASE: file, f"{DATABASE}-wal": log_of(file), KEY: key_file}
     places = [(name, elsewhere.get(name, folder / name)) for name in SECTION_NAMES]
     return [Source(name, path) for name, path in places if path.exists()]
 
@@ -173,16 +167,3 @@ def _finish(file: Path, key_file: Path, key: StoreKey) -> None:
         salt = handle.read(16).hex()
     with suppress(OSError):  # the next start tries it again
         keep_key(key_file, key.with_salt(salt))
-
-
-def _beside(file: Path) -> Path:
-    return file.with_name(file.name + ".new")
-
-
-def _remove(made: Path) -> None:
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        made.with_name(made.name + suffix).unlink(missing_ok=True)
-
-
-def _tell_nobody(step: str, done: int, total: int) -> None:
-    """Progress that nobody asked for."""

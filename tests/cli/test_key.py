@@ -14,10 +14,11 @@ import pytest
 
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.errors import KeychainLocked, PassphraseNeeded
+from mailbox_appliance.store.files import KEY
 from mailbox_appliance.store.key_slots import wrap_keyring
 from mailbox_appliance.store.keyfile import read_file, read_key, render
 from mailbox_appliance.store.lock import DirectoryLock
-from mailbox_appliance.store.store import KEY, Store
+from mailbox_appliance.store.store import Store
 from tests.cli.conftest import CommandLine
 from tests.servers.running import RunningAppliance
 from tests.servers.secret_service import SecretService

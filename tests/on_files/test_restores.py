@@ -16,9 +16,10 @@ from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.errors import Conflict, KeyElsewhere, NotABackup, NotFound, PassphraseNeeded, ReplacedUnopened
 from mailbox_appliance.on_files import backups, restores
 from mailbox_appliance.store.backups import list_backups
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.keyfile import read_key, render
 from mailbox_appliance.store.rekey import rekey
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 from tests.cli.test_backup import at_a_terminal, read_until
 from tests.servers.fake_clock import FakeClock
 from tests.store.restored import People, accept, lets_in, populate

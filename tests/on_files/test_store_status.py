@@ -9,7 +9,8 @@ import pytest
 
 from mailbox_appliance import errors
 from mailbox_appliance.on_files import stores, upgrades
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.files import DATABASE, KEY
+from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store_proof.directories import snapshot
 from tests.stores.opening import copied

@@ -7,8 +7,9 @@ from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.records import BackupReason
 from mailbox_appliance.store.audit import SYSTEM, Actor
 from mailbox_appliance.store.carry_over import Carried, carry_over
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.kinship import Made
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.restored import Act, People, populate
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.check_files import check_files
 from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.files import KEY
 from mailbox_appliance.store.schema import TABLES
-from mailbox_appliance.store.store import KEY, Store
+from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, fetched, parsed
 
 #: A process that ends, as if it were killed, when it is told of its progress for the n-th time.

@@ -10,7 +10,8 @@ from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.records import Address, DeliveryKind, KeyPermissions, NewDelivery, Outgoing
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.carry_over import Carried, carry_nothing, carry_over
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.files import DATABASE
+from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
 

@@ -9,8 +9,9 @@ import pytest
 from mailbox_appliance.records import Phase
 from mailbox_appliance.store.audit import SYSTEM, Actor
 from mailbox_appliance.store.carry_over import carry_over
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.schema import TABLES
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox, connection, fetched, parsed
 from tests.store.restored import LATER, Act, People, Restoring, accept, add_key, add_session, lets_in

@@ -13,9 +13,10 @@ from mailbox_appliance.records import StoreCheck
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.check import Subject, check
 from mailbox_appliance.store.check_files import check_files
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import new_key, write_key
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, fetched, parsed
 
 #: what somebody did with the key in hand -> the codes that a full check finds

@@ -7,8 +7,9 @@ import pytest
 from mailbox_appliance.errors import KeyUnusable, StoreDamaged, StoreInUse
 from mailbox_appliance.store.compact import compact
 from mailbox_appliance.store.database import Row
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.keyfile import read_file, read_key
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 from tests.store.renewed import die, fill, names, opened_facts
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from mailbox_appliance.on_files.restores import unpack
 from mailbox_appliance.store.backups import list_backups
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.formats import format_4, format_5, from_4
 from mailbox_appliance.store.sealed import unsealed
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 from tests.store_proof.directories import leave_log
 from tests.stores import make_format_3, make_format_4
 from tests.stores.make_format_3 import Maker

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.online_copy import OnlineCopier, look_over, opened_as_is
 from mailbox_appliance.store.opening import log_of
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.store import Store
 
 ROWS = 300
 

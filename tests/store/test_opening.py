@@ -19,10 +19,11 @@ from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.store import schema
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.database import give_key
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import read_key
 from mailbox_appliance.store.opening import CHECKED_UP_TO
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 
 PAGE = 4096
 Snapshot = dict[str, tuple[object, ...]]

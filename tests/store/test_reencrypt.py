@@ -10,11 +10,12 @@ import pytest
 from mailbox_appliance.errors import StoreDamaged
 from mailbox_appliance.store.audit import SYSTEM, Actor, Audit, AuditBreak
 from mailbox_appliance.store.database import FAILED, Database, Row
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.keyfile import StoreKey, new_key, write_key
 from mailbox_appliance.store.opening import look_with
 from mailbox_appliance.store.reencrypt import Reencrypted, reencrypt
 from mailbox_appliance.store.schema import TABLES, TRIGGERS
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox, parsed
 

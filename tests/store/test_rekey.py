@@ -13,11 +13,12 @@ from mailbox_appliance.errors import (
     StoreUnusable,
 )
 from mailbox_appliance.store.database import Row
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.key_slots import FileSlot, PassphraseSlot, keyring_kek, unlock, wrap_file, wrap_keyring
 from mailbox_appliance.store.keyfile import StoreKey, read_file, read_key, render
 from mailbox_appliance.store.opening import look_with
 from mailbox_appliance.store.rekey import rekey
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 from tests.servers.secret_service import SecretService
 from tests.store.renewed import die, fill, names, opened_facts
 from tests.store.test_key_slots import quickly_sealed

@@ -14,10 +14,11 @@ from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.carried_sends import NOT_KNOWN
 from mailbox_appliance.store.container import read_manifest
 from mailbox_appliance.store.endings import Ending, end
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.kinship import TOLD
 from mailbox_appliance.store.restore import Restored
 from mailbox_appliance.store.restore_elsewhere import unpack_to
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.forked import Parting, told
 from tests.store.mail import Mailbox

@@ -25,9 +25,10 @@ from mailbox_appliance.records import (
     Term,
 )
 from mailbox_appliance.store.database import Database, Parameters, Row
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.search import Search
 from mailbox_appliance.store.sources import Bounds
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import MORNING, Mailbox, parsed
 

@@ -17,9 +17,9 @@ import pytest
 
 from mailbox_appliance.errors import KeyDamaged, StoreInUse, StoreUnusable
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.files import write_private
+from mailbox_appliance.store.files import DATABASE, KEY, write_private
 from mailbox_appliance.store.keyfile import CIPHERS, StoreKey, new_key, read_key, write_key
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 
 #: Opens the store in argv[1], says so, and waits for its input to end; with `write` it commits a row before.
 HOLDER = """

@@ -9,8 +9,9 @@ import pytest
 from mailbox_appliance.records import MessageFilter, Quota, Sighting
 from mailbox_appliance.store import tables
 from mailbox_appliance.store.database import Database, Parameters, Row
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.lock import DirectoryLock
-from mailbox_appliance.store.store import DATABASE, Store
+from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import MORNING, Mailbox, fetched, parsed
 

@@ -13,9 +13,10 @@ from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.records import Connection, Endpoint
 from mailbox_appliance.store.backups import list_backups
 from mailbox_appliance.store.container import open_container
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.keyfile import read_file
 from mailbox_appliance.store.schema import differences
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.survey import survey
 from tests.servers.fake_clock import FakeClock
 from tests.store_proof.directories import leave_log

@@ -13,7 +13,8 @@ import pytest
 from mailbox_appliance import errors
 from mailbox_appliance.on_files import upgrades
 from mailbox_appliance.store.check_files import check_files
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.files import DATABASE, KEY
+from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.survey import survey
 from tests.servers.fake_clock import FakeClock
 from tests.store_proof.directories import leave_log, snapshot

@@ -23,8 +23,9 @@ from mailbox_appliance import (
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.cli import main
 from mailbox_appliance.cli.terminal import Terminal
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.keyfile import read_file
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 from tests.store_proof.children import Ended, environment
 from tests.store_proof.facts import Facts, facts_of
 

@@ -20,8 +20,9 @@ from mailbox_appliance.cli import main
 from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.store.backups import verify_file
 from mailbox_appliance.store.container import open_container
+from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.keyfile import StoreKey, read_key
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.store import Store
 from tests.store_proof.children import command, environment, run
 from tests.store_proof.directories import copy, make_store, snapshot
 from tests.store_proof.facts import Facts, difference, facts_of

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.store.store import DATABASE, KEY, Store
+from mailbox_appliance.store.files import DATABASE, KEY
+from mailbox_appliance.store.store import Store
 from tests.servers.running import RunningAppliance
 from tests.store_proof.children import Ended, alone, can_mount, command, environment, run
 from tests.store_proof.directories import copy, make_store, snapshot
