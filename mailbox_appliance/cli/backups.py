@@ -39,5 +39,9 @@ def contents(answer: Any) -> str:
     told = answer["data"]
     if not told["ok"]:
         return "The files are as they were; no store opens with them.\n"
-    counts = ", ".join(f"{told[name]:,} {name}" for name in ("members", "accounts", "messages"))
+    counts = ", ".join(_counted(told[f"{noun}s"], noun) for noun in ("member", "account", "message"))
     return f"It is whole, and holds {counts}.\n"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -107,7 +107,7 @@ def test_answers_for_people(cli: CommandLine, running: RecordingServer) -> None:
     assert "a.mbxbackup" in cli("backup", "list", "--format", "table").out
     assert json.loads(cli("backup", "list", "--format", "ndjson").out) == BACKUP
     whole = cli("backup", "verify", "bak_1", "--format", "table")
-    assert whole.out.endswith("It is whole, and holds 1 members, 0 accounts, 1,234 messages.\n")
+    assert whole.out.endswith("It is whole, and holds 1 member, 0 accounts, 1,234 messages.\n")
     assert "Making a backup…" in cli("backup", "create", screen=True).err
     assert len(running.asked) == 5
 
