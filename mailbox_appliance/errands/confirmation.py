@@ -5,12 +5,12 @@ place of meanwhile is left as it is. The issuer saying no counts as no answer: p
 """
 
 import logging
-import threading
 
 import msgspec
 
 from mailbox_appliance import licensing
 from mailbox_appliance.clock import Clock
+from mailbox_appliance.errands.repeating import Repeating
 from mailbox_appliance.licensing import Installed
 from mailbox_appliance.remote import issuer
 from mailbox_appliance.remote.faults import RemoteFault
@@ -27,20 +27,16 @@ class Confirmation:
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._store, self._settings, self._clock = store, settings, clock
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._repeating = Repeating("licence", self.look, _EVERY)
 
     def start(self) -> None:
         """Begin, where there is somebody to ask."""
         if licensing.verify_url(self._settings):
-            self._thread = threading.Thread(target=self._run, name="licence", daemon=True)
-            self._thread.start()
+            self._repeating.start()
 
     def stop(self, timeout: float) -> None:
         """Ask no more; an answer that is awaited is given up after so many seconds."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._repeating.stop(timeout)
 
     def look(self) -> None:
         """Ask the issuer, if it is time to, and note what came of it."""
@@ -70,12 +66,3 @@ class Confirmation:
         with self._store.database.transaction(durable=True):
             if licensing.installed(stored.find(licensing.STORED_AS)) == asked:
                 stored.put(licensing.STORED_AS, msgspec.to_builtins(now))
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self.look()
-            except Exception:  # a full disk, say: it is tried again
-                if not self._stopping.is_set():
-                    log.exception("the licence could not be looked after")
-            self._stopping.wait(_EVERY)

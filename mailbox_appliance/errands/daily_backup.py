@@ -5,10 +5,10 @@ the clock is wrong now, and counts as none. A start is not held up: the first lo
 """
 
 import logging
-import threading
 from datetime import datetime, timedelta
 
 from mailbox_appliance.clock import Clock, from_timestamp
+from mailbox_appliance.errands.repeating import Repeating
 from mailbox_appliance.errors import BackupNotMade, Problem, StoreAtWork
 from mailbox_appliance.events import BackupFailed, BackupFinished, Events
 from mailbox_appliance.records import Backup, Progress
@@ -31,22 +31,18 @@ class DailyBackup:
     def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, long_work: LongWork) -> None:
         self._store, self._settings, self._events, self._clock = store, settings, events, clock
         self._long_work = long_work
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._repeating = Repeating("daily-backup", self.look, _EVERY, at_once=False)
         self._failed: str | None = None
         self._again_at = 0.0  # monotonic
         self._newest: datetime | None = None
 
     def start(self) -> None:
         """Begin."""
-        self._thread = threading.Thread(target=self._run, name="daily-backup", daemon=True)
-        self._thread.start()
+        self._repeating.start()
 
     def stop(self, timeout: float) -> None:
         """Make no more; one that is being made is given up."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._repeating.stop(timeout)
 
     def warning(self) -> str | None:
         """What an operator should be told, as a sentence: the last one failed, or is too old. None: nothing."""
@@ -85,7 +81,7 @@ class DailyBackup:
         except StoreAtWork:  # looked for again in a minute
             return
         except Problem as problem:
-            if not self._stopping.is_set():
+            if not self._repeating.is_stopping:
                 log.error("the daily backup could not be made", extra={"code": problem.code, "why": problem.message})
                 self._fail(problem.message)
             return
@@ -110,16 +106,8 @@ class DailyBackup:
 
     def _unless_stopping(self, progress: Progress) -> Progress:
         def tell(what: str, done: int, total: int) -> None:
-            if self._stopping.is_set():
+            if self._repeating.is_stopping:
                 raise BackupNotMade(reason="the appliance is being stopped.")
             progress(what, done, total)
 
         return tell
-
-    def _run(self) -> None:
-        while not self._stopping.wait(_EVERY):
-            try:
-                self.look()
-            except Exception:  # a damaged page, say: it is looked at again
-                if not self._stopping.is_set():
-                    log.exception("the daily backup could not be looked after")

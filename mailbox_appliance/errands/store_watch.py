@@ -4,8 +4,8 @@
 """
 
 import logging
-import threading
 
+from mailbox_appliance.errands.repeating import Repeating
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store import room
 from mailbox_appliance.store.files import DATABASE
@@ -21,20 +21,16 @@ class StoreWatch:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store, settings
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._repeating = Repeating("store-watch", self.look, _EVERY)
         self._is_low = False
 
     def start(self) -> None:
         """Begin with a look at once."""
-        self._thread = threading.Thread(target=self._run, name="store-watch", daemon=True)
-        self._thread.start()
+        self._repeating.start()
 
     def stop(self, timeout: float) -> None:
         """Look no more."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._repeating.stop(timeout)
 
     def look(self) -> None:
         """Look once. What has begun ends only when there is a tenth more room, so that it is not told over and over."""
@@ -46,11 +42,3 @@ class StoreWatch:
         elif self._is_low and not room.warning(file, low + low // 10):
             self._is_low = False
             log.info("The disk of the store has room again.", extra=facts)
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self.look()
-            except OSError:
-                log.exception("the room on the store's disk could not be looked at")
-            self._stopping.wait(_EVERY)

@@ -1,0 +1,44 @@
+"""Looking at something again and again, on a thread of its own, whatever comes of a look."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+
+class Repeating:
+    """A thread that looks, and waits so many seconds before it looks again."""
+
+    def __init__(self, name: str, look: Callable[[], None], every: float, *, at_once: bool = True) -> None:
+        """`at_once`: the first look is not waited for."""
+        self._name, self._look, self._every, self._at_once = name, look, every, at_once
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it is to end: a look that takes long may ask."""
+        return self._stopping.is_set()
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Look no more; a look that is under way is waited for so many seconds."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        if not self._at_once:
+            self._stopping.wait(self._every)
+        while not self._stopping.is_set():
+            try:
+                self._look()
+            except Exception:  # a full disk, a damaged page, say: it is looked at again
+                if not self._stopping.is_set():
+                    log.exception("something could not be looked after", extra={"what": self._name})
+            self._stopping.wait(self._every)
