@@ -2,11 +2,12 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from mailbox_appliance import logs
 from mailbox_appliance import settings as settings_table
@@ -22,6 +23,7 @@ from mailbox_appliance.errands.store_watch import StoreWatch
 from mailbox_appliance.errors import LogInsBusy, ServersBusy, WorkersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
 from mailbox_appliance.oauth_environment import GivenApps
+from mailbox_appliance.options import Value
 from mailbox_appliance.records import Progress
 from mailbox_appliance.sending.copier import Copier
 from mailbox_appliance.sending.due import Due
@@ -35,8 +37,28 @@ from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.upkeep import Bounds
 from mailbox_appliance.sync.supervisor import Supervisor
 
+
+class HttpsListener(Protocol):
+    """Who serves offers HTTPS, as the settings and the files of the certificate say."""
+
+    @property
+    def url(self) -> str | None:
+        """Where it answers, as this computer reaches it; None where HTTPS is not offered."""
+
+    @property
+    def trouble(self) -> str | None:
+        """What an operator should see to, as a sentence: it is asked for and not offered, or its files do not fit."""
+
+    def apply(self) -> None:
+        """Open, move or close the listener as the settings say now, and take the certificate that is there now.
+
+        What is under way on an old listener is still answered. Raises HttpsNotOffered; then all is as it was.
+        """
+
+
 SETUP_CODE = "setup-code"
 _RETRY_AFTER = 5
+_HTTPS = ("server.https", "server.https_port", "server.https_host", "server.hsts_days")
 # A password takes some hundredths of a second.
 _HASHED_WITHIN = 1
 
@@ -69,6 +91,8 @@ class Appliance:
         self.long_work = LongWork()
         #: Who serves lets a prepared restore take this one's place, on behalf of somebody; None where nobody serves.
         self.hand_over: Callable[[Prepared, Actor], None] | None = None
+        #: The HTTPS listener; None where nobody serves.
+        self.https: HttpsListener | None = None
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
         self.events = Events()
@@ -108,11 +132,14 @@ class Appliance:
         self._hashing_from_elsewhere = threading.BoundedSemaphore(max(1, places - 1))
 
     def use_changed_settings(self) -> None:
-        """Let what was stored of settings take effect, after it is committed."""
+        """Let what was stored of settings take effect, after it is committed. Raises HttpsNotOffered."""
         with self._changing_settings:
             before = self.settings.values
             self._use_stored_settings()
-            now = self.settings.values
+        self._heed(before)
+
+    def _heed(self, before: Mapping[str, Value]) -> None:
+        now = self.settings.values
         if now["log.level"] != before["log.level"]:
             logs.set_level(self.settings.text("log.level"))
         if now["sync.poll_interval"] != before["sync.poll_interval"]:
@@ -121,6 +148,19 @@ class Appliance:
             self.store.upkeep.trim()
         if now["sending.hold_scheduled"] != before["sending.hold_scheduled"]:
             self.due.notice()
+        if self.https is not None and any(now[name] != before[name] for name in _HTTPS):
+            self.https.apply()
+
+    def use_configuration(self, loaded: Settings) -> tuple[str, ...]:
+        """Let a config.toml that was read again take effect; answers the settings that wait for the next start.
+
+        Raises HttpsNotOffered.
+        """
+        with self._changing_settings:
+            before = self.settings.values
+            later = self.settings.adopt(loaded)
+        self._heed(before)
+        return later
 
     def _bounds(self) -> Bounds:
         days, mib = (self.settings.number(name) for name in ("store.keep_phases_days", "sync.cache_mib"))

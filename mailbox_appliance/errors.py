@@ -288,6 +288,12 @@ class BackupNotSealed(Conflict):
     code = "conflict"
 
 
+class HttpsNotOffered(Conflict):
+    """HTTPS cannot be offered so: {reason}"""
+
+    code = "conflict"
+
+
 class LastAdmin(Conflict):
     """This is the last administrator who can log in. Make another member an administrator first, and let them enroll if
     they have not yet.
@@ -412,6 +418,12 @@ class JournalFailed(Unavailable):
     """The appliance could not write down what it was about to do, so nobody got the message. Is the disk full?"""
 
     code = "provider_unavailable"
+
+
+class CertificateUnusable(Problem):
+    """The certificate in {folder} cannot be used: {reason}"""
+
+    code = "certificate_unusable"
 
 
 class StoreUnusable(Problem):

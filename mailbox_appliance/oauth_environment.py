@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from mailbox_appliance.options import ENVIRONMENT_PREFIX, flag_of
 from mailbox_appliance.records import OAuthApp, OAuthProvider
-from mailbox_appliance.settings import ENVIRONMENT_PREFIX, BadSetting, flag_of
+from mailbox_appliance.settings import BadSetting
 
 #: The most characters of each value (specification, "Limits").
 LONGEST = {"CLIENT_ID": 2048, "CLIENT_SECRET": 16384, "TENANT_ID": 2048, "PUBLIC_CLIENT": 5}

@@ -12,9 +12,10 @@ from types import FrameType
 
 from mailbox_appliance import logs, oauth_environment
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.options import Value
 from mailbox_appliance.records import Progress
 from mailbox_appliance.serving import Opening, Service
-from mailbox_appliance.settings import Settings, Value
+from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.files import DATABASE, write_private
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key

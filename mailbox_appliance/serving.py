@@ -24,8 +24,9 @@ from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.oauth_environment import GivenApps
 from mailbox_appliance.operations import configuration
+from mailbox_appliance.options import Value
 from mailbox_appliance.records import Progress
-from mailbox_appliance.settings import Settings, Value
+from mailbox_appliance.settings import Settings
 from mailbox_appliance.store import swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.failing import failures_as_unusable

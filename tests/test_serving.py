@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
+from mailbox_appliance.options import Value
 from mailbox_appliance.serving import Opening, Service
-from mailbox_appliance.settings import Value
 from mailbox_appliance.store import swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.files import KEY

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.settings import OPTIONS, BadSetting, Option, Value, complaint, load
+from mailbox_appliance.options import OPTIONS, Option, Value, complaint
+from mailbox_appliance.settings import BadSetting, load
 
 PREFIX = "MAILBOX_APPLIANCE_"
 

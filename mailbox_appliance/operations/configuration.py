@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 
 from mailbox_appliance import licensing, settings
 from mailbox_appliance.errors import Conflict
+from mailbox_appliance.options import Value
 from mailbox_appliance.remote.tls import require_ca_file
-from mailbox_appliance.settings import BadSetting, Settings, Value
+from mailbox_appliance.settings import BadSetting, Settings
 
 
 def load(file: Path, flags: Mapping[str, Value] | None = None) -> Settings:

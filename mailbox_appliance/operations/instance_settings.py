@@ -12,20 +12,27 @@ from mailbox_appliance.licensing import STORED_AS as LICENCE
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.options import BY_NAME, OPTIONS, Option, complaint
 from mailbox_appliance.records import Input
-from mailbox_appliance.settings import BY_NAME, OPTIONS, Option, complaint
 
 RUNTIME = tuple(option for option in OPTIONS if option.runtime)
 #: What lies beside the settings in their table and is none.
 _NO_SETTINGS = frozenset({LICENCE})
-_JSON_TYPES = {bool: "boolean", int: "integer", str: "string"}
+_JSON_TYPES = {bool: "boolean", int: "integer", str: "string", tuple: "array"}
 
 
 def _schema(option: Option) -> dict[str, Any]:
     kind = _JSON_TYPES[type(option.default)]
     bounds = {"minimum": option.minimum, "maximum": option.maximum} if kind == "integer" else {}
     choices = {"enum": [*option.choices, None]} if option.choices else {}
-    return {"type": [kind, "null"], "description": f"{option.help} null: as config.toml has it.", **bounds, **choices}
+    items = {"items": {"type": "string"}} if kind == "array" else {}
+    return {
+        "type": [kind, "null"],
+        "description": f"{option.help} null: as config.toml has it.",
+        **bounds,
+        **choices,
+        **items,
+    }
 
 
 def _field(option: Option) -> tuple[str, Any, Any]:
@@ -67,6 +74,7 @@ def update_settings(appliance: Appliance, caller: Caller, request: ChangedSettin
     with store.database.transaction(durable=True):
         before = store.stored_settings.all()
         for name, value in changes.items():
+            value = list(value) if isinstance(value, tuple) else value
             if before.get(name) == value and type(before.get(name)) is type(value):
                 continue
             if value is None:
@@ -82,7 +90,7 @@ def _changes(request: ChangedSettings) -> Iterator[tuple[str, Any]]:
     for option in RUNTIME:
         value = getattr(request, option.name.replace(".", "_"))
         if value is not UNSET:
-            yield option.name, value
+            yield option.name, tuple(value) if isinstance(value, list) else value
 
 
 def _check(changes: dict[str, Any]) -> None:

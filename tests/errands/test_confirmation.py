@@ -13,7 +13,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Unverified
 from mailbox_appliance.licensing import STORED_AS, Installed
 from mailbox_appliance.operations.license import current, require_verified
-from mailbox_appliance.settings import Value
+from mailbox_appliance.options import Value
 from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
 from tests.servers.issuer import PAYLOAD, PUBLIC_KEY, Issuer, sign

@@ -15,6 +15,7 @@ from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.compose import compose
+from mailbox_appliance.options import Value
 from mailbox_appliance.records import (
     ADMIN_CAPABILITIES,
     MAIL_CAPABILITIES,
@@ -28,7 +29,6 @@ from mailbox_appliance.records import (
     Outgoing,
     Role,
 )
-from mailbox_appliance.settings import Value
 from mailbox_appliance.store.invitations import Kind as Invited
 from mailbox_appliance.tokens import Kind, hash_token, new_token
 from mailbox_appliance.web.app import App

@@ -1,0 +1,221 @@
+"""The table of options: each with its default, its bounds and its help. Imports nothing of ours."""
+
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+ENVIRONMENT_PREFIX = "MAILBOX_APPLIANCE_"
+Value = str | int | bool | tuple[str, ...]
+_KINDS = {bool: "true or false", int: "a whole number", str: "a text", tuple: "a list of texts"}
+_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_LONGEST_QUOTE = 100
+
+
+@dataclass(frozen=True)
+class Option:
+    """One setting: its name, what it means when nobody sets it, the bounds of a number, and its help.
+
+    `runtime`: it may be changed while running, since whoever uses it asks for it each time. `networks`: each text of
+    the list is an address or a network, such as `192.0.2.7` or `10.0.0.0/8`.
+    """
+
+    name: str
+    default: Value
+    help: str
+    minimum: int = 0
+    maximum: int = 1 << 40
+    choices: tuple[str, ...] = ()
+    runtime: bool = False
+    networks: bool = False
+
+    @property
+    def environment(self) -> str:
+        """The name of its environment variable."""
+        return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_")
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("server.host", "", "Address of the HTTP listener; empty: 127.0.0.1 and ::1.", maximum=255),
+    Option("server.port", 8025, "Port of the HTTP listener; 0 picks a free one.", maximum=65535),
+    Option("server.allowed_hosts", (), "Names besides loopback that the HTTP listener answers to in Host and Origin."),
+    Option(
+        "server.public_url", "", "The address under which others reach the appliance, e.g. https://mail.example.org."
+    ),
+    Option("server.https", False, "Whether HTTPS is offered, to other computers too.", runtime=True),
+    Option("server.https_port", 8443, "Port of the HTTPS listener; 0 picks a free one.", maximum=65535, runtime=True),
+    Option(
+        "server.https_host",
+        "",
+        "Address of the HTTPS listener; empty: all addresses of this computer.",
+        maximum=255,
+        runtime=True,
+    ),
+    Option(
+        "server.hsts_days",
+        365,
+        "Days for which browsers keep to HTTPS, once they saw a certificate that this computer trusts; 0: none.",
+        maximum=3650,
+        runtime=True,
+    ),
+    Option(
+        "server.trusted_proxies",
+        (),
+        "Addresses or networks of proxies whose word counts on where a request comes from.",
+        networks=True,
+    ),
+    Option(
+        "server.proxy_headers",
+        "x-forwarded",
+        "Which header fields these proxies write: X-Forwarded-For and -Proto, or Forwarded (RFC 7239).",
+        choices=("x-forwarded", "forwarded"),
+    ),
+    Option(
+        "metrics.allowed",
+        (),
+        "Addresses or networks besides this computer that may read /metrics.",
+        runtime=True,
+        networks=True,
+    ),
+    Option("server.workers", 8, "Threads that answer requests.", minimum=2, maximum=64),
+    Option("server.waiting_workers", 4, "How many of them may wait for other servers.", minimum=1, maximum=63),
+    Option("server.connections_per_peer", 32, "Connections from one address.", minimum=1, maximum=10_000),
+    Option("server.connections_per_local_peer", 256, "Connections from this computer.", minimum=1, maximum=10_000),
+    Option("server.request_timeout", 60, "Seconds a client may take to send a request.", minimum=1, maximum=3600),
+    Option("log.level", "info", "How much is logged.", choices=("debug", "info", "warning", "error"), runtime=True),
+    Option("log.requests", True, "Whether every request is logged, not only those that failed.", runtime=True),
+    Option("log.max_bytes", 10_000_000, "Size at which the log file is rotated.", minimum=10_000),
+    Option("log.keep", 5, "How many rotated log files are kept.", minimum=1, maximum=1000),
+    Option("remote.ca_file", "", "A file with the certificates of a private CA that mail servers use."),
+    Option("remote.timeout", 30, "Seconds to wait for a mail server's answer.", minimum=1, maximum=600, runtime=True),
+    Option(
+        "sync.poll_interval",
+        60,
+        "Seconds between looks at folders that are not watched.",
+        minimum=1,
+        maximum=86_400,
+        runtime=True,
+    ),
+    Option("sync.cache_mib", 256, "MiB kept of attachments and sources that were fetched on request.", runtime=True),
+    Option("sync.workers", 6, "Threads that bring mail in, for all mailboxes together.", minimum=1, maximum=64),
+    Option(
+        "sending.answer_within",
+        25,
+        "Seconds that a send waits for its outcome before it answers.",
+        maximum=300,
+        runtime=True,
+    ),
+    Option(
+        "sending.dot_timeout",
+        600,
+        "Seconds to wait for the reply to a message (RFC 5321 4.5.3.2.6).",
+        minimum=1,
+        maximum=86_400,
+        runtime=True,
+    ),
+    Option(
+        "sending.keep_connection",
+        3,
+        "Seconds an SMTP connection is kept for the next message; 0: none.",
+        maximum=60,
+        runtime=True,
+    ),
+    Option(
+        "sending.credential_per_hour",
+        0,
+        "Messages that one API key or session may hand in an hour; 0: no limit.",
+        runtime=True,
+    ),
+    Option(
+        "sending.credential_per_day",
+        0,
+        "Messages that one API key or session may hand in a day; 0: no limit.",
+        runtime=True,
+    ),
+    Option(
+        "sending.account_per_hour",
+        0,
+        "Messages that may be handed in an hour for one mailbox, whoever does; 0: no limit.",
+        runtime=True,
+    ),
+    Option(
+        "sending.account_per_day",
+        0,
+        "Messages that may be handed in a day for one mailbox, whoever does; 0: no limit.",
+        runtime=True,
+    ),
+    Option(
+        "sending.hold_scheduled",
+        False,
+        "Whether scheduled sends wait, as after a restore that could not know what has been sent since.",
+        runtime=True,
+    ),
+    Option("backup.daily", True, "Whether a backup is made every day.", runtime=True),
+    Option(
+        "backup.keep_daily",
+        7,
+        "Days of which the newest daily backup is kept.",
+        minimum=1,
+        maximum=3660,
+        runtime=True,
+    ),
+    Option(
+        "backup.keep_weekly",
+        4,
+        "Weeks of which the newest daily backup is kept.",
+        maximum=520,
+        runtime=True,
+    ),
+    Option(
+        "store.low_space_mib",
+        512,
+        "MiB of room on the store's disk below which it is told in the log and by /status; 0: never.",
+        runtime=True,
+    ),
+    Option(
+        "store.keep_phases_days",
+        90,
+        "Days for which the steps of deliveries that are over are kept; their outcome stays for ever.",
+        minimum=1,
+        maximum=3660,
+        runtime=True,
+    ),
+    Option("license.issuer_public_key", "", "The Ed25519 key of whoever issues licences: base64 of 32 bytes, or PEM."),
+    Option("license.verify_url", "", "Where licences are confirmed online every day (https); empty: nowhere."),
+)
+BY_NAME = {option.name: option for option in OPTIONS}
+
+
+def flag_of(text: str) -> bool | None:
+    """What a word says where yes or no is asked; None: neither."""
+    return _FLAGS.get(text.lower())
+
+
+def complaint(option: Option, value: object) -> str | None:
+    """What is wrong with a value, as the end of a sentence about it: "is a whole number, not 'x'"; None: it fits."""
+    if type(value) is not type(option.default):
+        return f"is {_KINDS[type(option.default)]}, not {_quoted(value)}"
+    if isinstance(value, int) and not isinstance(value, bool) and not option.minimum <= value <= option.maximum:
+        return f"lies between {option.minimum} and {option.maximum}, not {_quoted(value)}"
+    if isinstance(value, tuple) and not all(isinstance(part, str) for part in value):
+        return "is a list of texts"
+    if option.networks and isinstance(value, tuple) and (wrong := [one for one in value if not _is_network(one)]):
+        return f"is a list of addresses and networks, such as 192.0.2.7 or 10.0.0.0/8, not {_quoted(wrong[0])}"
+    if option.choices and value not in option.choices:
+        return f"is one of {', '.join(option.choices)}, not {_quoted(value)}"
+    return None
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _quoted(value: object) -> str:
+    """What was given, but not without end."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        text = "a number"
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
