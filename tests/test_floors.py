@@ -225,7 +225,7 @@ def test_a_door_does_not_load_what_it_does_not_need(module: str, not_loaded: str
         ("store.folders", "def f():\n    import mailbox_appliance.web.app", "2: store looks up to web"),
         ("records", "from mailbox_appliance.mail import address", "1: records looks up to mail"),
         ("cli.main", "from mailbox_appliance.web.app import app", "1: cli knows its neighbour web"),
-        ("settings", "from mailbox_appliance.errors import Problem", "1: settings imports nothing of ours"),
+        ("options", "from mailbox_appliance.errors import Problem", "1: options imports nothing of ours"),
         ("version", "from mailbox_appliance.errors import Problem", "1: version looks up to errors"),
         ("web.app", "from mailbox_appliance.helpers import x", "1: mailbox_appliance.helpers has no floor"),
         ("store.formats.format_5", "from mailbox_appliance.store.tables import X", "1: a format does not know"),
