@@ -43,24 +43,34 @@ def _hear(stream: IO[str], told: deque[str]) -> None:
 
 
 class RunningAppliance:
-    """`mailbox-appliance serve` on a data directory. `argv` may name another program that serves, for crash tests."""
+    """`mailbox-appliance serve` on a data directory. `argv` may name another program that serves, for crash tests.
+
+    `arguments`: what else `serve` is told, such as `--https-port 0`.
+    """
 
     def __init__(
-        self, folder: Path, environment: Mapping[str, str] | None = None, argv: Sequence[str] | None = None
+        self,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        argv: Sequence[str] | None = None,
+        arguments: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.token: str | None = None
         self._environment = {**os.environ, "PYTHONFAULTHANDLER": "1", **(environment or {})}
         self._argv = list(argv or (sys.executable, "-m", "mailbox_appliance"))
+        self._arguments = list(arguments)
         self.process: subprocess.Popen[str] | None = None
         self._told = deque[str](maxlen=500)
         self._listener: threading.Thread | None = None
         self.url = ""
+        #: Where it answers over HTTPS; None where it does not.
+        self.https: str | None = None
 
     def start(self) -> "RunningAppliance":
         """Start it and wait until it answers."""
         self.process = subprocess.Popen(
-            [*self._argv, "--data-dir", str(self.folder), "serve", "--port", "0", "--ready-json"],
+            [*self._argv, "--data-dir", str(self.folder), "serve", "--port", "0", "--ready-json", *self._arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -77,7 +87,8 @@ class RunningAppliance:
         if not line:
             code = self.process.wait(10)
             raise AssertionError(f"the appliance ended with {code} before it was ready: {self.said()}")
-        self.url = json.loads(line)["http"]
+        ready = json.loads(line)
+        self.url, self.https = ready["http"], ready["https"]
         return self
 
     def kill(self) -> None:
