@@ -420,16 +420,22 @@ class JournalFailed(Unavailable):
     code = "provider_unavailable"
 
 
-class CertificateUnusable(Problem):
+class StoreUnusable(Problem):
+    """The data directory cannot be used: {reason}"""
+
+    code = "store_unusable"
+
+
+class CertificateUnusable(StoreUnusable):
     """The certificate in {folder} cannot be used: {reason}"""
 
     code = "certificate_unusable"
 
 
-class StoreUnusable(Problem):
-    """The data directory cannot be used: {reason}"""
+class CertificateNotWritten(CertificateUnusable):
+    """No certificate was written to {folder}, and nothing was changed: {reason}."""
 
-    code = "store_unusable"
+    code = "certificate_unusable"
 
 
 class StoreInUse(StoreUnusable):

@@ -1,0 +1,202 @@
+"""The two files of the certificate in a data directory: read together, and replaced together or not at all.
+
+    tls/cert.pem, tls/key.pem   what is served; either may be a link of the operator's
+    tls/.next.making/           a new pair being written; thrown away by whoever comes next
+    tls/.next/                  complete and on the disk: from the rename to this name on it is the one that counts, and
+                                its files move into place one by one, also after a crash
+
+Who reads looks into `.next` first, so that there is no moment with the certificate of one pair and the key of another.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from mailbox_appliance import regular_files
+from mailbox_appliance.certificates import making
+from mailbox_appliance.certificates.tls import context_of
+from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
+from mailbox_appliance.store.files import sync_folder, write_private
+
+T = TypeVar("T")
+
+CERTIFICATE, KEY = "cert.pem", "key.pem"
+#: A certificate and its chain are some thousand bytes.
+MOST_BYTES = 1 << 20
+#: Files that change while they are looked at are looked at again, so often.
+_TRIES = 5
+
+
+class CertificateFiles:
+    """The certificate (with its chain, the server's own first) and its private key, both PEM."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.folder = data_dir / "tls"
+        self.certificate, self.key = self.folder / CERTIFICATE, self.folder / KEY
+        self._making, self._next = self.folder / ".next.making", self.folder / ".next"
+
+    def exist(self) -> bool:
+        """Whether there is either file, readable or not: then none is made."""
+        return any(os.path.lexists(path) for path in (self._next, self.certificate, self.key))
+
+    def paths(self) -> tuple[Path, Path]:
+        """Where the pair that counts lies now."""
+        return self._place(CERTIFICATE), self._place(KEY)
+
+    def state(self) -> tuple[object, ...]:
+        """Something that is another whenever one of the files, or what a link leads to, is another."""
+        return tuple(_state(path) for path in self.paths())
+
+    def load(self) -> tuple[bytes, bytes]:
+        """The content of both. Raises CertificateUnusable where one is missing or cannot be read."""
+        return self.steadily(lambda certificate, key: (self._read(certificate), self._read(key)))
+
+    def steadily(self, look: Callable[[Path, Path], T]) -> T:
+        """What `look` finds in the two files, with no change between the one and the other.
+
+        Raises what it raises, unless the files changed meanwhile: then it looks again.
+        """
+        tries_left = _TRIES
+        while True:
+            before, tries_left = self.state(), tries_left - 1
+            try:
+                found = look(*self.paths())
+            except CertificateUnusable:
+                if not tries_left or self.state() == before:
+                    raise
+            else:
+                if not tries_left or self.state() == before:
+                    return found
+
+    def ensure(self, names: Sequence[str], now: datetime) -> bool:
+        """Make a pair where there is none at all; answers whether that was done. A pair that is there stays.
+
+        Raises CertificateUnusable where it cannot be written, or where only one of the two files can be read.
+        """
+        if self.exist():
+            self._tidy()
+            self.load()
+            return False
+        with self._changing():
+            if self.exist():  # another process was faster
+                return False
+            self._put(*making.make(names, now))
+        return True
+
+    def replace(self, certificate: bytes, key: bytes) -> None:
+        """Let another pair take the place of the one that is there; links are replaced, not what they lead to.
+
+        Whenever it is broken off, the old pair is there or the new one. Raises CertificateUnusable where the two do not
+        fit each other or cannot be written; then the old pair is there.
+        """
+        with self._changing():
+            self._settle()
+            self._put(certificate, key)
+
+    def _place(self, name: str) -> Path:
+        return self._next / name if os.path.lexists(self._next / name) else self.folder / name
+
+    def _read(self, file: Path) -> bytes:
+        try:
+            content = regular_files.read(file, MOST_BYTES + 1)
+        except FileNotFoundError as error:
+            whither = f" (a link to {os.path.realpath(file)})" if file.is_symlink() else ""
+            raise self._unusable(f"{file}{whither} is missing.") from error
+        except OSError as error:
+            raise self._unusable(f"{file} cannot be read ({error.strerror}).") from error
+        if len(content) > MOST_BYTES:
+            raise self._unusable(f"{file} is larger than 1 MiB, which no certificate or key is.")
+        return content
+
+    def _unusable(self, what: str) -> CertificateUnusable:
+        return CertificateUnusable(
+            folder=self.folder,
+            reason=f"{what} Put both files there as they belong together, with `mailbox-appliance https import`, or"
+            " make others with `mailbox-appliance https rotate`.",
+        )
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One process at a time changes the pair. Raises CertificateNotWritten for what the file system refuses."""
+        try:
+            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            with _locked(self.folder):
+                yield
+        except OSError as error:
+            raise CertificateNotWritten(folder=self.folder, reason=_why(error)) from error
+
+    def _put(self, certificate: bytes, key: bytes) -> None:
+        for target in (self.certificate, self.key):
+            if target.is_dir() and not target.is_symlink():
+                raise IsADirectoryError(0, "it is a directory; move it away", str(target))
+        self._write(certificate, key)
+        self._making.rename(self._next)
+        try:
+            sync_folder(self.folder)
+            (self._next / KEY).rename(self.key)
+        except OSError:  # a file that is a mount, say: nothing has moved yet, so nothing need have been decided
+            self._next.rename(self._making)
+            self._settle()
+            raise
+        with suppress(OSError):  # it counts, wherever it lies; the next one to come tries again
+            self._settle()
+
+    def _write(self, certificate: bytes, key: bytes) -> None:
+        """The new files, on the disk and looked at by TLS; nothing is left where that fails."""
+        try:
+            self._making.mkdir(mode=0o700)
+            new = self._making / CERTIFICATE, self._making / KEY
+            for file, content in zip(new, (certificate, key), strict=True):
+                write_private(file, content)
+            context_of(*new, self.folder)
+        except BaseException:
+            shutil.rmtree(self._making, ignore_errors=True)
+            raise
+
+    def _tidy(self) -> None:
+        """Finish what was begun and broken off, where it can be; what counts is the same before and after."""
+        if any(os.path.lexists(path) for path in (self._next, self._making)):
+            with suppress(CertificateNotWritten), self._changing():
+                self._settle()
+
+    def _settle(self) -> None:
+        if os.path.lexists(self._making):
+            shutil.rmtree(self._making)
+        if not os.path.lexists(self._next):
+            return
+        for name in (KEY, CERTIFICATE):
+            if os.path.lexists(self._next / name):
+                (self._next / name).rename(self.folder / name)
+        sync_folder(self.folder)
+        shutil.rmtree(self._next)
+        sync_folder(self.folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # a network's file system may know no locks of directories
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _state(path: Path) -> tuple[object, ...]:
+    try:
+        seen = path.stat()
+    except OSError as error:
+        return path, error.errno
+    return path, seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+
+
+def _why(error: OSError) -> str:
+    file = f"{error.filename}: " if error.filename else ""
+    return f"{file}{error.strerror or error}"
