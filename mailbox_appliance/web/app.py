@@ -22,6 +22,7 @@ from mailbox_appliance.web.answers import HAND_OVER
 from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
 from mailbox_appliance.web.openapi import describe
 from mailbox_appliance.web.present import RETRY_AFTER, Present
+from mailbox_appliance.web.proxies import proxies_of
 from mailbox_appliance.web.requests import path_of, read_request
 from mailbox_appliance.web.responses import Response, Streamed
 from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
@@ -41,6 +42,8 @@ class App:
     def __init__(self, appliance: Appliance, allowed_hosts: Iterable[str] = ()) -> None:
         self.present = Present(appliance)
         self._hosts = AllowedHosts(allowed_hosts)
+        #: Whose word counts on where a request comes from; who puts another appliance behind it sets it anew.
+        self.proxies = proxies_of(appliance.settings)
         self._bottle = bottle.Bottle()
         for route in ROUTES:
             path = (PREFIX + route.path).rstrip("/")
@@ -115,7 +118,9 @@ class App:
         def answer(appliance: Appliance, environ: Environ, request_id: str, path: Mapping[str, str]) -> Response:
             try:
                 request = read_request(environ, path, route)
-                given = route.operation.call(appliance, origin_of(environ), bearer_token(environ), request)
+                given = route.operation.call(
+                    appliance, origin_of(environ, self.proxies), bearer_token(environ), request
+                )
                 return responses.success(given.status or route.status_of(given.data), given)
             except Problem as problem:
                 response = responses.failure(problem, request_id, allowed)

@@ -7,16 +7,27 @@ from urllib.parse import urlsplit
 
 from mailbox_appliance.errors import HostNotAllowed
 from mailbox_appliance.operations.caller import Origin
+from mailbox_appliance.web.proxies import Proxies
 
 _FORWARDED = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_FORWARDED_")
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost.", "127.0.0.1", "[::1]"})
 
 
-def origin_of(environ: Mapping[str, Any]) -> Origin:
-    """Where a request comes from. One that a proxy marked is never of this computer, wherever the proxy runs."""
+def origin_of(environ: Mapping[str, Any], proxies: Proxies) -> Origin:
+    """Where a request comes from. One that a proxy marked is never of this computer, wherever the proxy runs; where it
+    is from then, and whether it came by HTTPS all the way, only trusted proxies can tell.
+    """
     address = environ.get("REMOTE_ADDR") or None
-    is_local = _is_loopback(address) and not _is_forwarded(environ)
-    return Origin(address, is_local=is_local, is_secure=environ.get("wsgi.url_scheme") == "https")
+    is_secure = environ.get("wsgi.url_scheme") == "https"
+    if not _is_forwarded(environ):
+        return Origin(address, is_local=_is_loopback(address), is_secure=is_secure)
+    if not proxies.trusts(address):
+        return Origin(address, is_local=False, is_secure=is_secure)
+    said = proxies.said(environ)
+    # Asked by plain HTTP it was listened to, however well the proxy asks us.
+    return Origin(
+        said.address or address, is_local=False, is_secure=is_secure if said.is_secure is None else said.is_secure
+    )
 
 
 def bearer_token(environ: Mapping[str, Any]) -> str | None:

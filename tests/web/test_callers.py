@@ -9,6 +9,7 @@ from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.errors import HostNotAllowed
 from mailbox_appliance.tokens import new_token
 from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
+from mailbox_appliance.web.proxies import Proxies
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.filled import add_key, add_member, suspend
 from tests.servers.running import RunningAppliance
@@ -43,15 +44,15 @@ ORIGINS: tuple[tuple[str, dict[str, str], bool], ...] = (
 def test_a_request_is_of_this_computer_unless_a_proxy_marked_it(
     peer: str, fields: Mapping[str, str], *, is_local: bool
 ) -> None:
-    origin = origin_of({"REMOTE_ADDR": peer, **fields})
+    origin = origin_of({"REMOTE_ADDR": peer, **fields}, Proxies())
     assert (origin.is_local, origin.is_secure) == (is_local, False)
     assert origin.client_address == (peer or None)
 
 
 def test_only_the_listener_itself_makes_a_request_secure() -> None:
     forged = {"HTTP_X_FORWARDED_PROTO": "https", "HTTP_FORWARDED": "proto=https"}
-    assert not origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "http", **forged}).is_secure
-    assert origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "https"}).is_secure
+    assert not origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "http", **forged}, Proxies()).is_secure
+    assert origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "https"}, Proxies()).is_secure
 
 
 TOKENS: tuple[tuple[str | None, str | None], ...] = (
