@@ -9,7 +9,7 @@ from mailbox_appliance.errors import HostNotAllowed
 from mailbox_appliance.operations.caller import Origin
 from mailbox_appliance.web.proxies import Proxies
 
-_FORWARDED = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_FORWARDED_")
+_MARKS = ("\nHTTP_FORWARDED", "\nHTTP_VIA", "\nHTTP_X_FORWARDED_")
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost.", "127.0.0.1", "[::1]"})
 
 
@@ -98,7 +98,9 @@ def _is_loopback_name(name: str) -> bool:
 
 
 def _is_forwarded(environ: Mapping[str, Any]) -> bool:
-    return any(name.startswith(_FORWARDED) for name in environ)
+    # In one text they are looked for several times faster than name by name, and every request pays for it.
+    names = "\n".join(("", *environ))
+    return any(mark in names for mark in _MARKS)
 
 
 def _without_port(host: str) -> str:
