@@ -25,6 +25,7 @@ from mailbox_appliance.events import AccountReconnected, AccountRemoved, Deliver
 from mailbox_appliance.oauth_environment import GivenApps
 from mailbox_appliance.options import Value
 from mailbox_appliance.records import Progress
+from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.sending.copier import Copier
 from mailbox_appliance.sending.due import Due
 from mailbox_appliance.sending.evidence import Evidence
@@ -61,6 +62,7 @@ _RETRY_AFTER = 5
 _HTTPS = ("server.https", "server.https_port", "server.https_host", "server.hsts_days")
 # A password takes some hundredths of a second.
 _HASHED_WITHIN = 1
+_SYNC_WITHIN = 2.0
 
 
 class Appliance:
@@ -101,7 +103,9 @@ class Appliance:
         self._use_stored_settings()
         self.store.upkeep.bounds = self._bounds
         self.sender = Sender(self.store, self.settings, self.events, self.clock)
-        self.connections = Connections(self.store, self.settings)
+        #: Calls of other servers that requests wait for.
+        self.calls = Calls()
+        self.connections = Connections(self.store, self.settings, self.calls)
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
         self.events.subscribe(AccountReconnected, lambda event: self.connections.drop(event.account_id))
         self.parts = Parts(self.store, self.connections, self.settings, self.events)
@@ -184,18 +188,26 @@ class Appliance:
         self.due.release()
         self.sender.release()
 
+    def break_off(self) -> None:
+        """Have every request that waits for other servers, or works long, answer soon that the appliance is stopped."""
+        self.release()
+        self.daily_backup.stop(0)
+        self.long_work.break_off()
+        self.store.backups.stop(0)
+        self.connections.break_off()
+
     def stop(self, timeout: float = 5.0) -> None:
         """Stop working and close the store."""
         self.rest(timeout)
         self.store.close()
 
     def rest(self, timeout: float = 5.0) -> None:
-        """Stop working for good; the store stays open."""
+        """Stop working for good, within some such seconds; the store stays open."""
         self.release()
-        self.sync.stop()
         until = time.monotonic() + timeout
-        self.sender.stop(timeout)
-        self.connections.stop()
+        self.sync.stop(max(_SYNC_WITHIN, timeout / 2))
+        self.sender.stop(max(0.0, until - time.monotonic()))
+        self.connections.stop(max(0.0, until - time.monotonic()))
         self.due.stop(max(0.0, until - time.monotonic()))
         self.confirmation.stop(max(0.0, until - time.monotonic()))
         self.store_watch.stop(max(0.0, until - time.monotonic()))

@@ -271,6 +271,12 @@ class StoreAtWork(Conflict):
     code = "conflict"
 
 
+class BrokenOff(Conflict):
+    """{what} was broken off, since the appliance is being stopped. Repeat it once the appliance runs again."""
+
+    code = "conflict"
+
+
 class ReplacedUnopened(Conflict):
     """{file} is as it was written, and keeps the files that a restore replaced. But the database in it {what}
     ({reason}), so it is no store to verify or to go on with. `mailbox-appliance backup restore FILE --to DIR` gives
@@ -410,6 +416,12 @@ class TooBusy(Unavailable):
 
 class Restarting(Unavailable):
     """The appliance starts again on a restored store. Repeat the request in a few seconds."""
+
+    code = "provider_unavailable"
+
+
+class Stopping(Unavailable):
+    """The appliance is being stopped, and nothing was done. Repeat the request once it runs again."""
 
     code = "provider_unavailable"
 

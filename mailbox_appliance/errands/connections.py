@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from mailbox_appliance.records import Endpoint
-from mailbox_appliance.remote.faults import RemoteFault, disconnected
+from mailbox_appliance.remote.calls import Calls
+from mailbox_appliance.remote.faults import RemoteFault, stopping
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
@@ -39,9 +41,18 @@ class _Place:
 class Connections:
     """Lends connections. May be used from any thread."""
 
-    def __init__(self, store: Store, settings: Settings, *, kept: float = KEPT, short_wait: float = SHORT_WAIT) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        calls: Calls | None = None,
+        *,
+        kept: float = KEPT,
+        short_wait: float = SHORT_WAIT,
+    ) -> None:
         """`kept`: seconds that a connection stays open after it was used. `short_wait`: see SHORT_WAIT."""
         self._store, self._settings, self._kept, self._short_wait = store, settings, kept, short_wait
+        self._calls = calls or Calls()
         self._changed = threading.Condition()
         self._places: dict[str, _Place] = {}
         self._closer: threading.Thread | None = None
@@ -70,6 +81,8 @@ class Connections:
                 is_sound = True
             except RemoteFault as fault:
                 is_sound = fault.kind in _HARMLESS
+                if self._is_stopped and not is_sound:  # it was we who hung up
+                    fault.reason = stopping("imap").reason
                 raise
         finally:
             if not is_sound or self._is_stopped:
@@ -85,16 +98,27 @@ class Connections:
         if place is not None:
             _end(place, self._timeout)
 
-    def stop(self) -> None:
-        """Close all; nobody is lent one afterwards."""
+    def break_off(self) -> None:
+        """Have nobody wait for a server any more: who has a connection gets a RemoteFault, as does who wants one."""
         with self._changed:
             self._is_stopped = True
-            places, closer = list(self._places.values()), self._closer
+            places = list(self._places.values())
             self._changed.notify_all()
         for place in places:
-            _end(place, 2.0)
+            if (cut := place.cut) is not None and place.turn.locked():
+                cut()
+        self._calls.give_up()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Close all, within so many seconds; nobody is lent one afterwards."""
+        self.break_off()
+        until = time.monotonic() + timeout
+        with self._changed:
+            places, closer = list(self._places.values()), self._closer
+        for place in places:
+            _end(place, max(0.0, min(2.0, until - time.monotonic())))
         if closer is not None:
-            closer.join(5.0)
+            closer.join(max(0.0, until - time.monotonic()))
 
     def _take_turn(self, place: _Place, in_background: bool) -> bool:
         if in_background:
@@ -117,7 +141,7 @@ class Connections:
         if place.mailbox is not None and (place.endpoint != endpoint or _has_ended(place.mailbox)):
             _close(place)
         if self._is_stopped:
-            raise disconnected("imap")
+            raise stopping("imap")
         if place.mailbox is None:
 
             def connected(cut: Callable[[], None]) -> None:
@@ -126,7 +150,8 @@ class Connections:
                     cut()
 
             ca_file = self._settings.text("remote.ca_file")
-            place.mailbox = ImapMailbox.open(endpoint, ca_file=ca_file, timeout=self._timeout, on_connected=connected)
+            reach = partial(ImapMailbox.open, endpoint, ca_file=ca_file, timeout=self._timeout, on_connected=connected)
+            place.mailbox = self._calls.begin("imap", reach, discard=ImapMailbox.close).result()
             place.endpoint = endpoint
         return place.mailbox
 

@@ -242,7 +242,8 @@ def _merged(before: Endpoint, change: ServerChange) -> Endpoint:
 def _checked(appliance: Appliance, connection: Connection) -> Checked:
     settings = appliance.settings
     try:
-        return check(connection, ca_file=settings.text("remote.ca_file"), timeout=settings.number("remote.timeout"))
+        ca_file, timeout = settings.text("remote.ca_file"), settings.number("remote.timeout")
+        return check(connection, ca_file=ca_file, timeout=timeout, calls=appliance.calls)
     except SignInFailed as failed:
         mendable = [fault for fault in failed.faults if fault.kind in _MENDABLE]
         if mendable:

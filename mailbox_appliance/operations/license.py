@@ -4,6 +4,7 @@ Whoever makes a member or connects a mailbox asks `require_room_for_...` inside 
 list 502 ask `require_verified` first. Reading mail asks nothing of this.
 """
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -124,7 +125,8 @@ def _confirmed(appliance: Appliance, installed: Installed) -> Installed:
             raise Unverified(reason=reason, retry_after=_RETRY_AFTER)
         try:
             timeout = float(settings.number("remote.timeout"))
-            is_good = issuer.confirm(url, installed.token, ca_file=ca_file, timeout=timeout)
+            ask = partial(issuer.confirm, url, installed.token, ca_file=ca_file, timeout=timeout)
+            is_good = appliance.calls.begin("license", ask).result()
         except RemoteFault as fault:
             raise Unverified(reason=fault.reason) from fault
     if not is_good:

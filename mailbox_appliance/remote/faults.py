@@ -77,6 +77,12 @@ def disconnected(server: ServerName) -> RemoteFault:
     return RemoteFault(server, "disconnected", f"The {SERVER_NAMES[server]} server closed the connection.")
 
 
+def stopping(server: ServerName) -> RemoteFault:
+    """We have given up waiting for the server, since the appliance ends."""
+    reason = f"The appliance is being stopped, so the {SERVER_NAMES[server]} server was not waited for. Repeat it soon."
+    return RemoteFault(server, "disconnected", reason)
+
+
 def malformed(server: ServerName) -> RemoteFault:
     """What the server said is not the protocol, or is longer than we accept."""
     name = SERVER_NAMES[server]

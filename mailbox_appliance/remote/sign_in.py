@@ -1,11 +1,11 @@
 """Trying both logins of a mailbox before it is kept."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
 from mailbox_appliance.records import AccountCapabilities, Connection, ListedFolder
+from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.remote.smtp import Submission
@@ -29,8 +29,12 @@ class SignInFailed(Exception):
         self.faults = faults
 
 
-def check(connection: Connection, *, ca_file: str, timeout: float) -> Checked:
-    """Log in to both servers at the same time, and leave. Nothing is changed there. Raises SignInFailed."""
+def check(connection: Connection, *, ca_file: str, timeout: float, calls: Calls | None = None) -> Checked:
+    """Log in to both servers at the same time, and leave. Nothing is changed there. Raises SignInFailed.
+
+    `calls`: of whoever may give it up.
+    """
+    calls = calls or Calls()
 
     def imap() -> Checked:
         with ImapMailbox.open(connection.imap, ca_file=ca_file, timeout=timeout) as mailbox:
@@ -39,18 +43,19 @@ def check(connection: Connection, *, ca_file: str, timeout: float) -> Checked:
     def smtp() -> None:
         Submission.open(connection.smtp, ca_file=ca_file, timeout=timeout).quit()
 
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="sign-in") as other:
-        waiting = other.submit(_outcome, smtp)
-        incoming = _outcome(imap)
-        outgoing = waiting.result()
+    try:
+        begun = calls.begin("imap", imap), calls.begin("smtp", smtp)
+    except RemoteFault as fault:
+        raise SignInFailed((fault,)) from fault
+    incoming, outgoing = _outcome(begun[0]), _outcome(begun[1])
     faults = tuple(fault for fault in (incoming, outgoing) if isinstance(fault, RemoteFault))
     if isinstance(incoming, RemoteFault) or faults:
         raise SignInFailed(faults)
     return incoming
 
 
-def _outcome(task: Callable[[], T]) -> T | RemoteFault:
+def _outcome(call: "Future[T]") -> T | RemoteFault:
     try:
-        return task()
+        return call.result()
     except RemoteFault as fault:
         return fault

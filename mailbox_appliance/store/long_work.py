@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from mailbox_appliance.errors import StoreAtWork
+from mailbox_appliance.errors import BrokenOff, StoreAtWork
 from mailbox_appliance.records import Progress
 
 
@@ -25,7 +25,7 @@ class LongWork:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._now: Underway | None = None
-        self._stays = False
+        self._stays = self._is_broken_off = False
 
     @property
     def now(self) -> Underway | None:
@@ -36,7 +36,7 @@ class LongWork:
     def doing(self, work: str) -> Iterator[Progress]:
         """Take the place for some work; gives what is to be told of its progress. Raises StoreAtWork where it is taken.
 
-        `work` begins a sentence: `A backup`.
+        `work` begins a sentence: `A backup`. Telling of progress raises BrokenOff once all work is broken off.
         """
         with self._guard:
             if self._now is not None:
@@ -52,7 +52,13 @@ class LongWork:
         """What is under way stays so: nothing else begins here any more."""
         self._stays = True
 
+    def break_off(self) -> None:
+        """Have what is under way end when it next tells how far it is, and whatever is begun afterwards as well."""
+        self._is_broken_off = True
+
     def _tell(self, now: Underway) -> None:
+        if self._is_broken_off and not self._stays:
+            raise BrokenOff(what=now.work)
         self._now = now
 
 

@@ -76,28 +76,30 @@ class Supervisor:
             mailbox = self._mailboxes.get(account_id)
         return None if mailbox is None else mailbox.progress
 
-    def stop(self) -> None:
-        """Stop everything; nothing can be added afterwards."""
+    def stop(self, timeout: float = STOP_TIMEOUT + CUT_TIMEOUT) -> None:
+        """Stop everything, within about so many seconds; nothing can be added afterwards."""
+        until = time.monotonic() + timeout
         with self._lock:
             self._is_stopped = True
             mailboxes = list(self._mailboxes.values())
             self._mailboxes.clear()
         self._parsers.close()
-        self._end(mailboxes)
-        self._pool.stop(STOP_TIMEOUT)
-        self._watcher.stop(STOP_TIMEOUT)
+        self._end(mailboxes, timeout)
+        for part in (self._pool, self._watcher):
+            part.stop(min(STOP_TIMEOUT, max(0.1, until - time.monotonic())))
 
     def _has_work(self, task: Task, is_heard: bool) -> None:
         self._pool.submit(task, is_heard=is_heard)
 
-    def _end(self, mailboxes: list[MailboxSync]) -> None:
+    def _end(self, mailboxes: list[MailboxSync], timeout: float = STOP_TIMEOUT + CUT_TIMEOUT) -> None:
+        until = time.monotonic() + timeout
         for mailbox in mailboxes:
             mailbox.stop()
             self._pool.submit(mailbox, is_heard=True)  # which waits for no server
-        left = _still_running(mailboxes, STOP_TIMEOUT)
+        left = _still_running(mailboxes, min(STOP_TIMEOUT, timeout / 2))
         # A thread that connects to a silent host cannot be cut; it ends by itself, and touches nothing.
         cut = [mailbox for mailbox in left if mailbox.interrupt()]
-        for mailbox in _still_running(cut, CUT_TIMEOUT):
+        for mailbox in _still_running(cut, max(0.0, until - time.monotonic())):
             log.warning("the sync of a mailbox did not end in time", extra={"accountId": mailbox.account_id})
 
 

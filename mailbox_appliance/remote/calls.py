@@ -1,0 +1,68 @@
+"""Calls of other servers that a request waits for: all of them can be given up at once, whatever they wait for.
+
+Each has a thread of its own: nothing ends a look-up of a name, or a connection that a silent host never answers, before
+its time is over. Who gave it up does not wait for that, and neither does the end of the process.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from typing import Any, TypeVar
+
+from mailbox_appliance.remote.faults import ServerName, stopping
+
+T = TypeVar("T")
+
+
+class Calls:
+    """The calls under way. May be used from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[Future[Any], ServerName] = {}
+        self._is_over = False
+
+    def begin(
+        self, server: ServerName, act: Callable[[], T], discard: Callable[[T], object] = lambda _: None
+    ) -> "Future[T]":
+        """Make a call; its future has the outcome, or a RemoteFault (`disconnected`) once all are given up.
+
+        `discard` is given what comes too late, in the call's own thread. Raises RemoteFault where all are given up.
+        """
+        future = Future[T]()
+        with self._lock:
+            if self._is_over:
+                raise stopping(server)
+            self._waiting[future] = server
+        threading.Thread(target=self._make, args=(future, act, discard), name=f"{server} call", daemon=True).start()
+        return future
+
+    def give_up(self) -> None:
+        """Have nobody wait any more; no call is begun from now on."""
+        with self._lock:
+            self._is_over = True
+            waiting = dict(self._waiting)
+        for future, server in waiting.items():
+            try:
+                future.set_exception(stopping(server))
+            except InvalidStateError:  # its outcome has just come
+                pass
+
+    def _make(self, future: "Future[T]", act: Callable[[], T], discard: Callable[[T], object]) -> None:
+        try:
+            outcome = act()
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            self._settle(future, future.set_exception, error)
+            return
+        if not self._settle(future, future.set_result, outcome):
+            discard(outcome)
+
+    def _settle(self, future: "Future[T]", settle: Callable[[Any], None], outcome: object) -> bool:
+        """Whether somebody waits for the outcome still."""
+        with self._lock:
+            self._waiting.pop(future, None)
+        try:
+            settle(outcome)
+        except InvalidStateError:
+            return False
+        return True

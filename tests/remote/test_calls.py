@@ -1,0 +1,35 @@
+"""Calls of other servers can be given up, whatever they wait for."""
+
+import threading
+
+import pytest
+
+from mailbox_appliance.remote.calls import Calls
+from mailbox_appliance.remote.faults import RemoteFault
+from tests.servers.dovecot import wait_until
+
+
+def test_the_outcome_is_that_of_the_call() -> None:
+    calls = Calls()
+    assert calls.begin("imap", lambda: 3).result(5) == 3
+    with pytest.raises(ZeroDivisionError):
+        calls.begin("imap", lambda: 1 // 0).result(5)
+
+
+def test_all_are_given_up_at_once_and_what_comes_too_late_is_discarded() -> None:
+    calls, ending, discarded = Calls(), threading.Event(), list[str]()
+
+    def slow() -> str:
+        ending.wait(10)
+        return "too late"
+
+    waiting = [calls.begin("imap", slow, discarded.append), calls.begin("smtp", slow, discarded.append)]
+    calls.give_up()
+    for call in waiting:
+        with pytest.raises(RemoteFault, match="disconnected"):
+            call.result(5)
+    with pytest.raises(RemoteFault) as caught:
+        calls.begin("license", slow)
+    assert "being stopped" in caught.value.reason
+    ending.set()
+    wait_until(lambda: len(discarded) == 2, lambda: str(discarded), 5)
