@@ -5,6 +5,7 @@ import logging
 import logging.handlers
 import os
 import sys
+from contextlib import nullcontext
 from contextvars import ContextVar
 from io import TextIOWrapper
 from pathlib import Path
@@ -79,6 +80,13 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
         except (OSError, ValueError):  # a log that cannot be written, or is closed, must not stop the work
             self.handleError(record)
 
+    def reopen(self) -> None:
+        """Go on in the file that has the name now, a new one where it was renamed. Raises OSError; then all stays."""
+        with self.lock or nullcontext():
+            before, self.stream = self.stream, self._open()
+        if before is not None:
+            before.close()
+
     def _open(self) -> TextIOWrapper:
         file = open(self.baseFilename, "a", encoding="utf-8", opener=_open_private)  # noqa: SIM115 - has an opener
         assert isinstance(file, TextIOWrapper)  # noqa: S101 - text mode
@@ -93,6 +101,16 @@ def _open_private(path: str, flags: int) -> int:
 def set_level(level: str) -> None:
     """Log from this level on, beginning now."""
     logging.getLogger().setLevel(level.upper())
+
+
+def reopen() -> None:
+    """Go on in new files where somebody has renamed those that are open, as logrotate does."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _PrivateFile):
+            try:
+                handler.reopen()
+            except OSError:
+                logging.getLogger(__name__).exception("the log file could not be opened again; the old one goes on")
 
 
 def configure(folder: Path | None, level: str, *, max_bytes: int = 10_000_000, keep: int = 5) -> None:

@@ -94,6 +94,32 @@ def test_the_file_is_private_and_rotated(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.usefixtures("_restored")
+def test_a_file_that_was_renamed_is_left_and_a_new_one_begun(tmp_path: Path) -> None:
+    """As logrotate does, which renames it and then tells us."""
+    logs.configure(tmp_path, "info", max_bytes=10_000)
+    logging.getLogger("room").info("before")
+    (tmp_path / "appliance.log").rename(tmp_path / "rotated")
+    logging.getLogger("room").info("meanwhile")
+    logs.reopen()
+    logging.getLogger("room").info("after")
+    written = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    assert [[word in text for word in ("before", "meanwhile", "after")] for _, text in sorted(written.items())] == [
+        [False, False, True],
+        [True, True, False],
+    ]
+    assert stat.S_IMODE((tmp_path / "appliance.log").stat().st_mode) == 0o600
+
+
+@pytest.mark.usefixtures("_restored")
+def test_where_no_new_file_can_be_made_the_old_one_goes_on(tmp_path: Path) -> None:
+    logs.configure(tmp_path / "logs", "info")
+    (tmp_path / "logs").rename(tmp_path / "gone")
+    logs.reopen()
+    logging.getLogger("room").info("after")
+    assert "after" in (tmp_path / "gone" / "appliance.log").read_text()
+
+
+@pytest.mark.usefixtures("_restored")
 def test_configured_twice_writes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(tmp_path, "info")
     logs.configure(tmp_path, "error")
