@@ -137,13 +137,13 @@ def play(stage: Stage, seed: int, number: int) -> Counter[str]:
         stage.appliance.start()
     time.sleep(chance.uniform(0.0, 0.4))
     for server in stage.servers:
-        _calm(server)
+        calm(server)
     for thread in threads:
         thread.join(PATIENCE + 10)
         assert not thread.is_alive(), "a client gets no answer"
     for attempt in attempts:
         attempt.take_back_if_waiting(stage.appliance)
-    _judge(stage, letters)
+    judge(stage, letters)
     outcomes = Counter(attempt.status or "not accepted" for attempt in attempts)
     _settle_some(stage, letters, chance)
     return outcomes
@@ -168,7 +168,8 @@ def _script(server: ScriptedSmtp, chance: random.Random) -> None:
         server.at(step, actions)
 
 
-def _calm(server: ScriptedSmtp) -> None:
+def calm(server: ScriptedSmtp) -> None:
+    """From now on it does what a server usually does; who is held stays so."""
     for step in TROUBLE:
         server.at(step, [])
 
@@ -197,7 +198,8 @@ def _letter(stage: Stage, chance: random.Random, subject: str) -> Letter:
 # --- what must hold ---------------------------------------------------------------------------------------------------
 
 
-def _judge(stage: Stage, letters: Sequence[Letter]) -> None:
+def judge(stage: Stage, letters: Sequence[Letter]) -> None:
+    """Hold what became of each letter against what the servers have. Raises AssertionError."""
     copies = stage.copies()
     for letter in letters:
         _judge_letter(stage, letter, copies[letter.subject])
