@@ -22,6 +22,7 @@ from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errands.store_watch import StoreWatch
 from mailbox_appliance.errors import LogInsBusy, ServersBusy, WorkersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
+from mailbox_appliance.meters import Meters
 from mailbox_appliance.oauth_environment import GivenApps
 from mailbox_appliance.options import Value
 from mailbox_appliance.records import Progress
@@ -98,6 +99,7 @@ class Appliance:
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
         self.events = Events()
+        self.meters = Meters(self.events)
         self.store = store or Store.open(folder, self.clock, key_file, passphrase=passphrase)
         self._changing_settings = threading.Lock()
         self._use_stored_settings()

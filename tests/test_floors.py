@@ -20,6 +20,7 @@ COMMON = (
     "errors",
     "records",
     "events",
+    "meters",
     "options",
     "settings",
     "retry",

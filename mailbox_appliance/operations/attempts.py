@@ -7,12 +7,14 @@ A refusal writes nothing. A failure is in the store, with its row in the audit l
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from typing import Literal
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import LogInsBusy, Throttled
+from mailbox_appliance.meters import Meters
 from mailbox_appliance.operations.caller import Caller, Origin
 from mailbox_appliance.store.members import email_key
 
@@ -21,6 +23,8 @@ PER_ADDRESS = 30
 #: Of the current password, by those who have a session already.
 PER_MEMBER = 5
 FOR_SET_UP = 30
+#: Counted under this name, by reason.
+REFUSED = "login_failures"
 
 # Attempts at one thing are looked at one after another: each outcome is known before the next one is counted. Only who
 # has a place waits here, so few workers ever do.
@@ -46,16 +50,30 @@ class Attempt:
         with store.database.transaction():
             store.attempts.count(self.limits.keys())
             store.audit.record(self.caller.actor, action, target, outcome)
+        self.appliance.meters.count(REFUSED, reason="suspended" if outcome == "denied" else "wrong")
 
 
 @contextmanager
 def attempted(appliance: Appliance, caller: Caller, limits: Mapping[str, int]) -> Iterator[Attempt]:
     """An attempt that counts in these buckets if it fails; its turn is that of the first. Raises Throttled."""
     attempts = appliance.store.attempts
-    attempts.look(limits)
     turn = _TURNS[hash(next(iter(limits))) % len(_TURNS)]
-    with appliance.hashing_place(is_local=caller.origin.is_local), turn, attempts.under_way(limits):
+    with ExitStack() as held:
+        with _refusals_counted(appliance.meters):
+            attempts.look(limits)
+            held.enter_context(appliance.hashing_place(is_local=caller.origin.is_local))
+            held.enter_context(turn)
+            held.enter_context(attempts.under_way(limits))
         yield Attempt(appliance, caller, limits)
+
+
+@contextmanager
+def _refusals_counted(meters: Meters) -> Iterator[None]:
+    try:
+        yield
+    except Throttled as refusal:
+        meters.count(REFUSED, reason="busy" if isinstance(refusal, LogInsBusy) else "throttled")
+        raise
 
 
 def by_email(email: str) -> str:

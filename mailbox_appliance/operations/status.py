@@ -90,8 +90,8 @@ def get_about(appliance: Appliance, caller: Caller) -> About:  # noqa: ARG001
 def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
     """Version, running time, store, and the state of your mailboxes and deliveries.
 
-    `warnings` tell what an operator should see to: little room on the disk, backups that are not made, scheduled sends
-    that are held.
+    `warnings` tell what an operator should see to: little room on the disk, backups that are not made, HTTPS that is
+    asked for and not offered, a certificate that does not fit, scheduled sends that are held.
     """
     store = appliance.store
     accounts = permissions.reachable(store, caller.found)
@@ -107,7 +107,17 @@ def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
         ),
         deliveries=DeliveryCounts(**store.delivery_lists.counts({a.id for a in accounts})),
     )
-    return Answer(status, tuple(_warnings(appliance)))
+    return Answer(status, tuple(warnings(appliance)))
+
+
+def warnings(appliance: Appliance) -> Iterator[str]:
+    """What an operator should see to, each as a sentence. Every member may read it: it tells of no files' places."""
+    low = appliance.settings.number("store.low_space_mib")
+    trouble = None if appliance.https is None else appliance.https.trouble
+    found = (room.warning(appliance.store.folder / DATABASE, low), appliance.daily_backup.warning(), trouble)
+    yield from (one.replace(f"{appliance.folder}/", "") for one in found if one)
+    if appliance.settings.flag("sending.hold_scheduled"):
+        yield HELD
 
 
 def _store_status(appliance: Appliance) -> StoreStatus:
@@ -123,11 +133,3 @@ def _store_status(appliance: Appliance) -> StoreStatus:
 def _progress(long_work: LongWork) -> StoreProgress | UnsetType:
     now = long_work.now
     return UNSET if now is None else StoreProgress(work=now.work, step=now.step, done=now.done, total=now.total)
-
-
-def _warnings(appliance: Appliance) -> Iterator[str]:
-    low = appliance.settings.number("store.low_space_mib")
-    found = (room.warning(appliance.store.folder / DATABASE, low), appliance.daily_backup.warning())
-    yield from filter(None, found)
-    if appliance.settings.flag("sending.hold_scheduled"):
-        yield HELD

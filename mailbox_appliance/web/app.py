@@ -20,12 +20,14 @@ from mailbox_appliance.store.failing import is_full
 from mailbox_appliance.web import pages, responses
 from mailbox_appliance.web.answers import HAND_OVER
 from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
+from mailbox_appliance.web.measured import Figures, Measured
 from mailbox_appliance.web.openapi import describe
 from mailbox_appliance.web.present import RETRY_AFTER, Present
 from mailbox_appliance.web.proxies import proxies_of
 from mailbox_appliance.web.requests import path_of, read_request
 from mailbox_appliance.web.responses import Response, Streamed
 from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
+from mailbox_appliance.web.tally import UNKNOWN, Tally
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +46,16 @@ class App:
         self._hosts = AllowedHosts(allowed_hosts)
         #: Whose word counts on where a request comes from; who puts another appliance behind it sets it anew.
         self.proxies = proxies_of(appliance.settings)
+        #: What whoever listens measures, such as `connections_https`; it says so.
+        self.figures: Figures | None = None
+        self._tally = Tally()
+        self._measured = Measured(self._tally)
         self._bottle = bottle.Bottle()
         for route in ROUTES:
             path = (PREFIX + route.path).rstrip("/")
             self._offer(route.method, path, self._operation(route))
         self._offer("GET", "/healthz", self._page(pages.healthz))
+        self._offer("GET", "/metrics", self._metrics)
         self._offer("GET", "/", self._page(pages.front))
         self._offer("GET", f"{PREFIX}/openapi.json", self._page(_openapi))
 
@@ -57,6 +64,7 @@ class App:
         started = time.perf_counter()
         request_id = new_id("req")
         token = logs.request_id.set(request_id)
+        template = UNKNOWN
         try:
             with self.present.lent() as appliance:
                 template, response = self._answer(appliance, environ, request_id)
@@ -70,6 +78,7 @@ class App:
             response = _restarting(request_id)
         finally:
             logs.request_id.reset(token)
+        self._tally.count(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
         start_response(_STATUS_LINES[response.status], responses.headers_of(response, request_id))
         if response.stream is not None:
             return _streamed(environ, response.stream)
@@ -81,7 +90,7 @@ class App:
 
     def _answer(self, appliance: Appliance, environ: Environ, request_id: str) -> tuple[str, Response]:
         """The template of the route that a request means, and the response."""
-        template = "unknown"
+        template = UNKNOWN
         try:
             self._hosts.check(environ)
             found, path = self._find(environ)
@@ -129,6 +138,11 @@ class App:
                 return response
 
         return answer
+
+    def _metrics(self, appliance: Appliance, environ: Environ, *_: object) -> Response:
+        pages.require_observer(appliance, environ, self.proxies)
+        told = {} if self.figures is None else self.figures()
+        return pages.metrics(self._measured.values(appliance, self.present.under_way, told))
 
     def _page(self, page: Callable[[Appliance], Response]) -> Answering:
         return lambda appliance, *_: page(appliance)

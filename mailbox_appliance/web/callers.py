@@ -30,6 +30,14 @@ def origin_of(environ: Mapping[str, Any], proxies: Proxies) -> Origin:
     )
 
 
+def client_known(environ: Mapping[str, Any], proxies: Proxies) -> str | None:
+    """The client's own address; None where a proxy marked the request and no trusted one says whom it is from."""
+    address = environ.get("REMOTE_ADDR") or None
+    if not _is_forwarded(environ):
+        return address
+    return proxies.said(environ).address if proxies.trusts(address) else None
+
+
 def bearer_token(environ: Mapping[str, Any]) -> str | None:
     """The token of `Authorization: Bearer TOKEN` (RFC 6750 2.1), or None."""
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")

@@ -24,6 +24,11 @@ class Present:
         """Whether nobody is given the appliance at the moment."""
         return self._is_paused
 
+    @property
+    def under_way(self) -> int:
+        """How many requests have it now."""
+        return self._lent
+
     @contextmanager
     def lent(self) -> Iterator[Appliance]:
         """The appliance, for one request. Raises Restarting during a pause."""

@@ -1,0 +1,79 @@
+"""How much there is of everything, for `/metrics`: asked of indexes and small tables, so that a large store is told of
+in milliseconds.
+"""
+
+from dataclasses import dataclass
+
+from mailbox_appliance.clock import from_millis, from_timestamp
+from mailbox_appliance.store.database import Database
+
+#: Missing bodies of a mailbox are counted up to here.
+MOST_MISSING = 10_000
+
+# How many messages there are our own rows would tell as well, but all of them had to be counted.
+_MAILBOXES = f"""
+SELECT a.id, a.status, a.last_sync_at, (SELECT total(exists_count) FROM folders f WHERE f.account = a.number),
+  (SELECT count(*) FROM (SELECT 1 FROM folders f CROSS JOIN messages m ON m.folder = f.number AND m.body = 0
+    WHERE f.account = a.number LIMIT {MOST_MISSING}))
+FROM accounts a WHERE a.status <> 'removed' ORDER BY a.number"""
+# Written as in the partial index. Operations of mailboxes that were removed do not count.
+_OPEN = """
+SELECT status, count(*), min(number) FROM delivery_operations WHERE status IN ('queued', 'sending', 'uncertain')
+  AND +account_id IN (SELECT id FROM accounts) GROUP BY status"""
+_NEXT_DUE = """
+SELECT min((SELECT min(next_attempt_at) FROM delivery_operations WHERE account_id = a.id
+  AND next_attempt_at IS NOT NULL)) FROM accounts a"""
+_MEMBERS = "SELECT status, count(*) FROM members GROUP BY status"
+_SESSIONS = "SELECT count(*) FROM sessions"
+_API_KEYS = "SELECT count(*) FROM api_keys WHERE revoked_at IS NULL"
+_BEGUN = "SELECT created_at FROM delivery_operations WHERE number = ?"
+
+
+@dataclass(frozen=True)
+class MailboxFigures:
+    """A mailbox: when it was in step last (seconds since 1970), its messages as its server told last, and of how many
+    the body is still to come.
+    """
+
+    id: str
+    status: str
+    last_sync_at: float | None
+    messages: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class Census:
+    """All of it at a moment; times are seconds since 1970."""
+
+    mailboxes: tuple[MailboxFigures, ...]
+    deliveries: dict[str, int]
+    #: Of those that are `sending` or `uncertain`: when the one that was taken in first was.
+    oldest_delivery: dict[str, float]
+    next_due: float | None
+    members: dict[str, int]
+    sessions: int
+    api_keys: int
+
+
+def census(database: Database) -> Census:
+    """Look at the store as it is now. Waits for nobody who writes."""
+    rows = database.rows(_OPEN)
+    begun = {status: database.value(_BEGUN, (number,)) for status, _, number in rows if status != "queued"}
+    due = database.value(_NEXT_DUE)
+    return Census(
+        mailboxes=tuple(
+            MailboxFigures(id_, status, None if at is None else _seconds(at), int(messages), missing)
+            for id_, status, at, messages, missing in database.rows(_MAILBOXES)
+        ),
+        deliveries={status: count for status, count, _ in rows},
+        oldest_delivery={status: _seconds(at) for status, at in begun.items() if at is not None},
+        next_due=None if due is None else from_millis(due).timestamp(),
+        members=dict(database.rows(_MEMBERS)),
+        sessions=database.value(_SESSIONS),
+        api_keys=database.value(_API_KEYS),
+    )
+
+
+def _seconds(timestamp: str) -> float:
+    return from_timestamp(timestamp).timestamp()
