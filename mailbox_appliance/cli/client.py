@@ -1,106 +1,28 @@
-"""One HTTP request to an appliance and its answer, with a deadline, bounds, and certificate pinning.
+"""One HTTP request to an appliance and its answer, with a deadline and bounds. Redirects are not followed.
 
 What is tried again: a connection that could not be made (nothing was sent yet), once, for every method; and a GET whose
 connection dropped, once. Nothing else: a send whose answer is lost is repeated by whoever holds its idempotency key.
 """
 
-import hashlib
-import hmac
 import http.client
-import ipaddress
 import json
 import ssl
 import time
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from mailbox_appliance.cli.failures import INTERNAL, NETWORK, Failure, of_answer, unreachable, wrong_usage
+from mailbox_appliance.cli import tls
+from mailbox_appliance.cli.address import Address, is_plain
+from mailbox_appliance.cli.failures import INTERNAL, Failure, of_answer, unreachable, wrong_usage
 from mailbox_appliance.version import __version__
 
 API = "/api/v1"
 #: Answers larger than this are refused, in bytes.
 LARGEST_ANSWER = 64 * 1024 * 1024
 _PAUSE_BEFORE_SECOND_TRY = 0.2
-
-
-@dataclass(frozen=True)
-class Address:
-    """A server's address, taken apart."""
-
-    secure: bool
-    host: str
-    port: int
-    prefix: str
-
-    @classmethod
-    def parse(cls, url: str) -> "Address":
-        """The parts of `http://HOST[:PORT][/PREFIX]` or `https://...`; anything else is wrong usage."""
-        try:
-            parts = urlsplit(url)
-            port, host = parts.port, parts.hostname
-        except ValueError as error:
-            raise _bad_url() from error
-        spare = parts.username or parts.password or parts.query or parts.fragment
-        if parts.scheme not in ("http", "https") or not host or spare or not _is_plain(url):
-            raise _bad_url()
-        return cls(
-            parts.scheme == "https", host, port or (443 if parts.scheme == "https" else 80), parts.path.rstrip("/")
-        )
-
-    @property
-    def url(self) -> str:
-        """The address in one form, for comparing and for display."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == (443 if self.secure else 80) else f":{self.port}"
-        return f"{'https' if self.secure else 'http'}://{host}{port}{self.prefix}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether this names the local computer."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-
-def _bad_url() -> Failure:
-    return wrong_usage("An address looks like https://mail.example.org:8443, without a user, query or fragment.")
-
-
-def _is_plain(text: str) -> bool:
-    return all("!" <= character <= "~" for character in text)
-
-
-def certificate_fingerprint(der: bytes) -> str:
-    """The name of a certificate: `sha256:` and the hex digits of its DER form's hash."""
-    return "sha256:" + hashlib.sha256(der).hexdigest()
-
-
-class PinnedConnection(http.client.HTTPSConnection):
-    """HTTPS to a server that is known by the fingerprint of its certificate; nothing is sent to another one."""
-
-    def __init__(self, host: str, port: int, *, timeout: float, fingerprint: str | None) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # The pin takes the place of the chain and the name.
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        super().__init__(host, port, timeout=timeout, context=context)
-        self._fingerprint = fingerprint
-        self.seen = ""
-
-    def connect(self) -> None:
-        """Shake hands and compare the certificate before anything is sent."""
-        super().connect()
-        assert isinstance(self.sock, ssl.SSLSocket)  # noqa: S101 - what HTTPSConnection makes
-        self.seen = certificate_fingerprint(self.sock.getpeercert(binary_form=True) or b"")
-        if self._fingerprint is not None and not hmac.compare_digest(self.seen, self._fingerprint):
-            self.close()
-            raise Failure(
-                "certificate_changed",
-                f"The server shows the certificate {self.seen}, not the pinned {self._fingerprint}. Nothing was sent.",
-                NETWORK,
-            )
+#: Seconds until a connection must be there, its handshake done.
+_TO_CONNECT = 10.0
 
 
 @dataclass(frozen=True)
@@ -144,7 +66,7 @@ class Client:
         if body is not None:
             headers["Content-Type"] = "application/json; charset=utf-8"
         if self._token is not None:
-            if not _is_plain(self._token):
+            if not is_plain(self._token):
                 raise wrong_usage("The token holds characters that no token has.")
             headers["Authorization"] = f"Bearer {self._token}"
         return self.address.prefix + API + request.path + (f"?{query}" if query else ""), body, headers
@@ -167,48 +89,28 @@ class Client:
                 connection.close()
 
     def connected(self, timeout: float) -> http.client.HTTPConnection:
-        """A connection to the appliance. Raises a Failure where there is none."""
+        """A connection to the appliance. Raises a Failure where there is none, or not the right one."""
         try:
             return self._connect(timeout)
-        except ssl.SSLCertVerificationError as error:
-            raise self._unknown_certificate(timeout) from error
         except OSError:
             time.sleep(_PAUSE_BEFORE_SECOND_TRY)
         try:
             return self._connect(timeout)
         except OSError as error:
-            reason = (error.strerror or type(error).__name__).removesuffix(".")
-            raise unreachable(f"No appliance answers at {self.address.url}: {reason}.") from error
+            raise unreachable(f"No appliance answers at {self.address.url}: {_why(error)}.") from error
 
     def _connect(self, timeout: float) -> http.client.HTTPConnection:
-        connection = self._connection(timeout=min(timeout, 10.0))
-        connection.connect()
+        connection = tls.open_connection(self.address, self._fingerprint, min(timeout, _TO_CONNECT))
         connection.sock.settimeout(timeout)
         return connection
 
-    def _connection(self, timeout: float) -> http.client.HTTPConnection:
-        address = self.address
-        if not address.secure:
-            return http.client.HTTPConnection(address.host, address.port, timeout=timeout)
-        if self._fingerprint is not None:
-            return PinnedConnection(address.host, address.port, timeout=timeout, fingerprint=self._fingerprint)
-        return http.client.HTTPSConnection(address.host, address.port, timeout=timeout)
 
-    def _unknown_certificate(self, timeout: float) -> Failure:
-        """Say which certificate the server shows; nothing is sent to it."""
-        probe = PinnedConnection(self.address.host, self.address.port, timeout=min(timeout, 10.0), fingerprint=None)
-        try:
-            probe.connect()
-        except OSError:
-            return unreachable(f"No appliance answers at {self.address.url}.")
-        finally:
-            probe.close()
-        return Failure(
-            "certificate_unknown",
-            f"The certificate of {self.address.url} is not known: {probe.seen}. Compare it with what "
-            f"`mailbox-appliance https fingerprint` prints there, then log in with --fingerprint {probe.seen}.",
-            NETWORK,
-        )
+def _why(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "there is no answer"
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS 1.2 or 1.3 with it ({error.reason or 'it ended'})"
+    return (error.strerror or type(error).__name__).removesuffix(".")
 
 
 def _talk(
@@ -216,7 +118,7 @@ def _talk(
 ) -> tuple[int, bytes]:
     try:
         connection.request(method, target, body, headers)
-    except (BrokenPipeError, ConnectionResetError):
+    except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
         # A server that refuses a large body answers before it has read it all: the answer is already there.
         if body is None:
             raise
@@ -232,7 +134,7 @@ def decoded(status: int, payload: bytes) -> Any:
     try:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:
-        if status >= 400:
+        if status >= 300:
             return None
         raise Failure("unexpected_answer", "The server answered something that is not JSON.", INTERNAL) from error
 

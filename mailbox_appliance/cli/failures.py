@@ -66,6 +66,11 @@ def unreachable(message: str) -> Failure:
 def of_answer(status: int, answer: object) -> Failure:
     """The failure that an error answer of the API stands for."""
     error = answer.get("error") if isinstance(answer, dict) else None
+    if 300 <= status < 400:
+        moved = (
+            f"The server answered {status}: look elsewhere. That is not followed: name the address of the appliance."
+        )
+        return Failure("unexpected_answer", moved, INTERNAL)
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
         return Failure(
             "unexpected_answer", f"The server answered {status} without an error object.", _or_internal(status)

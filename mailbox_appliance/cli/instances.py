@@ -5,17 +5,17 @@ the one of the data directory. The choice belongs to the data directory in which
 of a demo, commands never reach what was chosen elsewhere.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mailbox_appliance.cli import local, private_files
-from mailbox_appliance.cli.client import Address
-from mailbox_appliance.cli.failures import INPUT, Failure, unreachable, wrong_usage
+from mailbox_appliance.cli.address import Address
+from mailbox_appliance.cli.failures import ACCESS, INPUT, Failure, unreachable
 
 LOCAL = "local"
-_FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
+#: What the keys of tokens begin with that belong to an address, and not to a data directory.
+REMOTE = "url:"
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Instance:
     key: str
     fingerprint: str | None = None
 
-
-def checked_fingerprint(text: str) -> str:
-    """A certificate's fingerprint in its one form, `sha256:` and 64 lower-case hex digits."""
-    fingerprint = text.strip().lower()
-    if not _FINGERPRINT.fullmatch(fingerprint):
-        raise wrong_usage("A fingerprint is sha256: and 64 hex digits.", "option:--fingerprint")
-    return fingerprint
+    def protected(self) -> "Instance":
+        """This instance, unless it is on another computer and reached without encryption: that is a Failure."""
+        address = Address.parse(self.url)
+        if address.secure or address.is_loopback or not self.key.startswith(REMOTE):
+            return self
+        message = f"No password and no token goes to {address.url} unprotected: use https."
+        raise Failure("https_required", message, ACCESS)
 
 
 class Instances:
@@ -66,7 +66,7 @@ class Instances:
     def add(self, url: str, fingerprint: str | None) -> Instance:
         """Remember an instance under its host name (and port, where that is not the usual one), and use it."""
         name = url.partition("://")[2].strip("/")
-        instance = Instance(name, url, f"url:{url}", fingerprint)
+        instance = Instance(name, url, f"{REMOTE}{url}", fingerprint)
         self._save({**self._known(), name: instance}, name)
         return instance
 
@@ -86,7 +86,7 @@ class Instances:
     def _known(self) -> dict[str, Instance]:
         rows = private_files.read(self._file).get("instances", {})
         return {
-            name: Instance(name, str(row["url"]), f"url:{row['url']}", row.get("fingerprint"))
+            name: Instance(name, str(row["url"]), f"{REMOTE}{row['url']}", _pin(row.get("fingerprint")))
             for name, row in rows.items()
         }
 
@@ -98,6 +98,10 @@ class Instances:
 
     def _choices(self) -> dict[str, str]:
         return dict(private_files.read(self._file).get("current", {}))
+
+
+def _pin(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def local_key(data_dir: Path) -> str:
@@ -135,4 +139,4 @@ def at_url(instances: Instances, url: str, data_dir: Path) -> Instance:
     if known := instances.find_by_url(url):
         return known
     here = find_local(data_dir)
-    return here if here is not None and here.url == url else Instance(url, url, f"url:{url}")
+    return here if here is not None and here.url == url else Instance(url, url, f"{REMOTE}{url}")

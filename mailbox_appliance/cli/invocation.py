@@ -70,7 +70,7 @@ class Invocation:
         """A client of the chosen instance that shows a token: the environment's, else the one of the last login."""
         from mailbox_appliance.cli.client import Client
 
-        instance = self.chosen()
+        instance = self.chosen().protected()
         token = (self.variable("TOKEN") or "").strip() or self.tokens().find(instance.key)
         if token is None:
             _see_that_it_answers(instance)
@@ -97,8 +97,9 @@ class Invocation:
 def _see_that_it_answers(instance: "Instance") -> None:
     """Raise the Failure that tells so where an address cannot be reached; whatever answers there is good enough."""
     from mailbox_appliance.cli.client import Client, Request
+    from mailbox_appliance.cli.instances import REMOTE
 
-    if not instance.key.startswith("url:"):
+    if not instance.key.startswith(REMOTE):
         return  # the local one, which is known to run
     try:
         Client(instance.url, fingerprint=instance.fingerprint).call(Request("GET", "", timeout=10))

@@ -87,8 +87,9 @@ def look_up(item: Any, path: str) -> Any:
 
 
 def table(items: Sequence[Any], columns: Sequence[str], width: int | None) -> str:
-    """Aligned columns with their names above. The widest columns give way when the terminal is narrow; ids never do.
+    """Aligned columns with their names above.
 
+    The widest columns give way when the terminal is narrow; ids and fingerprints never do.
     Without a terminal no column is wider than 60: what a stranger writes into one row does not pad all the others.
     """
     if not items:
@@ -96,9 +97,11 @@ def table(items: Sequence[Any], columns: Sequence[str], width: int | None) -> st
     head = [_heading(column) for column in columns]
     rows = [head, *([field(column, look_up(item, column)) for column in columns] for item in items)]
     widest = _WIDEST if width is None else width
-    widths = [min(widest, max(display_width(row[place]) for row in rows)) for place in range(len(columns))]
+    may_shrink = [not column.lower().endswith(("id", "fingerprint")) for column in columns]
+    widths = [max(display_width(row[place]) for row in rows) for place in range(len(columns))]
+    widths = [min(widest, needed) if may else needed for needed, may in zip(widths, may_shrink, strict=True)]
     if width is not None:
-        _narrow(widths, [not column.lower().endswith("id") for column in columns], width)
+        _narrow(widths, may_shrink, width)
     return "".join(_line(row, widths) for row in rows)
 
 

@@ -1,18 +1,15 @@
-"""Connections that fail, and certificates that are pinned."""
+"""Connections that fail, answers that are none, and addresses. Certificates: `test_remote`."""
 
-import base64
 import socket
-import ssl
 import time
-from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.cli.client import Address, Client, PinnedConnection, Request, certificate_fingerprint
+from mailbox_appliance.cli.address import Address
+from mailbox_appliance.cli.client import Client, Request
 from mailbox_appliance.cli.failures import Failure
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
-from tests.servers.certificates import make_certificates
 
 SEND = ("emails", "send", "--account", "acc_1", "--idempotency-key", "k1", "--to", "a@b")
 
@@ -94,60 +91,22 @@ def test_addresses(given: str, url: str, here: bool) -> None:
     assert (address.url, address.is_loopback) == (url, here)
 
 
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate that nobody vouches for."""
-    folder = tmp_path_factory.mktemp("certificates")
-    make_certificates(folder)
-    return folder
+@pytest.mark.parametrize("url", ["ftp://a", "https://", "https://a@b", "https://.a", "https://a b", "https://a:x", "a"])
+def test_what_is_no_address(cli: CommandLine, url: str) -> None:
+    outcome = cli("login", url, "--email", "a@b", "--password-stdin", stdin=b"password")
+    assert (outcome.code, outcome.error["code"]) == (2, "invalid_request")
 
 
-def context_of(certificates: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
-    return context
+def test_a_name_that_no_computer_has(cli: CommandLine) -> None:
+    outcome = cli("login", f"https://{'a' * 70}.example", "--email", "a@b", "--password-stdin", stdin=b"password")
+    assert (outcome.code, outcome.error["code"]) == (2, "invalid_request")
 
 
-def fingerprint_of(certificates: Path) -> str:
-    pem = (certificates / "server.pem").read_text()
-    body = pem.partition("-----BEGIN CERTIFICATE-----")[2].partition("-----END")[0]
-    return certificate_fingerprint(base64.b64decode(body))
-
-
-def test_an_unknown_certificate_is_refused_and_named(cli: CommandLine, certificates: Path) -> None:
-    with RecordingServer(context_of(certificates)) as server:
-        outcome = cli("login", server.url, "--email", "a@b", "--password-stdin", stdin=b"password\n")
-        assert (outcome.code, outcome.error["code"]) == (5, "certificate_unknown")
-        assert fingerprint_of(certificates) in outcome.error["message"]
-        assert server.asked == []
-
-
-def test_another_certificate_than_the_pinned_one_is_refused(cli: CommandLine, certificates: Path) -> None:
-    with RecordingServer(context_of(certificates)) as server:
-        login = ("login", server.url, "--email", "a@b", "--password-stdin", "--fingerprint", "sha256:" + "0" * 64)
-        outcome = cli(*login, stdin=b"password\n")
-        assert (outcome.code, outcome.error["code"]) == (5, "certificate_changed")
-        assert server.asked == []
-
-
-def test_a_pinned_certificate_is_remembered(cli: CommandLine, certificates: Path) -> None:
-    with RecordingServer(context_of(certificates)) as server:
-        server.data("POST", "/auth/login", {"token": "mbxs_1", "session": {}, "member": {}})
-        server.data("GET", "/me", {"member": {}})
-        pin = fingerprint_of(certificates)
-        login = ("login", server.url, "--email", "a@b", "--password-stdin", "--fingerprint", pin.upper())
-        assert cli(*login, stdin=b"password\n").code == 0
-        name = server.url.removeprefix("https://")
-        assert cli("--instance", name, "whoami").code == 0
-        assert server.asked[-1].headers["Authorization"] == "Bearer mbxs_1"
-        rows = {row["name"]: row for row in cli("instances", "list").data}
-        assert rows[name]["fingerprint"] == pin
-
-
-def test_a_pinned_connection_sends_nothing_before_it_has_looked(certificates: Path) -> None:
-    with RecordingServer(context_of(certificates)) as server:
-        address = Address.parse(server.url)
-        connection = PinnedConnection(address.host, address.port, timeout=5, fingerprint="sha256:" + "1" * 64)
-        with pytest.raises(Failure, match="certificate"):
-            connection.request("GET", "/")
-        assert server.asked == []
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(client_of: CommandLine, server: RecordingServer, status: int) -> None:
+    elsewhere = (("Location", f"{server.url}/api/v1/elsewhere"),)
+    server.answer("GET", "/me", Canned(status, raw=b"<p>Moved.</p>", fields=elsewhere))
+    outcome = client_of("whoami")
+    assert (outcome.code, outcome.error["code"]) == (1, "unexpected_answer")
+    assert "not followed" in outcome.error["message"]
+    assert [asked.target for asked in server.asked] == ["/api/v1/me"]

@@ -5,11 +5,13 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import show
-from mailbox_appliance.cli.client import Address, Client, Request
-from mailbox_appliance.cli.failures import ACCESS, INTERNAL, Failure, wrong_usage
-from mailbox_appliance.cli.instances import Instance, at_url, checked_fingerprint
+from mailbox_appliance.cli.address import Address
+from mailbox_appliance.cli.client import Client, Request
+from mailbox_appliance.cli.failures import INTERNAL, Failure, wrong_usage
+from mailbox_appliance.cli.instances import REMOTE, Instance, at_url
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call
+from mailbox_appliance.cli.tls import checked_fingerprint
 from mailbox_appliance.cli.tree import command
 
 LOGIN, LOGOUT = Call("POST", "/auth/login"), Call("POST", "/auth/logout")
@@ -51,7 +53,7 @@ def _login(
     body = {"email": email, "password": password, "deviceName": device(device_name)}
     client = Client(instance.url, fingerprint=instance.fingerprint)
     answer = client.call(Request(LOGIN.method, LOGIN.path, body=body))
-    if instance.key.startswith("url:"):
+    if instance.key.startswith(REMOTE):
         invocation.instances().add(instance.url, instance.fingerprint)
     return keep(invocation, instance.key, answer)
 
@@ -62,11 +64,9 @@ def _meant(invocation: Invocation, url: str | None, fingerprint: str | None) -> 
         instance = at_url(invocation.instances(), url, invocation.data_directory())
     else:
         instance = invocation.chosen()
-    address = Address.parse(instance.url)
-    if not address.secure and pin:
+    if pin and not Address.parse(instance.url).secure:
         raise wrong_usage("A fingerprint belongs to an https address.", "option:--fingerprint")
-    if not address.secure and not address.is_loopback:
-        raise Failure("https_required", f"A password does not go to {address.url} unprotected: use https.", ACCESS)
+    instance.protected()
     return Instance(instance.name, instance.url, instance.key, pin or instance.fingerprint)
 
 

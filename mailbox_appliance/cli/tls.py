@@ -1,0 +1,124 @@
+"""HTTPS to an appliance that is known by a certificate: pinned by its fingerprint, or vouched for as this system goes.
+
+Nothing of a request, and so no password and no token, is sent before the certificate has been looked at.
+"""
+
+import hashlib
+import hmac
+import http.client
+import re
+import ssl
+
+from mailbox_appliance.cli.address import Address
+from mailbox_appliance.cli.failures import NETWORK, Failure, unreachable, wrong_usage
+
+_FINGERPRINT = re.compile(r"sha256:([0-9a-f]{2}(?::?[0-9a-f]{2}){31})")
+_UNKNOWN = "certificate_unknown"
+
+# fmt: off
+#: OpenSSL's verdict on a certificate -> our code, and what is so
+_VERDICTS: dict[int, tuple[str, str]] = {
+    9:  ("certificate_not_yet_valid", "is not valid yet: is the clock of this computer right?"),
+    10: ("certificate_expired",       "has expired, and should be renewed there"),
+    18: (_UNKNOWN,                    "is not known: it vouches for itself"),
+    19: (_UNKNOWN,                    "is not known: nobody whom this computer trusts vouches for it"),
+    20: (_UNKNOWN,                    "is not known: its issuer is not trusted here, or part of the chain is not sent"),
+    62: ("certificate_name_mismatch", "is for other names than this one"),
+    64: ("certificate_name_mismatch", "is for other addresses than this one"),
+}
+# fmt: on
+_VERDICTS[21] = _VERDICTS[20]
+
+
+def certificate_fingerprint(der: bytes) -> str:
+    """The name of a certificate: `sha256:` and the hex digits of its DER form's hash."""
+    return "sha256:" + hashlib.sha256(der).hexdigest()
+
+
+def checked_fingerprint(text: str) -> str:
+    """A fingerprint in its one form, `sha256:` and 64 lower-case hex digits; upper case and colons are read as well."""
+    found = _FINGERPRINT.fullmatch(text.strip().lower())
+    if found is None:
+        raise wrong_usage("A fingerprint is sha256: and 64 hex digits.", "option:--fingerprint")
+    return "sha256:" + found[1].replace(":", "")
+
+
+class PinnedConnection(http.client.HTTPSConnection):
+    """HTTPS to a server that is known by the fingerprint of its certificate; no request goes to another one."""
+
+    def __init__(self, address: Address, *, timeout: float, fingerprint: str | None) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # The pin takes the place of the chain, the name and the dates.
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        super().__init__(address.host, address.port, timeout=timeout, context=_hardened(context))
+        self._address, self._fingerprint = address, fingerprint
+        self.seen = ""
+
+    def connect(self) -> None:
+        """Shake hands and compare the certificate before anything is sent."""
+        super().connect()
+        assert isinstance(self.sock, ssl.SSLSocket)  # noqa: S101 - what HTTPSConnection makes
+        self.seen = certificate_fingerprint(self.sock.getpeercert(binary_form=True) or b"")
+        if self._fingerprint is not None and not hmac.compare_digest(self.seen.encode(), self._fingerprint.encode()):
+            self.close()
+            raise _changed(self._address, self._fingerprint, self.seen)
+
+
+def open_connection(address: Address, fingerprint: str | None, timeout: float) -> http.client.HTTPConnection:
+    """A connection to an appliance over which a request may go. Raises OSError, or a Failure about the certificate."""
+    connection = _connection(address, fingerprint, timeout)
+    try:
+        connection.connect()
+    except ssl.SSLCertVerificationError as error:
+        raise _refused(address, error, timeout) from error
+    except ValueError as error:  # a host name that none can be
+        raise wrong_usage(f"{address.host} is no name of a computer.") from error
+    return connection
+
+
+def _connection(address: Address, fingerprint: str | None, timeout: float) -> http.client.HTTPConnection:
+    if not address.secure:
+        return http.client.HTTPConnection(address.host, address.port, timeout=timeout)
+    if fingerprint is not None:
+        return PinnedConnection(address, timeout=timeout, fingerprint=fingerprint)
+    context = _hardened(ssl.create_default_context())
+    return http.client.HTTPSConnection(address.host, address.port, timeout=timeout, context=context)
+
+
+def _hardened(context: ssl.SSLContext) -> ssl.SSLContext:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _changed(address: Address, pinned: str, seen: str) -> Failure:
+    return Failure(
+        "certificate_changed",
+        f"The certificate of {address.url} is {seen}, not the pinned {pinned}. Nothing was sent. If it was changed on "
+        f"purpose: {_pinning(address, seen)} Where this computer trusts it without a pin by now, forget the pin with "
+        "`mailbox-appliance instances remove`, and log in without --fingerprint.",
+        NETWORK,
+    )
+
+
+def _refused(address: Address, error: ssl.SSLCertVerificationError, timeout: float) -> Failure:
+    """Say what is wrong with a certificate, and which it is. It is looked at once more for that; nothing is sent."""
+    code, what = _VERDICTS.get(error.verify_code, ("certificate_invalid", f"is refused: {error.verify_message}"))
+    probe = PinnedConnection(address, timeout=timeout, fingerprint=None)
+    try:
+        probe.connect()
+    except OSError:
+        return unreachable(f"No appliance answers at {address.url}.")
+    finally:
+        probe.close()
+    if_so = "" if code == _UNKNOWN else "If it is to be trusted all the same: "
+    message = f"The certificate of {address.url} {what}. Nothing was sent. It is {probe.seen}. {if_so}"
+    advice = _pinning(address, probe.seen)
+    return Failure(code, message + (advice if if_so else advice[0].upper() + advice[1:]), NETWORK)
+
+
+def _pinning(address: Address, seen: str) -> str:
+    return (
+        "compare it with what `mailbox-appliance https fingerprint` prints there, then "
+        f"`mailbox-appliance login {address.url} --fingerprint {seen}`."
+    )

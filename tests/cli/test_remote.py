@@ -1,0 +1,345 @@
+"""An appliance on another computer: which certificate is taken, what is refused, and that nothing is sent before."""
+
+import json
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mailbox_appliance.cli
+from mailbox_appliance.cli.address import Address
+from mailbox_appliance.cli.client import Client, Request
+from mailbox_appliance.cli.failures import Failure
+from mailbox_appliance.cli.tls import PinnedConnection
+from tests.cli.authority import Certificate, issue
+from tests.cli.conftest import CommandLine, Outcome
+from tests.cli.recording_server import Canned, RecordingServer
+
+LOGGED_IN = {"token": "mbxs_new", "session": {}, "member": {}}
+OWN, OTHER, ROOT = issue(), issue(), issue(authority=True)
+BETWEEN = issue(ROOT, authority=True)
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Iterator[RecordingServer]:
+    """An appliance whose certificate nobody vouches for."""
+    with RecordingServer(OWN.context(tmp_path)) as server:
+        server.data("POST", "/auth/login", LOGGED_IN)
+        server.data("GET", "/me", {"member": {}})
+        yield server
+
+
+def log_in(cli: CommandLine, url: str, fingerprint: str | None = None) -> Outcome:
+    pin = ("--fingerprint", fingerprint) if fingerprint else ()
+    return cli("login", url, "--email", "a@b", "--password-stdin", *pin, stdin=b"password\n")
+
+
+def test_an_unknown_certificate_is_refused_and_named(cli: CommandLine, remote: RecordingServer) -> None:
+    outcome = log_in(cli, remote.url)
+    assert (outcome.code, outcome.error["code"], remote.asked) == (5, "certificate_unknown", [])
+    assert f"login {remote.url} --fingerprint {OWN.fingerprint}`" in outcome.error["message"]
+    assert "https fingerprint" in outcome.error["message"]
+    assert not (cli.folder / "config").exists()
+
+
+def test_a_pinned_certificate_is_remembered_with_its_instance(cli: CommandLine, remote: RecordingServer) -> None:
+    assert log_in(cli, remote.url, OWN.fingerprint).code == 0
+    assert cli("whoami").code == 0
+    assert cli("whoami", "--instance", remote.url).code == 0
+    assert remote.asked[-1].headers["Authorization"] == "Bearer mbxs_new"
+    name = remote.url.removeprefix("https://")
+    assert {row["name"]: row["fingerprint"] for row in cli("instances", "list").data} == {
+        "local": None,
+        name: OWN.fingerprint,
+    }
+    assert OWN.fingerprint in cli("instances", "list", "--format", "table").out
+    assert log_in(cli, remote.url).code == 0, "the pin holds for the next log-in as well"
+    assert [row["fingerprint"] for row in cli("instances", "list").data] == [None, OWN.fingerprint]
+
+
+def spelled(fingerprint: str) -> tuple[str, ...]:
+    digits = fingerprint.removeprefix("sha256:")
+    pairs = ":".join(digits[at : at + 2] for at in range(0, 64, 2))
+    return (fingerprint.upper(), f"SHA256:{pairs.upper()}", f" sha256:{pairs} ")
+
+
+@pytest.mark.parametrize("fingerprint", spelled(OWN.fingerprint))
+def test_a_fingerprint_may_be_written_otherwise(cli: CommandLine, remote: RecordingServer, fingerprint: str) -> None:
+    assert log_in(cli, remote.url, fingerprint).code == 0
+    assert cli("instances", "list").data[1]["fingerprint"] == OWN.fingerprint
+
+
+@pytest.mark.parametrize("text", ["", "sha256:", OWN.fingerprint[:-1], f"{OWN.fingerprint}0", "sha1:" + "0" * 40, "é"])
+def test_what_is_no_fingerprint(cli: CommandLine, remote: RecordingServer, text: str) -> None:
+    outcome = cli("login", remote.url, "--email", "a@b", "--password-stdin", "--fingerprint", text, stdin=b"p")
+    assert (outcome.code, outcome.error["details"][0]["path"]) == (2, "option:--fingerprint")
+    assert remote.asked == []
+
+
+def test_a_changed_certificate_is_refused_until_it_is_meant(
+    cli: CommandLine, remote: RecordingServer, tmp_path: Path
+) -> None:
+    assert log_in(cli, remote.url, OWN.fingerprint).code == 0
+    assert remote.context is not None
+    OTHER.renew(remote.context, tmp_path)
+    for outcome in (cli("whoami"), log_in(cli, remote.url)):
+        assert (outcome.code, outcome.error["code"]) == (5, "certificate_changed")
+        message = outcome.error["message"]
+        assert all(each in message for each in (OWN.fingerprint, OTHER.fingerprint, "Nothing was sent"))
+        assert f"login {remote.url} --fingerprint {OTHER.fingerprint}" in message
+    assert len(remote.asked) == 1, "the log-in before"
+    assert log_in(cli, remote.url, OTHER.fingerprint).code == 0
+    assert cli("whoami").code == 0
+    assert cli("instances", "list").data[1]["fingerprint"] == OTHER.fingerprint
+
+
+#: Commands of every way to ask: a row, a body, a file that comes in, the operator's, what asks more than once.
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("whoami",),
+    ("status",),
+    ("openapi",),
+    ("logout",),
+    ("accounts", "list"),
+    ("emails", "list", "--all"),
+    ("emails", "get", "msg_1", "--raw", "--output", "-"),
+    ("emails", "send", "--account", "a@b", "--idempotency-key", "k", "--to", "a@b", "--text", "secret"),
+    ("attachments", "download", "msg_1", "att_1", "--output", "-"),
+    ("accounts", "access", "acc_1", "--grant", "a@b"),
+    ("sessions", "list", "--member", "a@b"),
+    ("audit", "verify"),
+    ("backup", "create"),
+    ("backup", "list"),
+    ("store", "status"),
+    ("store", "check"),
+    ("scheduled", "release"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_command_goes_around_the_pin(cli: CommandLine, remote: RecordingServer, command: tuple[str, ...]) -> None:
+    pin(cli, remote.url, "sha256:" + "1" * 64)
+    outcome = cli(*command, environment={"MAILBOX_APPLIANCE_TOKEN": "mbxs_secret"})
+    assert (outcome.code, outcome.error["code"], remote.asked) == (5, "certificate_changed", [])
+
+
+def pin(cli: CommandLine, url: str, fingerprint: object) -> None:
+    """Remember an appliance, and use it."""
+    (cli.folder / "config").mkdir(exist_ok=True)
+    rows = {"there": {"url": url, "fingerprint": fingerprint}}
+    (cli.folder / "config" / "instances.json").write_text(json.dumps({"instances": rows}))
+    cli.environment["MAILBOX_APPLIANCE_INSTANCE"] = "there"
+
+
+@pytest.mark.parametrize("damaged", ["", "é", 5, OWN.fingerprint.upper()])
+def test_a_pin_that_is_damaged_lets_nobody_in(cli: CommandLine, remote: RecordingServer, damaged: object) -> None:
+    pin(cli, remote.url, damaged)
+    outcome = cli("whoami", environment={"MAILBOX_APPLIANCE_TOKEN": "mbxs_secret"})
+    assert (outcome.error["code"], remote.asked) == ("certificate_changed", [])
+
+
+def test_connections_are_made_in_one_room_only() -> None:
+    folder = Path(mailbox_appliance.cli.__file__).parent
+    made = re.compile(r"HTTPS?Connection\(|create_connection|urlopen|urllib\.request|wrap_socket")
+    assert [file.name for file in folder.rglob("*.py") if made.search(file.read_text())] == ["tls.py"]
+
+
+def test_a_file_that_comes_in_over_a_pinned_connection(
+    cli: CommandLine, remote: RecordingServer, tmp_path: Path
+) -> None:
+    assert log_in(cli, remote.url, OWN.fingerprint).code == 0
+    remote.answer("GET", "/accounts/acc_1/messages/msg_1/raw", Canned(raw=b"m" * 3_000_000))
+    saved = tmp_path / "saved.eml"
+    outcome = cli("emails", "get", "msg_1", "--account", "acc_1", "--raw", "--output", str(saved))
+    assert (outcome.code, saved.read_bytes()) == (0, b"m" * 3_000_000)
+
+
+def test_a_large_body_goes_out_over_a_pinned_connection(
+    cli: CommandLine, remote: RecordingServer, tmp_path: Path
+) -> None:
+    assert log_in(cli, remote.url, OWN.fingerprint).code == 0
+    (tmp_path / "large").write_bytes(b"l" * 3_000_000)
+    send = ["emails", "send", "--account", "acc_1", "--idempotency-key", "k", "--to", "a@b", "--text", "t"]
+    send += ["--attach", str(tmp_path / "large")]
+    remote.data("POST", "/accounts/acc_1/send", {"status": "succeeded"})
+    assert cli(*send).code == 0
+    assert len(remote.asked[-1].body) > 4_000_000
+    error = {"code": "message_too_large", "message": "Too large.", "requestId": "req_1"}
+    remote.answer("POST", "/accounts/acc_1/send", Canned(400, {"error": error}, early=True))
+    assert cli(*send).error["code"] in ("message_too_large", "appliance_unreachable"), "as far as its answer got"
+
+
+# --- certificates that somebody vouches for
+
+
+@pytest.fixture
+def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This system trusts ROOT."""
+    (tmp_path / "root.pem").write_bytes(ROOT.pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "root.pem"))
+
+
+CHAINS: dict[str, tuple[Certificate, tuple[Certificate, ...]]] = {
+    "by the root": (issue(ROOT), ()),
+    "by a chain": (issue(BETWEEN), (BETWEEN,)),
+}
+
+
+@pytest.mark.usefixtures("trusted")
+@pytest.mark.parametrize("kind", CHAINS)
+def test_a_certificate_that_the_system_trusts_needs_no_pin(cli: CommandLine, tmp_path: Path, kind: str) -> None:
+    certificate, between = CHAINS[kind]
+    with RecordingServer(certificate.context(tmp_path, *between)) as server:
+        server.data("POST", "/auth/login", LOGGED_IN)
+        server.data("GET", "/me", {})
+        for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
+            assert log_in(cli, url).code == 0
+            assert cli("whoami").code == 0
+        assert [row["fingerprint"] for row in cli("instances", "list").data] == [None, None, None]
+        assert cli("whoami", "--instance", server.url, environment={"MAILBOX_APPLIANCE_TOKEN": "t"}).code == 0
+
+
+# fmt: off
+_UNKNOWN, _MISMATCH = "certificate_unknown", "certificate_name_mismatch"
+#: what the server shows -> the code, and words of the message
+REFUSED: dict[str, tuple[Certificate, str, str]] = {
+    "its own":              (OWN,                                      _UNKNOWN,                    "for itself"),
+    "of another authority": (issue(issue(authority=True)),             _UNKNOWN,                    "its issuer"),
+    "a chain with a gap":   (issue(BETWEEN),                           _UNKNOWN,                    "not sent"),
+    "for another name":     (issue(ROOT, names=("mail.example.org",)), _MISMATCH,                   "for other"),
+    "for another address":  (issue(ROOT, names=("127.0.0.9",)),        _MISMATCH,                   "other addresses"),
+    "expired":              (issue(ROOT, days=(-60, -1)),              "certificate_expired",       "has expired"),
+    "of tomorrow":          (issue(ROOT, days=(1, 30)),                "certificate_not_yet_valid", "not valid yet"),
+}
+# fmt: on
+
+
+@pytest.mark.usefixtures("trusted")
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_wrong_with_a_certificate_is_told_and_nothing_sent(cli: CommandLine, tmp_path: Path, kind: str) -> None:
+    certificate, code, words = REFUSED[kind]
+    with RecordingServer(certificate.context(tmp_path)) as server:
+        server.data("POST", "/auth/login", LOGGED_IN)
+        outcome = log_in(cli, server.url)
+        assert (outcome.code, outcome.error["code"], server.asked) == (5, code, [])
+        assert words in outcome.error["message"]
+        assert certificate.fingerprint in outcome.error["message"]
+        assert log_in(cli, server.url, certificate.fingerprint).code == 0, "a pin takes the place of all that"
+
+
+@pytest.mark.usefixtures("trusted")
+def test_a_pin_holds_against_a_certificate_that_the_system_trusts(cli: CommandLine, tmp_path: Path) -> None:
+    with RecordingServer(issue(ROOT).context(tmp_path)) as server:
+        outcome = log_in(cli, server.url, OWN.fingerprint)
+        assert (outcome.error["code"], server.asked) == ("certificate_changed", [])
+
+
+# --- what is no TLS of today, and what is no HTTPS
+
+
+def test_nothing_older_than_tls_1_2_is_spoken(tmp_path: Path) -> None:
+    context = OWN.context(tmp_path)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    with RecordingServer(context) as server:
+        for fingerprint in (OWN.fingerprint, None):
+            with pytest.raises(Failure, match="no TLS 1") as failed:
+                Client(server.url, "t", fingerprint).call(Request("GET", "/me"))
+            assert failed.value.code == "appliance_unreachable"
+        assert server.asked == []
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_both_versions_of_today_are(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    context = OWN.context(tmp_path)
+    context.minimum_version = context.maximum_version = version
+    with RecordingServer(context) as server:
+        server.data("GET", "/me", {})
+        assert Client(server.url, "t", OWN.fingerprint).call(Request("GET", "/me")) == {"data": {}}
+
+
+def test_http_at_an_address_that_should_be_https(cli: CommandLine, server: RecordingServer) -> None:
+    outcome = log_in(cli, server.url.replace("http:", "https:"))
+    assert (outcome.code, outcome.error["code"]) == (5, "appliance_unreachable")
+    assert "TLS" in outcome.error["message"]
+
+
+def test_https_at_an_address_that_should_be_http(cli: CommandLine, remote: RecordingServer) -> None:
+    outcome = log_in(cli, remote.url.replace("https:", "http:"))
+    assert (outcome.code, outcome.error["code"], remote.asked) == (5, "appliance_unreachable", [])
+
+
+def test_a_handshake_that_nobody_answers_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        client = Client(f"https://127.0.0.1:{deaf.getsockname()[1]}", "t")
+        began = time.monotonic()
+        with pytest.raises(Failure, match="there is no answer"):
+            client.call(Request("GET", "/me", timeout=0.2))
+        assert time.monotonic() - began < 5
+
+
+def test_a_handshake_that_drips_is_given_up() -> None:
+    stop = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        while not stop.is_set():
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            with peer:
+                try:
+                    peer.sendall(b"\x16\x03\x03\x40\x00")  # a record of 16 KiB that comes byte by byte
+                    while not stop.wait(0.05):
+                        peer.sendall(b"\x00")
+                except OSError:
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dripping = threading.Thread(target=drip, args=(listener,), name="dripping")
+        dripping.start()
+        try:
+            began = time.monotonic()
+            with pytest.raises(Failure):
+                Client(f"https://127.0.0.1:{listener.getsockname()[1]}", "t").call(Request("GET", "/me", timeout=0.3))
+            assert time.monotonic() - began < 5
+        finally:
+            stop.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            dripping.join()
+
+
+def test_a_pinned_connection_sends_nothing_before_it_has_looked(remote: RecordingServer) -> None:
+    connection = PinnedConnection(Address.parse(remote.url), timeout=5, fingerprint=OTHER.fingerprint)
+    with pytest.raises(Failure, match="Nothing was sent"):
+        connection.request("GET", "/")
+    assert remote.asked == []
+
+
+# --- without encryption
+
+
+@pytest.mark.parametrize("url", ["http://mail.example.org", "http://192.0.2.7:8025", "http://127.0.0.1.example.org"])
+def test_neither_password_nor_token_goes_unprotected_to_another_computer(cli: CommandLine, url: str) -> None:
+    token = {"MAILBOX_APPLIANCE_TOKEN": "mbxs_secret"}
+    outcomes = [log_in(cli, url), cli("whoami", "--instance", url)]
+    outcomes += [cli(*command, "--instance", url, environment=token) for command in COMMANDS]
+    outcomes += [cli("whoami", environment={**token, "MAILBOX_APPLIANCE_INSTANCE": url})]
+    pin(cli, url, None)
+    outcomes += [cli("whoami", environment=token), cli("login", "--email", "a@b", "--password-stdin", stdin=b"p")]
+    assert {(outcome.code, outcome.error["code"]) for outcome in outcomes} == {(4, "https_required")}
+
+
+def test_an_address_of_this_computer_is_reached_without(cli: CommandLine, server: RecordingServer) -> None:
+    server.data("GET", "/me", {})
+    for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
+        assert cli("whoami", "--instance", url, environment={"MAILBOX_APPLIANCE_TOKEN": "t"}).code == 0
+
+
+def test_a_fingerprint_belongs_to_https(cli: CommandLine, server: RecordingServer) -> None:
+    assert log_in(cli, server.url, OWN.fingerprint).error["details"][0]["path"] == "option:--fingerprint"
