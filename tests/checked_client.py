@@ -177,7 +177,8 @@ def check(answer: Answer, method: str, path: str) -> None:
     _check_envelope(answer)
     schema = _schema(method, path, answer.status)
     if schema is None:
-        assert answer.status in (404, 405) or answer.refusal[1] == "host_not_allowed", f"{method} {path} is unknown"
+        is_page = path == "/metrics" or answer.refusal[1] == "host_not_allowed"
+        assert answer.status in (404, 405) or is_page, f"{method} {path} is unknown"
     else:
         _validator(json.dumps(schema)).validate(answer.body)
     _check_times(answer.body)

@@ -26,7 +26,9 @@ from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.servers.smtp_script import Stall
 
 PATH = "/admin/settings"
-DEFAULTS = {option.name: option.default for option in RUNTIME}
+DEFAULTS = {
+    option.name: list(option.default) if isinstance(option.default, tuple) else option.default for option in RUNTIME
+}
 
 
 @pytest.fixture
@@ -73,6 +75,12 @@ def test_a_change_and_the_way_back(ada: CheckedClient) -> None:
         ({"remote.timeout": 10**30}, ["/remote.timeout"]),
         ({"log.level": "chatty", "log.requests": 1}, ["/log.level", "/log.requests"]),
         ({"log.level": ["debug"]}, ["/log.level"]),
+        ({"metrics.allowed": "192.0.2.7"}, ["/metrics.allowed"]),
+        ({"metrics.allowed": {"192.0.2.7": True}}, ["/metrics.allowed"]),
+        ({"metrics.allowed": ["192.0.2.7", 5]}, ["/metrics.allowed"]),
+        ({"metrics.allowed": [["192.0.2.7"]]}, ["/metrics.allowed"]),
+        ({"metrics.allowed": ["example.org"]}, ["/metrics.allowed"]),
+        ({"metrics.allowed": ["192.0.2.7/24"]}, ["/metrics.allowed"]),
         ({"server.port": 1}, ["/server.port"]),
         ({"a~b/c": 1}, ["/a~0b~1c"]),
         ({"license": None}, ["/license"]),
@@ -143,6 +151,25 @@ def test_whether_requests_are_logged(ada: CheckedClient, caplog: pytest.LogCaptu
     assert "request" not in caplog.messages
     change(ada, log__requests=True)
     assert caplog.messages.count("request") == 1
+
+
+def test_who_may_read_the_metrics(ada: CheckedClient) -> None:
+    """The first setting that is a list: one of JSON whichever way it goes, also when it is none again."""
+
+    def status(peer: str) -> int:
+        return ada.ask("GET", "/metrics", root="", peer=peer).status
+
+    given = ["192.0.2.0/24", "2001:db8::7"]
+    assert change(ada, metrics__allowed=given).data == {**DEFAULTS, "metrics.allowed": given}
+    assert ada.ask("GET", PATH).data["metrics.allowed"] == given
+    assert ada.appliance.store.stored_settings.find("metrics.allowed") == given
+    assert [status(peer) for peer in ("192.0.2.9", "2001:db8::7", "198.51.100.1")] == [200, 200, 403]
+    change(ada, metrics__allowed=given)  # nothing changes, nothing is audited
+    assert change(ada, metrics__allowed=[]).data == DEFAULTS
+    assert [status(peer) for peer in ("192.0.2.9", "127.0.0.1")] == [403, 200]
+    assert change(ada, metrics__allowed=None).data == DEFAULTS
+    assert ada.appliance.store.stored_settings.find("metrics.allowed") is None
+    assert audited(ada.appliance) == ["metrics.allowed"] * 3
 
 
 @contextmanager
