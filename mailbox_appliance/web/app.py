@@ -48,6 +48,8 @@ class App:
         self.proxies = proxies_of(appliance.settings)
         #: What whoever listens measures, such as `connections_https`; it says so.
         self.figures: Figures | None = None
+        #: Seconds for which browsers are to keep to HTTPS (RFC 6797); 0: nothing is said. Who listens sets it.
+        self.strict_transport = 0
         self._tally = Tally()
         self._measured = Measured(self._tally)
         self._bottle = bottle.Bottle()
@@ -79,7 +81,11 @@ class App:
         finally:
             logs.request_id.reset(token)
         self._tally.count(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
-        start_response(_STATUS_LINES[response.status], responses.headers_of(response, request_id))
+        headers = responses.headers_of(response, request_id)
+        # RFC 6797 7.2: never by HTTP. What a proxy in front of us says to its clients is its own.
+        if self.strict_transport and environ["wsgi.url_scheme"] == "https":
+            headers.append(("Strict-Transport-Security", f"max-age={self.strict_transport}"))
+        start_response(_STATUS_LINES[response.status], headers)
         if response.stream is not None:
             return _streamed(environ, response.stream)
         return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
