@@ -15,6 +15,7 @@ from waitress.task import ErrorTask, WSGITask
 
 from mailbox_appliance.errors import TooBusy
 from mailbox_appliance.ids import new_id
+from mailbox_appliance.web.framing import Unfinished
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +46,20 @@ class Refusal(ErrorTask):
     def execute(self) -> None:
         """Write the answer; the request has an `error`."""
         error = self.request.error
-        code, text = _REFUSALS[error.code]
-        # Waitress quotes what was sent behind its reason.
-        message = text.format(reason=str(error.body).partition(' "')[0])
+        code, message = _refusal(error)
         self.version = "1.1"
         body = _begin_error(self, 400 if error.code == 501 else error.code, code, message)
         self.set_close_on_finish()
         self.channel.lingers = True
         self.write(body)
+
+
+def _refusal(error: Any) -> tuple[str, str]:
+    if isinstance(error, Unfinished):
+        return error.problem.code, error.problem.message
+    code, text = _REFUSALS[error.code]
+    # Waitress quotes what was sent behind its reason.
+    return code, text.format(reason=str(error.body).partition(' "')[0])
 
 
 def _begin_error(task: Any, number: int, code: str, message: str) -> bytes:

@@ -17,6 +17,7 @@ import time
 from typing import Any
 
 from waitress.channel import ClientDisconnected, HTTPChannel
+from waitress.utilities import BadRequest
 
 from mailbox_appliance.errors import TooBusy
 from mailbox_appliance.web.answers import Refusal, begin
@@ -54,6 +55,7 @@ class Channel(HTTPChannel):
     logger = Discreet()
     request: Any = None
     will_close: bool = False
+    sendbuf_len: int
     lingers = False  # close only after the client has had the time to read the answer
     lingers_until: float | None = None
     paused = False  # a request waits until enough of the answers before it is read
@@ -73,17 +75,25 @@ class Channel(HTTPChannel):
 
         None of it while we owe the client an answer: then it is 0 or less.
         """
-        if self.requests or self.total_outbufs_len or self.close_when_flushed or self.will_close:
+        if self.owes() or self.will_close:
             return 0.0
         request = self.request
         if request is None:
             return now - self.rested
         return now - max(request.started, self.rested) - request.received_bytes / self.server.bounds.upload_rate
 
+    def owes(self) -> bool:
+        """Whether a complete request is still to be answered, or some of its answer to be sent."""
+        return bool(self.requests or self.total_outbufs_len or self.close_when_flushed)
+
+    def is_idle(self) -> bool:
+        """Whether nothing is lost when it is closed, but for what is half received."""
+        return not self.owes() and self.lingers_until is None
+
     def check(self, now: float) -> None:
         """Close the connection, or refuse its request, when a deadline has passed. Called by the loop."""
         if self.request is not None and self.waiting(now) > self.server.request_timeout:
-            self._time_out()
+            self.refuse(RequestTimeout())
         elif self._is_over(now):
             # Not by `will_close`: Waitress acts on it when the socket takes data, which this one may never do again.
             self.handle_close()
@@ -91,7 +101,7 @@ class Channel(HTTPChannel):
     def _is_over(self, now: float) -> bool:
         if self.lingers_until is not None:
             return now > self.lingers_until
-        if self.total_outbufs_len:
+        if self.total_outbufs_len or self.close_when_flushed:
             return self._unread_for(now) > float(self.server.request_timeout)
         return self.request is None and self.waiting(now) > self.server.bounds.idle_timeout
 
@@ -101,12 +111,13 @@ class Channel(HTTPChannel):
             self.progress = (self.last_activity, now)
         return now - self.progress[1]
 
-    def _time_out(self) -> None:
+    def refuse(self, error: BadRequest) -> None:
+        """Answer a request that is not complete with this error, and close. For the loop."""
         with self.requests_lock:
             request = self.request
-            if request is None or self.requests:
+            if request is None or self.requests or self.lingers_until is not None:
                 return
-            request.error, request.completed, request.expect_continue = RequestTimeout(), True, False
+            request.error, request.completed, request.expect_continue = error, True, False
             self.request, self.sent_continue = None, False
             self.requests.append(request)
             self.server.add_task(self)

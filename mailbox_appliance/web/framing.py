@@ -17,6 +17,7 @@ from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.receiver import ChunkedReceiver, FixedStreamReceiver
 from waitress.utilities import BadRequest
 
+from mailbox_appliance.errors import Problem
 from mailbox_appliance.web.memory import Body, Part
 
 _CHUNK_LINE = 1024
@@ -32,6 +33,17 @@ class RequestTimeout(BadRequest):
 
     def __init__(self) -> None:
         super().__init__("")
+
+
+class Unfinished(BadRequest):
+    """The request is not waited for any longer, for a reason of ours."""
+
+    code = 503
+    reason = "Service Unavailable"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__("")
+        self.problem = problem
 
 
 class Discarded:

@@ -1,20 +1,19 @@
 """One listener with its own loop: its socket, its deadlines, and who gets a connection when there are many.
 
-TLS fits in as a channel class and a scheme. Waitress internals used (pinned to 3.0.*): TcpWSGIServer's `channel_class`,
-`active_channels`, `accept`, `accepting`, `readable`, `next_channel_cleanup`, `handle_error`, `set_reuse_addr`,
-`set_socket_options`, `trigger`, `_map`, `effective_host`, `effective_port`, `add_task`; Adjustments; wasyncore's loop
-and dispatcher.
+TLS fits in as a channel class and a scheme (see `tls`). Waitress internals used (pinned to 3.0.*): TcpWSGIServer's
+`channel_class`, `active_channels`, `accept`, `accepting`, `readable`, `next_channel_cleanup`, `handle_error`,
+`set_reuse_addr`, `set_socket_options`, `trigger`, `_map`, `effective_host`, `effective_port`, `add_task`; Adjustments;
+wasyncore's loop and dispatcher.
 """
 
 import errno
 import logging
 import os
 import socket
+import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
+from collections.abc import Callable
 from typing import Any
 
 from waitress import wasyncore
@@ -23,53 +22,26 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from mailbox_appliance.errors import Problem
+from mailbox_appliance.web.bounds import DEFAULT_BOUNDS, Bounds
 from mailbox_appliance.web.channel import Channel, Discreet
+from mailbox_appliance.web.crowd import Places, drop_longest_waiting, peer_of
+from mailbox_appliance.web.framing import Unfinished
 from mailbox_appliance.web.memory import Memory
+from mailbox_appliance.web.ports import cannot_listen
+from mailbox_appliance.web.tls import SecureChannel
 
 log = logging.getLogger(__name__)
 
-MEBIBYTE = 1 << 20
-
-
-class CannotListen(Problem):
-    """{reason}"""  # which address, why, and what to do
-
-    code = "cannot_listen"
-
-
-class AddressInUse(CannotListen):
-    """{where} is already in use. Stop the program that uses it, or choose another port with --port or the setting
-    server.port.
-    """
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Bounds that are no settings: bytes, seconds, and connections of one listener (see `memory` for their sum)."""
-
-    max_body: int = 38 * MEBIBYTE  # larger ones are thrown away, and the application is told
-    max_discarded: int = 256 * MEBIBYTE  # larger ones are refused without reading them
-    memory: int = 192 * MEBIBYTE  # for large bodies and answers of all listeners together
-    free_memory: int = MEBIBYTE  # what a body, and what is to be sent, may have of a connection's own
-    ahead: int = MEBIBYTE // 4  # while more than this is unread, the connection's next request is not begun
-    max_header: int = 32 * 1024
-    upload_rate: int = 32 * 1024  # bytes a second: what was sent prolongs the deadline by the time it may take
-    idle_timeout: float = 120
-    linger_seconds: float = 2
-    linger_bytes: int = 8 * MEBIBYTE
-    connections: int = 1024
-    patience: float = 2  # how long a connection may keep us waiting before a new one can take its place
-    local_patience: float = 0.1
-
-
-DEFAULT_BOUNDS = Bounds()
+_PLACES = Places()
+_TURN_WITHIN = 2.0  # seconds in which a loop that is well has come round
 
 
 class Server(TcpWSGIServer):
     """One listener with its own loop. It listens from the beginning, and answers while `run` runs."""
 
-    channel_class = Channel
+    channel_class: type[Channel] = Channel
     logger = Discreet()
+    peer_of = staticmethod(peer_of)
     next_channel_cleanup: float = 0
 
     def __init__(
@@ -80,24 +52,30 @@ class Server(TcpWSGIServer):
         memory: Memory,
         *,
         request_timeout: float = 60,
-        per_peer: int = 32,
-        per_local_peer: int = 256,
+        places: Places = _PLACES,
         bounds: Bounds = DEFAULT_BOUNDS,
+        context: ssl.SSLContext | None = None,
     ) -> None:
-        """Raises CannotListen."""
-        self.bounds, self.request_timeout = bounds, request_timeout
-        self.per_peer, self.per_local_peer = per_peer, per_local_peer
-        self.draining = self._ending = self._closed = False
+        """With a context it speaks TLS; another one may be assigned at any time, for new connections.
+
+        Raises CannotListen.
+        """
+        self.bounds, self.request_timeout, self.places = bounds, request_timeout, places
+        self.context, self.is_secure = context, context is not None
+        self.channel_class = SecureChannel if self.is_secure else Channel
+        self.handshakes_failed = 0
+        self.draining = self._spares_unfinished = self._ending = self._closed = False
+        self._retired_by: float | None = None
         self._closing = threading.Lock()
         self.socket: Any = None
         self.trigger: Any = None
         try:
-            adjustments = _adjustments(address, request_timeout, bounds)
+            adjustments = _adjustments(address, request_timeout, bounds, "https" if self.is_secure else "http")
             adjustments.memory = memory
             super().__init__(app, dispatcher=dispatcher, adj=adjustments, sockinfo=adjustments.listen[0])
         except (OSError, ValueError) as error:
             self.close()
-            raise _cannot_listen(address, error) from error
+            raise cannot_listen(address, error, is_secure=self.is_secure) from error
 
     @property
     def address(self) -> tuple[str, int]:
@@ -114,14 +92,27 @@ class Server(TcpWSGIServer):
     # The loop's thread.
 
     def run(self) -> None:
-        """Serve until stopped. One failure does not end the loop: it is reported and the loop goes on."""
-        while not (self._ending or self._closed):
+        """Serve until stopped or retired. One failure does not end the loop: it is reported and the loop goes on."""
+        while not self._is_over():
             try:
                 wasyncore.loop(self.adj.asyncore_loop_timeout, self.adj.asyncore_use_poll, self._map, count=1)
+                if self.draining:
+                    self._wind_up()
             except Exception:
                 log.exception("the listener's loop failed")
                 time.sleep(0.1)
         self.close()
+
+    def _is_over(self) -> bool:
+        if self._ending or self._closed:
+            return True
+        return self._retired_by is not None and self.draining and self._is_empty_or_late(self._retired_by)
+
+    def _is_empty_or_late(self, deadline: float) -> bool:
+        if time.monotonic() > deadline:
+            log.warning("a listener ends before all is answered", extra={"connections": len(self.active_channels)})
+            return True
+        return not self.active_channels
 
     def handle_accept(self) -> None:
         """Take a new connection, unless its peer or the listener has too many that are busy."""
@@ -154,40 +145,37 @@ class Server(TcpWSGIServer):
 
     def _has_room_for(self, host: str) -> bool:
         channels = list(self.active_channels.values())
-        peer, local = self.peer_of(host), _is_local(host)
-        limit, patience = self.per_peer, self.bounds.patience
-        if local:
-            limit, patience = self.per_local_peer, self.bounds.local_patience
+        limit, patience = self.places.per_peer, self.bounds.patience
+        if self.places.stands_for_many(host):
+            limit, patience = self.places.per_local_peer, self.bounds.local_patience
+        peer = self.peer_of(host)
         own = [channel for channel in channels if channel.peer == peer]
         if len(own) >= limit:
-            return _drop_longest_waiting(own, patience)
-        return len(channels) < self.bounds.connections or _drop_longest_waiting(channels, patience)
+            return drop_longest_waiting(own, patience)
+        return len(channels) < self.bounds.connections or drop_longest_waiting(channels, patience)
 
     def _no_connection(self, error: OSError) -> None:
         if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
             log.error("no files left for new connections", extra={"errno": error.errno})
             # The socket stays readable and would spin the loop: with nothing to drop, rest until the next maintenance.
-            self.accepting = _drop_longest_waiting(list(self.active_channels.values()), 0)
+            self.accepting = drop_longest_waiting(list(self.active_channels.values()), 0)
 
     def readable(self) -> bool:
         """Whether new connections are wanted. Asked in every turn of the loop: the place to look at deadlines, too."""
+        self._look_at_deadlines()
+        return bool(self.accepting)
+
+    def _look_at_deadlines(self) -> None:
         now = time.monotonic()
         if now >= self.next_channel_cleanup:
             self.next_channel_cleanup = now + self.adj.cleanup_interval
             self.maintenance(now)
-        return bool(self.accepting)
 
     def maintenance(self, now: float) -> None:
         """Look at every deadline. Not on the wall clock, as Waitress does: when that is set back, nothing would end."""
         self.accepting = not self.draining
         for channel in list(self.active_channels.values()):
             channel.check(now)
-
-    @staticmethod
-    def peer_of(host: str) -> str:
-        """What connections are counted by: the IPv4 address, the /64 of an IPv6 one."""
-        address = ip_address(host.partition("%")[0])
-        return address.packed[:8].hex() if isinstance(address, IPv6Address) else host
 
     # Any thread.
 
@@ -206,32 +194,66 @@ class Server(TcpWSGIServer):
             if not self._closed:
                 self.trigger.pull_trigger(thunk)
 
+    def _have_done(self, act: Callable[[], None]) -> None:
+        """Have the loop's thread do this; it is done when this returns, unless that loop has ended or hangs."""
+        done = threading.Event()
+
+        def do() -> None:
+            try:
+                act()
+            finally:
+                done.set()
+
+        self.pull_trigger(do)
+        deadline = time.monotonic() + _TURN_WITHIN
+        while not (done.wait(0.02) or self._closed or time.monotonic() > deadline):
+            pass
+
     def stop_listening(self) -> None:
-        """Take no new connection, and close those that ask for nothing."""
-        self.pull_trigger(self._stop_listening)
+        """Take no new connection, and close those that ask for nothing; what is being sent to us may go on."""
+        self._spares_unfinished = True
+        self._have_done(self._stop_listening)
 
     def _stop_listening(self) -> None:
         if not self.draining:
             self.draining, self.accepting = True, False
             self.del_channel()
             self.socket.close()
+        self._wind_up()
+
+    def _wind_up(self) -> None:
+        """Close who asks for nothing, and look at deadlines: nobody asks `readable` of a socket that is closed."""
         for channel in list(self.active_channels.values()):
-            busy = channel.requests or channel.total_outbufs_len or channel.close_when_flushed
-            if not busy and channel.lingers_until is None:
+            if channel.is_idle() and not (self._spares_unfinished and channel.request is not None):
                 channel.handle_close()
+        self._look_at_deadlines()
+
+    def refuse_unfinished(self, problem: Problem) -> None:
+        """Answer 503, saying so, to requests that are not complete yet; for when no more are taken."""
+
+        def refuse() -> None:
+            for channel in list(self.active_channels.values()):
+                channel.refuse(Unfinished(problem))
+
+        self._have_done(refuse)
+
+    def retire(self, timeout: float) -> None:
+        """End by itself once all is answered, after so many seconds at most. The port is free when this returns."""
+        self._retired_by = time.monotonic() + timeout
+        self.stop_listening()
 
     def finish(self, deadline: float) -> bool:
         """Wait until all complete requests are answered and the answers sent; False when it got too late."""
-        while any(channel.requests or channel.total_outbufs_len for channel in list(self.active_channels.values())):
+        self._spares_unfinished = False
+        self._have_done(self._stop_listening)
+        while any(channel.owes() for channel in list(self.active_channels.values())):
             if time.monotonic() > deadline:
                 return False
-            self.stop_listening()
             time.sleep(0.01)
         return True
 
     def stop(self, timeout: float) -> bool:
         """Answer what is in flight, then end the loop; False when something was cut off after so many seconds."""
-        self.stop_listening()
         finished = self.finish(time.monotonic() + timeout)
         self._ending = True
         self.pull_trigger()
@@ -249,11 +271,12 @@ class Server(TcpWSGIServer):
                 wasyncore.dispatcher.close(self)
 
 
-def _adjustments(address: tuple[str, int], request_timeout: float, bounds: Bounds) -> Adjustments:
+def _adjustments(address: tuple[str, int], request_timeout: float, bounds: Bounds, scheme: str) -> Adjustments:
     host, port = address
     adjustments = Adjustments(
         listen=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         ident=None,
+        url_scheme=scheme,
         # What a client says about forwarding is the application's to judge: it must see it.
         trusted_proxy=None,
         clear_untrusted_proxy_headers=False,
@@ -264,32 +287,7 @@ def _adjustments(address: tuple[str, int], request_timeout: float, bounds: Bound
         max_request_body_size=bounds.max_discarded + 1,
     )
     adjustments.max_stored_body, adjustments.free_memory = bounds.max_body, bounds.free_memory
-    adjustments.cleanup_interval = adjustments.asyncore_loop_timeout = min(1.0, request_timeout / 4)
+    adjustments.cleanup_interval = adjustments.asyncore_loop_timeout = min(
+        1.0, request_timeout / 4, bounds.handshake_timeout / 4
+    )
     return adjustments
-
-
-def _cannot_listen(address: tuple[str, int], error: OSError | ValueError) -> CannotListen:
-    host, port = address
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    number = error.errno if isinstance(error, OSError) else errno.EINVAL
-    if number == errno.EADDRINUSE:
-        return AddressInUse(where=where)
-    if number in (errno.EACCES, errno.EPERM):
-        advice = "Ports below 1024 are often reserved; choose another with --port or the setting server.port."
-        return CannotListen(reason=f"The system does not allow listening on {where}. {advice}")
-    advice = "Choose an address of this computer with --host or the setting server.host."
-    return CannotListen(reason=f"It is not possible to listen on {where}. {advice}")
-
-
-def _drop_longest_waiting(channels: Sequence[Channel], patience: float) -> bool:
-    """Close the connection that has kept us waiting longest; False when none has for longer than `patience`."""
-    now = time.monotonic()
-    longest = max(channels, key=lambda channel: channel.waiting(now), default=None)
-    if longest is None or longest.waiting(now) <= patience:
-        return False
-    longest.handle_close()
-    return True
-
-
-def _is_local(host: str) -> bool:
-    return ip_address(host.partition("%")[0]).is_loopback

@@ -1,26 +1,29 @@
 """The HTTP server: all listeners of the door and the workers they share.
 
 Each address has its own loop, so that what one suffers does not reach the other. Waitress internals used (pinned to
-3.0.*): ThreadedTaskDispatcher's `start_new_thread`, `set_thread_count` and `shutdown`.
+3.0.*): ThreadedTaskDispatcher's `start_new_thread`, `set_thread_count`, `shutdown`, `queue` and `active_count`.
 """
 
-import logging
+import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from waitress.task import ThreadedTaskDispatcher
 
+from mailbox_appliance.errors import Problem
+from mailbox_appliance.web.bounds import DEFAULT_BOUNDS, Bounds
 from mailbox_appliance.web.channel import Discreet
-from mailbox_appliance.web.listener import DEFAULT_BOUNDS, AddressInUse, Bounds, CannotListen, Server
+from mailbox_appliance.web.crowd import Places
+from mailbox_appliance.web.group import Group, join
+from mailbox_appliance.web.listener import Server
 from mailbox_appliance.web.memory import Memory
+from mailbox_appliance.web.ports import AddressInUse, CannotListen, open_all
 
-__all__ = ["AddressInUse", "Bounds", "CannotListen", "Listeners", "Server", "Workers"]
-
-log = logging.getLogger(__name__)
-
-_ATTEMPTS = 10
+__all__ = ["AddressInUse", "Bounds", "CannotListen", "Figures", "Group", "Listeners", "Server", "Workers"]
 
 
 class Workers(ThreadedTaskDispatcher):
@@ -42,7 +45,18 @@ class Workers(ThreadedTaskDispatcher):
         """Let each finish what it does; returns whether all ended within so many seconds."""
         deadline = time.monotonic() + timeout
         self.shutdown(timeout=timeout)
-        return _join(self._started, deadline)
+        return join(self._started, deadline)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What goes on: connections that stand now, handshakes that failed since the beginning, requests, workers."""
+
+    connections_http: int
+    connections_https: int
+    handshakes_failed: int
+    waiting_requests: int  # complete, and no worker has them yet
+    busy_workers: int
 
 
 class Listeners:
@@ -57,94 +71,109 @@ class Listeners:
         request_timeout: float = 60,
         per_peer: int = 32,
         per_local_peer: int = 256,
+        trusted: Callable[[str], bool] | None = None,
         bounds: Bounds = DEFAULT_BOUNDS,
+        context: ssl.SSLContext | None = None,
     ) -> None:
-        """Port 0 is a free port, the same for all addresses. Raises CannotListen."""
+        """Open the first group, which may have no address. `trusted` tells of a proxy that speaks for many.
+
+        Raises CannotListen.
+        """
         self._count, self._workers = workers, Workers()
         self.memory = Memory(bounds.memory)
-        self._threads: list[threading.Thread] = []
-
-        def open_one(address: tuple[str, int]) -> Server:
-            return Server(
-                app,
-                address,
-                self._workers,
-                self.memory,
-                request_timeout=request_timeout,
-                per_peer=per_peer,
-                per_local_peer=per_local_peer,
-                bounds=bounds,
-            )
-
-        self._servers = _open_all(open_one, addresses)
+        places = Places(per_peer, per_local_peer, trusted)
+        self._open_one = partial(
+            Server,
+            app,
+            dispatcher=self._workers,
+            memory=self.memory,
+            request_timeout=request_timeout,
+            places=places,
+            bounds=bounds,
+        )
+        self._lock = threading.Lock()
+        self._is_started = self._is_stopped = False
+        self._groups: tuple[Group, ...] = ()
+        self._failed_before = 0  # handshakes, of groups that are over
+        self._first = self.open(addresses, context)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """Where they listen, in the order asked for; `::1` is left out on a machine without it."""
-        return tuple(server.address for server in self._servers)
+        """Where the first group listens, in the order asked for; `::1` is left out on a machine without it."""
+        return self._first.addresses
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """Every listener that is there, also those that only answer what is left."""
+        return tuple(server for group in self._groups for server in group.servers)
+
+    def open(self, addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None) -> Group:
+        """Listen at these addresses, too: over TLS with a context. Port 0 is a free port, the same for all of them.
+
+        May be called before and after `start`. Raises CannotListen.
+        """
+        with self._lock:
+            if self._is_stopped:
+                raise CannotListen(reason="The service is about to end. Start it again first.")
+            group = Group(open_all(partial(self._open_one, context=context), addresses))
+            over = [known for known in self._groups if known.is_over]
+            self._failed_before += _failed(over)
+            self._groups = (*(known for known in self._groups if known not in over), group)
+            if self._is_started:
+                group.start()
+        return group
 
     def start(self) -> None:
         """Start the workers and one loop per address."""
-        self._workers.set_thread_count(self._count)
-        for server in self._servers:
-            host, port = server.address
-            thread = threading.Thread(target=server.run, name=f"web-{host}-{port}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        with self._lock:
+            self._is_started = True
+            self._workers.set_thread_count(self._count)
+            for group in self._groups:
+                group.start()
+
+    def figures(self) -> Figures:
+        """What goes on now. Takes no lock that serving waits for."""
+        servers = self.servers
+        return Figures(
+            connections_http=sum(len(server.active_channels) for server in servers if not server.is_secure),
+            connections_https=sum(len(server.active_channels) for server in servers if server.is_secure),
+            handshakes_failed=self._failed_before + _failed(self._groups),
+            waiting_requests=len(self._workers.queue),
+            busy_workers=self._workers.active_count,
+        )
+
+    def stop_listening(self) -> None:
+        """Take no new connection and close idle ones; requests that are being received go on."""
+        with self._lock:
+            self._is_stopped = True
+        if self._is_started:
+            for server in self.servers:
+                server.stop_listening()
+
+    def refuse_unfinished(self, problem: Problem) -> None:
+        """Answer 503 with this problem to requests that are still being received."""
+        if self._is_started:
+            for server in self.servers:
+                server.refuse_unfinished(problem)
 
     def stop(self, timeout: float = 30) -> bool:
-        """Stop listening, answer what is in flight, flush, end all threads; False when something had to be cut off."""
+        """Stop listening, answer what is in flight, flush, end all threads; False when something had to be cut off.
+
+        What is still being received is given up.
+        """
         deadline = time.monotonic() + timeout
-        if not self._threads:
-            return _close_all(self._servers)
-        for server in self._servers:
-            server.stop_listening()
-        answered = [server.finish(deadline) for server in self._servers]
+        self.stop_listening()
+        if not self._is_started:
+            for group in self._groups:
+                group.close()
+            return True
+        answered = [server.finish(deadline) for server in self.servers]
         ended = self._workers.stop(max(0.1, deadline - time.monotonic()))
-        flushed = [server.stop(max(0.0, deadline - time.monotonic())) for server in self._servers]
-        return _join(self._threads, max(deadline, time.monotonic() + 1)) and ended and all(answered) and all(flushed)
+        flushed = [server.stop(max(0.0, deadline - time.monotonic())) for server in self.servers]
+        last = max(deadline, time.monotonic() + 1)
+        joined = [group.join(last) for group in self._groups]
+        return ended and all(answered) and all(flushed) and all(joined)
 
 
-def _open_all(open_one: Callable[[tuple[str, int]], Server], addresses: Sequence[tuple[str, int]]) -> list[Server]:
-    for attempt in range(_ATTEMPTS):
-        servers: list[Server] = []
-        try:
-            for address in addresses:
-                servers += _open_next(open_one, address, servers)
-            return servers
-        except CannotListen as error:
-            _close_all(servers)
-            # Port 0: what the system chose for the first address may be taken on the next; it chooses again.
-            chosen = bool(servers) and addresses[0][1] == 0 and attempt < _ATTEMPTS - 1
-            if not (chosen and isinstance(error, AddressInUse)):
-                raise
-    raise AssertionError("the last attempt returns or raises")
-
-
-def _open_next(
-    open_one: Callable[[tuple[str, int]], Server], address: tuple[str, int], before: Sequence[Server]
-) -> list[Server]:
-    host, port = address
-    try:
-        return [open_one((host, port or (before[0].address[1] if before else 0)))]
-    except AddressInUse:
-        raise
-    except CannotListen:
-        if host != "::1" or not before:
-            raise
-        log.info("this computer has no IPv6 loopback address")
-        return []
-
-
-def _close_all(servers: Iterable[Server]) -> bool:
-    for server in servers:
-        server.close()
-    return True
-
-
-def _join(threads: Iterable[threading.Thread], deadline: float) -> bool:
-    alive = False
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-        alive = alive or thread.is_alive()
-    return not alive
+def _failed(groups: Sequence[Group]) -> int:
+    return sum(server.handshakes_failed for group in groups for server in group.servers)

@@ -46,7 +46,7 @@ class Streams:
 
 def paused(listeners: Listeners) -> int:
     """How many connections wait for their clients to read."""
-    channels = [channel for server in listeners._servers for channel in server.active_channels.values()]
+    channels = [channel for server in listeners.servers for channel in server.active_channels.values()]
     return sum(channel.paused for channel in channels)
 
 

@@ -1,0 +1,87 @@
+"""Opening addresses at one port, and what to say where that is not possible."""
+
+import errno
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from mailbox_appliance.errors import Problem
+
+if TYPE_CHECKING:
+    from mailbox_appliance.web.listener import Server
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS = 10
+#: What a machine without IPv6 does not have; every IPv4 counterpart stands before it.
+_NEEDS_IPV6 = ("::1", "::")
+
+
+class CannotListen(Problem):
+    """{reason}"""  # which address, why, and what to do
+
+    code = "cannot_listen"
+
+
+class AddressInUse(CannotListen):
+    """{where} is already in use. Stop the program that uses it, or choose another port with {port}."""
+
+
+def cannot_listen(address: tuple[str, int], error: OSError | ValueError, *, is_secure: bool) -> CannotListen:
+    """What went wrong with an address, and what to do."""
+    where, kind = _written(address), "https_" if is_secure else ""
+    port, host = (f"--{kind}{name} or the setting server.{kind}{name}" for name in ("port", "host"))
+    port, host = (text.replace("--https_", "--https-") for text in (port, host))
+    number = error.errno if isinstance(error, OSError) else errno.EINVAL
+    if number == errno.EADDRINUSE:
+        return AddressInUse(where=where, port=port)
+    if number in (errno.EACCES, errno.EPERM):
+        advice = f"Ports below 1024 are often reserved; choose another with {port}."
+        return CannotListen(reason=f"The system does not allow listening on {where}. {advice}")
+    advice = f"Choose an address of this computer with {host}."
+    return CannotListen(reason=f"It is not possible to listen on {where}. {advice}")
+
+
+def _written(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def open_all(
+    open_one: Callable[[tuple[str, int]], "Server"], addresses: Sequence[tuple[str, int]]
+) -> tuple["Server", ...]:
+    """A listener at each address, or at none of them. Port 0 is a free port, the same for all. Raises CannotListen."""
+    for attempt in range(_ATTEMPTS):
+        servers: list[Server] = []
+        try:
+            for address in addresses:
+                servers += _open_next(open_one, address, servers)
+            return tuple(servers)
+        except CannotListen as error:
+            close_all(servers)
+            # Port 0: what the system chose for the first address may be taken on the next; it chooses again.
+            chosen = bool(servers) and addresses[0][1] == 0 and attempt < _ATTEMPTS - 1
+            if not (chosen and isinstance(error, AddressInUse)):
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _open_next(
+    open_one: Callable[[tuple[str, int]], "Server"], address: tuple[str, int], before: Sequence["Server"]
+) -> list["Server"]:
+    host, port = address
+    try:
+        return [open_one((host, port or (before[0].address[1] if before else 0)))]
+    except AddressInUse:
+        raise
+    except CannotListen:
+        if host not in _NEEDS_IPV6 or not before:
+            raise
+        log.info("this computer has no IPv6")
+        return []
+
+
+def close_all(servers: Iterable["Server"]) -> None:
+    """Close listeners whose loops do not run."""
+    for server in servers:
+        server.close()
