@@ -27,6 +27,8 @@ BENCHMARKS = {
     "peers": ("peering:measure", "list views beside Cyrus JMAP, searches beside notmuch"),
     "cipher": ("reading:measure_cipher", "the same reads on an encrypted store over a plain one"),
     "backup": ("backing_up:measure", "a backup of 1,000,000 messages while it serves"),
+    "https": ("securing:measure", "GET /me and downloads over HTTPS, beside HTTP"),
+    "crowd": ("crowding:measure", "GET /me while 600 bad clients stand there"),
     "upgrade": ("upgrading:measure", "a store of release 0.10 with 1,000,000 rows of audit log"),
 }
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,9 +52,9 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def appliance(folder: Path) -> Iterator[RunningAppliance]:
-    """The appliance as a process of its own, set up, with an administrator's token."""
-    process = RunningAppliance(folder).start()
+def appliance(folder: Path, arguments: Sequence[str] = ()) -> Iterator[RunningAppliance]:
+    """The appliance as a process of its own, set up, with an administrator's token; `arguments` go to `serve`."""
+    process = RunningAppliance(folder, arguments=arguments).start()
     try:
         process.set_up()
         yield process
