@@ -142,6 +142,11 @@ class Listeners:
             busy_workers=self._workers.active_count,
         )
 
+    def is_busy(self) -> bool:
+        """Whether any request is being received or answered."""
+        channels = (channel for server in self.servers for channel in list(server.active_channels.values()))
+        return any(channel.request is not None or channel.owes() for channel in channels)
+
     def stop_listening(self) -> None:
         """Take no new connection and close idle ones; requests that are being received go on."""
         with self._lock:
