@@ -23,6 +23,11 @@ SERVICES = {
     "upgrade_store": "mailbox_appliance.on_files.upgrades:upgraded",
     "compact_store": "mailbox_appliance.on_files.stores:compacted",
     "rekey_store": "mailbox_appliance.on_files.stores:rekeyed",
+    "https_status_on_files": "mailbox_appliance.on_files.https:status",
+    "change_https_on_files": "mailbox_appliance.on_files.https:change",
+    "import_certificate_on_files": "mailbox_appliance.on_files.https:import_",
+    "rotate_certificate_on_files": "mailbox_appliance.on_files.https:rotated",
+    "https_fingerprint": "mailbox_appliance.on_files.https:fingerprint",
     "demo": "mailbox_appliance.demo.run:main",
 }
 

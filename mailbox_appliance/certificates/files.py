@@ -8,6 +8,7 @@
 Who reads looks into `.next` first, so that there is no moment with the certificate of one pair and the key of another.
 """
 
+import errno
 import fcntl
 import os
 import shutil
@@ -24,12 +25,18 @@ from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
 from mailbox_appliance.store.files import sync_folder, write_private
 
 T = TypeVar("T")
+#: Told of a new certificate that is on the disk and does not count yet; what it raises breaks the change off.
+Recorded = Callable[[bytes], None]
 
 CERTIFICATE, KEY = "cert.pem", "key.pem"
 #: A certificate and its chain are some thousand bytes.
 MOST_BYTES = 1 << 20
 #: Files that change while they are looked at are looked at again, so often.
 _TRIES = 5
+
+
+def unrecorded(certificate: bytes) -> None:
+    """Where nobody is to be told."""
 
 
 class CertificateFiles:
@@ -73,7 +80,7 @@ class CertificateFiles:
                 if not tries_left or self.state() == before:
                     return found
 
-    def ensure(self, names: Sequence[str], now: datetime) -> bool:
+    def ensure(self, names: Sequence[str], now: datetime, recorded: Recorded = unrecorded) -> bool:
         """Make a pair where there is none at all; answers whether that was done. A pair that is there stays.
 
         Raises CertificateUnusable where it cannot be written, or where only one of the two files can be read.
@@ -85,10 +92,10 @@ class CertificateFiles:
         with self._changing():
             if self.exist():  # another process was faster
                 return False
-            self._put(*making.make(names, now))
+            self._put(*making.make(names, now), recorded)
         return True
 
-    def replace(self, certificate: bytes, key: bytes) -> None:
+    def replace(self, certificate: bytes, key: bytes, recorded: Recorded = unrecorded) -> None:
         """Let another pair take the place of the one that is there; links are replaced, not what they lead to.
 
         Whenever it is broken off, the old pair is there or the new one. Raises CertificateUnusable where the two do not
@@ -96,7 +103,7 @@ class CertificateFiles:
         """
         with self._changing():
             self._settle()
-            self._put(certificate, key)
+            self._put(certificate, key, recorded)
 
     def _place(self, name: str) -> Path:
         return self._next / name if os.path.lexists(self._next / name) else self.folder / name
@@ -131,11 +138,11 @@ class CertificateFiles:
         except OSError as error:
             raise CertificateNotWritten(folder=self.folder, reason=_why(error)) from error
 
-    def _put(self, certificate: bytes, key: bytes) -> None:
+    def _put(self, certificate: bytes, key: bytes, recorded: Recorded) -> None:
         for target in (self.certificate, self.key):
             if target.is_dir() and not target.is_symlink():
                 raise IsADirectoryError(0, "it is a directory; move it away", str(target))
-        self._write(certificate, key)
+        self._write(certificate, key, recorded)
         self._making.rename(self._next)
         try:
             sync_folder(self.folder)
@@ -147,14 +154,15 @@ class CertificateFiles:
         with suppress(OSError):  # it counts, wherever it lies; the next one to come tries again
             self._settle()
 
-    def _write(self, certificate: bytes, key: bytes) -> None:
-        """The new files, on the disk and looked at by TLS; nothing is left where that fails."""
+    def _write(self, certificate: bytes, key: bytes, recorded: Recorded) -> None:
+        """The new files, on the disk, looked at by TLS and recorded; nothing is left where one of these fails."""
         try:
             self._making.mkdir(mode=0o700)
             new = self._making / CERTIFICATE, self._making / KEY
             for file, content in zip(new, (certificate, key), strict=True):
                 write_private(file, content)
             context_of(*new, self.folder)
+            recorded(certificate)
         except BaseException:
             shutil.rmtree(self._making, ignore_errors=True)
             raise
@@ -198,5 +206,7 @@ def _state(path: Path) -> tuple[object, ...]:
 
 
 def _why(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full; make room on it, and try again"
     file = f"{error.filename}: " if error.filename else ""
     return f"{file}{error.strerror or error}"

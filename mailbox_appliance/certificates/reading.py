@@ -67,7 +67,7 @@ def facts_of(pem: bytes, *, trusted: bool) -> CertificateFacts:
         not_before=certificate.not_valid_before_utc,
         not_after=certificate.not_valid_after_utc,
         names=names_in(certificate),
-        self_signed=is_self_signed(certificate),
+        self_signed=is_issued_by(certificate, certificate),
         trusted=trusted,
     )
 
@@ -83,12 +83,12 @@ def names_in(certificate: "x509.Certificate") -> tuple[str, ...]:
     return tuple(str(name.value) for name in names if isinstance(name, x509.DNSName | x509.IPAddress))
 
 
-def is_self_signed(certificate: "x509.Certificate") -> bool:
-    """Whether its own key signed it."""
+def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") -> bool:
+    """Whether the key of the other certificate signed this one; for one and the same: whether it is self-signed."""
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
     try:
-        certificate.verify_directly_issued_by(certificate)
+        certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True

@@ -42,6 +42,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "audit": ("audit", "What was done, and whether the log of it is whole: list, verify."),
     "backup": ("backup", "Backups of everything: create, list, verify, restore."),
     "store": ("store", "The store as a whole: status, check, compact, migrate, rekey."),
+    "https": ("https", "HTTPS for other computers: status, enable, disable, fingerprint, import, rotate."),
     "oauth-apps": ("oauth_apps", "OAuth applications for Google and Outlook: show, set, remove."),
     "api-keys": ("api_keys", "Credentials for programs: list, create, update, revoke."),
     "license": ("license", "The licence, where one is needed: show, set, remove."),

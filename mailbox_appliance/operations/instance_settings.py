@@ -1,19 +1,23 @@
 """The settings that may change while running: a session of an administrator changes them, and they count at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Conflict, Detail, Invalid
+from mailbox_appliance.errors import CertificateUnusable, Conflict, Detail, HttpsNotOffered, Invalid
 from mailbox_appliance.licensing import STORED_AS as LICENCE
 from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.certificates import ensure_certificate
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.options import BY_NAME, OPTIONS, Option, complaint
 from mailbox_appliance.records import Input
+
+Stored = Mapping[str, object]
 
 RUNTIME = tuple(option for option in OPTIONS if option.runtime)
 #: What lies beside the settings in their table and is none.
@@ -69,21 +73,70 @@ def update_settings(appliance: Appliance, caller: Caller, request: ChangedSettin
     """
     changes = dict(_changes(request))
     _check(changes)
+    change(appliance, caller, changes)
+    return get_settings(appliance, caller)
+
+
+def change(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> None:
+    """Store these values, which fit, and let them take effect; None takes a change back.
+
+    Raises Conflict, with all as it was, where something rules over a value, or HTTPS cannot be offered so.
+    """
     _require_free(appliance, changes)
+    if changes.get("server.https"):
+        _require_certificate(appliance, caller)
+    before, now = _store(appliance, caller, changes)
+    try:
+        appliance.use_changed_settings()
+    except HttpsNotOffered:
+        _put_back(appliance, caller, before, now)
+        raise
+
+
+def _require_certificate(appliance: Appliance, caller: Caller) -> None:
+    """HTTPS needs one; it is made here, and not when it opens, so that the log tells who had it made."""
+    try:
+        ensure_certificate(appliance, caller.actor)
+    except CertificateUnusable as problem:
+        raise HttpsNotOffered(reason=problem.message) from problem
+
+
+def _store(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> tuple[Stored, Stored]:
+    """Write what changes, with a row of the log each; answers those values as they were and as they are."""
     store = appliance.store
     with store.database.transaction(durable=True):
-        before = store.stored_settings.all()
-        for name, value in changes.items():
-            value = list(value) if isinstance(value, tuple) else value
-            if before.get(name) == value and type(before.get(name)) is type(value):
-                continue
-            if value is None:
-                store.stored_settings.remove(name)
-            else:
-                store.stored_settings.put(name, value)
+        stored = store.stored_settings.all()
+        now = {name: list(value) if isinstance(value, tuple) else value for name, value in changes.items()}
+        now = {name: value for name, value in now.items() if not _is_same(stored.get(name), value)}
+        for name, value in now.items():
+            _put(appliance, name, value)
             store.audit.record(caller.actor, "settings.update", ("setting", name))
-    appliance.use_changed_settings()
-    return get_settings(appliance, caller)
+    return {name: stored.get(name) for name in now}, now
+
+
+def _put_back(appliance: Appliance, caller: Caller, before: Stored, now: Stored) -> None:
+    """Undo a change that could not take effect, but for what somebody else has changed since."""
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        stored = store.stored_settings.all()
+        for name, value in before.items():
+            if _is_same(stored.get(name), now[name]):
+                _put(appliance, name, value)
+            store.audit.record(caller.actor, "settings.update", ("setting", name), "failure")
+    with suppress(HttpsNotOffered):  # it was not before, either
+        appliance.use_changed_settings()
+
+
+def _put(appliance: Appliance, name: str, value: object) -> None:
+    if value is None:
+        appliance.store.stored_settings.remove(name)
+    else:
+        appliance.store.stored_settings.put(name, value)
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether two JSON values are the same; 1 and true are not."""
+    return one == other and type(one) is type(other)
 
 
 def _changes(request: ChangedSettings) -> Iterator[tuple[str, Any]]:
@@ -103,7 +156,7 @@ def _check(changes: dict[str, Any]) -> None:
         raise Invalid(details=tuple(faults), reason=faults[0].message)
 
 
-def _require_free(appliance: Appliance, changes: dict[str, Any]) -> None:
+def _require_free(appliance: Appliance, changes: Mapping[str, Any]) -> None:
     for name in changes:
         if (ruler := appliance.settings.ruled_by(name)) is not None:
             raise Conflict(reason=f"{name} is set by {ruler}, which rules; change it there.")

@@ -17,6 +17,7 @@ from mailbox_appliance.operations import (
     drafts,
     enrolment,
     folders,
+    https,
     instance_settings,
     license,  # noqa: A004 - the contract's name
     member_sessions,
@@ -157,4 +158,8 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/admin/store/check", stores.check_store, ADMIN | {415}),
     Route("GET", "/admin/settings", instance_settings.get_settings, ADMIN),
     Route("PATCH", "/admin/settings", instance_settings.update_settings, ADMIN | {415}),
+    Route("GET", "/admin/https", https.get_https, ADMIN),
+    Route("PATCH", "/admin/https", https.update_https, ADMIN | {415}),
+    Route("PUT", "/admin/https/certificate", https.put_certificate, ADMIN | {415}),
+    Route("POST", "/admin/https/rotate", https.rotate, ADMIN | {415}),
 )

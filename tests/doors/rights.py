@@ -231,6 +231,10 @@ RIGHTS: tuple[Right, ...] = (
     session("POST /admin/backups/{backupId}/verify", *OPERATED),
     session("GET /admin/store", *OPERATED),
     session("POST /admin/store/check", *OPERATED),
+    session("GET /admin/https", *OPERATED),
+    session("PATCH /admin/https", *OPERATED),
+    session("PUT /admin/https/certificate", *OPERATED),
+    session("POST /admin/https/rotate", *OPERATED),
 
     # Of later issues: C 3, and S 5 for what is administration.
     session("POST /accounts/discover"),

@@ -1,0 +1,144 @@
+"""HTTPS: through the appliance that runs on the data directory, without a log-in; else on its files."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mailbox_appliance import regular_files
+from mailbox_appliance.cli import passphrases, render, show
+from mailbox_appliance.cli.client import Request
+from mailbox_appliance.cli.failures import INPUT, Failure, wrong_usage
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.operator import names_another, operator_client
+from mailbox_appliance.cli.rows import Call
+from mailbox_appliance.cli.tree import command, group
+
+STATUS = Call("GET", "/admin/https")
+CHANGE = Call("PATCH", "/admin/https")
+IMPORT = Call("PUT", "/admin/https/certificate")
+ROTATE = Call("POST", "/admin/https/rotate")
+#: A certificate with its chain, or a key, as a text: some thousand bytes.
+_MOST = 64 * 1024
+_PORT = click.Option(["--port"], type=click.IntRange(0, 65535), help="The port, 8443 at first; 0 picks a free one.")
+_HOST = click.Option(["--host"], metavar="ADDRESS", help="The address to listen on; '' is every one, as at first.")
+_FILES = tuple(click.Argument([name], metavar=name.upper()) for name in ("certificate", "key"))
+_OPENED = (passphrases.PASSPHRASE_STDIN,)
+
+
+def _status(invocation: Invocation, passphrase_stdin: bool) -> int:
+    return _asked(invocation, STATUS, None, "https_status_on_files", passphrase_stdin)
+
+
+def _enable(invocation: Invocation, port: int | None, host: str | None, passphrase_stdin: bool) -> int:
+    body = {"enabled": True, "port": port, "host": host}
+    given = {name: value for name, value in body.items() if value is not None}
+    return _asked(invocation, CHANGE, given, "change_https_on_files", passphrase_stdin)
+
+
+def _disable(invocation: Invocation, passphrase_stdin: bool) -> int:
+    return _asked(invocation, CHANGE, {"enabled": False}, "change_https_on_files", passphrase_stdin)
+
+
+def _import(invocation: Invocation, certificate: str, key: str, passphrase_stdin: bool) -> int:
+    body = {"certificate": _text(certificate, "CERTIFICATE"), "privateKey": _text(key, "KEY")}
+    return _asked(invocation, IMPORT, body, "import_certificate_on_files", passphrase_stdin)
+
+
+def _rotate(invocation: Invocation, passphrase_stdin: bool) -> int:
+    return _asked(invocation, ROTATE, None, "rotate_certificate_on_files", passphrase_stdin)
+
+
+def _fingerprint(invocation: Invocation) -> int:
+    """Of the directory on this computer, whether something runs on it or not; of another appliance, as it says."""
+    if names_another(invocation):
+        answer = invocation.client().call(Request(STATUS.method, STATUS.path))
+        answer = {**answer, "data": answer["data"]["certificate"]}
+        if answer["data"] is None:
+            raise Failure("not_found", "It has no certificate: `https enable` makes one.", INPUT)
+    else:
+        answer = invocation.service("https_fingerprint")(invocation.data_directory())
+    show.show(invocation, answer, (), lambda data: f"{data['fingerprint']}\n")
+    return 0
+
+
+def _asked(invocation: Invocation, call: Call, body: Any, service: str, from_stdin: bool) -> int:
+    client = operator_client(invocation)
+    if client is not None:
+        answer = client.call(Request(call.method, call.path, body=body))
+    else:
+        folder, act = invocation.data_directory(), invocation.service(service)
+        given = () if body is None else (body,)
+        opening: Callable[[str | None], Any] = lambda passphrase: act(folder, *given, passphrase)  # noqa: E731
+        answer = passphrases.opened(invocation, opening, from_stdin=from_stdin)
+    show.show(invocation, answer, (), render.record, _remark)
+    return 0
+
+
+def _remark(answer: Any) -> str:
+    """How to go on from there."""
+    data, certificate = answer["data"], answer["data"]["certificate"]
+    if not data["enabled"]:
+        return "HTTPS is off: `mailbox-appliance https enable` lets other computers in.\n"
+    if data["url"] is None:
+        return "HTTPS is offered once `mailbox-appliance serve` runs.\n"
+    port = data["url"].rpartition(":")[2]
+    pinned = f" --fingerprint {certificate['fingerprint']}" if certificate and not certificate["trusted"] else ""
+    return f"From another computer: mailbox-appliance login https://NAME-OF-THIS-ONE:{port} --email EMAIL{pinned}\n"
+
+
+def _text(name: str, argument: str) -> str:
+    """What a file holds, each byte as a character: also what is no PEM is to be told from what it is."""
+    try:
+        content = regular_files.read(Path(name), _MOST + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise wrong_usage(f"{name} cannot be read: {reason.removesuffix('.')}.", f"argument:{argument}") from error
+    if len(content) > _MOST:
+        what = f"{name} is larger than 64 KiB, which no certificate with its chain is."
+        raise wrong_usage(f"{what} Name the server's own, not a collection.", f"argument:{argument}")
+    return content.decode("latin-1")
+
+
+https = group(
+    "https",
+    "HTTPS for other computers.\n\nNo log-in is needed by who may read the data directory.",
+    [
+        command("status", _status, "Show whether HTTPS is offered, where, and with which certificate.", _OPENED),
+        command(
+            "enable",
+            _enable,
+            "Offer HTTPS, at once where the appliance runs.\n\nA certificate of its own is made where there is none,"
+            " good for ten years; clients are told its fingerprint. `https import` takes one of yours instead.",
+            (_PORT, _HOST, *_OPENED),
+        ),
+        command(
+            "disable",
+            _disable,
+            "Offer HTTPS no more.\n\nWhat is under way is still answered. The certificate and the port are kept.",
+            _OPENED,
+        ),
+        command(
+            "fingerprint",
+            _fingerprint,
+            "Print the fingerprint of the certificate, which `login URL --fingerprint` takes.\n\nA certificate is made"
+            " where there is none.",
+        ),
+        command(
+            "import",
+            _import,
+            "Take a certificate of your own, and its key.\n\nBoth are files with PEM: the certificate of the server"
+            " first, then that of who issued it, and so on; a key without a passphrase. They are copied. To have files"
+            " followed that something renews, let tls/cert.pem and tls/key.pem in the data directory be links to them.",
+            (*_FILES, *_OPENED),
+        ),
+        command(
+            "rotate",
+            _rotate,
+            "Make another certificate, with another key, in place of the present one.\n\nClients that pinned the"
+            " present one refuse the new one until they log in again with --fingerprint.",
+            _OPENED,
+        ),
+    ],
+)

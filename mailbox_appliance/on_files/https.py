@@ -1,0 +1,85 @@
+"""HTTPS where nothing is serving: switched on for the next start, and its certificate. Answers are as the API's."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mailbox_appliance import settings
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.certificates.files import CertificateFiles
+from mailbox_appliance.certificates.making import names_for
+from mailbox_appliance.certificates.reading import facts, remarks
+from mailbox_appliance.on_files.opening import enveloped, require_store, told_of
+from mailbox_appliance.operations import https
+from mailbox_appliance.operations.caller import LOCAL, Caller
+from mailbox_appliance.operations.decoding import convert_body
+from mailbox_appliance.records import Answer
+from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+
+_OPERATOR = Caller(LOCAL, is_operator=True)
+
+
+def status(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
+    """How HTTPS is set. Raises StoreUnusable, also where there is no store."""
+    require_store(data_dir)
+    with _opened(data_dir, passphrase) as appliance:
+        return _told(appliance, https.get_https(appliance, _OPERATOR))
+
+
+def change(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
+    """Let HTTPS be offered from the next start on, or not. Raises StoreUnusable, Conflict, Invalid.
+
+    A store is made where there is none; but none to switch off what is off.
+    """
+    request = convert_body(dict(given), https.ChangedHttps)
+    if not request.enabled:
+        require_store(data_dir)
+    with _opened(data_dir, passphrase) as appliance:
+        return _told(appliance, https.update_https(appliance, _OPERATOR, request))
+
+
+def import_(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
+    """Let a certificate of the operator's take the place of the present one. Raises StoreUnusable, Conflict, Invalid.
+
+    A store is made where there is none, since its audit log tells of it.
+    """
+    request = convert_body(dict(given), https.NewCertificate)
+    with _opened(data_dir, passphrase) as appliance:
+        return _told(appliance, https.put_certificate(appliance, _OPERATOR, request))
+
+
+def rotated(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
+    """Make another certificate in place of the present one. Raises StoreUnusable, Conflict; a store as above."""
+    with _opened(data_dir, passphrase) as appliance:
+        return _told(appliance, https.rotate(appliance, _OPERATOR))
+
+
+def fingerprint(data_dir: Path) -> dict[str, Any]:
+    """What the certificate says; one is made where there is none. Raises CertificateUnusable, BadSetting.
+
+    Neither the store nor its key is looked at, and it does not matter whether something is serving.
+    """
+    files, now = CertificateFiles(data_dir), datetime.now(UTC)
+    files.ensure(names_for(settings.load(data_dir / "config.toml")), now)
+    found = facts(files)
+    return enveloped(https.shown(found), remarks(found, now))
+
+
+@contextmanager
+def _opened(data_dir: Path, passphrase: str | None) -> Iterator[Appliance]:
+    options, key_file = settings.load(data_dir / "config.toml"), place_of_key(data_dir, os.environ)
+    passphrase = passphrase or passphrase_from(os.environ)
+    with failures_as_unusable(data_dir):
+        appliance = Appliance(data_dir, options, key_file=key_file, passphrase=passphrase)
+        try:
+            yield appliance
+        finally:
+            appliance.store.close()
+
+
+def _told(appliance: Appliance, answer: Answer[Any]) -> dict[str, Any]:
+    return enveloped(answer.data, (*told_of(appliance.store.upgraded), *answer.warnings))

@@ -1,0 +1,63 @@
+"""The certificate of HTTPS made and replaced, with a row in the audit log: for requests, the start, and commands.
+
+The row is written when the new pair is on the disk and does not count yet. So a crash leaves a row without a change at
+worst, never a change without a row; and where the change fails after all, another row says so.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.certificates.checking import checked
+from mailbox_appliance.certificates.files import CertificateFiles, Recorded
+from mailbox_appliance.certificates.making import make, names_for
+from mailbox_appliance.certificates.reading import fingerprint
+from mailbox_appliance.errors import CertificateUnusable
+from mailbox_appliance.store.audit import Actor
+
+
+def ensure_certificate(appliance: Appliance, actor: Actor) -> bool:
+    """Make a certificate where there is none at all; answers whether that was done. Raises CertificateUnusable."""
+    files = CertificateFiles(appliance.folder)
+    with _recording(appliance, actor, "certificate.make") as recorded:
+        return files.ensure(names_for(appliance.settings), appliance.clock.now(), recorded)
+
+
+def rotate_certificate(appliance: Appliance, actor: Actor) -> None:
+    """Make another certificate in place of the one that is there, whatever that is. Raises CertificateUnusable."""
+    pair = make(names_for(appliance.settings), appliance.clock.now())
+    with _recording(appliance, actor, "certificate.rotate") as recorded:
+        CertificateFiles(appliance.folder).replace(*pair, recorded)
+
+
+def import_certificate(appliance: Appliance, actor: Actor, certificate: bytes, key: bytes) -> tuple[str, ...]:
+    """Let a certificate of the operator's take the place of the one that is there; answers what may trouble clients.
+
+    Raises Invalid for what cannot be one, and CertificateUnusable.
+    """
+    found = checked(certificate, key, appliance.clock.now())
+    with _recording(appliance, actor, "certificate.import") as recorded:
+        CertificateFiles(appliance.folder).replace(found.certificate, found.key, recorded)
+    return found.warnings
+
+
+@contextmanager
+def _recording(appliance: Appliance, actor: Actor, action: str) -> Iterator[Recorded]:
+    """Gives what writes the row; where the change fails after that, writes that it did."""
+    written: list[str] = []
+    record = partial(appliance.store.audit.record, actor, action)
+
+    def recorded(certificate: bytes) -> None:
+        target = fingerprint(certificate)
+        with appliance.store.database.transaction(durable=True):
+            record(("certificate", target))
+        written.append(target)
+
+    try:
+        yield recorded
+    except CertificateUnusable:
+        for target in written:
+            with appliance.store.database.transaction(durable=True):
+                record(("certificate", target), "failure")
+        raise

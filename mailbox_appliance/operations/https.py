@@ -1,0 +1,184 @@
+"""HTTPS: whether it is offered, where, and with which certificate. For its operator and for administrators."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.certificates.files import CertificateFiles
+from mailbox_appliance.certificates.reading import CertificateFacts, facts, remarks
+from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.errors import CertificateUnusable, Conflict, HttpsNotOffered
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.certificates import import_certificate, rotate_certificate
+from mailbox_appliance.operations.instance_settings import change
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.records import Answer, Input, Timestamp, Wire
+
+#: Of a certificate with its chain, or of a key, as a text; they have some thousand.
+MOST_CHARACTERS = 64 * 1024
+_PINNED = (
+    "The certificate is another one now: clients that pinned the one before log in again, with"
+    " `mailbox-appliance login URL --fingerprint {}`."
+)
+_UNTRUSTED = (
+    "This computer does not trust who issued the certificate: other clients may not either. Either its chain is not"
+    " complete (import the file with all of it), or the authority is a private one."
+)
+
+Pem = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
+
+
+class Certificate(Wire, frozen=True, kw_only=True):
+    """The certificate that HTTPS is offered with. `trusted`: this computer trusts who issued it."""
+
+    fingerprint: Annotated[str, Meta(description="`sha256:` and 64 hex digits, of the certificate as DER.")]
+    not_before: Timestamp
+    not_after: Timestamp
+    names: tuple[str, ...]
+    self_signed: bool
+    trusted: bool
+
+
+class Https(Wire, frozen=True, kw_only=True):
+    """HTTPS as it is set, and where it answers. `url`: as this computer reaches it; null where it does not answer."""
+
+    enabled: bool
+    host: Annotated[str, Meta(description="The address it listens on; empty: all of this computer.")]
+    port: int
+    url: str | None
+    certificate: Certificate | None
+
+
+class ChangedHttps(Input, frozen=True, kw_only=True):
+    """What of HTTPS is to be another. What is left out stays; null takes a change back: as config.toml has it."""
+
+    enabled: bool | UnsetType | None = UNSET
+    port: Annotated[int, Meta(ge=0, le=65535)] | UnsetType | None = UNSET
+    host: Annotated[str, Meta(max_length=255)] | UnsetType | None = UNSET
+
+
+class NewCertificate(Input, frozen=True, kw_only=True):
+    """A certificate of one's own, and its key, as PEM."""
+
+    certificate: Annotated[Pem, Meta(description="The server's own first, then that of who issued it, and so on.")]
+    private_key: Annotated[
+        Pem, Meta(description="RSA with 2048 bits or more, or EC P-256, P-384 or P-521; not locked.")
+    ]
+
+
+@operation(access=Access.SESSION, role="admin", https=True, operator=True)
+def get_https(appliance: Appliance, caller: Caller) -> Answer[Https]:  # noqa: ARG001 - rights were checked
+    """Whether HTTPS is offered, where, and with which certificate; `warnings` tell what an operator should see to."""
+    return _answer(appliance)
+
+
+@operation(access=Access.SESSION, role="admin", https=True, operator=True)
+def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) -> Answer[Https]:
+    """Open, move or close the HTTPS listener, at once. What is under way on it is still answered, this request too.
+
+    Where that cannot be done (the port is taken, say), 409 says why, and all is as it was. A certificate is made where
+    there is none.
+    """
+    names = {"enabled": "server.https", "port": "server.https_port", "host": "server.https_host"}
+    given = {setting: getattr(request, field) for field, setting in names.items()}
+    change(appliance, caller, {setting: value for setting, value in given.items() if value is not UNSET})
+    if appliance.https is not None and appliance.https.url is None and appliance.settings.flag("server.https"):
+        appliance.https.apply()  # it was asked for before, and could not be done then
+    return _answer(appliance)
+
+
+@operation(access=Access.SESSION, role="admin", https=True, operator=True)
+def put_certificate(appliance: Appliance, caller: Caller, request: NewCertificate) -> Answer[Https]:
+    """Let a certificate of one's own take the place of the present one, at once; connections that are open go on.
+
+    It is looked at first: 400 says what is wrong with it.
+    """
+    # Each character is a byte, so that what is no PEM can be told from what it is.
+    texts = (text.encode("latin-1", "replace") for text in (request.certificate, request.private_key))
+    return _replaced(appliance, lambda: import_certificate(appliance, caller.actor, *texts))
+
+
+@operation(access=Access.SESSION, role="admin", https=True, operator=True)
+def rotate(appliance: Appliance, caller: Caller) -> Answer[Https]:
+    """Make another self-signed certificate, with another key, in place of the present one; it counts at once.
+
+    Clients that pinned the one before refuse it until they log in again with the new fingerprint.
+    """
+
+    def act() -> tuple[str, ...]:
+        rotate_certificate(appliance, caller.actor)
+        return ()
+
+    return _replaced(appliance, act)
+
+
+def _replaced(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> Answer[Https]:
+    before = _fingerprint(appliance)
+    with _as_conflict():
+        told = act()
+    if appliance.https is not None and appliance.settings.flag("server.https"):
+        with suppress(HttpsNotOffered):  # the certificate was replaced all the same; the answer tells of the trouble
+            appliance.https.apply()
+    answer = _answer(appliance)
+    found = answer.data.certificate
+    if found is not None and before not in (None, found.fingerprint):
+        told = (*told, _PINNED.format(found.fingerprint))
+    return Answer(answer.data, tuple(dict.fromkeys((*told, *answer.warnings))))
+
+
+def _fingerprint(appliance: Appliance) -> str | None:
+    try:
+        return facts(CertificateFiles(appliance.folder)).fingerprint
+    except CertificateUnusable:
+        return None
+
+
+def _answer(appliance: Appliance) -> Answer[Https]:
+    listener, settings = appliance.https, appliance.settings
+    certificate, warnings = _certificate(appliance)
+    trouble = None if listener is None else listener.trouble
+    told = Https(
+        enabled=settings.flag("server.https"),
+        host=settings.text("server.https_host"),
+        port=settings.number("server.https_port"),
+        url=None if listener is None else listener.url,
+        certificate=certificate,
+    )
+    return Answer(told, tuple(dict.fromkeys(filter(None, (trouble, *warnings)))))
+
+
+def _certificate(appliance: Appliance) -> tuple[Certificate | None, tuple[str, ...]]:
+    files = CertificateFiles(appliance.folder)
+    if not files.exist():
+        return None, ()
+    try:
+        found = facts(files)
+    except CertificateUnusable as problem:
+        return None, (problem.message,)
+    untrusted = () if found.trusted or found.self_signed else (_UNTRUSTED,)
+    return shown(found), (*remarks(found, appliance.clock.now()), *untrusted)
+
+
+def shown(found: CertificateFacts) -> Certificate:
+    """What a certificate says, as clients see it."""
+    return Certificate(
+        fingerprint=found.fingerprint,
+        not_before=to_timestamp(found.not_before),
+        not_after=to_timestamp(found.not_after),
+        names=found.names,
+        self_signed=found.self_signed,
+        trusted=found.trusted,
+    )
+
+
+@contextmanager
+def _as_conflict() -> Iterator[None]:
+    """What the files do not allow is at odds with what is there; nothing is wrong with the request."""
+    try:
+        yield
+    except CertificateUnusable as problem:
+        raise Conflict(reason=problem.message) from problem
