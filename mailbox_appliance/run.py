@@ -3,19 +3,20 @@
 import json
 import logging
 import os
-import signal
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from types import FrameType
 
-from mailbox_appliance import logs, oauth_environment
+from mailbox_appliance import logs, oauth_environment, service_manager
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.opening import Opening
 from mailbox_appliance.options import Value
 from mailbox_appliance.records import Progress
-from mailbox_appliance.serving import Opening, Service
+from mailbox_appliance.serving import Service
 from mailbox_appliance.settings import Settings
+from mailbox_appliance.signals import Signals
 from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.files import DATABASE, write_private
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
@@ -24,6 +25,8 @@ from mailbox_appliance.store.upgrade import Upgraded
 log = logging.getLogger(__name__)
 
 RUN_FILE = "run.json"
+#: Seconds after which the process ends, whatever does not: closing gives up before.
+_LAST_RESORT = 9.6
 
 
 def serve(
@@ -35,12 +38,13 @@ def serve(
     showing: Callable[[], AbstractContextManager[Progress]] | None = None,
     prepare: Callable[[Appliance], None] | None = None,
 ) -> int:
-    """Serve until SIGTERM or Ctrl-C, then answer what is in flight, and end. Returns the exit code.
+    """Serve until SIGTERM or Ctrl-C, then answer what is in flight, and end within 10 seconds. Returns the exit code.
 
     `passphrase` of the store's key, where somebody typed it; else the environment's or systemd's. `showing` tells how
     far an upgrade is. `prepare` may subscribe to what happens, before anything does.
     Raises StoreUnusable, BadSetting, or CannotListen where the port is taken.
     """
+    signals = Signals()
     opening = Opening(
         data_dir,
         place_of_key(data_dir, os.environ),
@@ -49,32 +53,63 @@ def serve(
         oauth_environment.read(os.environ),
         prepare,
     )
+    try:
+        service = _opened(opening, showing)
+    except BaseException:
+        if signals.is_ended:  # whatever came of that: what it broke off is finished, or thrown away, by the next start
+            return 0
+        raise
+    try:
+        signals.hand_to(service)
+        with failures_as_unusable(data_dir):  # the set-up code, and where it is found
+            service.start()
+            _write_run_file(data_dir, service)
+        _announce(service, ready_json=ready_json)
+        service_manager.ready()
+        service.serve()
+    finally:
+        service_manager.stopping()
+        with suppress(OSError):  # nobody believes it once the lock is let go
+            (data_dir / RUN_FILE).unlink(missing_ok=True)
+        with _last_resort():
+            service.close()
+    return 0
+
+
+def _opened(opening: Opening, showing: Callable[[], AbstractContextManager[Progress]] | None) -> Service:
+    """The service of a data directory; its listeners are open."""
     opening.settle()
-    options, has_lost_store = opening.options(), _has_key_only(data_dir)
+    data_dir, options = opening.data_dir, opening.options()
+    has_lost_store = _has_key_only(data_dir)
     with showing() if showing is not None else nullcontext() as tell:
-        appliance = opening.first(options, tell)
+        appliance = opening.first(options, service_manager.starting(tell))
     try:
         with failures_as_unusable(data_dir):
             _configure_logs(data_dir, options)
         _log_upgrade(appliance.store.upgraded)
         if has_lost_store:
             log.warning("a new, empty store was made with the key that was there: the store it belonged to is gone")
-        service = Service(opening, appliance)
+        return Service(opening, appliance)
     except BaseException:
         appliance.store.close()
         raise
-    _stop_on_signals(service)
+
+
+@contextmanager
+def _last_resort() -> Iterator[None]:
+    """End the process where this takes too long, say with a disk that does not answer: the store stands every end."""
+
+    def end() -> None:
+        log.warning("it did not end in time, so it was ended")
+        os._exit(0)
+
+    timer = threading.Timer(_LAST_RESORT, end)
+    timer.daemon = True
+    timer.start()
     try:
-        with failures_as_unusable(data_dir):  # the set-up code, and where it is found
-            service.start()
-            _write_run_file(data_dir, service)
-        _announce(service, ready_json=ready_json)
-        service.serve()
+        yield
     finally:
-        with suppress(OSError):  # nobody believes it once the lock is let go
-            (data_dir / RUN_FILE).unlink(missing_ok=True)
-        service.close()
-    return 0
+        timer.cancel()
 
 
 def _configure_logs(data_dir: Path, options: Settings) -> None:
@@ -102,25 +137,21 @@ def _log_upgrade(upgraded: Upgraded | None) -> None:
 
 def _write_run_file(data_dir: Path, service: Service) -> None:
     """Where the running instance is found; the secret is the local operator's, new at each start."""
-    content = {"pid": os.getpid(), "url": service.url, "secret": service.secret}
+    content = {"pid": os.getpid(), "url": service.listening.local_url, "secret": service.secret}
     write_private(data_dir / RUN_FILE, json.dumps(content).encode())
 
 
 def _announce(service: Service, *, ready_json: bool) -> None:
-    url, code = service.url, service.setup_code
+    listening, code = service.listening, service.setup_code
     if ready_json:
-        sys.stdout.write(json.dumps({"event": "ready", "http": url, "https": None, "pid": os.getpid()}) + "\n")
+        ready = {"event": "ready", "http": listening.http_url, "https": listening.url, "pid": os.getpid()}
+        sys.stdout.write(json.dumps(ready) + "\n")
     else:
-        sys.stdout.write(f"mailbox-appliance answers at {url} (Ctrl-C stops it)\n")
+        sys.stdout.write(f"mailbox-appliance answers at {listening.http_url} (Ctrl-C stops it)\n")
+        if listening.url is not None:
+            pin = "" if listening.pin is None else f"; the fingerprint of its certificate is {listening.pin}"
+            sys.stdout.write(f"By HTTPS it answers at {listening.url}{pin}\n")
     if code is not None:
         hint = f"It is not set up yet. Run `mailbox-appliance setup`, or use the set-up code {code}\n"
         (sys.stderr if ready_json else sys.stdout).write(hint)
     sys.stdout.flush()
-
-
-def _stop_on_signals(service: Service) -> None:
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it
-        service.stop()
-
-    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(name, stop)

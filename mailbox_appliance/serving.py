@@ -1,4 +1,4 @@
-"""A data directory, served: listeners that stay, and the appliance behind them, which a restore replaces.
+"""A data directory, served: listening that stays, and the appliance behind it, which a restore replaces.
 
     request `restore` -> prepared (store/restore) -> 202 -> hand_over
     the serving thread: requests are 503 -> the appliance rests -> its files are closed, the directory stays ours
@@ -11,36 +11,32 @@ what it replaced is put back first.
 import gc
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict
 from queue import Empty, SimpleQueue
-from urllib.parse import urlsplit
 
-from mailbox_appliance import logs
+from mailbox_appliance import logs, service_manager
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.clock import SystemClock
-from mailbox_appliance.errors import StoreUnusable
-from mailbox_appliance.oauth_environment import GivenApps
-from mailbox_appliance.operations import configuration
-from mailbox_appliance.options import Value
-from mailbox_appliance.records import Progress
-from mailbox_appliance.settings import Settings
-from mailbox_appliance.store import swap
+from mailbox_appliance.errors import HttpsNotOffered, Stopping, StoreUnusable
+from mailbox_appliance.listening import Listening
+from mailbox_appliance.opening import Opening
+from mailbox_appliance.settings import BadSetting
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.files import write_private
-from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.restore import Prepared, Restored, complete, put_back
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.server import Listeners
 
 log = logging.getLogger(__name__)
 
 _GIVEN_UP = "a restore was given up, since the service ends"
-_STOP_WITHIN = 8.0
+# Seconds in which it ends, whatever is under way: requests go on for the first of them, and in the next all of them are
+# answered.
+_END_WITHIN, _GO_ON, _ANSWER = 9.0, 3.0, 3.0
+_CLOSE_FILES = 1.5
+_RETRY_AFTER = 10
 _LOOK_AGAIN = 1.0  # a signal that comes just before the waiting begins is only handled after it
 # Seconds for what is under way when a restore begins: requests; sends, of which longer ones become uncertain; and
 # whoever still reads.
@@ -51,90 +47,31 @@ class _Stopped(Exception):
     """Serving is to end: nothing that was begun is decided any more."""
 
 
-@dataclass(frozen=True)
-class Opening:
-    """How the appliance of a data directory is opened, at the start and again after a restore.
-
-    `prepare` may subscribe to what happens, before anything does.
-    """
-
-    data_dir: Path
-    key_file: Path
-    passphrase: str | None = field(default=None, repr=False)
-    flags: Mapping[str, Value] | None = None
-    oauth_apps: GivenApps | None = field(default=None, repr=False)
-    prepare: Callable[[Appliance], None] | None = None
-
-    def settle(self) -> None:
-        """Move into place what a restore has decided before it was killed: the configuration may be among it.
-
-        Raises StoreInUse, StoreUnusable.
-        """
-        if swap.is_decided(self.data_dir):
-            with failures_as_unusable(self.data_dir):
-                lock = DirectoryLock(self.data_dir)
-                try:
-                    swap.finish(self.data_dir, self.key_file)
-                finally:
-                    lock.release()
-
-    def options(self) -> Settings:
-        """The settings as they are now. Raises BadSetting."""
-        return configuration.load(self.data_dir / "config.toml", self.flags)
-
-    def first(self, options: Settings, progress: Progress | None = None) -> Appliance:
-        """The appliance, on a directory that nobody has; `progress` is told of an upgrade. Raises StoreUnusable."""
-        clock = SystemClock()
-        store = Store.open(self.data_dir, clock, self.key_file, passphrase=self.passphrase, progress=progress)
-        try:
-            return Appliance(self.data_dir, options, clock, oauth_apps=self.oauth_apps, store=store)
-        except BaseException:
-            store.close()
-            raise
-
-    def again(self, lock: DirectoryLock) -> Appliance:
-        """Another appliance, on the directory that is ours already, with the configuration that is there then."""
-        swap.finish(self.data_dir, self.key_file)
-        options, clock = self.options(), SystemClock()
-        store = Store.open_locked(self.data_dir, lock, clock, self.key_file, passphrase=self.passphrase)
-        try:
-            return Appliance(self.data_dir, options, clock, oauth_apps=self.oauth_apps, store=store)
-        except BaseException:
-            store.close_files()
-            raise
-
-
 class Service:
     """Serves until it is told to stop. One thread calls `serve`, any thread and a signal `stop`."""
 
     def __init__(self, opening: Opening, appliance: Appliance) -> None:
-        """Take an open appliance over; its listeners are open from now on. Raises CannotListen."""
+        """Take an open appliance over; it listens from now on. Raises CannotListen, CertificateUnusable."""
         self._opening = opening
-        self._app = App(appliance, _allowed_hosts(appliance.settings))
-        self._listeners = _listeners(self._app, appliance.settings)
+        self._app = App(appliance)
+        self.listening = Listening(self._app, opening.data_dir, appliance.settings)
         self._lock = appliance.store.lock
         self._appliance: Appliance | None = appliance
         # A signal handler may put into it at any moment, also while it is being read; an event cannot be set so.
         self._woken: SimpleQueue[None] = SimpleQueue()
-        self._is_stopping = False
+        self._is_stopping = self._is_to_reload = False
         self._handed_over: tuple[Prepared, Actor] | None = None
         #: Shows that somebody on this computer is its operator.
         self.secret = secrets.token_urlsafe(32)
         #: What set-up asks for, until that is done.
         self.setup_code: str | None = None
 
-    @property
-    def url(self) -> str:
-        """Where it answers on this computer."""
-        host, port = self._listeners.addresses[0]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
     def start(self) -> None:
         """Begin to work, and to answer."""
         assert self._appliance is not None  # noqa: S101 - as it was taken over
         self._make_ready(self._appliance)
         self._appliance.start()
-        self._listeners.start()
+        self.listening.start()
         _keep_out_of_the_way()
 
     def serve(self) -> None:
@@ -145,6 +82,10 @@ class Service:
             if self._handed_over is not None and not self._is_stopping:
                 handed_over, self._handed_over = self._handed_over, None
                 self._restore(*handed_over)
+            if self._is_to_reload and not self._is_stopping:
+                self._is_to_reload = False
+                self._take_up_anew()
+            self.listening.look()
         if self._handed_over is not None and self._appliance is not None:
             prepared, actor = self._handed_over
             log.warning(_GIVEN_UP, extra={"backup": prepared.backup_id})
@@ -155,19 +96,45 @@ class Service:
         self._is_stopping = True
         self._woken.put(None)
 
+    def reload(self) -> None:
+        """Let `serve` take up configuration, certificate and log files as they are now. For signal handlers as well."""
+        self._is_to_reload = True
+        self._woken.put(None)
+
     def close(self) -> None:
-        """Answer what is in flight, end, and let others have the directory."""
-        # Requests that wait for a send are released first; then everybody gets an answer.
+        """Answer what is in flight, end, and let others have the directory; within seconds."""
+        until = time.monotonic() + _END_WITHIN
+        # Requests that wait for a send are released first; those that wait for others have some time to go on.
         if self._appliance is not None:
             self._appliance.release()
-        self._listeners.stop(_STOP_WITHIN)
+        self.listening.stop_listening()
+        if not self.listening.is_through(_GO_ON):
+            if self._appliance is not None:
+                self._appliance.break_off()
+            self.listening.refuse_unfinished(Stopping(retry_after=_RETRY_AFTER))
+        self.listening.stop(_ANSWER)
         if self._appliance is not None:
-            self._appliance.stop()
+            self._appliance.stop(max(0.0, until - time.monotonic() - _CLOSE_FILES))
         self._lock.release()
 
+    def _take_up_anew(self) -> None:
+        assert self._appliance is not None  # noqa: S101 - only `serve` takes it away, and puts another one there
+        service_manager.reloading()
+        logs.reopen()
+        try:
+            later = self._appliance.use_configuration(self._opening.options())
+        except BadSetting as error:
+            log.error("the configuration does not fit, so it stays as it was", extra={"why": str(error)})
+        except HttpsNotOffered as problem:
+            log.error("the configuration was taken up, but for HTTPS", extra={"why": problem.message})
+        else:
+            log.info("the configuration was taken up", extra={"at_the_next_start": list(later)})
+        self.listening.reload()
+        service_manager.ready()
+
     def _make_ready(self, appliance: Appliance) -> None:
-        appliance.local_url, appliance.operator_secret = self.url, self.secret
-        appliance.hand_over = self._take
+        appliance.local_url, appliance.operator_secret = self.listening.local_url, self.secret
+        appliance.hand_over, appliance.https = self._take, self.listening
         self.setup_code = _setup_code(appliance)
         if self._opening.prepare is not None:
             self._opening.prepare(appliance)
@@ -189,20 +156,20 @@ class Service:
             return
         except Exception:
             log.exception("the restore failed; the store stays as it was", extra=facts)
-            self._go_on(*self._opened(failed=(prepared, actor)))
+            self._go_on(self._opened(failed=(prepared, actor)))
             return
         if self._is_stopping:  # the next start moves the restored store into its place
             return
         try:
-            opened = self._opened()
+            appliance = self._opened()
         except Exception:
             log.exception("the restored store does not open; what it replaced is put back", extra=facts)
             if restored.kept is not None:
                 put_back(prepared, restored.kept)
-            self._go_on(*self._opened(failed=(prepared, actor)))
+            self._go_on(self._opened(failed=(prepared, actor)))
             return
         # From here on there is no way back: it may send, and what it sends must not be forgotten.
-        self._go_on(*opened)
+        self._go_on(appliance)
         log.info("the restore is done", extra=facts | _told(restored))
 
     def _rest(self) -> bool:
@@ -219,13 +186,10 @@ class Service:
         appliance.rest(_REST_WITHIN)
         return appliance.store.close_files(_CLOSE_WITHIN)
 
-    def _opened(self, failed: tuple[Prepared, Actor] | None = None) -> tuple[Appliance, tuple[str, ...]]:
-        """Another appliance on the store that is there now, ready to begin, and the hosts that it answers to; what
-        failed is noted in it.
-        """
+    def _opened(self, failed: tuple[Prepared, Actor] | None = None) -> Appliance:
+        """Another appliance on the store that is there now, ready to begin; what failed is noted in it."""
         appliance = self._opening.again(self._lock)
         try:
-            hosts = _allowed_hosts(appliance.settings)
             if failed is not None:
                 _note_failure(appliance.store, *failed)
             logs.set_level(appliance.settings.text("log.level"))
@@ -234,12 +198,12 @@ class Service:
             appliance.rest()
             appliance.store.close_files()
             raise
-        return appliance, hosts
+        return appliance
 
-    def _go_on(self, appliance: Appliance, hosts: tuple[str, ...]) -> None:
+    def _go_on(self, appliance: Appliance) -> None:
         self._appliance = appliance  # whatever fails now, who ends stops it
         appliance.start()
-        self._app.use_hosts(hosts)
+        self.listening.use(appliance.settings)
         self._app.present.resume(appliance)
         _keep_out_of_the_way()
 
@@ -268,26 +232,6 @@ def _setup_code(appliance: Appliance) -> str | None:
     code = "-".join(secrets.token_hex(3) for _ in range(4))
     write_private(file, code.encode() + b"\n")
     return code
-
-
-def _listeners(app: App, options: Settings) -> Listeners:
-    host, port = options.text("server.host"), options.number("server.port")
-    hosts = (host,) if host else ("127.0.0.1", "::1")
-    return Listeners(
-        app,
-        [(one, port) for one in hosts],
-        workers=options.number("server.workers"),
-        request_timeout=options.number("server.request_timeout"),
-        per_peer=options.number("server.connections_per_peer"),
-        per_local_peer=options.number("server.connections_per_local_peer"),
-    )
-
-
-def _allowed_hosts(options: Settings) -> tuple[str, ...]:
-    host = options.text("server.host")
-    bound = f"[{host}]" if ":" in host else host
-    public = urlsplit(options.text("server.public_url")).netloc
-    return (*options.names("server.allowed_hosts"), bound, public)
 
 
 def _keep_out_of_the_way() -> None:

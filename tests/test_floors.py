@@ -45,7 +45,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("operations",),
     ("control",),
     ("web", "mcp_server", "cli", "tray", "demo"),
-    ("listening",),
+    ("listening", "opening", "service_manager", "signals"),
     ("serving",),
     ("run", "on_files", "__main__"),
 )

@@ -13,10 +13,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.opening import Opening
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
 from mailbox_appliance.options import Value
-from mailbox_appliance.serving import Opening, Service
+from mailbox_appliance.serving import Service
 from mailbox_appliance.store import swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.files import KEY
@@ -206,7 +207,7 @@ class Served:
 
     def ask(self, method: str, path: str, body: object = None) -> Answer:
         remote = RunningAppliance(self.folder)
-        remote.url, remote.token = self.service.url, self.token
+        remote.url, remote.token = self.service.listening.local_url, self.token
         return remote.ask(method, path, body)
 
     def restore(self, backup_id: str) -> str:
@@ -248,7 +249,7 @@ def test_the_appliance_from_before_ends_and_whoever_subscribed_hears_of_the_new_
         wait_until(lambda: names_of_threads() == before, lambda: f"{before} {names_of_threads()}", 10)
         assert len(prepared) == 2
         assert prepared[0] is not prepared[1]
-        assert prepared[1].local_url == served.service.url
+        assert prepared[1].local_url == served.service.listening.local_url
         wait_until(
             lambda: len(os.listdir("/proc/self/fd")) <= descriptors + 2, lambda: str(os.listdir("/proc/self/fd")), 10
         )

@@ -9,13 +9,28 @@ from mailbox_appliance.cli.tree import command
 SERVE_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(["--host"], metavar="HOST", help="Address to listen on (default 127.0.0.1 and ::1)."),
     click.Option(["--port"], type=click.IntRange(0, 65535), help="Port (default 8025); 0 picks a free one."),
+    click.Option(
+        ["--https-port"], type=click.IntRange(0, 65535), help="Offer HTTPS, at this port (default 8443); 0: a free one."
+    ),
+    click.Option(["--https-host"], metavar="HOST", help="Address of HTTPS (default: all of this computer)."),
     click.Option(["--ready-json"], is_flag=True, help="Print one line of JSON when it answers."),
     PASSPHRASE_STDIN,
 )
 
 
-def _serve(invocation: Invocation, host: str | None, port: int | None, ready_json: bool, passphrase_stdin: bool) -> int:
-    flags = {name: value for name, value in (("server.host", host), ("server.port", port)) if value is not None}
+def _serve(
+    invocation: Invocation,
+    host: str | None,
+    port: int | None,
+    https_port: int | None,
+    https_host: str | None,
+    ready_json: bool,
+    passphrase_stdin: bool,
+) -> int:
+    given = {"server.host": host, "server.port": port, "server.https_port": https_port, "server.https_host": https_host}
+    flags: dict[str, object] = {name: value for name, value in given.items() if value is not None}
+    if https_port is not None:
+        flags["server.https"] = True
     folder, start, showing = invocation.data_directory(), invocation.service("serve"), invocation.terminal.steps
 
     def serve_with(passphrase: str | None) -> int:

@@ -1,0 +1,70 @@
+"""How the appliance of a data directory is opened: at the start, and again after a restore."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.oauth_environment import GivenApps
+from mailbox_appliance.operations import configuration
+from mailbox_appliance.options import Value
+from mailbox_appliance.records import Progress
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store import swap
+from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.store import Store
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How the appliance of a data directory is opened, at the start and again after a restore.
+
+    `prepare` may subscribe to what happens, before anything does.
+    """
+
+    data_dir: Path
+    key_file: Path
+    passphrase: str | None = field(default=None, repr=False)
+    flags: Mapping[str, Value] | None = None
+    oauth_apps: GivenApps | None = field(default=None, repr=False)
+    prepare: Callable[[Appliance], None] | None = None
+
+    def settle(self) -> None:
+        """Move into place what a restore has decided before it was killed: the configuration may be among it.
+
+        Raises StoreInUse, StoreUnusable.
+        """
+        if swap.is_decided(self.data_dir):
+            with failures_as_unusable(self.data_dir):
+                lock = DirectoryLock(self.data_dir)
+                try:
+                    swap.finish(self.data_dir, self.key_file)
+                finally:
+                    lock.release()
+
+    def options(self) -> Settings:
+        """The settings as they are now. Raises BadSetting."""
+        return configuration.load(self.data_dir / "config.toml", self.flags)
+
+    def first(self, options: Settings, progress: Progress | None = None) -> Appliance:
+        """The appliance, on a directory that nobody has; `progress` is told of an upgrade. Raises StoreUnusable."""
+        clock = SystemClock()
+        store = Store.open(self.data_dir, clock, self.key_file, passphrase=self.passphrase, progress=progress)
+        try:
+            return Appliance(self.data_dir, options, clock, oauth_apps=self.oauth_apps, store=store)
+        except BaseException:
+            store.close()
+            raise
+
+    def again(self, lock: DirectoryLock) -> Appliance:
+        """Another appliance, on the directory that is ours already, with the configuration that is there then."""
+        swap.finish(self.data_dir, self.key_file)
+        options, clock = self.options(), SystemClock()
+        store = Store.open_locked(self.data_dir, lock, clock, self.key_file, passphrase=self.passphrase)
+        try:
+            return Appliance(self.data_dir, options, clock, oauth_apps=self.oauth_apps, store=store)
+        except BaseException:
+            store.close_files()
+            raise

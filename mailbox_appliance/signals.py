@@ -1,0 +1,71 @@
+"""What signals mean to a process that serves, from its start to its end.
+
+              before it serves            while it serves
+SIGTERM       it ends: nothing is left     what is in flight is answered, then it ends
+SIGINT        as Python has it             the same
+SIGHUP        nothing: it reads its        configuration, certificate and log files are taken up anew;
+              configuration anyway         as SIGTERM where its terminal has gone, unless nohup said otherwise
+"""
+
+import os
+import signal
+from types import FrameType
+from typing import Protocol
+
+_HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
+
+
+class Served(Protocol):
+    """What is told; from a signal handler, so at any moment of the main thread's."""
+
+    def stop(self) -> None:
+        """It is to end."""
+
+    def reload(self) -> None:
+        """It is to take up its configuration anew."""
+
+
+class Ended(BaseException):
+    """It was told to end before it served."""
+
+
+class Signals:
+    """Listens from the moment it is made. For the main thread."""
+
+    def __init__(self) -> None:
+        self._service: Served | None = None
+        #: Whether it was told to end.
+        self.is_ended = False
+        self._may_hang_up = _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN and _has_terminal()
+        signal.signal(signal.SIGTERM, self._end)
+        if _HANG_UP is not None:
+            signal.signal(_HANG_UP, self._hang_up)
+
+    def hand_to(self, service: Served) -> None:
+        """From now on this one is told."""
+        self._service = service
+        signal.signal(signal.SIGINT, self._end)
+        if self.is_ended:  # what it raised was lost on its way, as in a callback of a library's
+            service.stop()
+
+    def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal calls it
+        was_ended, self.is_ended = self.is_ended, True
+        if self._service is not None:
+            self._service.stop()
+        elif not was_ended:  # the second one leaves alone what tidies up after the first
+            raise Ended
+
+    def _hang_up(self, number: int, frame: FrameType | None) -> None:
+        if self._may_hang_up and not _has_terminal():
+            self._end(number, frame)
+        elif self._service is not None:
+            self._service.reload()
+
+
+def _has_terminal() -> bool:
+    """Whether there is a controlling terminal that is still there."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | getattr(os, "O_NOCTTY", 0)))
+    except OSError:
+        return False
+    return True
