@@ -5,6 +5,8 @@
     of one kin, and neither is later than the other . what either knows to be over or revoked is; scheduled sends wait
     there is none, it does not open, or is another's  nobody knows: sessions end, and scheduled sends wait
 
+Where HTTPS is offered stays as it is now, whatever the two are to each other.
+
 How they are related see `kinship`, of sends `carried_sends`, of rights `carried_rights` and `forked_rights`. The audit
 log goes on where the present one begins with it, row by row and seal by seal: one that is broken stays broken.
 """
@@ -24,6 +26,8 @@ from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.kinship import Kinship, Made, Relation, kinship_of
 from mailbox_appliance.store.schema import TRIGGERS
 
+#: Where HTTPS is offered belongs to this computer: a restore must not shut out who administrates from elsewhere.
+_HTTPS = ("server.https", "server.https_port", "server.https_host")
 _BATCH = 5000
 # Of each of the two, while they are held against each other: indexes are written all over.
 _CACHE_KIB = 48 * 1024
@@ -69,6 +73,7 @@ def carry_over(
     """
     with _attached(database, present, key, leave_log), database.transaction(durable=True):
         kinship = kinship_of(database, made)
+        _keep_https(database)
         if kinship.relation == "stranger":
             carried = _of_nobody(database, now, "it is another store, not a later state of this one", "stranger")
             carried_rights.see_that_somebody_can_administrate(database)
@@ -82,6 +87,12 @@ def carry_over(
             _continue_log(database, kinship)
         has_log = database.value(_NOT_HERE) is None
         return Carried(True, sends=sends, rights=rights, relation=kinship.relation, has_log=has_log)
+
+
+def _keep_https(database: Database) -> None:
+    for name in _HTTPS:
+        database.change("DELETE FROM main.settings WHERE name = ?", (name,))
+        database.change("INSERT INTO main.settings SELECT * FROM present.settings WHERE name = ?", (name,))
 
 
 def carry_nothing(database: Database, now: datetime, why: str = "") -> Carried:

@@ -6,11 +6,14 @@
                                                 one rename     decides (store/swap)
     put_back   where the new one does not open  the same way back, from the pre-restore backup
 
-Whatever fails before the rename leaves the store as it was. The key file of a present store that opens stays in force.
+Whatever fails before the rename leaves the store as it was. The key file of a present store that opens stays in force,
+and so does the certificate that is there: clients have pinned it, and the one before was perhaps given up for a reason.
 """
 
 import errno
 import logging
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -39,7 +42,9 @@ from mailbox_appliance.store.unpacking import CheckConfig, PresentKey, may_write
 
 log = logging.getLogger(__name__)
 
-_BESIDE: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
+_CERTIFICATE: tuple[SectionName, ...] = ("tls/cert.pem", "tls/key.pem")
+_BESIDE: tuple[SectionName, ...] = ("config.toml", *_CERTIFICATE)
+_TLS, _NEXT = "tls", ".next"
 #: How often the content of a backup lies on the disk while it is unpacked: once, and once more encrypted anew or
 #: upgraded; an upgrade makes a backup of its own besides.
 _TWICE, _UPGRADED = 2, 4
@@ -61,6 +66,8 @@ class Prepared:
     made: Made | None = None
     #: What upgrading the store in the backup told.
     warnings: tuple[str, ...] = ()
+    #: The certificate that is there stays; that of the backup is left out.
+    keeps_certificate: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,7 @@ def prepare_from(
         making = swap.begin(folder)
         try:
             made = unpack(container, making, key_file, present, clock, progress)
+            keeps_certificate = _keep_certificate(folder, making)
             if check_config is not None and (making / "config.toml").exists():
                 check_config(making / "config.toml")
         except BaseException:
@@ -116,7 +124,10 @@ def prepare_from(
             raise
     of, is_known = container.manifest, present is not None
     when = Made(of.created_at, of.reason, of.format)
-    return Prepared(folder, making, key_file, of.id, made.summary, made.key, made.slots, is_known, when, made.warnings)
+    keys = made.key, made.slots
+    return Prepared(
+        folder, making, key_file, of.id, made.summary, *keys, is_known, when, made.warnings, keeps_certificate
+    )
 
 
 def complete(prepared: Prepared, clock: Clock, actor: Actor, progress: Progress | None = None) -> Restored:
@@ -132,6 +143,7 @@ def complete(prepared: Prepared, clock: Clock, actor: Actor, progress: Progress 
             if not prepared.is_known:
                 _see_that_it_opens(prepared)
                 kept_key = keep_beside(prepared.key_file, prepared.key, clock.now())
+            _keep_certificate(prepared.folder, prepared.making)  # one may have been made meanwhile
             swap.decide(prepared.folder, prepared.key_file)
     except BaseException:
         swap.discard(prepared.folder)
@@ -188,11 +200,28 @@ def put_back(prepared: Prepared, kept: Path) -> None:
             unpack_raw(container, making, None)
             if not may_write(prepared.key_file):
                 (making / KEY).unlink(missing_ok=True)
-            absent = [name for name in _BESIDE if container.manifest.place_of(name) is None]
+            replaced = ("config.toml",) if prepared.keeps_certificate else _BESIDE
+            if prepared.keeps_certificate:
+                shutil.rmtree(making / _TLS, ignore_errors=True)
+            absent = [name for name in replaced if container.manifest.place_of(name) is None]
             swap.decide(folder, prepared.key_file, absent)
         except BaseException:
             swap.discard(folder)
             raise
+
+
+def _keep_certificate(folder: Path, making: Path) -> bool:
+    """Leave out what was unpacked of a certificate where there is one; answers whether there is.
+
+    One that `certificates.files` has begun to replace lies in `tls/.next`, as a whole or in part.
+    """
+    tls = folder / _TLS
+    for name in _CERTIFICATE:
+        file = Path(name).name
+        if not os.path.lexists(tls / file) and not os.path.lexists(tls / _NEXT / file):
+            return False
+    shutil.rmtree(making / _TLS, ignore_errors=True)
+    return True
 
 
 def _needed(container: Container, folder: Path, present: PresentKey | None) -> int:

@@ -1,0 +1,216 @@
+"""A restore does not shut out who administrates from elsewhere: the certificate that clients pinned stays, and so does
+where HTTPS is offered. Only where there is no certificate does that of the backup come.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.store import swap
+from mailbox_appliance.store.carry_over import carry_over
+from mailbox_appliance.store.files import DATABASE, KEY
+from mailbox_appliance.store.keyfile import read_key
+from mailbox_appliance.store.restore import complete, prepare, put_back
+from mailbox_appliance.store.restore_elsewhere import unpack_to
+from mailbox_appliance.store.store import Store
+from mailbox_appliance.store.unpacking import PresentKey
+from tests.servers.fake_clock import FakeClock
+from tests.store.forked import Parting
+from tests.store.restored import People, Restoring, populate
+from tests.store.test_restore import LOCAL, back_up, contents, lose, restore
+
+PAIR = ("tls/cert.pem", "tls/key.pem")
+THEN, NOW = {PAIR[0]: b"old certificate", PAIR[1]: b"old key"}, {PAIR[0]: b"certificate", PAIR[1]: b"key"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, clock: FakeClock) -> Path:
+    """A data directory with a closed store in it, and nothing else."""
+    made = tmp_path / "data"
+    store = Store.open(made, clock)
+    populate(store)
+    store.close()
+    return made
+
+
+def put(folder: Path, files: dict[str, bytes]) -> None:
+    """Let these be the files of the certificate, and no others."""
+    for name in PAIR:
+        (folder / name).unlink(missing_ok=True)
+    for name, content in files.items():
+        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+        (folder / name).chmod(0o600)
+
+
+def certificate(folder: Path) -> dict[str, bytes]:
+    """The files of the certificate, and whatever else lies beside them."""
+    return {name: content for name, content in contents(folder).items() if name.startswith("tls/")}
+
+
+ONLY_CERTIFICATE, ONLY_KEY = {PAIR[0]: b"certificate"}, {PAIR[1]: b"key"}
+# In the backup, there now, there afterwards.
+CERTIFICATES = [
+    (THEN, NOW, NOW),
+    (THEN, {}, THEN),
+    (THEN, ONLY_CERTIFICATE, THEN),
+    (THEN, ONLY_KEY, THEN),
+    ({}, NOW, NOW),
+    ({}, {}, {}),
+    ({}, ONLY_CERTIFICATE, ONLY_CERTIFICATE),
+    ({PAIR[0]: b"old certificate"}, NOW, NOW),
+]
+
+
+@pytest.mark.parametrize(("then", "now", "after"), CERTIFICATES)
+@pytest.mark.parametrize("how", ["known", "lost", "another"])
+def test_the_certificate_that_is_there_stays(
+    folder: Path, clock: FakeClock, how: str, then: dict[str, bytes], now: dict[str, bytes], after: dict[str, bytes]
+) -> None:
+    put(folder, then)
+    file = back_up(folder, clock)
+    put(folder, now)
+    if how == "lost":
+        (folder / DATABASE).unlink()
+    elif how == "another":
+        lose(folder, "no database")
+    restore(folder, file, clock, is_known=how == "known")
+    assert certificate(folder) == after
+    for name in after:
+        assert (folder / name).stat().st_mode & 0o777 == 0o600
+    if after:
+        assert (folder / "tls").stat().st_mode & 0o777 == 0o700
+    Store.open(folder, clock).close()
+
+
+def test_links_of_the_operators_stay_links(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    put(folder, THEN)
+    file = back_up(folder, clock)
+    put(folder, {})
+    for name in PAIR:
+        (folder / name).symlink_to(tmp_path / Path(name).name)
+    (tmp_path / "cert.pem").write_bytes(b"renewed")  # and the key is not there at the moment
+    restore(folder, file, clock)
+    assert [(folder / name).readlink() for name in PAIR] == [tmp_path / Path(name).name for name in PAIR]
+
+
+@pytest.mark.parametrize("moved", [(), ("key.pem",), ("cert.pem", "key.pem")])
+def test_a_pair_that_counts_already_but_is_not_in_its_place_stays(
+    folder: Path, clock: FakeClock, moved: tuple[str, ...]
+) -> None:
+    """As `certificates.files` leaves it when it is broken off: what lies in `tls/.next` counts."""
+    put(folder, THEN)
+    file = back_up(folder, clock)
+    put(folder, {})
+    (folder / "tls" / ".next").mkdir()
+    for name in ("cert.pem", "key.pem"):
+        (folder / "tls" / ("" if name in moved else ".next") / name).write_bytes(b"new")
+    before = certificate(folder)
+    restore(folder, file, clock)
+    assert certificate(folder) == before
+
+
+def test_one_that_is_made_while_the_restore_is_prepared_stays(folder: Path, clock: FakeClock) -> None:
+    put(folder, THEN)
+    file = back_up(folder, clock)
+    put(folder, {})
+    prepared = prepare(folder, file, folder / KEY, PresentKey(read_key(folder / KEY), folder / KEY), clock)
+    put(folder, NOW)
+    complete(prepared, clock, LOCAL)
+    swap.finish(folder, folder / KEY)
+    assert certificate(folder) == NOW
+
+
+@pytest.mark.parametrize(
+    ("then", "now"), [(THEN, NOW), (THEN, {}), (THEN, ONLY_KEY), ({}, NOW), (THEN, ONLY_CERTIFICATE)]
+)
+@pytest.mark.parametrize("is_rotated", [False, True])
+def test_what_the_restored_one_brought_goes_where_it_is_put_back(
+    folder: Path, clock: FakeClock, then: dict[str, bytes], now: dict[str, bytes], *, is_rotated: bool
+) -> None:
+    put(folder, then)
+    file = back_up(folder, clock)
+    put(folder, now)
+    prepared = prepare(folder, file, folder / KEY, PresentKey(read_key(folder / KEY), folder / KEY), clock)
+    kept = complete(prepared, clock, LOCAL).kept
+    swap.finish(folder, folder / KEY)
+    assert kept is not None
+    rotated = dict.fromkeys(PAIR, b"rotated")
+    if is_rotated and len(now) == 2:
+        put(folder, rotated)
+    put_back(prepared, kept)
+    swap.finish(folder, folder / KEY)
+    assert certificate(folder) == (rotated if is_rotated and len(now) == 2 else now)
+
+
+def test_elsewhere_it_is_that_of_the_backup(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
+    put(folder, THEN)
+    file = back_up(folder, clock)
+    put(folder, NOW)
+    unpack_to(file, tmp_path / "there", clock)
+    assert certificate(tmp_path / "there") == THEN
+
+
+# --- where HTTPS is offered -------------------------------------------------------------------------------------------
+
+Values = dict[str, object]
+OFF: Values = {}
+ON: Values = {"server.https": True, "server.https_port": 9443, "server.https_host": "192.0.2.1"}
+OTHERWISE: Values = {"server.https": False, "server.https_port": 0}
+
+
+def say(store: Store, values: Values) -> None:
+    """Let these be what is stored of HTTPS, and one thing more of something else."""
+    with store.database.transaction():
+        for name in ON:
+            store.stored_settings.remove(name)
+        for name, value in values.items():
+            store.stored_settings.put(name, value)
+        store.stored_settings.put("server.hsts_days", len(values))
+
+
+@pytest.mark.parametrize(("then", "now"), [(OFF, ON), (ON, OFF), (ON, OTHERWISE), (OTHERWISE, ON), (ON, ON)])
+@pytest.mark.parametrize("is_known", [True, False], ids=["present", "none"])
+def test_https_is_offered_as_now(tmp_path: Path, then: Values, now: Values, *, is_known: bool) -> None:
+    restoring = Restoring(tmp_path)
+    store, _ = restoring.run(
+        lambda store, _people, _clock: say(store, then),
+        lambda store, _people, _clock: say(store, now),
+        with_present=is_known,
+    )
+    found = {name: value for name, value in store.stored_settings.all().items() if name in ON}
+    assert found == (now if is_known else then)
+    assert store.stored_settings.find("server.hsts_days") == len(then)
+    store.close()
+
+
+def test_so_it_is_where_each_of_the_two_went_its_own_way(tmp_path: Path) -> None:
+    def here(store: Store, people: People, clock: FakeClock) -> None:
+        say(store, ON)
+        with store.database.transaction():
+            store.audit.record(LOCAL, "settings.update", ("member", people.ada))
+
+    def there(store: Store, people: People, clock: FakeClock) -> None:
+        say(store, OTHERWISE)
+        with store.database.transaction():
+            store.audit.record(LOCAL, "settings.update", ("member", people.bob))
+
+    for backed_up, present, after in ((here, there, OTHERWISE), (there, here, ON)):
+        parting = Parting(tmp_path / str(len(after)))
+        store, _ = parting.run(lambda *_: None, backed_up, present)
+        assert parting.carried.relation == "forked"
+        assert {name: value for name, value in store.stored_settings.all().items() if name in ON} == after
+        store.close()
+
+
+def test_so_it_is_where_another_store_was_before(tmp_path: Path) -> None:
+    """Where HTTPS is offered belongs to the computer."""
+    restoring = Restoring(tmp_path)
+    store, _ = restoring.run(lambda store, _people, _clock: say(store, OTHERWISE), lambda *_: None, with_present=False)
+    other = Store.open(tmp_path / "other", restoring.clock, store.key_file)
+    say(other, ON)
+    other.close()
+    carried = carry_over(store.database, tmp_path / "other" / DATABASE, store.key, restoring.clock.now())
+    assert carried.relation == "stranger"
+    assert {name: value for name, value in store.stored_settings.all().items() if name in ON} == ON
+    store.close()
