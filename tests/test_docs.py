@@ -1,11 +1,15 @@
-"""What there is, is documented: every setting, command and route; and documents name files that exist."""
+"""What there is, is documented: every setting, command and route; and documents name files and commands that exist."""
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from mailbox_appliance.cli.main import ENTRIES
+from mailbox_appliance.cli.tree import Root
 from mailbox_appliance.options import OPTIONS, Option
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.openapi import describe
@@ -13,11 +17,16 @@ from mailbox_appliance.web.routes import ROUTES
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "docs" / "guide.md").read_text()
+OPERATING = (ROOT / "docs" / "operating.md").read_text()
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+#: A command line in a text, as in `mailbox-appliance https enable --port 443`, with or without the program's name.
+_SPAN = re.compile(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")
+_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_every_setting_is_in_the_guide(option: Option) -> None:
-    row = next((line for line in GUIDE.splitlines() if line.startswith(f"| `{option.name}` |")), "")
+def test_every_setting_is_documented(option: Option) -> None:
+    row = next((line for line in OPERATING.splitlines() if line.startswith(f"| `{option.name}` |")), "")
     assert option.help.replace("|", "/") in row
 
 
@@ -35,10 +44,65 @@ def test_the_changelog_has_this_release() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    links = [(file, link) for file in documents for link in re.findall(r"\]\(([^)#:]+)\)", file.read_text())]
-    assert links
-    assert [(file.name, link) for file, link in links if not (file.parent / link).exists()] == []
+    links = [(file, link) for file in DOCUMENTS for link in re.findall(r"\]\(([^):]+)\)", file.read_text())]
+    assert {file.name for file, _ in links} >= {"README.md", "SECURITY.md", "operating.md", "threat-model.md"}
+    assert [(file.name, link) for file, link in links if not leads_somewhere(file, link)] == []
+
+
+def leads_somewhere(file: Path, link: str) -> bool:
+    """Whether there is such a file, and such a heading in it."""
+    path, _, place = link.partition("#")
+    target = file.parent / path if path else file
+    return target.exists() and (not place or place in anchors(target.read_text()))
+
+
+def anchors(text: str) -> set[str]:
+    """What the headings of a document are called in links."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def command_lines(text: str) -> Iterator[list[str]]:
+    """The command lines of ours in a document, without the program's name."""
+    for block in _BLOCK.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line.partition(" | ")[0], comments=True)
+            programs = [place for place, word in enumerate(words) if word.rpartition("/bin/")[2] == "mailbox-appliance"]
+            yield from (words[place + 1 :] for place in programs[:1])
+    for span in _SPAN.findall(_BLOCK.sub("", text)):
+        words = span.split()
+        if words[0] == "mailbox-appliance" or (words[0] in ENTRIES and len(words) > 1):
+            yield words[words[0] == "mailbox-appliance" :]
+
+
+def wrong_in(words: list[str]) -> str | None:
+    """What is no command or option of ours in a command line; `|` lists several commands."""
+    root = Root(ENTRIES)
+    context = click.Context(root)
+    known: click.Command = root
+    options = {name for parameter in root.params for name in parameter.opts}
+    for word in words:
+        if word.startswith("--"):
+            if word.partition("=")[0] not in options | {name for one in known.params for name in one.opts} | {"--help"}:
+                return word
+        elif isinstance(known, click.Group) and re.fullmatch(r"[a-z|-]+", word):
+            found = [known.get_command(context, name) for name in word.split("|")]
+            if None in found:
+                return word
+            known = found[0] or known
+    return None
+
+
+def test_command_lines_are_found() -> None:
+    assert sum(1 for file in DOCUMENTS for _ in command_lines(file.read_text())) > 100
+    assert wrong_in(["emails", "list|lost"]) == "list|lost"
+    assert wrong_in(["https", "enable", "--prot", "443"]) == "--prot"
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=lambda file: file.name)
+def test_commands_that_are_named_exist(file: Path) -> None:
+    lines = command_lines(file.read_text())
+    assert [(" ".join(words), wrong) for words in lines if (wrong := wrong_in(words)) is not None] == []
 
 
 def test_the_readme_opens_with_two_commands() -> None:

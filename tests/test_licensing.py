@@ -58,8 +58,8 @@ def test_what_is_no_key(text: str) -> None:
 
 
 def test_one_is_made_as_the_guide_says(capsys: pytest.CaptureFixture[str]) -> None:
-    guide = (Path(__file__).parent.parent / "docs" / "guide.md").read_text()
-    (block,) = [each for each in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "Ed25519PrivateKey" in each]
+    page = (Path(__file__).parent.parent / "docs" / "operating.md").read_text()
+    (block,) = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Ed25519PrivateKey" in each]
     exec(block, {})
     public_key, token = capsys.readouterr().out.split()
     expires_at = datetime(2100, 1, 1, tzinfo=UTC)
