@@ -1,22 +1,28 @@
-"""Behind a real nginx on this computer, with the settings that the guide shows, nobody is local who is not."""
+"""Behind a real nginx and a real Caddy, with the settings that the documents show, nobody is local who is not; and
+where the proxy is trusted, those who come by its HTTPS log in and administrate, each as who they are.
+"""
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from tests.servers.caddy import Caddy
+from tests.servers.front import Front, blocks, documented
 from tests.servers.nginx import Nginx
 from tests.servers.running import PASSWORD, RunningAppliance
 
-GUIDE = Path(__file__).parent.parent.parent / "docs" / "guide.md"
 HOST = "mail.example.org"
-ENVIRONMENT = {"MAILBOX_APPLIANCE_SERVER_ALLOWED_HOSTS": HOST}
 LOGIN = {"email": "ada@example.org", "password": PASSWORD, "deviceName": "far away"}
+#: What clients have for addresses: none of them is a trusted proxy.
+CLIENT, ANOTHER = "127.0.0.7", "127.0.0.8"
+Started = Callable[[str], Front]
 
-#: What a client from the internet may add, to be taken for this computer.
+#: What a client from the internet may add, to be taken for this computer, for somebody else, or for one with HTTPS.
 CLAIMS: tuple[tuple[str, ...], ...] = (
     (),
     ("X-Forwarded-For: 127.0.0.1",),
@@ -25,6 +31,7 @@ CLAIMS: tuple[tuple[str, ...], ...] = (
     ("Forwarded: for=127.0.0.1;proto=https;host=127.0.0.1", "X-Forwarded-Proto: https"),
     ("X-Real-IP: 127.0.0.1", "Client-IP: 127.0.0.1", "True-Client-IP: 127.0.0.1"),
     ("X_Forwarded_For: 127.0.0.1", "X-Forwarded-Host: 127.0.0.1:8025"),
+    ("X-Forwarded-For: 203.0.113.9, 127.0.0.1", "X-Forwarded-Proto: http"),
     # Fields that are named here belong to the connection and are taken off by some proxies (RFC 9110 7.6.1).
     ("Connection: close, X-Forwarded-For, X-Forwarded-Proto, Via",),
 )
@@ -36,25 +43,74 @@ GUARDED: tuple[tuple[str, str, object, str], ...] = (
 )
 
 
+@contextmanager
+def served(tmp_path_factory: pytest.TempPathFactory, **settings: object) -> Iterator[RunningAppliance]:
+    """The appliance, set up, with these settings of `[server]`."""
+    folder = tmp_path_factory.mktemp("behind") / "data"
+    folder.mkdir(mode=0o700)
+    lines = [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
+    (folder / "config.toml").write_text("".join(["[server]\n", *lines]))
+    process = RunningAppliance(folder).start()
+    try:
+        process.set_up()
+        yield process
+    finally:
+        process.stop()
+
+
+@contextmanager
+def fronts(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """Proxies with the settings of the documents, each started when it is asked for."""
+    made: dict[str, Front] = {}
+
+    def started(which: str) -> Front:
+        if which not in made:
+            folder, block = tmp_path_factory.mktemp(which), documented(which)
+            kind = {"nginx": Nginx, "caddy": Caddy}[which]
+            made[which] = kind(folder, block, backend=backend)
+            made[which].start()
+        return made[which]
+
+    try:
+        yield started
+    finally:
+        for front in made.values():
+            front.stop()
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAppliance]:
-    """The appliance, set up, that answers to the proxy's name."""
-    process = RunningAppliance(tmp_path_factory.mktemp("behind") / "data", ENVIRONMENT).start()
-    process.set_up()
-    yield process
-    process.stop()
+    """It answers to the proxy's name, and trusts nobody."""
+    with served(tmp_path_factory, allowed_hosts=[HOST]) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
-def nginx(running: RunningAppliance, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
-    """nginx with the guide's settings."""
-    (block,) = re.findall(r"```nginx\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
-    proxy = Nginx(tmp_path_factory.mktemp("nginx"), block, backend=running.url).start()
-    yield proxy
-    proxy.stop()
+def untrusted(running: RunningAppliance, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """In front of `running`."""
+    with fronts(running.url, tmp_path_factory) as started:
+        yield started
 
 
-def written(method: str, path: str, body: object, token: str | None, fields: tuple[str, ...], version: str) -> bytes:
+@pytest.fixture(scope="module")
+def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAppliance]:
+    """With the settings that the documents show for a proxy that is trusted."""
+    (shown,) = (block for block in blocks("toml") if "trusted_proxies" in block)
+    settings = tomllib.loads(shown)["server"]
+    with served(tmp_path_factory, **settings) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def trusted(trusting: RunningAppliance, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """In front of `trusting`."""
+    with fronts(trusting.url, tmp_path_factory) as started:
+        yield started
+
+
+def written(
+    method: str, path: str, body: object, token: str | None, fields: tuple[str, ...] = (), version: str = "1.1"
+) -> bytes:
     """A request as it goes over the wire."""
     content = b"" if body is None else json.dumps(body).encode()
     lines = [f"{method} /api/v1{path} HTTP/{version}", f"Host: {HOST}", "Connection: close"]
@@ -66,17 +122,20 @@ def written(method: str, path: str, body: object, token: str | None, fields: tup
 def outcome(answer: bytes) -> tuple[int, Any]:
     """Status and body of the answer."""
     head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"chunked" not in head.lower(), head
     return int(head.split()[1]), json.loads(body)
 
 
+@pytest.mark.parametrize("which", ["nginx", "caddy"])
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
 @pytest.mark.parametrize("claims", CLAIMS, ids=lambda claims: "; ".join(claims) or "nothing")
 def test_the_internet_stays_the_internet(
-    nginx: Nginx, running: RunningAppliance, claims: tuple[str, ...], version: str
+    untrusted: Started, running: RunningAppliance, which: str, claims: tuple[str, ...], version: str
 ) -> None:
     for method, path, body, code in GUARDED:
         token = running.token if method == "GET" else None
-        status, refused = outcome(nginx.exchange(written(method, path, body, token, claims, version)))
+        request = written(method, path, body, token, claims, version)
+        status, refused = outcome(untrusted(which).exchange(request, CLIENT))
         assert (status, refused["error"]["code"]) == (403, code), (path, refused)
 
 
@@ -86,17 +145,90 @@ def test_without_a_proxy_the_same_requests_are_local(running: RunningAppliance) 
     assert running.ask("POST", "/setup", {"setupCode": "x", "name": "Eve", **LOGIN}, token="").status == 409
 
 
-def test_who_is_logged_in_works_through_the_proxy(nginx: Nginx, running: RunningAppliance) -> None:
-    status, me = outcome(nginx.exchange(written("GET", "/me", None, running.token, (), "1.1")))
+@pytest.mark.parametrize("which", ["nginx", "caddy"])
+def test_who_is_logged_in_works_through_a_proxy_that_nobody_trusts(
+    untrusted: Started, running: RunningAppliance, which: str
+) -> None:
+    status, me = outcome(untrusted(which).exchange(written("GET", "/me", None, running.token)))
     assert (status, me["data"]["member"]["email"]) == (200, "ada@example.org")
 
 
-def test_a_second_request_hidden_in_the_first_is_marked_as_well(nginx: Nginx, running: RunningAppliance) -> None:
-    hidden = written("GET", "/admin/members", None, running.token, (), "1.1")
+def test_a_second_request_hidden_in_the_first_is_marked_as_well(untrusted: Started, running: RunningAppliance) -> None:
+    hidden = written("GET", "/admin/members", None, running.token)
     first = (
         f"POST /api/v1/auth/login HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\n"
         "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
     )
-    answers = nginx.exchange(first.encode() + hidden)
+    answers = untrusted("nginx").exchange(first.encode() + hidden)
     assert answers.count(b'"https_required"') == 2
     assert b'"ada@example.org"' not in answers
+
+
+@pytest.mark.parametrize("which", ["nginx", "caddy"])
+@pytest.mark.parametrize("claims", CLAIMS, ids=lambda claims: "; ".join(claims) or "nothing")
+def test_a_trusted_proxy_lets_in_by_its_https_who_they_are(
+    trusted: Started, trusting: RunningAppliance, which: str, claims: tuple[str, ...]
+) -> None:
+    front = trusted(which)
+    status, login = outcome(front.exchange(written("POST", "/auth/login", LOGIN, None, claims), CLIENT))
+    assert status == 200, login
+    ask = written("GET", "/admin/audit-events?limit=1", None, login["data"]["token"], claims)
+    status, events = outcome(front.exchange(ask, ANOTHER))
+    assert status == 200, events
+    (latest,) = events["data"]["items"]
+    assert (latest["action"], latest["clientAddress"]) == ("session.create", CLIENT)
+    # Set-up stays on this computer, and so does what its operator may.
+    operator = json.loads((trusting.folder / "run.json").read_text())["secret"]
+    method, path, body, code = GUARDED[0]
+    status, refused = outcome(front.exchange(written(method, path, body, None, claims), CLIENT))
+    assert (status, refused["error"]["code"]) == (403, code)
+    status, refused = outcome(front.exchange(written("GET", "/admin/backups", None, operator, claims), CLIENT))
+    assert (status, refused["error"]["code"]) == (401, "unauthenticated")
+
+
+def test_a_trusted_proxy_that_was_asked_by_plain_http_says_so(trusting: RunningAppliance) -> None:
+    for fields, status in (
+        ({"X_Forwarded_For": CLIENT}, 403),
+        ({"X_Forwarded_For": CLIENT, "X_Forwarded_Proto": "http"}, 403),
+        ({"X_Forwarded_For": CLIENT, "X_Forwarded_Proto": "https, http"}, 403),
+        ({"Forwarded": f"for={CLIENT};proto=https"}, 403),
+        ({"X_Forwarded_For": CLIENT, "X_Forwarded_Proto": "https"}, 200),
+    ):
+        assert trusting.ask("GET", "/admin/members", None, timeout=60, **fields).status == status, fields
+
+
+def test_who_guesses_is_locked_out_and_nobody_else(trusted: Started, trusting: RunningAppliance) -> None:
+    def log_in(source: str, **given: str) -> tuple[int, Any]:
+        return outcome(trusted("nginx").exchange(written("POST", "/auth/login", LOGIN | given, None), source))
+
+    for number in range(30):
+        assert log_in(CLIENT, email=f"nobody{number}@example.org")[0] == 401
+    status, refused = log_in(CLIENT)
+    assert (status, refused["error"]["code"]) == (429, "too_many_attempts")
+    assert log_in(ANOTHER)[0] == 200
+    assert trusting.ask("POST", "/auth/login", LOGIN).status == 200
+
+
+@pytest.mark.parametrize("which", ["nginx", "caddy"])
+def test_large_messages_pass(trusted: Started, trusting: RunningAppliance, which: str) -> None:
+    message = {"to": [{"email": "bob@example.org"}], "text": "x" * (30 << 20)}
+    request = written("POST", "/accounts/acc_unknown/drafts", message, trusting.token)
+    assert outcome(trusted(which).exchange(request))[0] == 404
+
+
+def test_a_proxy_that_marks_nothing_makes_everybody_local(
+    running: RunningAppliance, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As the documents warn: what such a proxy forwards looks like what this computer asks itself."""
+    block = re.sub(r"\n *proxy_set_header X-[^;]+;", "", documented("nginx"))
+    assert "X-Forwarded" not in block
+    front = Nginx(tmp_path_factory.mktemp("silent"), block, backend=running.url).start()
+    try:
+        answers = [
+            outcome(front.exchange(written(method, path, body, running.token if method == "GET" else None), CLIENT))
+            for method, path, body, _ in GUARDED
+        ]
+    finally:
+        front.stop()
+    # It is set up already: without its code nobody could have done it.
+    assert [status for status, _ in answers] == [409, 200, 200]
