@@ -248,6 +248,8 @@ RIGHTS: tuple[Right, ...] = (
 
 #: Outside `/api/v1`: pages for everybody that show nothing of anybody's (C 3: "no auth; 200 once serving").
 PAGES = frozenset({"GET /", "GET /healthz"})
+#: C 3: "local only unless allowed", whatever one comes with.
+LOCAL_PAGES = frozenset({"GET /metrics"})
 
 #: Rows whose operation is not offered yet; none of those that are there may stand here.
 NOT_YET = frozenset(

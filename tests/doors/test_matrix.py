@@ -16,7 +16,7 @@ from tests.doors.door import Door, Way
 from tests.doors.gathering import Gathering
 from tests.doors.people import ELSEWHERE, HERE, Aim, Credential, Origin, World
 from tests.doors.rest import Rest
-from tests.doors.rights import ACCOUNTS, NOT_YET, PAGES, READ, RIGHTS, Right
+from tests.doors.rights import ACCOUNTS, LOCAL_PAGES, NOT_YET, PAGES, READ, RIGHTS, Right
 from tests.doors.verdicts import ALLOWED, Verdict, capabilities, expected
 
 #: The description is beside the table of routes.
@@ -77,7 +77,7 @@ def test_every_operation_has_a_row_and_every_row_an_operation() -> None:
 
 def test_nothing_is_offered_beside_the_table(rest: Rest) -> None:
     below = {right.call.replace(" /", " /api/v1/").rstrip("/") for right in RIGHTS}
-    assert not rest.offered() - below - PAGES, "write a row for it in tests/doors/rights.py"
+    assert not rest.offered() - below - PAGES - LOCAL_PAGES, "write a row for it in tests/doors/rights.py"
 
 
 def test_a_page_is_the_same_for_everybody(world: World, rest: Rest) -> None:
@@ -91,6 +91,15 @@ def test_a_page_is_the_same_for_everybody(world: World, rest: Rest) -> None:
         }
         assert len(shown) == 1
         assert {status for status, _ in shown} == {200}
+
+
+def test_a_local_page_is_for_whoever_is_on_this_computer(world: World, rest: Rest) -> None:
+    """The operator as well as one who has nothing; and for nobody elsewhere, whatever they come with."""
+    for page in LOCAL_PAGES:
+        method, path = page.split(" ")
+        for origin, status in ((HERE, 200), *((elsewhere, 403) for elsewhere in ELSEWHERE)):
+            shown = {rest.answer(method, path, who, origin).status for who in world.credentials}
+            assert shown == {status}
 
 
 def parameters(right: Right) -> tuple[str, ...]:
