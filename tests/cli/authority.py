@@ -35,6 +35,11 @@ class Certificate:
         """The certificate alone."""
         return self.certificate.public_bytes(_PEM)
 
+    @property
+    def private(self) -> bytes:
+        """Its key."""
+        return self.key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+
     def context(self, folder: Path, *between: "Certificate") -> ssl.SSLContext:
         """What a server shows: this one, then those between it and its root."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -44,8 +49,7 @@ class Certificate:
     def renew(self, context: ssl.SSLContext, folder: Path, *between: "Certificate") -> None:
         """Show this one to who connects from now on."""
         file = folder / f"{self.fingerprint[7:23]}.pem"
-        private = self.key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        file.write_bytes(b"".join([private, self.pem, *(each.pem for each in between)]))
+        file.write_bytes(b"".join([self.private, self.pem, *(each.pem for each in between)]))
         context.load_cert_chain(file)
 
 

@@ -2,10 +2,6 @@
 
 import json
 import re
-import socket
-import ssl
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,16 +9,14 @@ import pytest
 
 import mailbox_appliance.cli
 from mailbox_appliance.cli.address import Address
-from mailbox_appliance.cli.client import Client, Request
 from mailbox_appliance.cli.failures import Failure
 from mailbox_appliance.cli.tls import PinnedConnection
-from tests.cli.authority import Certificate, issue
+from tests.cli.authority import issue
 from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer
 
 LOGGED_IN = {"token": "mbxs_new", "session": {}, "member": {}}
-OWN, OTHER, ROOT = issue(), issue(), issue(authority=True)
-BETWEEN = issue(ROOT, authority=True)
+OWN, OTHER = issue(), issue()
 
 
 @pytest.fixture
@@ -171,147 +165,6 @@ def test_a_large_body_goes_out_over_a_pinned_connection(
     error = {"code": "message_too_large", "message": "Too large.", "requestId": "req_1"}
     remote.answer("POST", "/accounts/acc_1/send", Canned(400, {"error": error}, early=True))
     assert cli(*send).error["code"] in ("message_too_large", "appliance_unreachable"), "as far as its answer got"
-
-
-# --- certificates that somebody vouches for
-
-
-@pytest.fixture
-def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This system trusts ROOT."""
-    (tmp_path / "root.pem").write_bytes(ROOT.pem)
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "root.pem"))
-
-
-CHAINS: dict[str, tuple[Certificate, tuple[Certificate, ...]]] = {
-    "by the root": (issue(ROOT), ()),
-    "by a chain": (issue(BETWEEN), (BETWEEN,)),
-}
-
-
-@pytest.mark.usefixtures("trusted")
-@pytest.mark.parametrize("kind", CHAINS)
-def test_a_certificate_that_the_system_trusts_needs_no_pin(cli: CommandLine, tmp_path: Path, kind: str) -> None:
-    certificate, between = CHAINS[kind]
-    with RecordingServer(certificate.context(tmp_path, *between)) as server:
-        server.data("POST", "/auth/login", LOGGED_IN)
-        server.data("GET", "/me", {})
-        for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
-            assert log_in(cli, url).code == 0
-            assert cli("whoami").code == 0
-        assert [row["fingerprint"] for row in cli("instances", "list").data] == [None, None, None]
-        assert cli("whoami", "--instance", server.url, environment={"MAILBOX_APPLIANCE_TOKEN": "t"}).code == 0
-
-
-# fmt: off
-_UNKNOWN, _MISMATCH = "certificate_unknown", "certificate_name_mismatch"
-#: what the server shows -> the code, and words of the message
-REFUSED: dict[str, tuple[Certificate, str, str]] = {
-    "its own":              (OWN,                                      _UNKNOWN,                    "for itself"),
-    "of another authority": (issue(issue(authority=True)),             _UNKNOWN,                    "its issuer"),
-    "a chain with a gap":   (issue(BETWEEN),                           _UNKNOWN,                    "not sent"),
-    "for another name":     (issue(ROOT, names=("mail.example.org",)), _MISMATCH,                   "for other"),
-    "for another address":  (issue(ROOT, names=("127.0.0.9",)),        _MISMATCH,                   "other addresses"),
-    "expired":              (issue(ROOT, days=(-60, -1)),              "certificate_expired",       "has expired"),
-    "of tomorrow":          (issue(ROOT, days=(1, 30)),                "certificate_not_yet_valid", "not valid yet"),
-}
-# fmt: on
-
-
-@pytest.mark.usefixtures("trusted")
-@pytest.mark.parametrize("kind", REFUSED)
-def test_what_is_wrong_with_a_certificate_is_told_and_nothing_sent(cli: CommandLine, tmp_path: Path, kind: str) -> None:
-    certificate, code, words = REFUSED[kind]
-    with RecordingServer(certificate.context(tmp_path)) as server:
-        server.data("POST", "/auth/login", LOGGED_IN)
-        outcome = log_in(cli, server.url)
-        assert (outcome.code, outcome.error["code"], server.asked) == (5, code, [])
-        assert words in outcome.error["message"]
-        assert certificate.fingerprint in outcome.error["message"]
-        assert log_in(cli, server.url, certificate.fingerprint).code == 0, "a pin takes the place of all that"
-
-
-@pytest.mark.usefixtures("trusted")
-def test_a_pin_holds_against_a_certificate_that_the_system_trusts(cli: CommandLine, tmp_path: Path) -> None:
-    with RecordingServer(issue(ROOT).context(tmp_path)) as server:
-        outcome = log_in(cli, server.url, OWN.fingerprint)
-        assert (outcome.error["code"], server.asked) == ("certificate_changed", [])
-
-
-# --- what is no TLS of today, and what is no HTTPS
-
-
-def test_nothing_older_than_tls_1_2_is_spoken(tmp_path: Path) -> None:
-    context = OWN.context(tmp_path)
-    context.set_ciphers("ALL:@SECLEVEL=0")
-    with pytest.warns(DeprecationWarning, match="deprecated"):
-        context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
-    with RecordingServer(context) as server:
-        for fingerprint in (OWN.fingerprint, None):
-            with pytest.raises(Failure, match="no TLS 1") as failed:
-                Client(server.url, "t", fingerprint).call(Request("GET", "/me"))
-            assert failed.value.code == "appliance_unreachable"
-        assert server.asked == []
-
-
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_both_versions_of_today_are(tmp_path: Path, version: ssl.TLSVersion) -> None:
-    context = OWN.context(tmp_path)
-    context.minimum_version = context.maximum_version = version
-    with RecordingServer(context) as server:
-        server.data("GET", "/me", {})
-        assert Client(server.url, "t", OWN.fingerprint).call(Request("GET", "/me")) == {"data": {}}
-
-
-def test_http_at_an_address_that_should_be_https(cli: CommandLine, server: RecordingServer) -> None:
-    outcome = log_in(cli, server.url.replace("http:", "https:"))
-    assert (outcome.code, outcome.error["code"]) == (5, "appliance_unreachable")
-    assert "TLS" in outcome.error["message"]
-
-
-def test_https_at_an_address_that_should_be_http(cli: CommandLine, remote: RecordingServer) -> None:
-    outcome = log_in(cli, remote.url.replace("https:", "http:"))
-    assert (outcome.code, outcome.error["code"], remote.asked) == (5, "appliance_unreachable", [])
-
-
-def test_a_handshake_that_nobody_answers_is_given_up() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as deaf:
-        client = Client(f"https://127.0.0.1:{deaf.getsockname()[1]}", "t")
-        began = time.monotonic()
-        with pytest.raises(Failure, match="there is no answer"):
-            client.call(Request("GET", "/me", timeout=0.2))
-        assert time.monotonic() - began < 5
-
-
-def test_a_handshake_that_drips_is_given_up() -> None:
-    stop = threading.Event()
-
-    def drip(listener: socket.socket) -> None:
-        while not stop.is_set():
-            try:
-                peer, _ = listener.accept()
-            except OSError:
-                return
-            with peer:
-                try:
-                    peer.sendall(b"\x16\x03\x03\x40\x00")  # a record of 16 KiB that comes byte by byte
-                    while not stop.wait(0.05):
-                        peer.sendall(b"\x00")
-                except OSError:
-                    pass
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        dripping = threading.Thread(target=drip, args=(listener,), name="dripping")
-        dripping.start()
-        try:
-            began = time.monotonic()
-            with pytest.raises(Failure):
-                Client(f"https://127.0.0.1:{listener.getsockname()[1]}", "t").call(Request("GET", "/me", timeout=0.3))
-            assert time.monotonic() - began < 5
-        finally:
-            stop.set()
-            listener.shutdown(socket.SHUT_RDWR)
-            dripping.join()
 
 
 def test_a_pinned_connection_sends_nothing_before_it_has_looked(remote: RecordingServer) -> None:

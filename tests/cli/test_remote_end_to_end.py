@@ -1,0 +1,101 @@
+"""The command line of another computer against the appliance itself, as processes, over HTTPS."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from mailbox_appliance.__main__ import SERVICES
+from tests.cli.authority import issue
+from tests.cli.conftest import CommandLine, Outcome
+from tests.servers.running import PASSWORD, RunningAppliance
+
+
+def own_address() -> str:
+    """An address of this computer by which it is not local to itself; loopback where it has no other."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            asked.connect(("192.0.2.1", 9))  # sends nothing: it asks which way that would go
+        except OSError:
+            return "127.0.0.1"
+        return str(asked.getsockname()[0])
+
+
+@dataclass
+class Both:
+    """The appliance, its operator's command line, and that of an administrator elsewhere."""
+
+    appliance: RunningAppliance
+    there: CommandLine
+    elsewhere: CommandLine
+    url: str
+
+    def operate(self, *argv: str) -> Outcome:
+        """What the operator does, on the computer of the appliance."""
+        return self.there("--data-dir", str(self.appliance.folder), *argv)
+
+    def log_in(self, *argv: str) -> Outcome:
+        """What the administrator does, elsewhere."""
+        login = ("login", self.url, "--email", "ada@example.org", "--password-stdin")
+        return self.elsewhere(*login, *argv, stdin=PASSWORD.encode())
+
+    @property
+    def fingerprint(self) -> str:
+        """What the operator tells the administrator."""
+        told = self.operate("https", "fingerprint", "--format", "table")
+        assert told.code == 0, told.err
+        return told.out.strip()
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """An appliance that offers HTTPS at an address of this computer."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("appliance", "there", "elsewhere")]
+    appliance = RunningAppliance(folders[0], arguments=("--https-port", "0", "--https-host", own_address())).start()
+    appliance.set_up()
+    assert appliance.https is not None
+    there, elsewhere = (CommandLine(folder, services=dict(SERVICES)) for folder in folders[1:])
+    yield Both(appliance, there, elsewhere, appliance.https)
+    assert appliance.stop() == 0
+
+
+def test_from_the_unknown_certificate_to_another_one(both: Both) -> None:
+    first = both.fingerprint
+    outcome = both.log_in()
+    assert (outcome.code, outcome.error["code"]) == (5, "certificate_unknown")
+    assert f"--fingerprint {first}" in outcome.error["message"]
+
+    assert both.log_in("--fingerprint", first).code == 0
+    assert both.elsewhere("whoami").data["member"]["role"] == "admin"
+    assert both.elsewhere("members", "add", "--name", "Bob", "--email", "bob@example.org").code == 0
+    assert both.elsewhere("backup", "create").code == 0
+    assert both.elsewhere("https", "status").data["certificate"]["fingerprint"] == first
+
+    assert both.operate("https", "rotate").code == 0
+    second = both.fingerprint
+    outcome = both.elsewhere("whoami")
+    assert (outcome.code, outcome.error["code"]) == (5, "certificate_changed")
+    assert first in outcome.error["message"]
+    assert second in outcome.error["message"]
+    assert both.log_in("--fingerprint", second).code == 0
+    assert both.elsewhere("whoami").code == 0
+
+
+def test_a_certificate_that_is_trusted_needs_no_pin(
+    both: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = issue(authority=True)
+    own = issue(root, names=(str(urlsplit(both.url).hostname),))
+    (tmp_path / "root.pem").write_bytes(root.pem)
+    (tmp_path / "cert.pem").write_bytes(own.pem)
+    (tmp_path / "key.pem").write_bytes(own.private)
+    assert both.operate("https", "import", str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")).code == 0
+    both.elsewhere("instances", "remove", both.url.removeprefix("https://"))
+    assert both.log_in().error["code"] == "certificate_unknown"
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "root.pem"))
+    assert both.log_in().code == 0
+    assert both.elsewhere("members", "list").code == 0
+    assert [row["fingerprint"] for row in both.elsewhere("instances", "list").data] == [None, None]
