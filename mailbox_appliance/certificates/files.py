@@ -90,6 +90,7 @@ class CertificateFiles:
             self.load()
             return False
         with self._changing():
+            self._settle()
             if self.exist():  # another process was faster
                 return False
             self._put(*making.make(names, now), recorded)

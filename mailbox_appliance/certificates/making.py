@@ -33,12 +33,11 @@ _COMMON_NAME, _LABEL, _NAME = 64, 63, 253
 
 def names_for(settings: Settings) -> tuple[str, ...]:
     """The names and addresses under which this computer is reached, as far as it knows."""
-    public = urlsplit(settings.text("server.public_url"))
     try:
-        public_host = public.hostname or ""
+        public = urlsplit(settings.text("server.public_url")).hostname or ""
     except ValueError:
-        public_host = ""
-    asked = (*_ALWAYS, socket.gethostname(), public_host, settings.text("server.https_host"))
+        public = ""
+    asked = (*_ALWAYS, socket.gethostname(), public, settings.text("server.https_host"))
     return tuple(dict.fromkeys(_fitting(asked)))
 
 

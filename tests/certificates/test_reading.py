@@ -1,0 +1,74 @@
+"""What a certificate says, and what an operator should see to."""
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.certificates.files import CertificateFiles
+from mailbox_appliance.certificates.reading import CertificateFacts, facts, fingerprint, remarks
+from mailbox_appliance.errors import CertificateUnusable
+from tests.certificates.issued import NOW, authority, between, issued
+
+
+def test_the_fingerprint_is_that_of_openssl(tmp_path: Path) -> None:
+    own = issued(between())
+    (tmp_path / "cert.pem").write_bytes(own.pem)
+    argv = ("openssl", "x509", "-in", "cert.pem", "-noout", "-fingerprint", "-sha256")
+    told = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    expected = "sha256:" + told.strip().partition("=")[2].replace(":", "").lower()
+    for text in (own.pem, b"about \xe4\n" + own.pem.replace(b"\n", b"\r\n") + between().pem):
+        assert fingerprint(text) == expected
+    for text in (b"", own.key, own.pem[:-10]):
+        with pytest.raises(ValueError, match="no certificate"):
+            fingerprint(text)
+
+
+def test_a_fingerprint_needs_the_standard_library_only() -> None:
+    code = "import sys; from mailbox_appliance.certificates import files, reading, tls; print(*sys.modules)"
+    loaded = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True).stdout.split()
+    assert not {"cryptography", "apsw"} & set(loaded)
+
+
+def test_what_it_says(tmp_path: Path) -> None:
+    files, own = CertificateFiles(tmp_path), issued(between())
+    files.replace(own.pem + between().pem, own.key)
+    assert facts(files) == CertificateFacts(
+        fingerprint=fingerprint(own.pem),
+        not_before=NOW - timedelta(days=10),
+        not_after=NOW + timedelta(days=90),
+        names=("localhost", "mail.example.org"),
+        self_signed=False,
+        trusted=False,
+    )
+    alone = issued(names=())
+    files.replace(alone.pem, alone.key)
+    assert (facts(files).names, facts(files).self_signed) == ((), True)
+
+
+def test_a_pair_that_does_not_fit_says_nothing(tmp_path: Path) -> None:
+    files, own = CertificateFiles(tmp_path), issued()
+    files.replace(own.pem, own.key)
+    files.key.write_bytes(authority().key)
+    with pytest.raises(CertificateUnusable, match=r"key\.pem is not the key of the certificate in cert\.pem"):
+        facts(files)
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (NOW - timedelta(days=11), "is valid from 2026-06-05 on only"),
+        (NOW, ""),
+        (NOW + timedelta(days=75), ""),
+        (NOW + timedelta(days=77), "expires on 2026-09-13. `mailbox-appliance https rotate` makes"),
+        (NOW + timedelta(days=90), "has expired on 2026-09-13. `mailbox-appliance https rotate` makes"),
+    ],
+)
+def test_what_an_operator_should_see_to(tmp_path: Path, at: object, told: str) -> None:
+    files, own = CertificateFiles(tmp_path), issued()
+    files.replace(own.pem, own.key)
+    found = remarks(facts(files), at)  # type: ignore[arg-type]
+    assert told in "".join(found)
+    assert len(found) == bool(told)
