@@ -25,7 +25,6 @@ from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp
 from tests.web.scraper import MARK, TOLD, Scraper, fill
 
 ROOT = Path(__file__).parent.parent.parent
-MONITORING = (ROOT / "docs" / "monitoring.md").read_text()
 
 
 @pytest.fixture
@@ -281,30 +280,3 @@ print(scraper.ask("GET", "/metrics")[0], "prometheus_client" in sys.modules)
 """
     ran = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=False, cwd=ROOT)
     assert ran.stdout.split() == ["False", "200", "True"], ran.stderr
-
-
-# --- what is written about it ---
-
-
-def test_the_table_of_the_documentation() -> None:
-    rows = [line for line in MONITORING.splitlines() if line.startswith(f"| `{PREFIX}")]
-    assert rows == [
-        f"| `{PREFIX}{family.name}` | {family.kind} | {', '.join(family.labels)} | {family.help} |"
-        for family in FAMILIES
-    ]
-
-
-def test_what_the_documentation_asks_for_is_there(busy: Scraper) -> None:
-    """The rules for alerts: every metric in them, and every label that is asked for with a value."""
-    samples = [sample for metric in busy.families().values() for sample in metric.samples]
-    rules = "\n".join(re.findall(r"```yaml\n(.*?)```", MONITORING, re.DOTALL))
-    asked = re.findall(rf"((?:{PREFIX}|process_)\w+)(?:{{([^}}]*)}})?", rules)
-    assert asked
-    for name, selector in asked:
-        known = [sample for sample in samples if sample.name == name]
-        assert known, f"there is no {name}"
-        for label, value in re.findall(r'(\w+)="([^"]*)"', selector):
-            assert label in known[0].labels
-            assert value.isdigit() or value in {sample.labels[label] for sample in known}, (
-                f"{name} has no {label}={value}"
-            )
