@@ -64,6 +64,26 @@ def test_a_daily_backup_that_fails_is_told_until_one_is_made(timed: Appliance, c
     assert ada.ask("GET", "/status").warnings == ["The newest daily backup is 3 days old."]
 
 
+class Listener:
+    """An HTTPS listener as whoever serves gives it, with what it says."""
+
+    url: str | None = None
+    trouble: str | None = None
+
+    def apply(self) -> None:
+        """Nothing is to be done."""
+
+
+def test_trouble_with_https_is_told_without_places(checked_client: CheckedClient, appliance: Appliance) -> None:
+    appliance.https = Listener()
+    assert checked_client.ask("GET", "/status").warnings == []
+    appliance.https.trouble = f"The key {appliance.folder}/tls/key.pem does not fit the certificate."
+    told = ["The key tls/key.pem does not fit the certificate."]
+    assert checked_client.ask("GET", "/status").warnings == told
+    checked_client.ask("PATCH", "/admin/settings", {"sending.hold_scheduled": True, "store.low_space_mib": 1 << 30})
+    assert len(checked_client.ask("GET", "/status").warnings) == 3
+
+
 def test_long_work_is_shown_while_it_lasts(checked_client: CheckedClient, appliance: Appliance) -> None:
     with appliance.long_work.doing("A backup") as progress:
         progress("copying", 3, 10)
