@@ -170,7 +170,7 @@ def test_who_logs_in_enrols_or_resets_uses_https(elsewhere: Elsewhere) -> None:
     assert ask("/auth/password-reset", again, secure=False).refusal == (403, "https_required")
     assert ask("/auth/password-reset", again, secure=True).status == 200
     link = elsewhere.ask("POST", "/auth/console-links", token=token).data["url"]
-    redeem = {"token": link.rpartition("=")[2], "deviceName": "far away"}
+    redeem = {"token": link.rpartition("=")[2]}
     assert ask("/auth/console-links/redeem", redeem, secure=False).refusal == (403, "https_required")
     assert ask("/auth/console-links/redeem", redeem, secure=True).status == 200
 
