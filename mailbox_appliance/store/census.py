@@ -17,16 +17,18 @@ SELECT a.id, a.status, a.last_sync_at, (SELECT total(exists_count) FROM folders 
     WHERE f.account = a.number LIMIT {MOST_MISSING}))
 FROM accounts a WHERE a.status <> 'removed' ORDER BY a.number"""
 # Written as in the partial index. Operations of mailboxes that were removed do not count.
-_OPEN = """
-SELECT status, count(*), min(number) FROM delivery_operations WHERE status IN ('queued', 'sending', 'uncertain')
-  AND +account_id IN (SELECT id FROM accounts) GROUP BY status"""
+_THERE = "status IN ('queued', 'sending', 'uncertain') AND +account_id IN (SELECT id FROM accounts)"
+_OPEN = f"SELECT status, count(*) FROM delivery_operations WHERE {_THERE} GROUP BY status"
 _NEXT_DUE = """
 SELECT min((SELECT min(next_attempt_at) FROM delivery_operations WHERE account_id = a.id
   AND next_attempt_at IS NOT NULL)) FROM accounts a"""
 _MEMBERS = "SELECT status, count(*) FROM members GROUP BY status"
 _SESSIONS = "SELECT count(*) FROM sessions"
 _API_KEYS = "SELECT count(*) FROM api_keys WHERE revoked_at IS NULL"
-_BEGUN = "SELECT created_at FROM delivery_operations WHERE number = ?"
+# Of those that wait in great numbers the ones that were taken in first are enough to tell.
+_LAST_STEP = f"""
+SELECT min(at) FROM (SELECT updated_at AS at FROM delivery_operations WHERE status = ? AND {_THERE}
+  ORDER BY number LIMIT 100)"""
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class Census:
 
     mailboxes: tuple[MailboxFigures, ...]
     deliveries: dict[str, int]
-    #: Of those that are `sending` or `uncertain`: when the one that was taken in first was.
-    oldest_delivery: dict[str, float]
+    #: When the one that is `sending`, or `uncertain`, was written to last that has waited longest since.
+    last_step: dict[str, float]
     next_due: float | None
     members: dict[str, int]
     sessions: int
@@ -58,16 +60,15 @@ class Census:
 
 def census(database: Database) -> Census:
     """Look at the store as it is now. Waits for nobody who writes."""
-    rows = database.rows(_OPEN)
-    begun = {status: database.value(_BEGUN, (number,)) for status, _, number in rows if status != "queued"}
+    steps = {status: database.value(_LAST_STEP, (status,)) for status in ("sending", "uncertain")}
     due = database.value(_NEXT_DUE)
     return Census(
         mailboxes=tuple(
             MailboxFigures(id_, status, None if at is None else _seconds(at), int(messages), missing)
             for id_, status, at, messages, missing in database.rows(_MAILBOXES)
         ),
-        deliveries={status: count for status, count, _ in rows},
-        oldest_delivery={status: _seconds(at) for status, at in begun.items() if at is not None},
+        deliveries=dict(database.rows(_OPEN)),
+        last_step={status: _seconds(at) for status, at in steps.items() if at is not None},
         next_due=None if due is None else from_millis(due).timestamp(),
         members=dict(database.rows(_MEMBERS)),
         sessions=database.value(_SESSIONS),

@@ -52,9 +52,9 @@ FAMILIES = (
     ),
     Family("deliveries", "gauge", "Delivery operations that are queued, sending or uncertain now.", ("status",)),
     Family(
-        "deliveries_oldest_timestamp_seconds",
+        "deliveries_last_step_timestamp_seconds",
         "gauge",
-        "When the oldest of the operations was taken in that are sending or uncertain now.",
+        "When the operation took its last step that is sending or uncertain now and has waited longest since.",
         ("status",),
     ),
     Family(

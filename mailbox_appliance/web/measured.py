@@ -128,7 +128,7 @@ def _of_store(found: Census) -> Iterator[Value]:
         yield Value("mailbox_bodies_missing", one.missing, labels)
     yield from _by_status("mailboxes", mailboxes)
     yield from _by_status("deliveries", dict.fromkeys(("queued", "sending", "uncertain"), 0) | found.deliveries)
-    yield from _by_status("deliveries_oldest_timestamp_seconds", found.oldest_delivery)
+    yield from _by_status("deliveries_last_step_timestamp_seconds", found.last_step)
     yield from _by_status("members", dict.fromkeys(("active", "suspended"), 0) | found.members)
     yield Value("sessions", found.sessions)
     yield Value("api_keys", found.api_keys)

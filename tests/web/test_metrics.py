@@ -129,7 +129,7 @@ def test_deliveries_that_end(desk: Desk, mail_server: MailServer, scripted_smtp:
     after = {outcome: settled(scraper, outcome) - count for outcome, count in before.items()}
     assert after == {"succeeded": 1, "uncertain": 1, "failed": 0}
     assert scraper.value("deliveries", status="uncertain") == 1
-    assert scraper.value("deliveries_oldest_timestamp_seconds", status="uncertain") is not None
+    assert scraper.value("deliveries_last_step_timestamp_seconds", status="uncertain") is not None
     synced = scraper.value("mailbox_last_sync_timestamp_seconds", mailbox=account)
     assert synced is not None
     assert abs(synced - desk.appliance.clock.now().timestamp()) < 60
