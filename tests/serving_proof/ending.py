@@ -68,8 +68,10 @@ class Round:
     how: str
     told: list[Told] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)  # what each SMTP server does
     signalled: float = 0.0
     ended: float = 0.0
+    hurry: threading.Event = field(default_factory=threading.Event)  # it has ended
     code: int | None = None
 
 
@@ -120,14 +122,20 @@ def play(scene: Scene, seed: int, number: int) -> Round:
     scene.is_secure = scene.is_secure and chance.random() < 0.6
     stage.appliance.start()
     for server in stage.servers:
-        server.at(chance.choice(_HELD_AT), [_held(chance)])
+        step = chance.choice(_HELD_AT)
+        held = _held(chance, step)
+        server.at(step, [held])
+        now.held.append(f"{step}: {held!r}")
     threads = _begin(scene, now, chance, seed)
     if now.how != "after the start":
         time.sleep(chance.uniform(0.3, 1.5))
     _end(stage.appliance, now, chance)
+    now.hurry.set()
     for thread in threads:
         thread.join(WITHIN)
-        assert not thread.is_alive(), "a client waits for ever"
+        assert not thread.is_alive(), (
+            f"a client waits for ever: {[str(told) for told in now.told if not told.is_whole]}"
+        )
     for server in stage.servers:
         calm(server)
         server.release()
@@ -138,10 +146,13 @@ def play(scene: Scene, seed: int, number: int) -> Round:
     return now
 
 
-def _held(chance: random.Random) -> Action:
+def _held(chance: random.Random, step: Step) -> Action:
+    """A server that is silent until it is let go, or slow; then as usual, or it refuses where that is its last word."""
     if chance.random() < 0.4:
-        return chance.choice((Stall(), Keep(Stall()), Lose(Stall("554 5.7.1 no"))))
-    return Delay(chance.uniform(0.1, 6.0), chance.choice((None, None, "451 4.3.0 later", "554 5.6.0 no")))
+        stalls: tuple[Action, ...] = (Stall(), Keep(Stall()), Lose(Stall("554 5.7.1 no")))
+        return chance.choice(stalls if step == "reply" else stalls[:1])
+    refusals = (None,) if step == "body" else (None, None, "451 4.3.0 later", "554 5.6.0 no")
+    return Delay(chance.uniform(0.1, 6.0), chance.choice(refusals))
 
 
 def _begin(scene: Scene, now: Round, chance: random.Random, seed: int) -> list[threading.Thread]:
@@ -161,7 +172,7 @@ def _begin(scene: Scene, now: Round, chance: random.Random, seed: int) -> list[t
 
     def client(told: Told, pause: float) -> None:
         time.sleep(pause)
-        ask(url, token, told)
+        ask(url, token, told, now.hurry)
 
     threads = [threading.Thread(target=client, args=(told, chance.uniform(0, 0.4))) for told in now.told]
     for thread in threads:
@@ -281,11 +292,30 @@ def _settle(stage: Stage, now: Round) -> None:
             _take_up(attempt, answers[attempt.key])
             attempt.insist(stage.appliance, _PATIENCE)
             assert attempt.problem is None, attempt.problem
-    judge(stage, now.letters)
+    try:
+        judge(stage, now.letters)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; {_story(stage, now)}") from error
     made = [told.data["id"] for told in now.told if told.request.kind == "backup" and told.status == 201]
     kept = {one["id"] for one in stage.appliance.ask("GET", "/admin/backups").data["items"]}
     assert kept.issuperset(made), "a backup that was told of is not there"
     assert stage.appliance.stop() == 0
+
+
+def _story(stage: Stage, now: Round) -> str:
+    """What helps to understand a round that does not hold."""
+    operations = [
+        stage.appliance.ask("GET", f"/accounts/{attempt.account}/delivery-operations/{attempt.operation_id}").body
+        for letter in now.letters
+        for attempt in letter.attempts
+    ]
+    said = [
+        (one.said, f"{one.at - now.signalled:.2f}", f"{one.said_at - now.signalled:.2f}")
+        for letter in now.letters
+        for one in stage.handed(letter.subject)
+    ]
+    sends = [str(told) for told in now.told if told.request.kind == "send"]
+    return f"{now.how}, ended after {now.ended - now.signalled:.2f} s; {now.held}; {said}; {sends}; {operations}"
 
 
 def _take_up(attempt: Attempt, told: Told) -> None:
