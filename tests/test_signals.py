@@ -1,0 +1,458 @@
+"""SIGTERM ends well whatever is under way, SIGHUP takes up what has changed, and both at any moment."""
+
+import http.client
+import json
+import os
+import pty
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.servers.desk import a_message
+from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.running import PASSWORD, Answer, RunningAppliance
+from tests.servers.scripted_smtp import Keep, ScriptedSmtp, Stall
+from tests.stores.opening import copied
+
+_WITHIN = 10.0
+_MEGABYTE = 1 << 20
+
+
+@contextmanager
+def started(folder: Path, *arguments: str) -> Iterator[RunningAppliance]:
+    """An appliance as a process, set up; killed at the end where it still lives."""
+    appliance = RunningAppliance(folder, arguments=arguments).start()
+    try:
+        appliance.set_up()
+        yield appliance
+    finally:
+        if appliance.process is not None and appliance.process.poll() is None:
+            appliance.kill()
+
+
+def log_of(appliance: RunningAppliance) -> list[dict[str, Any]]:
+    """What it logged."""
+    return [json.loads(line) for line in (appliance.folder / "logs" / "appliance.log").read_text().splitlines()]
+
+
+def events(appliance: RunningAppliance) -> list[str]:
+    return [line["event"] for line in log_of(appliance)]
+
+
+def tell(appliance: RunningAppliance, *numbers: int) -> None:
+    """Send signals."""
+    assert appliance.process is not None
+    for number in numbers:
+        appliance.process.send_signal(number)
+
+
+def ended(appliance: RunningAppliance, since: float) -> float:
+    """Wait until it has ended with 0; answers how many seconds that took."""
+    assert appliance.process is not None
+    assert appliance.process.wait(_WITHIN) == 0
+    took = time.monotonic() - since
+    assert appliance.stop() == 0
+    return took
+
+
+# --- SIGTERM with everything under way --------------------------------------------------------------------------------
+
+
+class Scene:
+    """Mailboxes behind a server that stalls and one that sends as it is told, and clients with requests under way."""
+
+    def __init__(self, appliance: RunningAppliance, proxy: FaultProxy, smtp: ScriptedSmtp, mail: MailServer) -> None:
+        self.appliance, self.proxy, self.smtp = appliance, proxy, smtp
+        self.user = mail.fresh_user()
+        smtp.user = self.user
+        self.account = appliance.connect(self.user, imap_port=proxy.port, smtp_port=smtp.port)
+        mail.deliver(self.user, b"From: b@example.test\r\nSubject: large\r\n\r\n" + b"abcdefg\r\n" * 400_000)
+        path = f"/accounts/{self.account}/messages"
+        wait_until(lambda: bool(appliance.ask("GET", path).data["items"]), lambda: "no mail has come", 20)
+        self.message = f"{path}/{appliance.ask('GET', path).data['items'][0]['id']}"
+        self.answers: dict[str, Answer] = {}
+        self._callers = ThreadPoolExecutor(40)
+
+    def connection(self) -> http.client.HTTPConnection:
+        """A connection to it, by HTTPS where it offers that."""
+        if self.appliance.https is None:
+            return http.client.HTTPConnection(urlsplit(self.appliance.url).netloc, timeout=30)
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return http.client.HTTPSConnection(urlsplit(self.appliance.https).netloc, timeout=30, context=context)
+
+    def begin(self, name: str, ask: Callable[[http.client.HTTPConnection], None]) -> None:
+        """Have a client ask; what it is answered stands under this name then."""
+
+        def run() -> None:
+            connection = self.connection()
+            try:
+                ask(connection)
+                response = connection.getresponse()
+                pace = 0.5 if name.startswith("slow") else 0.0
+                pieces = []
+                while piece := response.read(_MEGABYTE):
+                    pieces.append(piece)
+                    time.sleep(pace)
+                content = b"".join(pieces)
+                is_json = response.headers["Content-Type"].startswith("application/json")
+                body = json.loads(content) if is_json else len(content)
+                self.answers[name] = Answer(response.status, body, dict(response.headers))
+            finally:
+                connection.close()
+
+        self._callers.submit(self._noting, name, run)
+
+    def _noting(self, name: str, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except (OSError, http.client.HTTPException) as error:  # it was not answered
+            self.answers[name] = Answer(0, repr(error), {})
+
+    def request(self, method: str, path: str, body: object = None, **fields: str) -> Callable[[Any], None]:
+        content = None if body is None else json.dumps(body)
+        headers = {name.replace("_", "-"): value for name, value in fields.items()}
+        headers |= {"Content-Type": "application/json"} if body is not None else {}
+        headers["Authorization"] = f"Bearer {self.appliance.token}"
+        return lambda connection: connection.request(method, "/api/v1" + path, content, headers)
+
+    def upload(self, goes_on: bool) -> Callable[[http.client.HTTPConnection], None]:
+        """A draft of a megabyte of which half is sent, and the rest a second later, or never."""
+        body = json.dumps({"body": {"text": "x" * _MEGABYTE}, "subject": "half"}).encode()
+
+        def ask(connection: http.client.HTTPConnection) -> None:
+            connection.putrequest("POST", f"/api/v1/accounts/{self.account}/drafts")
+            connection.putheader("Authorization", f"Bearer {self.appliance.token}")
+            connection.putheader("Content-Type", "application/json")
+            connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body[: len(body) // 2])
+            if goes_on:
+                time.sleep(1.5)
+                connection.send(body[len(body) // 2 :])
+
+        return ask
+
+    def send(self, key: str, **more: Any) -> Callable[[http.client.HTTPConnection], None]:
+        path = f"/accounts/{self.account}/send"
+        return self.request("POST", path, a_message(subject=key, **more), Idempotency_Key=key)
+
+    def status_of(self, key: str) -> str:
+        """How the delivery under this key is now."""
+        path = f"/accounts/{self.account}/delivery-operations"
+        operation = self.answers[key].data["operationId"]
+        return str(self.appliance.ask("GET", f"{path}/{operation}").data["status"])
+
+
+@pytest.mark.parametrize("arguments", [(), ("--https-port", "0", "--https-host", "127.0.0.1")], ids=["http", "https"])
+def test_all_that_is_under_way_is_answered_or_journalled(
+    tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp, arguments: tuple[str, ...]
+) -> None:
+    proxy = FaultProxy(mail_server.imap_port).start()
+    with started(tmp_path, *arguments) as appliance, socket.create_server(("127.0.0.1", 0)) as silent:
+        scene = Scene(appliance, proxy, scripted_smtp, mail_server)
+        _begin_all(scene, silent.getsockname()[1])
+        began = time.monotonic()
+        tell(appliance, signal.SIGTERM)
+        took = ended(appliance, began)
+        wait_until(lambda: len(scene.answers) == 25, lambda: str(sorted(scene.answers)), 5)
+        _judge_answers(scene.answers)
+        assert took < _WITHIN
+        assert {line["level"] for line in log_of(appliance)} <= {"info", "warning"}
+        proxy.heal()
+        scripted_smtp.at("mail", None)
+        scripted_smtp.at("reply", None)
+        scripted_smtp.release()
+        appliance.start()
+        for key, outcomes in (("dot", {"succeeded", "uncertain"}), ("mail", {"succeeded"}), ("due", {"succeeded"})):
+            _wait_for_status(scene, key, outcomes)
+        assert scene.status_of("tomorrow1") == scene.status_of("tomorrow2") == "queued"
+        kept = sorted(_subject(message.source) for message in scripted_smtp.messages)
+        assert kept == ["dot", "due", "mail"], "each has gone out once"
+        assert appliance.stop() == 0
+    proxy.stop()
+
+
+def _begin_all(scene: Scene, silent: int) -> None:
+    """20 requests and 5 sends; returns when all of them are under way."""
+    appliance, smtp = scene.appliance, scene.smtp
+    raw = scene.request("GET", f"{scene.message}/raw")
+    scene.begin("fetched", raw)  # so that it is here when the server stalls
+    wait_until(lambda: "fetched" in scene.answers, lambda: str(scene.answers), 20)
+    assert scene.answers.pop("fetched").status == 200
+    smtp.at("reply", [Keep(Stall())])
+    scene.begin("dot", scene.send("dot"))
+    smtp.reached("reply")
+    smtp.at("mail", [Stall()])
+    scene.begin("mail", scene.send("mail"))
+    smtp.reached("mail", 2)
+    soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 2))
+    later = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 86_400))
+    for key, at in (("due", soon), ("tomorrow1", later), ("tomorrow2", later)):
+        scene.begin(key, scene.send(key, sendAt=at))
+    scene.proxy.stall()
+    server = {"host": "127.0.0.1", "port": silent, "security": "none", "username": "x", "password": "x"}
+    scene.begin("connect", scene.request("POST", "/accounts", {"email": "x@y.test", "imap": server, "smtp": server}))
+    scene.begin("reconnect", scene.request("POST", f"/accounts/{scene.account}/reconnect", {}))
+    for number in range(4):
+        scene.begin(
+            f"waits {number}",
+            scene.request("POST", f"/accounts/{scene.account}/drafts", {"subject": "d", "body": {"text": "d"}}),
+        )
+        scene.begin(f"half {number}", scene.upload(goes_on=False))
+        scene.begin(f"slow {number}", raw)
+    for number in range(2):
+        scene.begin(f"whole {number}", scene.upload(goes_on=True))
+    time.sleep(1.0)  # for these to be on their way, and for what is due
+    login = {"email": "ada@example.org", "password": PASSWORD, "deviceName": "d"}
+    for number in range(4):
+        scene.begin(f"log-in {number}", scene.request("POST", "/auth/login", login))
+    wait_until(lambda: _has_token(appliance), lambda: "nothing is answered", 10)
+    time.sleep(0.1)
+
+
+def _has_token(appliance: RunningAppliance) -> bool:
+    return appliance.ask("GET", "/me").status == 200
+
+
+def _wait_for_status(scene: Scene, key: str, outcomes: set[str]) -> None:
+    wait_until(lambda: scene.status_of(key) in outcomes, lambda: f"{key}: {scene.status_of(key)}", 20)
+
+
+def _subject(source: bytes) -> str:
+    return next(line for line in source.decode().splitlines() if line.startswith("Subject: ")).removeprefix("Subject: ")
+
+
+def _judge_answers(answers: dict[str, Answer]) -> None:
+    expected = {
+        "dot": {200},  # as `sending`
+        "mail": {200},
+        "due": {202},
+        "tomorrow": {202},
+        "connect": {503},
+        "reconnect": {503},
+        "waits": {503},
+        "half": {503},
+        "whole": {503},  # all of it came, and then the mail server did not answer
+        "slow": {200},
+        "log-in": {200, 429},
+    }
+    wrong = {name: one for name, one in answers.items() if one.status not in expected[name.rstrip(" 0123456789")]}
+    assert not wrong, "\n".join(f"{name}: {one.status} {one.body}" for name, one in wrong.items())
+    assert [answers[key].data["status"] for key in ("dot", "mail")] == ["sending", "sending"]
+    assert all(one.body > 3_000_000 for name, one in answers.items() if name.startswith("slow"))
+
+
+# --- at any moment ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        (signal.SIGTERM, signal.SIGTERM),
+        (signal.SIGINT, signal.SIGTERM),
+        (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP),
+    ],
+    ids=["twice", "Ctrl-C first", "amid reloads"],
+)
+def test_several_signals_end_it_as_one_does(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    with started(tmp_path) as appliance:
+        began = time.monotonic()
+        tell(appliance, *numbers)
+        assert ended(appliance, began) < 5
+        assert "Traceback" not in appliance.said()
+        assert {line["level"] for line in log_of(appliance)} == {"info"}
+
+
+def test_a_backup_that_is_being_made_is_broken_off_or_whole(tmp_path: Path) -> None:
+    with started(tmp_path) as appliance:
+        answers = list[Answer]()
+        asking = threading.Thread(target=lambda: answers.append(appliance.ask("POST", "/admin/backups", {})))
+        asking.start()
+        wait_until(lambda: bool(list((tmp_path / "backups").glob("*"))), lambda: "no backup is begun", 10)
+        began = time.monotonic()
+        tell(appliance, signal.SIGTERM)
+        assert ended(appliance, began) < _WITHIN
+        asking.join()
+        left = [file.name for file in (tmp_path / "backups").iterdir()]
+        assert answers[0].status == 201, answers[0]
+        assert left == [answers[0].data["fileName"]]
+
+
+@pytest.mark.parametrize("step", ["encrypting...", "copying the store..."])
+def test_an_upgrade_is_broken_off_and_done_at_the_next_start(tmp_path: Path, step: str) -> None:
+    folder, _ = copied(3, tmp_path / "data")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mailbox_appliance", "--data-dir", str(folder), "serve", "--port", "0", "--ready-json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(step):
+            break
+    process.send_signal(signal.SIGTERM)
+    output, complaints = process.communicate(timeout=_WITHIN)
+    assert (process.returncode, output) == (0, "")
+    assert "Traceback" not in complaints
+    assert "error" not in complaints
+    appliance = RunningAppliance(folder).start()
+    assert appliance.ask("GET", "/").status == 200
+    assert appliance.stop() == 0
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"config.toml", "encryption.key", "backups", "lock", "logs", "mailbox.db"}
+
+
+# --- SIGHUP -----------------------------------------------------------------------------------------------------------
+
+
+def hung_up(appliance: RunningAppliance, times: int) -> None:
+    """Tell it to reload, and wait until it has, so often in all."""
+    tell(appliance, signal.SIGHUP)
+    told = ("the configuration was taken up", "the configuration does not fit, so it stays as it was")
+    wait_until(
+        lambda: sum(event in told for event in events(appliance)) == times, lambda: str(events(appliance)[-5:]), 10
+    )
+
+
+def test_the_configuration_is_taken_up_where_it_fits(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    with started(tmp_path) as appliance:
+
+        def days() -> Any:
+            shown = appliance.ask("GET", "/admin/settings").data
+            return shown["backup.keep_daily"]
+
+        config.write_text("[backup]\nkeep_daily = 3\n[server]\nworkers = 5\n[log]\nlevel = 'debug'\n")
+        hung_up(appliance, 1)
+        assert days() == 3
+        [line] = [line for line in log_of(appliance) if line["event"] == "the configuration was taken up"]
+        assert line["at_the_next_start"] == ["server.workers"]
+        config.write_text("[backup]\nkeep_daily = 'three'\n")
+        hung_up(appliance, 2)
+        assert days() == 3
+        [line] = [line for line in log_of(appliance) if line["level"] == "error"]
+        assert "backup.keep_daily is a whole number" in line["why"]
+        config.unlink()
+        hung_up(appliance, 2 + 1)
+        assert days() == 7
+        assert appliance.stop() == 0
+
+
+def test_the_log_goes_on_in_a_new_file_where_it_was_renamed(tmp_path: Path) -> None:
+    """As logrotate does: rename, tell, and compress what was renamed once nobody writes to it."""
+    with started(tmp_path) as appliance:
+        log = tmp_path / "logs" / "appliance.log"
+        log.rename(rotated := log.with_name("appliance.log-20261121"))
+        tell(appliance, signal.SIGHUP)
+        wait_until(log.exists, lambda: "there is no new log", 10)
+        wait_until(lambda: "the configuration was taken up" in events(appliance), lambda: str(events(appliance)), 10)
+        size = rotated.stat().st_size
+        assert appliance.ask("GET", "/me").status == 200
+        wait_until(lambda: "GET /api/v1/me" in log.read_text(), lambda: log.read_text(), 5)
+        assert rotated.stat().st_size == size
+        assert appliance.stop() == 0
+
+
+@pytest.mark.parametrize("how", ["at a terminal", "nohup", "told while the terminal is there"])
+def test_closing_the_terminal_ends_it_unless_nohup_said_otherwise(tmp_path: Path, how: str) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "mailbox_appliance", "--data-dir", str(tmp_path), "serve", "--port", "0"]
+    # A shell leads the session, as somebody's would: it is told first, and tells what runs in it.
+    process = subprocess.Popen(
+        [sys.executable, "-c", _IN_A_SESSION, *(["nohup"] if how == "nohup" else []), *command],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    run = tmp_path / "run.json"
+    wait_until(run.exists, lambda: "it does not start", 15)
+    pid = json.loads(run.read_text())["pid"]
+    wait_until(lambda: bool(json.loads(run.read_text())), lambda: "", 5)
+    url = json.loads(run.read_text())["url"]
+    if how == "told while the terminal is there":
+        _wait_for_answer(url)
+        os.kill(pid, signal.SIGHUP)
+        log = tmp_path / "logs" / "appliance.log"
+        wait_until(lambda: "the configuration was taken up" in log.read_text(), lambda: log.read_text(), 10)
+        os.kill(pid, signal.SIGTERM)
+    else:
+        _wait_for_answer(url)
+        os.close(ours)
+    if how == "nohup":
+        time.sleep(0.5)
+        _wait_for_answer(url)
+        os.kill(pid, signal.SIGTERM)
+    process.wait(_WITHIN)
+    wait_until(lambda: not run.exists(), lambda: "it does not end", 10)
+    if how == "told while the terminal is there":
+        os.close(ours)
+
+
+#: Takes the terminal for the session, runs what it is told, and tells it what it is told itself.
+_IN_A_SESSION = """
+import fcntl, signal, subprocess, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+child = subprocess.Popen(sys.argv[1:])
+signal.signal(signal.SIGHUP, lambda *_: child.send_signal(signal.SIGHUP))
+sys.exit(child.wait())
+"""
+
+
+def _wait_for_answer(url: str) -> None:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().read() == b"ok\n"
+    connection.close()
+
+
+# --- systemd ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["a path", "an abstract name"])
+def test_systemd_is_told(tmp_path: Path, kind: str) -> None:
+    place = str(tmp_path / "notify") if kind == "a path" else f"@mailbox-appliance-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(place.replace("@", "\0"))
+        listening.settimeout(10)
+        appliance = RunningAppliance(tmp_path / "data", {"NOTIFY_SOCKET": place}).start()
+        assert listening.recv(1000) == b"READY=1"
+        before = time.monotonic_ns() // 1000
+        tell(appliance, signal.SIGHUP)
+        told, _, at = listening.recv(1000).decode().partition("\nMONOTONIC_USEC=")
+        assert told == "RELOADING=1"
+        assert before <= int(at) <= time.monotonic_ns() // 1000
+        assert listening.recv(1000) == b"READY=1"
+        assert appliance.stop() == 0
+        assert listening.recv(1000) == b"STOPPING=1"
+
+
+def test_a_long_upgrade_keeps_systemd_waiting(tmp_path: Path) -> None:
+    folder, _ = copied(3, tmp_path / "data")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "notify"))
+        listening.settimeout(10)
+        appliance = RunningAppliance(folder, {"NOTIFY_SOCKET": str(tmp_path / "notify")}).start()
+        told = [listening.recv(1000), listening.recv(1000)]
+        assert told == [b"EXTEND_TIMEOUT_USEC=60000000", b"READY=1"]
+        assert appliance.stop() == 0
+
+
+def test_a_socket_that_nobody_reads_holds_nothing_up(tmp_path: Path) -> None:
+    appliance = RunningAppliance(tmp_path / "data", {"NOTIFY_SOCKET": str(tmp_path / "nobody")}).start()
+    assert appliance.stop() == 0
