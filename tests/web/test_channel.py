@@ -12,6 +12,8 @@ import pytest
 from mailbox_appliance.web.server import Bounds
 from tests.web.wire import GET, POST, Wire, eventually, is_served, listening
 
+pytestmark = pytest.mark.usefixtures("scheme")
+
 SMALL = Bounds(max_body=50_000, max_discarded=200_000, max_header=2_000, upload_rate=100, linger_seconds=0.5)
 
 

@@ -13,6 +13,7 @@ from mailbox_appliance.web.server import Bounds, Server
 from tests.web.wire import GET, POST, Gate, Wire, eventually, is_served, listening
 
 
+@pytest.mark.usefixtures("scheme")
 def test_a_peer_whose_connections_are_all_busy_gets_no_more() -> None:
     gate = Gate()
     with ExitStack() as stack:
@@ -29,6 +30,7 @@ def test_a_peer_whose_connections_are_all_busy_gets_no_more() -> None:
         assert eventually(lambda: is_served(address))
 
 
+@pytest.mark.usefixtures("scheme")
 @pytest.mark.parametrize(
     "begun", [b"", b"GET / HT", POST + b"Content-Length: 5\r\n\r\na"], ids=["idle", "header", "body"]
 )
@@ -47,6 +49,7 @@ def test_at_the_limit_the_connection_that_waits_longest_makes_room(begun: bytes,
         del third
 
 
+@pytest.mark.usefixtures("scheme")
 def test_new_connections_do_not_push_out_those_that_only_just_came() -> None:
     bounds = Bounds(local_patience=60)
     with ExitStack() as stack:

@@ -16,6 +16,8 @@ from mailbox_appliance.web.memory import Body, Memory, Output, Part
 from mailbox_appliance.web.server import Bounds, Listeners
 from tests.web.wire import CHUNKED, GET, POST, Gate, Wire, eventually, listening
 
+pytestmark = pytest.mark.usefixtures("scheme")
+
 SMALL = Bounds(max_body=50_000, max_discarded=200_000, free_memory=10_000, ahead=2_000, memory=60_000)
 MEBIBYTE = 1 << 20
 LARGE = 30 * MEBIBYTE

@@ -8,6 +8,8 @@ import pytest
 from mailbox_appliance.web.server import AddressInUse, CannotListen, Listeners
 from tests.web.wire import GET, Gate, Wire, echo, eventually, listening
 
+pytestmark = pytest.mark.usefixtures("scheme")
+
 
 def test_stopping_answers_what_is_in_flight_and_ends_all_threads() -> None:
     gate = Gate()

@@ -10,6 +10,8 @@ from mailbox_appliance.web.answers import HAND_OVER
 from mailbox_appliance.web.server import Listeners
 from tests.web.wire import GET, Wire, eventually, is_served, listening
 
+pytestmark = pytest.mark.usefixtures("scheme")
+
 PIECE = b"0123456789abcdef" * 4096
 KEEP = b"GET /kept HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"

@@ -2,13 +2,20 @@
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from mailbox_appliance.certificates.files import CertificateFiles
+from mailbox_appliance.certificates.tls import server_context
 from mailbox_appliance.web.server import Listeners
 
 PATIENCE = 10.0
@@ -35,15 +42,29 @@ class Answer:
 class Wire:
     """One connection to a listener."""
 
-    def __init__(self, address: tuple[str, int], source: str | None = None) -> None:
-        self.socket = socket.create_connection(address, PATIENCE, (source, 0) if source else None)
+    def __init__(self, address: tuple[str, int], source: str | None = None, *, plain: bool = False) -> None:
+        """To a listener that `listening` opened over TLS it speaks TLS; where the handshake fails, it has `ended`."""
         self.rest = b""
+        self.socket = socket.create_connection(address, PATIENCE, (source, 0) if source else None)
+        if address in OVER_TLS and not plain:
+            self._speak(any_certificate())
 
     def __enter__(self) -> "Wire":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.socket.close()
+
+    def _speak(self, tls: ssl.SSLContext) -> None:
+        plain = self.socket
+        try:
+            self.socket = tls.wrap_socket(plain, suppress_ragged_eofs=False)
+        except (ConnectionError, ssl.SSLError):
+            self.socket = plain
+            self.socket.close()
+        except BaseException:
+            plain.close()
+            raise
 
     def send(self, data: bytes) -> "Wire":
         self.socket.sendall(data)
@@ -59,9 +80,11 @@ class Wire:
 
     def ended(self) -> bool:
         """Whether the server has closed the connection without another byte; waits for one or the other."""
+        if self.socket.fileno() < 0:
+            return True
         try:
             self.rest += self.socket.recv(65536)
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):
             return True
         return not self.rest
 
@@ -83,8 +106,8 @@ class Wire:
     def _receive(self, most: int) -> bytes:
         try:
             data = self.socket.recv(min(most, 1 << 20))
-        except ConnectionError as error:
-            raise EOFError("the connection was reset") from error
+        except (ConnectionError, ssl.SSLError) as error:
+            raise EOFError("the connection was reset, or ended without a goodbye") from error
         if not data:
             raise EOFError("the connection was closed")
         return data
@@ -101,15 +124,46 @@ def echo(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterabl
     return [answer]
 
 
+@cache
+def certificate(name: str = "first") -> ssl.SSLContext:
+    """What a listener is opened with; another name is another certificate."""
+    with TemporaryDirectory() as folder:
+        files = CertificateFiles(Path(folder))
+        files.ensure(("localhost", f"{name}.localhost"), datetime.now(UTC))
+        return server_context(files)
+
+
+@cache
+def any_certificate() -> ssl.SSLContext:
+    """A client that takes any certificate."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+#: Where `listening` is over TLS now.
+OVER_TLS: set[tuple[str, int]] = set()
+
+
+class Usual:
+    """What `listening` listens over where it is told nothing else; the fixture `scheme` has a test done over both."""
+
+    scheme = "http"
+
+
 @contextmanager
 def listening(app: Any = echo, hosts: Iterable[str] = ("127.0.0.1",), **numbers: Any) -> Iterator[Listeners]:
     """Listeners that answer; afterwards they must stop at once and leave no thread."""
     before = set(threading.enumerate())
+    numbers.setdefault("context", certificate() if Usual.scheme == "https" else None)
     listeners = Listeners(app, [(host, 0) for host in hosts], **numbers)
+    addresses = set(listeners.addresses) if numbers["context"] else set()
+    OVER_TLS.update(addresses)
     listeners.start()
     try:
         yield listeners
     finally:
+        OVER_TLS.difference_update(addresses)
         stopped = listeners.stop(PATIENCE)
     assert stopped
     assert set(threading.enumerate()) <= before
@@ -146,8 +200,8 @@ class Gate:
 
 def is_served(address: tuple[str, int]) -> bool:
     """Whether a new connection gets an answer."""
-    with Wire(address) as wire:
-        try:
+    try:
+        with Wire(address) as wire:
             return wire.send(GET).answer().status == 200
-        except (ConnectionError, EOFError):
-            return False
+    except (OSError, EOFError):
+        return False
