@@ -88,7 +88,7 @@ class RunningAppliance:
             code = self.process.wait(10)
             raise AssertionError(f"the appliance ended with {code} before it was ready: {self.said()}")
         ready = json.loads(line)
-        self.url, self.https = ready["http"], ready["https"]
+        self.url, self.https = ready["http"], ready.get("https")
         return self
 
     def kill(self) -> None:
