@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
+from tests.certificates.issued import FAR, authority, issued
 from tests.servers.dovecot import PASSWORD as MAILBOX_PASSWORD
 from tests.servers.dovecot import MailServer
 from tests.servers.running import PASSWORD, Answer, RunningAppliance
@@ -44,6 +46,7 @@ class FullRun:
         self._keys(bob)
         self._mailboxes(bob)
         self._apps_and_licence()
+        self._https()
         self._backups()
         self._misplaced_secrets()
         self._leave(bob)
@@ -170,6 +173,19 @@ class FullRun:
         self.ask("install a forged licence", "PUT", "/admin/license", {"token": forged}, status=400)
         self.ask("remove the licence", "DELETE", "/admin/license", status=200)
         self.ask("change a setting", "PATCH", "/admin/settings", {"log.level": "debug"}, status=200)
+
+    def _https(self) -> None:
+        own = issued(since=datetime(2020, 1, 1, tzinfo=UTC), until=FAR)
+        self._secret("private key", own.key.decode().splitlines()[1])
+        given = {"certificate": own.pem.decode(), "privateKey": own.key.decode()}
+        wrong = {**given, "certificate": authority().pem.decode()}
+        self.ask("import a certificate wrongly", "PUT", "/admin/https/certificate", wrong, status=400)
+        self.ask("import a certificate", "PUT", "/admin/https/certificate", given, status=200)
+        here = {"enabled": True, "host": "127.0.0.1", "port": 0}
+        self.ask("offer HTTPS", "PATCH", "/admin/https", here, status=200)
+        self.ask("offer it elsewhere", "PATCH", "/admin/https", {"host": "192.0.2.7"}, status=409)
+        self.ask("make another certificate", "POST", "/admin/https/rotate", status=200)
+        self.ask("offer HTTPS no more", "PATCH", "/admin/https", {"enabled": False}, status=200)
 
     def _backups(self) -> None:
         self.ask("make a backup", "POST", "/admin/backups", {}, status=201)

@@ -139,26 +139,27 @@ def _fingerprint(appliance: Appliance) -> str | None:
 
 def _answer(appliance: Appliance) -> Answer[Https]:
     listener, settings = appliance.https, appliance.settings
-    certificate, warnings = _certificate(appliance)
     trouble = None if listener is None else listener.trouble
-    told = Https(
+    certificate, warnings = _certificate(appliance, told=trouble is not None)
+    answer = Https(
         enabled=settings.flag("server.https"),
         host=settings.text("server.https_host"),
         port=settings.number("server.https_port"),
         url=None if listener is None else listener.url,
         certificate=certificate,
     )
-    return Answer(told, tuple(dict.fromkeys(filter(None, (trouble, *warnings)))))
+    return Answer(answer, tuple(dict.fromkeys(filter(None, (trouble, *warnings)))))
 
 
-def _certificate(appliance: Appliance) -> tuple[Certificate | None, tuple[str, ...]]:
+def _certificate(appliance: Appliance, *, told: bool) -> tuple[Certificate | None, tuple[str, ...]]:
+    """What the files hold, and what is to be said of them. `told`: the listener says itself why they do not fit."""
     files = CertificateFiles(appliance.folder)
     if not files.exist():
         return None, ()
     try:
         found = facts(files)
     except CertificateUnusable as problem:
-        return None, (problem.message,)
+        return None, () if told else (problem.message,)
     untrusted = () if found.trusted or found.self_signed else (_UNTRUSTED,)
     return shown(found), (*remarks(found, appliance.clock.now()), *untrusted)
 

@@ -5,8 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from mailbox_appliance.certificates.files import CertificateFiles
 from mailbox_appliance.certificates.making import make
 from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
 from tests.certificates.issued import NOW, authority, issued
+from tests.certificates.mounts import mounted
 
 Pair = tuple[bytes, bytes]
 NAMES = ("localhost",)
@@ -263,16 +263,6 @@ def test_a_directory_in_the_way_is_told(files: CertificateFiles, pairs: tuple[Pa
 
 
 # --- disks (as root) --------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def mounted(*what: str) -> Iterator[None]:
-    if os.geteuid() != 0 or subprocess.run(["mount", *what], check=False, capture_output=True).returncode:
-        pytest.skip("no file system can be mounted here")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", what[-1]], check=True, capture_output=True)
 
 
 def test_a_disk_that_fills_up_at_any_step(tmp_path: Path, pairs: tuple[Pair, Pair]) -> None:

@@ -1,13 +1,16 @@
 """Settings that change while running: what is taken and refused, what rules, and that each has its effect at once."""
 
+import http.client
 import logging
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,6 +22,7 @@ from mailbox_appliance.records import Connection, Endpoint
 from mailbox_appliance.remote.faults import RemoteFault
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.connected import ConnectedMailbox
+from tests.operations.listened import served
 from tests.servers.desk import Desk, a_message
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.fake_clock import FakeClock
@@ -306,6 +310,38 @@ def test_how_sends_go(desk: Desk, mail_server: MailServer, scripted_smtp: Script
     scripted_smtp.at("reply", None)
     for name in (option.name for option in RUNTIME if "_per_" in option.name):
         assert (send(**{name: 1}), send(**{name: None})) == ("too_many_attempts", "succeeded")
+
+
+def test_where_https_is_offered_and_how_long_browsers_keep_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They keep to it where this computer trusts the certificate: OpenSSL asks the environment whom it trusts."""
+    with served(tmp_path / "data") as ada:
+        change(ada, server__https=True, server__https_host="127.0.0.2", server__https_port=0)
+        assert ada.appliance.https is not None
+        url = ada.appliance.https.url
+        assert url is not None
+        assert urlsplit(url).hostname == "127.0.0.2"
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "data" / "tls" / "cert.pem"))
+        assert kept_to(url) is None
+        change(ada, server__https=False)
+        change(ada, server__https=True, server__hsts_days=2)
+        url = ada.appliance.https.url
+        assert url is not None
+        assert kept_to(url) == "max-age=172800"
+        change(ada, server__hsts_days=0)
+        assert kept_to(url) is None
+
+
+def kept_to(url: str) -> str | None:
+    """What an answer over HTTPS tells browsers about keeping to it."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    connection = http.client.HTTPSConnection(urlsplit(url).netloc, timeout=10, context=context)
+    connection.request("GET", "/healthz")
+    found = connection.getresponse().headers["Strict-Transport-Security"]
+    connection.close()
+    return found
 
 
 def test_every_one_of_them_has_a_test_of_its_effect() -> None:
