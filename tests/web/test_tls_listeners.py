@@ -1,0 +1,358 @@
+"""Groups of listeners: opened, given another certificate and closed while others serve; crowds; over real sockets."""
+
+import ast
+import hashlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mailbox_appliance
+from mailbox_appliance.errors import Unavailable
+from mailbox_appliance.web.crowd import Places
+from mailbox_appliance.web.server import AddressInUse, CannotListen, Group, Listeners
+from tests.web.wire import (
+    GET,
+    OVER_TLS,
+    PATIENCE,
+    POST,
+    Gate,
+    Wire,
+    any_certificate,
+    certificate,
+    echo,
+    eventually,
+    is_served,
+    listening,
+)
+
+ANYWHERE = [("127.0.0.1", 0), ("::1", 0)]
+LARGE = 25 << 20
+_LARGE = bytes(range(256)) * (LARGE // 256)
+
+
+@pytest.fixture
+def opened() -> Iterable[Callable[..., Group]]:
+    """Opens another group over TLS, to which `Wire` speaks TLS."""
+    addresses: set[tuple[str, int]] = set()
+
+    def open_group(listeners: Listeners, where: Iterable[tuple[str, int]] = ANYWHERE) -> Group:
+        group = listeners.open(list(where), certificate())
+        addresses.update(group.addresses)
+        OVER_TLS.update(group.addresses)
+        return group
+
+    yield open_group
+    OVER_TLS.difference_update(addresses)
+
+
+def fingerprint(address: tuple[str, int]) -> str:
+    """Of the certificate that a new connection gets."""
+    with socket.create_connection(address, PATIENCE) as plain, any_certificate().wrap_socket(plain) as client:
+        return hashlib.sha256(client.getpeercert(binary_form=True) or b"").hexdigest()
+
+
+def scheme_of(address: tuple[str, int]) -> str:
+    with Wire(address) as wire:
+        return str(wire.send(GET).answer().json["environ"]["wsgi.url_scheme"])
+
+
+# Opening.
+
+
+def test_both_kinds_are_served_by_the_same_workers(opened: Callable[..., Group]) -> None:
+    before = set(threading.enumerate())
+    listeners = Listeners(echo, [("127.0.0.1", 0)], workers=2)
+    early = opened(listeners)
+    listeners.start()
+    late = opened(listeners)
+    try:
+        assert scheme_of(listeners.addresses[0]) == "http"
+        assert {scheme_of(address) for group in (early, late) for address in group.addresses} == {"https"}
+        threads = {thread.name for thread in set(threading.enumerate()) - before}
+        assert {name for name in threads if "worker" in name} == {"web-worker-0", "web-worker-1"}
+    finally:
+        assert listeners.stop(PATIENCE)
+    assert set(threading.enumerate()) <= before
+    with pytest.raises(CannotListen, match="about to end"):
+        listeners.open(ANYWHERE, certificate())
+
+
+def test_one_port_for_all_addresses_of_the_computer(opened: Callable[..., Group]) -> None:
+    with listening() as listeners:
+        group = opened(listeners, [("0.0.0.0", 0), ("::", 0)])
+        (first, port), (second, same) = group.addresses
+        assert (first, second, port) == ("0.0.0.0", "::", same)
+        OVER_TLS.update({("127.0.0.1", port), ("::1", port)})
+        try:
+            assert is_served(("127.0.0.1", port))
+            assert is_served(("::1", port))
+        finally:
+            OVER_TLS.difference_update({("127.0.0.1", port), ("::1", port)})
+
+
+def test_a_port_that_is_taken_or_an_address_that_is_not_ours_is_named_with_what_to_do() -> None:
+    with listening() as listeners:
+        taken = listeners.addresses[0][1]
+        before = len(listeners.servers)
+        with pytest.raises(AddressInUse, match=r"--https-port or the setting server\.https_port"):
+            listeners.open([("127.0.0.1", taken)], certificate())
+        with pytest.raises(CannotListen, match=r"--https-host or the setting server\.https_host"):
+            listeners.open([("192.0.2.77", 0)], certificate())
+        assert len(listeners.servers) == before
+        assert is_served(listeners.addresses[0])
+
+
+@pytest.mark.parametrize(
+    ("host", "many"),
+    [("127.0.0.1", True), ("::1", True), ("192.0.2.1", True), ("192.0.2.2", False), ("fe80::1%eth0", True)],
+)
+def test_who_speaks_for_many(host: str, many: bool) -> None:
+    places = Places(trusted=lambda address: address in ("192.0.2.1", "fe80::1"))
+    assert places.stands_for_many(host) is many
+
+
+# Another certificate.
+
+
+def slow_stream(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """/large is 25 MB; whatever is posted is answered with its hash."""
+    body = _LARGE if environ["PATH_INFO"] == "/large" else _digest(environ["wsgi.input"].read())
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode()
+
+
+def test_a_new_certificate_is_for_new_connections_and_disturbs_no_other(opened: Callable[..., Group]) -> None:
+    with listening(slow_stream) as listeners:
+        group = opened(listeners)
+        address = group.addresses[0]
+        with Wire(address) as idle, Wire(address) as up, Wire(address) as down:
+            up.send(POST + b"Content-Length: %d\r\n\r\n" % LARGE).send(_LARGE[: LARGE // 2])
+            down.send(GET.replace(b"/a", b"/large"))
+            seen = {fingerprint(address)}
+            for name in ("second", "third"):
+                group.use(certificate(name))
+                seen |= {fingerprint(one) for one in group.addresses}
+            assert len(seen) == 3
+            up.send(_LARGE[LARGE // 2 :])
+            assert up.answer().body == _digest(_LARGE)
+            assert down.answer().body == _LARGE
+            assert idle.send(GET).answer().status == 200
+
+
+# Closing.
+
+
+def test_a_group_that_is_closed_answers_what_it_was_asked_and_leaves_its_port(opened: Callable[..., Group]) -> None:
+    gate = Gate()
+    with listening(gate) as listeners:
+        group = opened(listeners)
+        address = group.addresses[0]
+        upload = POST + b"Content-Length: 9\r\n\r\n"
+        with Wire(address) as wire, Wire(address) as idle, Wire(address) as half, Wire(address, plain=True) as silent:
+            gate.occupy(wire)
+            half.send(upload + b"1234")
+            assert idle.send(GET).answer().status == 200
+            group.close()
+            assert idle.socket.recv(1) == b""
+            assert silent.ended()
+            again = opened(listeners, group.addresses)
+            assert again.addresses == group.addresses
+            assert is_served(address)
+            answer = half.send(b"56789").answer()
+            assert (answer.json["size"], answer.headers["connection"]) == (9, "close")
+            assert half.socket.recv(1) == b""
+            assert not group.is_over
+            gate.open.set()
+            assert wire.answer().status == 200
+            assert wire.socket.recv(1) == b""
+        assert eventually(lambda: group.is_over)
+        again.close()
+        assert not is_served(address)
+        assert is_served(listeners.addresses[0])
+
+
+def test_a_request_may_close_the_group_that_it_came_by(opened: Callable[..., Group]) -> None:
+    groups: list[Group] = []
+
+    def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        groups[0].close()
+        return echo(environ, start_response)
+
+    with listening(app) as listeners:
+        groups.append(opened(listeners))
+        with Wire(groups[0].addresses[0]) as wire:
+            answer = wire.send(GET).answer()
+            assert (answer.status, answer.headers["connection"]) == (200, "close")
+            assert wire.socket.recv(1) == b""
+        assert eventually(lambda: groups[0].is_over)
+
+
+def test_a_group_that_is_closed_ends_in_time_whoever_is_left(opened: Callable[..., Group]) -> None:
+    gate = Gate()
+    with listening(gate, request_timeout=1) as listeners:
+        group = opened(listeners)
+        with Wire(group.addresses[0]) as wire, Wire(group.addresses[1]) as half:
+            gate.occupy(wire)
+            half.send(b"GET / HT")
+            group.close(timeout=0.2)
+            assert eventually(lambda: group.is_over)
+            assert wire.ended()
+            assert half.ended()
+        gate.open.set()
+
+
+def test_a_group_may_be_closed_before_it_began(opened: Callable[..., Group]) -> None:
+    listeners = Listeners(echo, [("127.0.0.1", 0)])
+    group = opened(listeners)
+    group.close()
+    assert group.is_over
+    listeners.start()
+    assert not is_served(group.addresses[0])
+    assert listeners.stop(PATIENCE)
+
+
+class Stopping(Unavailable):
+    """This service is about to end."""
+
+
+@pytest.mark.usefixtures("scheme")
+@pytest.mark.parametrize("begun", [b"GET / HT", POST + b"Content-Length: 9\r\n\r\n1234"], ids=["header", "body"])
+def test_requests_that_come_too_slowly_for_a_stop_are_told_so(begun: bytes) -> None:
+    with listening() as listeners, Wire(listeners.addresses[0]) as half, Wire(listeners.addresses[0]) as idle:
+        assert half.send(GET).answer().status == 200
+        half.send(begun)
+        assert eventually(lambda: any(c.request for s in listeners.servers for c in s.active_channels.values()))
+        listeners.stop_listening()
+        assert idle.ended()
+        listeners.refuse_unfinished(Stopping())
+        assert listeners.stop(PATIENCE)
+        answer = half.answer()
+        assert (answer.status, answer.json["error"]["code"]) == (503, Stopping.code)
+        assert half.ended()
+
+
+def test_stopping_while_a_closed_group_still_answers_waits_for_both(opened: Callable[..., Group]) -> None:
+    gate = Gate()
+    with listening(gate) as listeners:
+        group = opened(listeners)
+        with Wire(group.addresses[0]) as wire, Wire(listeners.addresses[0]) as other:
+            gate.occupy(wire)
+            gate.occupy(other)
+            group.close()
+            threading.Timer(0.1, gate.open.set).start()
+            assert listeners.stop(PATIENCE)
+            assert [one.answer().status for one in (wire, other)] == [200, 200]
+
+
+# What goes on.
+
+
+def test_figures(opened: Callable[..., Group]) -> None:
+    gate = Gate()
+    with listening(gate, workers=1) as listeners:
+        group = opened(listeners)
+        with Wire(group.addresses[0]) as wire, Wire(listeners.addresses[0]) as other, Wire(group.addresses[0]):
+            gate.occupy(wire)
+            other.send(GET)
+            assert eventually(lambda: listeners.figures().waiting_requests == 1)
+            figures = listeners.figures()
+            assert (figures.connections_http, figures.connections_https, figures.busy_workers) == (1, 2, 1)
+            with Wire(group.addresses[0], plain=True) as wrong:
+                assert wrong.send(GET).ended() or wrong.rest
+            assert eventually(lambda: listeners.figures().handshakes_failed == 1)
+            gate.open.set()
+            assert [one.answer().status for one in (wire, other)] == [200, 200]
+        assert eventually(lambda: listeners.figures().busy_workers == 0)
+        group.close()
+        assert eventually(lambda: group.is_over)
+        opened(listeners)
+        assert group.servers[0] not in listeners.servers
+        assert listeners.figures().handshakes_failed == 1
+
+
+def test_a_crowd_that_stalls_holds_up_nobody() -> None:
+    with ExitStack() as stack:
+        listeners = stack.enter_context(listening(context=certificate(), per_local_peer=60))
+        address = listeners.addresses[0]
+        sources = [f"127.0.0.{number}" for number in range(2, 12)]
+        for number in range(300):
+            stack.enter_context(Wire(address, sources[number % 10], plain=True)).socket.send(
+                b"\x16\x03\x01"[: number % 4]
+            )
+        for number, begun in enumerate([b"GET / HTTP/1.1\r\nHo", POST + b"Content-Length: 100\r\n\r\na"] * 60):
+            stack.enter_context(Wire(address, sources[number % 10])).send(begun)
+        assert listeners.figures().connections_https == 420
+        for _ in range(10):
+            begun_at = time.monotonic()
+            assert is_served(address)
+            assert time.monotonic() - begun_at < 5  # whoever waits for one of those waits for ten seconds or more
+
+
+# Nothing listens besides.
+
+
+def test_nothing_in_the_package_listens_but_these_listeners() -> None:
+    root = Path(mailbox_appliance.__file__).parent
+    found = {
+        f"{file.relative_to(root)}:{name}"
+        for file in sorted(root.rglob("*.py"))
+        if "waitress" in (source := file.read_text()) or "http.server" in source
+        for name in _names(ast.parse(source))
+        if name in ("serve", "create_server", "TcpWSGIServer", "UnixWSGIServer", "MultiSocketServer", "HTTPServer")
+    }
+    assert found == {"web/listener.py:TcpWSGIServer"}
+
+
+def _names(tree: ast.AST) -> Iterable[str]:
+    """What is imported from Waitress or http.server, and what is asked of these modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in ("waitress", "http"):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "waitress":
+            yield node.attr
+
+
+@pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="needs /proc")
+def test_every_listening_socket_belongs_to_a_listener(opened: Callable[..., Group]) -> None:
+    before = _listening_here()
+    with listening(hosts=("127.0.0.1", "::1")) as listeners:
+        group = opened(listeners)
+        assert _listening_here() - before == {*listeners.addresses, *group.addresses}
+        group.close()
+        assert _listening_here() - before == set(listeners.addresses)
+    assert _listening_here() == before
+
+
+def _listening_here() -> set[tuple[str, int]]:
+    """Where this process listens, as the system tells it."""
+    inodes = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            inodes.add(os.readlink(f"/proc/self/fd/{name}"))
+        except OSError:
+            continue
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+                found.add(_address(fields[1]))
+    return found
+
+
+def _address(field: str) -> tuple[str, int]:
+    host, _, port = field.partition(":")
+    words = [bytes.fromhex(host[start : start + 8])[::-1] for start in range(0, len(host), 8)]
+    family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
+    return socket.inet_ntop(family, b"".join(words)), int(port, 16)
