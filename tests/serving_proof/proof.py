@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers.dovecot import MailServer
-from tests.serving_proof import ending
+from tests.serving_proof import crowded, ending, storms
 
 SECURE = ("--https-port", "0", "--https-host", "127.0.0.1")
 
@@ -27,6 +27,8 @@ class Given:
     rounds: int
     round: int | None
     arguments: tuple[str, ...]
+    seconds: float
+    changes: int
 
 
 def ends(mail: MailServer, folder: Path, given: Given) -> str:
@@ -45,7 +47,24 @@ def ends(mail: MailServer, folder: Path, given: Given) -> str:
     return ending.shown(played)
 
 
-PARTS: dict[str, Callable[[MailServer, Path, Given], str]] = {"ends": ends}
+def crowds(mail: MailServer, folder: Path, given: Given) -> str:
+    """Bad clients, large uploads and swapped certificates."""
+    told = []
+    with crowded.staged(mail, folder, given.arguments) as (running, account, smtp):
+        for is_secure in (True, False) if given.arguments else (False,):
+            outcome = crowded.play(running, account, smtp, given.seed, is_secure=is_secure, seconds=given.seconds)
+            outcome.require_served()
+            told.append(str(outcome))
+            smtp.forget()
+    return "\n".join(told)
+
+
+def changes(_: MailServer, folder: Path, given: Given) -> str:
+    """Reloads, swaps, and HTTPS switched off, on and elsewhere, in a storm."""
+    return str(storms.play(folder, given.seed, given.changes))
+
+
+PARTS: dict[str, Callable[[MailServer, Path, Given], str]] = {"crowds": crowds, "changes": changes, "ends": ends}
 
 
 def main() -> int:
@@ -57,9 +76,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=30, help="how many ends (default 30)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="repeat this one")
     parser.add_argument("--round", type=int, help="play this end of the seed alone")
+    parser.add_argument("--seconds", type=float, default=6, help="of each phase of the crowds (default 6)")
+    parser.add_argument("--changes", type=int, default=300, help="how many changes of HTTPS (default 300)")
     parser.add_argument("--plain", action="store_true", help="without HTTPS")
     options = parser.parse_args()
-    given = Given(options.seed, options.rounds, options.round, () if options.plain else SECURE)
+    given = Given(
+        options.seed, options.rounds, options.round, () if options.plain else SECURE, options.seconds, options.changes
+    )
     print(f"seed {given.seed}", flush=True)
     failures = 0
     with tempfile.TemporaryDirectory(prefix="prove-", dir="/tmp") as name:
