@@ -31,6 +31,8 @@ COMMANDS: list[tuple[str, bytes, int]] = [
     ("key use-file",                       b"",        1),
     ("key add-passphrase --passphrase-stdin", PASSPHRASE, 1),
     ("audit verify",                       b"",        1),
+    ("https enable",                       b"",        1),
+    ("https rotate",                       b"",        1),
     ("serve --port 0",                     b"",        1),
     ("setup",                              PASSWORD,   1),
 ]

@@ -1,0 +1,205 @@
+"""HTTPS from the command line: through the appliance that runs, as its operator; else on the files."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.__main__ import SERVICES
+from mailbox_appliance.certificates.files import CertificateFiles
+from mailbox_appliance.certificates.reading import fingerprint
+from mailbox_appliance.store.keyfile import read_key, render
+from mailbox_appliance.store.store import Store
+from tests.certificates.issued import FAR, NOW, Issued, issued
+from tests.cli.conftest import CommandLine
+from tests.cli.recording_server import Canned, RecordingServer
+from tests.cli.test_login import owned
+from tests.operations.listened import presented
+from tests.servers.running import RunningAppliance
+from tests.store.test_key_slots import quickly_sealed
+
+SHOWN = {"fingerprint": "sha256:aa", "selfSigned": True, "trusted": False}
+STATUS = {"enabled": True, "host": "", "port": 8443, "url": "https://127.0.0.1:8443", "certificate": SHOWN}
+
+
+# --- who is asked -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def running(cli: CommandLine, server: RecordingServer) -> Iterator[RecordingServer]:
+    """A server that owns the data directory of the command line."""
+    server.data("GET", "/admin/https", STATUS)
+    server.data("PATCH", "/admin/https", STATUS)
+    server.data("PUT", "/admin/https/certificate", STATUS)
+    server.data("POST", "/admin/https/rotate", STATUS)
+    with owned(cli.data_dir, server.url):
+        yield server
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Issued:
+    """A certificate and its key, as `own.pem` and `own.key`."""
+    made = issued(since=NOW.replace(year=2020), until=FAR)
+    (tmp_path / "own.pem").write_bytes(made.pem)
+    (tmp_path / "own.key").write_bytes(made.key)
+    return made
+
+
+def test_the_appliance_that_runs_is_asked_as_its_operator(
+    cli: CommandLine, running: RecordingServer, own: Issued, tmp_path: Path
+) -> None:
+    files = (str(tmp_path / "own.pem"), str(tmp_path / "own.key"))
+    texts = {"certificate": own.pem.decode(), "privateKey": own.key.decode()}
+    calls: list[tuple[tuple[str, ...], str, Any]] = [
+        (("status",), "GET /admin/https", None),
+        (("enable",), "PATCH /admin/https", {"enabled": True}),
+        (("enable", "--port", "0", "--host", ""), "PATCH /admin/https", {"enabled": True, "port": 0, "host": ""}),
+        (("disable",), "PATCH /admin/https", {"enabled": False}),
+        (("import", *files), "PUT /admin/https/certificate", texts),
+        (("rotate",), "POST /admin/https/rotate", None),
+    ]
+    for words, call, body in calls:
+        outcome = cli("https", *words)
+        assert (outcome.code, outcome.err, outcome.data) == (0, "", STATUS)
+        asked = running.asked[-1]
+        assert f"{asked.method} {asked.target.removeprefix('/api/v1')}" == call
+        assert asked.headers["Authorization"] == "Bearer s"
+        assert (asked.json if asked.body else None) == body
+
+
+def test_an_appliance_that_is_named_is_asked_as_any_client_asks(
+    client_of: CommandLine, running: RecordingServer
+) -> None:
+    for line in ("status", "disable", "fingerprint"):
+        assert client_of("https", line).code == 0
+        assert running.asked[-1].headers["Authorization"] == "Bearer mbxs_test"
+    assert client_of("https", "fingerprint", "--format", "table").out == "sha256:aa\n"
+    running.data("GET", "/admin/https", STATUS | {"certificate": None})
+    none = client_of("https", "fingerprint")
+    assert (none.code, "`https enable` makes one" in none.error["message"]) == (2, True)
+
+
+def test_a_person_is_told_how_to_go_on(cli: CommandLine, running: RecordingServer) -> None:
+    def told() -> str:
+        return cli("https", "status", "--format", "table").out.splitlines()[-1]
+
+    assert told().endswith("login https://NAME-OF-THIS-ONE:8443 --email EMAIL --fingerprint sha256:aa")
+    running.data("GET", "/admin/https", STATUS | {"certificate": SHOWN | {"trusted": True}})
+    assert told().endswith("login https://NAME-OF-THIS-ONE:8443 --email EMAIL")
+    running.data("GET", "/admin/https", STATUS | {"url": None})
+    assert told() == "HTTPS is offered once `mailbox-appliance serve` runs."
+    running.data("GET", "/admin/https", STATUS | {"url": None, "enabled": False})
+    assert "`mailbox-appliance https enable`" in told()
+
+
+def test_a_refusal_is_told(cli: CommandLine, running: RecordingServer) -> None:
+    error = {"code": "conflict", "message": "HTTPS cannot be offered so: taken.", "requestId": "req_1"}
+    running.answer("PATCH", "/admin/https", Canned(409, {"error": error}))
+    outcome = cli("https", "enable", "--port", "1")
+    assert (outcome.code, outcome.error) == (2, error)
+
+
+def test_the_whole_way_with_one_that_runs(tmp_path: Path, own: Issued) -> None:
+    process = RunningAppliance(tmp_path / "running").start()
+    line = CommandLine(tmp_path, {}, dict(SERVICES))
+    here = ("--data-dir", str(process.folder))
+    try:
+        made = line("https", "fingerprint", *here).data["fingerprint"]
+        on = line("https", "enable", "--host", "127.0.0.1", "--port", "0", *here)
+        url = on.data["url"]
+        assert (on.code, on.err, presented(url)) == (0, "", made)
+        imported = line("https", "import", str(tmp_path / "own.pem"), str(tmp_path / "own.key"), *here)
+        assert (imported.code, presented(url)) == (0, fingerprint(own.pem))
+        rotated = line("https", "rotate", *here).data["certificate"]["fingerprint"]
+        assert presented(url) == rotated == line("https", "fingerprint", *here).data["fingerprint"]
+        refused = line("https", "enable", "--host", "192.0.2.7", *here)
+        assert (refused.code, refused.error["code"], presented(url)) == (2, "conflict", rotated)
+        assert line("https", "disable", *here).data["url"] is None
+    finally:
+        assert process.stop() == 0
+
+
+# --- on the files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(cli: CommandLine) -> CommandLine:
+    """A command line on a fresh data directory, that nothing runs on."""
+    cli.services |= SERVICES
+    return cli
+
+
+def test_first_of_all_the_fingerprint(files: CommandLine) -> None:
+    shown = files("https", "fingerprint")
+    pem, _ = CertificateFiles(files.data_dir).load()
+    assert (shown.code, shown.err, shown.data["fingerprint"]) == (0, "", fingerprint(pem))
+    assert files("https", "fingerprint", "--format", "table").out == fingerprint(pem) + "\n"
+    on = files("https", "enable", "--port", "9443")
+    assert (on.code, on.data["port"], on.data["certificate"]) == (0, 9443, shown.data)
+    none = files("https", "status", "--data-dir", str(files.folder / "another"))
+    assert (none.code, none.error["code"]) == (1, "store_unusable")
+
+
+def test_a_passphrase_is_asked_for_where_there_is_one(files: CommandLine) -> None:
+    Store.open(files.data_dir).close()
+    file = files.data_dir / "encryption.key"
+    key = read_key(file)
+    file.write_bytes(render(key, (quickly_sealed(key, "twelve geese fly"),)))
+    missing = files("https", "enable")
+    assert (missing.code, missing.error["code"]) == (4, "passphrase_needed")
+    for words in (("enable",), ("status",), ("rotate",), ("disable",)):
+        assert files("https", *words, "--passphrase-stdin", stdin=b"twelve geese fly\n").code == 0
+    assert files("https", "fingerprint").code == 0, "that is no secret of the store's"
+
+
+def as_directory(file: Path) -> None:
+    file.mkdir()
+
+
+def as_collection(file: Path) -> None:
+    file.write_bytes(b"-----BEGIN CERTIFICATE-----\n" * 3000)
+
+
+#: What stands in the place of a file, and what is said.
+UNREADABLE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (lambda file: None, "No such file or directory"),
+    "a directory": (as_directory, "Is a directory"),
+    "a pipe": (os.mkfifo, "Not a regular file"),
+    "a collection": (as_collection, "larger than 64 KiB"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_file_that_cannot_be_read_is_named(files: CommandLine, own: Issued, name: str) -> None:
+    spoil, told = UNREADABLE[name]
+    other = files.folder / "other.pem"
+    spoil(other)
+    pem, key = str(files.folder / "own.pem"), str(files.folder / "own.key")
+    for words, argument in (((str(other), key), "CERTIFICATE"), ((pem, str(other)), "KEY")):
+        refused = files("https", "import", *words)
+        assert (refused.code, refused.error["code"]) == (2, "invalid_request")
+        assert (told in refused.error["message"], str(other) in refused.error["message"]) == (True, True)
+        assert refused.error["details"][0]["path"] == f"argument:{argument}"
+    assert list(files.data_dir.iterdir()) == []
+
+
+def test_what_is_no_certificate_is_told_and_changes_nothing(files: CommandLine, own: Issued) -> None:
+    pem, key = str(files.folder / "own.pem"), str(files.folder / "own.key")
+    assert files("https", "import", pem, key).code == 0
+    (files.folder / "own.der").write_bytes(own.der)
+    for words, told in (
+        ((key, pem), "the wrong way round"),
+        ((str(files.folder / "own.der"), key), "This is DER: `openssl x509 -inform der"),
+        ((pem, str(files.folder / "own.der")), "This is DER: `openssl pkey"),
+    ):
+        refused = files("https", "import", *words)
+        assert (refused.code, told in json.loads(refused.err)["error"]["message"]) == (2, True)
+    assert CertificateFiles(files.data_dir).load() == (own.pem, own.key)
+
+
+def test_a_nul_in_a_name_is_no_fault_of_ours(files: CommandLine) -> None:
+    refused = files("https", "import", "a\0b", "c")
+    assert (refused.code, refused.error["code"]) == (2, "invalid_request")
