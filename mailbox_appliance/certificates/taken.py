@@ -24,11 +24,11 @@ class Taken:
 
 
 def take(files: CertificateFiles, settings: Settings, now: datetime, before: Taken | None = None) -> Taken:
-    """The certificate that is there now, made where there is none; `before`, where it is still that.
+    """The certificate that is there now, made where there is none; `before`, the one in use, where it is still that.
 
-    Raises CertificateUnusable.
+    None is made in the place of one in use: its files may be missing for a moment only. Raises CertificateUnusable.
     """
-    if files.ensure(making.names_for(settings), now):
+    if before is None and files.ensure(making.names_for(settings), now):
         log.info("a certificate was made for HTTPS")
     state = files.state()
     if before is not None and before.state == state:
