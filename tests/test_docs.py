@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +99,15 @@ def test_command_lines_are_found() -> None:
     assert sum(1 for file in DOCUMENTS for _ in command_lines(file.read_text())) > 100
     assert wrong_in(["emails", "list|lost"]) == "list|lost"
     assert wrong_in(["https", "enable", "--prot", "443"]) == "--prot"
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=lambda file: file.name)
+def test_examples_can_be_read(file: Path) -> None:
+    text = file.read_text()
+    for script in _BLOCK.findall(text):
+        subprocess.run(("sh", "-n"), input=script.encode(), check=True, capture_output=True)
+    for example in re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        tomllib.loads(example)
 
 
 @pytest.mark.parametrize("file", DOCUMENTS, ids=lambda file: file.name)

@@ -120,5 +120,5 @@ def _refused(address: Address, error: ssl.SSLCertVerificationError, timeout: flo
 def _pinning(address: Address, seen: str) -> str:
     return (
         "compare it with what `mailbox-appliance https fingerprint` prints there, then "
-        f"`mailbox-appliance login {address.url} --fingerprint {seen}`."
+        f"`mailbox-appliance login {address.url} --email EMAIL --fingerprint {seen}`."
     )

@@ -36,7 +36,7 @@ def log_in(cli: CommandLine, url: str, fingerprint: str | None = None) -> Outcom
 def test_an_unknown_certificate_is_refused_and_named(cli: CommandLine, remote: RecordingServer) -> None:
     outcome = log_in(cli, remote.url)
     assert (outcome.code, outcome.error["code"], remote.asked) == (5, "certificate_unknown", [])
-    assert f"login {remote.url} --fingerprint {OWN.fingerprint}`" in outcome.error["message"]
+    assert f"login {remote.url} --email EMAIL --fingerprint {OWN.fingerprint}`" in outcome.error["message"]
     assert "https fingerprint" in outcome.error["message"]
     assert not (cli.folder / "config").exists()
 
@@ -85,7 +85,7 @@ def test_a_changed_certificate_is_refused_until_it_is_meant(
         assert (outcome.code, outcome.error["code"]) == (5, "certificate_changed")
         message = outcome.error["message"]
         assert all(each in message for each in (OWN.fingerprint, OTHER.fingerprint, "Nothing was sent"))
-        assert f"login {remote.url} --fingerprint {OTHER.fingerprint}" in message
+        assert f"login {remote.url} --email EMAIL --fingerprint {OTHER.fingerprint}" in message
     assert len(remote.asked) == 1, "the log-in before"
     assert log_in(cli, remote.url, OTHER.fingerprint).code == 0
     assert cli("whoami").code == 0
