@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,14 +19,16 @@ _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----\s.*?-----END \1-----", 
 _CERTIFICATES = (b"CERTIFICATE", b"X509 CERTIFICATE")
 _LEAST_RSA = 2048
 _CURVES = ("secp256r1", "secp384r1", "secp521r1")
-_SOON = timedelta(days=14)
 #: How DER begins (X.690 8.1: a sequence whose length takes two bytes), and what follows in PKCS#12 (RFC 7292 4).
 _DER, _PKCS_12 = b"\x30\x82", b"\x02\x01\x03"
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A certificate with its chain, and its key, as they will be written; `warnings`: what may trouble clients."""
+    """A certificate with its chain, and its key, as they will be written.
+
+    `warnings`: what may trouble clients; that it expires soon is told of every certificate (`reading.remarks`).
+    """
 
     certificate: bytes
     key: bytes
@@ -50,7 +52,7 @@ def checked(certificate: bytes, key: bytes, now: datetime) -> Checked:
     _require_strength(own)
     _require_time(read[0], now)
     _require_server(read[0])
-    return Checked(_written(read), _written_key(own), tuple(_warnings(read, now)))
+    return Checked(_written(read), _written_key(own), tuple(_warnings(read)))
 
 
 # --- what is in the files ---------------------------------------------------------------------------------------------
@@ -214,10 +216,8 @@ def _extension(certificate: "x509.Certificate", kind: type) -> Any:
         return None
 
 
-def _warnings(chain: "Sequence[x509.Certificate]", now: datetime) -> Iterator[str]:
-    own, until = chain[0], chain[0].not_valid_after_utc
-    if until - now < _SOON:
-        yield f"The certificate expires on {until:%Y-%m-%d}."
+def _warnings(chain: "Sequence[x509.Certificate]") -> Iterator[str]:
+    own = chain[0]
     if not names_in(own):
         yield "The certificate names no host (subjectAltName), so browsers will not accept it."
     if _is_authority(own):

@@ -66,8 +66,9 @@ def _why(error: Exception, certificate: Path, key: Path) -> str:
         return f"{key.name} is not the key of the certificate in {certificate.name}. {_WHAT_TO_DO}"
     if isinstance(error, ssl.SSLError) and _is_locked(key):
         return f"{key.name} is locked by a passphrase; `openssl pkey` takes it off. {_WHAT_TO_DO}"
-    reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else None
-    told = reason.lower().replace("_", " ") if reason else getattr(error, "strerror", None) or "not PEM"
+    told = getattr(error, "strerror", None) or "not PEM"
+    if isinstance(error, ssl.SSLError):  # with a reason in capitals, or none where the text could not be read at all
+        told = (error.reason or "not PEM, or damaged").lower().replace("_", " ").replace("pem", "PEM")
     return f"{certificate.name} and {key.name} are no certificate and its key, as PEM, for TLS ({told}). {_WHAT_TO_DO}"
 
 

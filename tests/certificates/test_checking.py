@@ -88,10 +88,8 @@ def test_what_is_taken(own: Issued, name: str) -> None:
     assert len(chain) == certificate.count(b"-----BEGIN CERT") + certificate.count(b"-----BEGIN X509")
 
 
-SOON = NOW + timedelta(days=13)
 #: What is taken with a word.
 WARNED: dict[str, tuple[Callable[[Issued], Files], str]] = {
-    "expires soon": (pair(until=SOON), "expires on 2026-06-28"),
     "no names": (pair(names=()), "names no host"),
     "an authority of its own": (pair(ca=True), "may issue others"),
     "an unrelated second": (lambda own: (own.pem + authority().pem, own.key), "Certificate 2 of the file is not the"),

@@ -89,6 +89,8 @@ def test_a_person_is_told_how_to_go_on(cli: CommandLine, running: RecordingServe
     assert told().endswith("login https://NAME-OF-THIS-ONE:8443 --email EMAIL --fingerprint sha256:aa")
     running.data("GET", "/admin/https", STATUS | {"certificate": SHOWN | {"trusted": True}})
     assert told().endswith("login https://NAME-OF-THIS-ONE:8443 --email EMAIL")
+    running.data("GET", "/admin/https", STATUS | {"host": "127.0.0.1"})
+    assert "--host ''" in told()
     running.data("GET", "/admin/https", STATUS | {"url": None})
     assert told() == "HTTPS is offered once `mailbox-appliance serve` runs."
     running.data("GET", "/admin/https", STATUS | {"url": None, "enabled": False})

@@ -83,6 +83,8 @@ def _remark(answer: Any) -> str:
         return "HTTPS is off: `mailbox-appliance https enable` lets other computers in.\n"
     if data["url"] is None:
         return "HTTPS is offered once `mailbox-appliance serve` runs.\n"
+    if data["host"] == "localhost" or data["host"].startswith(("127.", "::1")):
+        return "It is offered to this computer only; `mailbox-appliance https enable --host ''` offers it to others.\n"
     port = data["url"].rpartition(":")[2]
     pinned = f" --fingerprint {certificate['fingerprint']}" if certificate and not certificate["trusted"] else ""
     return f"From another computer: mailbox-appliance login https://NAME-OF-THIS-ONE:{port} --email EMAIL{pinned}\n"
