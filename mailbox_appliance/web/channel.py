@@ -82,6 +82,11 @@ class Channel(HTTPChannel):
             return now - self.rested
         return now - max(request.started, self.rested) - request.received_bytes / self.server.bounds.upload_rate
 
+    @property
+    def is_with_worker(self) -> bool:
+        """Whether a worker may change what the loop is to do here."""
+        return bool(self.requests) and not self.paused
+
     def owes(self) -> bool:
         """Whether a complete request is still to be answered, or some of its answer to be sent."""
         return bool(self.requests or self.total_outbufs_len or self.close_when_flushed)

@@ -3,7 +3,7 @@
 TLS fits in as a channel class and a scheme (see `tls`). Waitress internals used (pinned to 3.0.*): TcpWSGIServer's
 `channel_class`, `active_channels`, `accept`, `accepting`, `readable`, `next_channel_cleanup`, `handle_error`,
 `set_reuse_addr`, `set_socket_options`, `trigger`, `_map`, `effective_host`, `effective_port`, `add_task`; Adjustments;
-wasyncore's loop and dispatcher.
+wasyncore's dispatcher.
 """
 
 import errno
@@ -29,6 +29,7 @@ from mailbox_appliance.web.framing import Unfinished
 from mailbox_appliance.web.memory import Memory
 from mailbox_appliance.web.ports import cannot_listen
 from mailbox_appliance.web.tls import SecureChannel
+from mailbox_appliance.web.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -67,12 +68,13 @@ class Server(TcpWSGIServer):
         self.draining = self._spares_unfinished = self._ending = self._closed = False
         self._retired_by: float | None = None
         self._closing = threading.Lock()
+        self._turns = Turns()
         self.socket: Any = None
         self.trigger: Any = None
         try:
             adjustments = _adjustments(address, request_timeout, bounds, "https" if self.is_secure else "http")
             adjustments.memory = memory
-            super().__init__(app, dispatcher=dispatcher, adj=adjustments, sockinfo=adjustments.listen[0])
+            super().__init__(app, self._turns, dispatcher=dispatcher, adj=adjustments, sockinfo=adjustments.listen[0])
         except (OSError, ValueError) as error:
             self.close()
             raise cannot_listen(address, error, is_secure=self.is_secure) from error
@@ -95,7 +97,8 @@ class Server(TcpWSGIServer):
         """Serve until stopped or retired. One failure does not end the loop: it is reported and the loop goes on."""
         while not self._is_over():
             try:
-                wasyncore.loop(self.adj.asyncore_loop_timeout, self.adj.asyncore_use_poll, self._map, count=1)
+                self._look_at_deadlines()
+                self._turns.turn(self.adj.cleanup_interval)
                 if self.draining:
                     self._wind_up()
             except Exception:
@@ -161,8 +164,7 @@ class Server(TcpWSGIServer):
             self.accepting = drop_longest_waiting(list(self.active_channels.values()), 0)
 
     def readable(self) -> bool:
-        """Whether new connections are wanted. Asked in every turn of the loop: the place to look at deadlines, too."""
-        self._look_at_deadlines()
+        """Whether new connections are wanted."""
         return bool(self.accepting)
 
     def _look_at_deadlines(self) -> None:
@@ -176,6 +178,7 @@ class Server(TcpWSGIServer):
         self.accepting = not self.draining
         for channel in list(self.active_channels.values()):
             channel.check(now)
+        self._turns.everybody = True
 
     # Any thread.
 
@@ -202,6 +205,7 @@ class Server(TcpWSGIServer):
             try:
                 act()
             finally:
+                self._turns.everybody = True
                 done.set()
 
         self.pull_trigger(do)
@@ -222,11 +226,10 @@ class Server(TcpWSGIServer):
         self._wind_up()
 
     def _wind_up(self) -> None:
-        """Close who asks for nothing, and look at deadlines: nobody asks `readable` of a socket that is closed."""
+        """Close who asks for nothing."""
         for channel in list(self.active_channels.values()):
             if channel.is_idle() and not (self._spares_unfinished and channel.request is not None):
                 channel.handle_close()
-        self._look_at_deadlines()
 
     def refuse_unfinished(self, problem: Problem) -> None:
         """Answer 503, saying so, to requests that are not complete yet; for when no more are taken."""
@@ -269,6 +272,7 @@ class Server(TcpWSGIServer):
                 self.trigger.close()
             if self.socket is not None:
                 wasyncore.dispatcher.close(self)
+            self._turns.close()
 
 
 def _adjustments(address: tuple[str, int], request_timeout: float, bounds: Bounds, scheme: str) -> Adjustments:
@@ -280,14 +284,11 @@ def _adjustments(address: tuple[str, int], request_timeout: float, bounds: Bound
         # What a client says about forwarding is the application's to judge: it must see it.
         trusted_proxy=None,
         clear_untrusted_proxy_headers=False,
-        asyncore_use_poll=True,
         recv_bytes=16384,  # one TLS record
         outbuf_high_watermark=bounds.ahead,
         max_request_header_size=bounds.max_header,
         max_request_body_size=bounds.max_discarded + 1,
     )
     adjustments.max_stored_body, adjustments.free_memory = bounds.max_body, bounds.free_memory
-    adjustments.cleanup_interval = adjustments.asyncore_loop_timeout = min(
-        1.0, request_timeout / 4, bounds.handshake_timeout / 4
-    )
+    adjustments.cleanup_interval = min(1.0, request_timeout / 4, bounds.handshake_timeout / 4)
     return adjustments
