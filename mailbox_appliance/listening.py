@@ -13,15 +13,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
-from pathlib import Path
 from urllib.parse import urlsplit
 
+from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.certificates import reading
 from mailbox_appliance.certificates.files import CertificateFiles
 from mailbox_appliance.certificates.taken import Taken, take
-from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import CertificateUnusable, HttpsNotOffered, Problem
+from mailbox_appliance.operations.certificates import ensure_certificate
 from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.proxies import proxies_of
 from mailbox_appliance.web.server import CannotListen, Group, Listeners
@@ -62,17 +63,17 @@ class _Offer:
 class Listening:
     """All listeners of a service. They are open from the beginning, and answer from `start`. For any thread."""
 
-    def __init__(self, app: App, data_dir: Path, settings: Settings) -> None:
+    def __init__(self, app: App, appliance: Appliance) -> None:
         """Raises CannotListen, CertificateUnusable."""
-        self._app, self._settings, self._data_dir = app, settings, data_dir
-        self._files = CertificateFiles(data_dir)
+        self._app, self._appliance = app, appliance
+        self._files = CertificateFiles(appliance.folder)
         self._changing = threading.Lock()
         self._offer: _Offer | None = None
         self._certificate: Taken | None = None
         self._seen: tuple[object, ...] | None = None
         self._refused: tuple[_Asked | None, str] | None = None
         self._take_from_settings()
-        self._listeners = _listeners(app, settings)
+        self._listeners = _listeners(app, appliance.settings)
         try:
             self.local_url = self._also_locally()
             self._apply()
@@ -112,7 +113,7 @@ class Listening:
             return f"HTTPS is not offered as the settings ask for it. {reason or ''}".strip()
         if reason is not None:
             return f"The certificate from before is still used for HTTPS. {reason}"
-        remarks = () if certificate is None else reading.remarks(certificate.facts, SystemClock().now())
+        remarks = () if certificate is None else reading.remarks(certificate.facts, self._appliance.clock.now())
         return next(iter(remarks), None)
 
     def start(self) -> None:
@@ -155,9 +156,9 @@ class Listening:
                 raise HttpsNotOffered(reason=self._told(problem)) from problem
             self._refused = None
 
-    def use(self, settings: Settings) -> None:
-        """Go on with these settings, and with the files that are there now."""
-        self._settings = settings
+    def use(self, appliance: Appliance) -> None:
+        """Go on with the settings of this one, and with the files that are there now."""
+        self._appliance = appliance
         self._take_from_settings()
         self.reload()
 
@@ -176,7 +177,7 @@ class Listening:
             log.exception("HTTPS stays as it is")
 
     def _asked(self) -> _Asked | None:
-        settings = self._settings
+        settings = self._appliance.settings
         if not settings.flag("server.https"):
             return None
         return _Asked(settings.text("server.https_host"), settings.number("server.https_port"))
@@ -189,7 +190,9 @@ class Listening:
                 offer.group.close(_ANSWER_WITHIN)
                 log.info("HTTPS is not offered any more")
         else:
-            certificate = take(self._files, self._settings, SystemClock().now(), self._certificate)
+            if self._certificate is None:  # else it is in use, and its files may be missing for a moment only
+                ensure_certificate(self._appliance, SYSTEM)
+            certificate = take(self._files, self._certificate)
             self._offer = self._moved(asked, offer, certificate.context)
             self._certificate = certificate
         self._set_strict_transport()
@@ -237,17 +240,17 @@ class Listening:
         return True
 
     def _take_from_settings(self) -> None:
-        self._app.use_hosts(_allowed_hosts(self._settings))
-        self._app.proxies = proxies_of(self._settings)
+        self._app.use_hosts(_allowed_hosts(self._appliance.settings))
+        self._app.proxies = proxies_of(self._appliance.settings)
 
     def _set_strict_transport(self) -> None:
         certificate = self._certificate
         is_real = certificate is not None and certificate.facts.trusted
-        self._app.strict_transport = self._settings.number("server.hsts_days") * _DAY if is_real else 0
+        self._app.strict_transport = self._appliance.settings.number("server.hsts_days") * _DAY if is_real else 0
 
     def _told(self, problem: Problem) -> str:
         """What every member may be told: nobody needs to know where the data directory is."""
-        return problem.message.replace(f"{self._data_dir}/", "")
+        return problem.message.replace(f"{self._appliance.folder}/", "")
 
     def _figures(self) -> Mapping[str, float]:
         found: dict[str, float] = dict(vars(self._listeners.figures()))

@@ -54,7 +54,7 @@ class Service:
         """Take an open appliance over; it listens from now on. Raises CannotListen, CertificateUnusable."""
         self._opening = opening
         self._app = App(appliance)
-        self.listening = Listening(self._app, opening.data_dir, appliance.settings)
+        self.listening = Listening(self._app, appliance)
         self._lock = appliance.store.lock
         self._appliance: Appliance | None = appliance
         # A signal handler may put into it at any moment, also while it is being read; an event cannot be set so.
@@ -203,7 +203,7 @@ class Service:
     def _go_on(self, appliance: Appliance) -> None:
         self._appliance = appliance  # whatever fails now, who ends stops it
         appliance.start()
-        self.listening.use(appliance.settings)
+        self.listening.use(appliance)
         self._app.present.resume(appliance)
         _keep_out_of_the_way()
 

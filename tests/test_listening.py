@@ -47,7 +47,7 @@ class House:
 
     def listen(self) -> "House":
         """Open the listeners, and answer."""
-        self.listening = Listening(self.app, self.appliance.folder, self.appliance.settings)
+        self.listening = Listening(self.app, self.appliance)
         self.appliance.https = self.listening
         self.listening.start()
         return self
@@ -375,17 +375,19 @@ def test_what_is_asked_for_and_cannot_be_offered_keeps_it_from_starting(tmp_path
         assert not is_open(port), "nothing is left open"
 
 
-def test_after_a_restore_what_cannot_be_offered_is_told_and_the_service_goes_on(house: House) -> None:
-    house.set(https=True, https_port=0, https_host="127.0.0.1")
+def test_after_a_restore_what_cannot_be_offered_is_told_and_the_service_goes_on(house: House, tmp_path: Path) -> None:
     with taken_port() as port:
-        flags: dict[str, Value] = {"server.https": True, "server.https_port": port}
-        house.listening.use(settings.load(None, {}, flags))
+        restored = appliance_with(tmp_path, server__https=True, server__https_port=port)
+        house.listening.use(restored)
         assert str(port) in (house.listening.trouble or "")
         assert house.headers(house.listening.http_url)
     house.listening.reload()
     assert (house.listening.trouble, house.port) == (None, port)
-    house.listening.use(settings.load(None, {}, {}))
+    made = [event.action for event in restored.store.audit.list(None, 3)[0]]
+    assert made == ["certificate.make"]
+    house.listening.use(house.appliance)
     assert (house.listening.url, house.listening.trouble) == (None, None)
+    restored.stop()
 
 
 # --- where this computer reaches it -----------------------------------------------------------------------------------

@@ -378,6 +378,7 @@ def test_closing_the_terminal_ends_it_unless_nohup_said_otherwise(tmp_path: Path
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
+        cwd=tmp_path,  # where nohup puts what is said
     )
     os.close(theirs)
     run = tmp_path / "run.json"

@@ -3,13 +3,11 @@
 import logging
 import ssl
 from dataclasses import dataclass
-from datetime import datetime
 
-from mailbox_appliance.certificates import making, reading
+from mailbox_appliance.certificates import reading
 from mailbox_appliance.certificates.files import CertificateFiles
 from mailbox_appliance.certificates.reading import CertificateFacts
 from mailbox_appliance.certificates.tls import is_trusted, server_context
-from mailbox_appliance.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -23,13 +21,8 @@ class Taken:
     state: tuple[object, ...]
 
 
-def take(files: CertificateFiles, settings: Settings, now: datetime, before: Taken | None = None) -> Taken:
-    """The certificate that is there now, made where there is none; `before`, the one in use, where it is still that.
-
-    None is made in the place of one in use: its files may be missing for a moment only. Raises CertificateUnusable.
-    """
-    if before is None and files.ensure(making.names_for(settings), now):
-        log.info("a certificate was made for HTTPS")
+def take(files: CertificateFiles, before: Taken | None = None) -> Taken:
+    """The certificate that is there now; `before`, where it is still that. Raises CertificateUnusable."""
     state = files.state()
     if before is not None and before.state == state:
         return before
