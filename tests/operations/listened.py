@@ -21,7 +21,7 @@ def served(folder: Path, flags: dict[str, Value] | None = None) -> Iterator[Chec
     """An appliance whose listeners are open, and its administrator."""
     options = settings.load(folder / "config.toml", {}, {"server.port": 0, **(flags or {})})
     appliance = Appliance(folder, options)
-    listening = Listening(App(appliance), folder, appliance.settings)
+    listening = Listening(App(appliance), appliance)
     appliance.https = listening
     listening.start()
     try:
