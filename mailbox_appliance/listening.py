@@ -158,7 +158,7 @@ class Listening:
 
     def use(self, appliance: Appliance) -> None:
         """Go on with the settings of this one, and with the files that are there now."""
-        self._appliance = appliance
+        self._appliance, self._files = appliance, CertificateFiles(appliance.folder)
         self._take_from_settings()
         self.reload()
 
