@@ -76,7 +76,7 @@ class Listening:
         self._listeners = _listeners(app, appliance.settings)
         try:
             self.local_url = self._also_locally()
-            self._apply()
+            self._begin()
         except BaseException:
             self._listeners.stop(0)
             raise
@@ -150,7 +150,7 @@ class Listening:
             asked = self._asked()
             self._seen = self._files.state()
             try:
-                self._apply()
+                self._apply(asked)
             except (CannotListen, CertificateUnusable) as problem:
                 self._refused = asked, self._told(problem)
                 raise HttpsNotOffered(reason=self._told(problem)) from problem
@@ -182,8 +182,15 @@ class Listening:
             return None
         return _Asked(settings.text("server.https_host"), settings.number("server.https_port"))
 
-    def _apply(self) -> None:
-        asked, offer = self._asked(), self._offer
+    def _begin(self) -> None:
+        try:
+            self._apply(self._asked())
+        except CannotListen as problem:
+            advice = "`mailbox-appliance https disable` turns HTTPS off, until it can be."
+            raise CannotListen(reason=f"{problem.message} {advice}") from problem
+
+    def _apply(self, asked: _Asked | None) -> None:
+        offer = self._offer
         if asked is None:
             self._offer = self._certificate = None
             if offer is not None:

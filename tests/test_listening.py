@@ -26,7 +26,7 @@ from mailbox_appliance.operations.set_up import SetUp, add_first_admin
 from mailbox_appliance.options import Value
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.server import AddressInUse, CannotListen
+from mailbox_appliance.web.server import CannotListen
 from tests.certificates.issued import issued
 from tests.servers.desk import ADMIN
 from tests.servers.dovecot import wait_until
@@ -367,7 +367,7 @@ def test_what_is_asked_for_and_cannot_be_offered_keeps_it_from_starting(tmp_path
         if wrong == "files":
             (tmp_path / "tls").mkdir(parents=True)
             (tmp_path / "tls" / "cert.pem").write_text("nothing")
-        kinds = {"port": AddressInUse, "host": CannotListen, "files": CertificateUnusable}
+        kinds = {"port": CannotListen, "host": CannotListen, "files": CertificateUnusable}
         with house_with(tmp_path, **flags) as house, pytest.raises(kinds[wrong]) as caught:
             house.listen()
         expected = {"port": "--https-port", "host": "--https-host", "files": "key.pem is missing"}

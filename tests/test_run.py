@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mailbox_appliance.__main__ import SERVICES
+from mailbox_appliance.certificates.reading import fingerprint
 from mailbox_appliance.cli import main
 from mailbox_appliance.cli.local import find_running
 from mailbox_appliance.cli.terminal import Terminal
@@ -129,6 +131,35 @@ def test_a_person_is_told_in_words_and_ends_it_with_the_keyboard(tmp_path: Path)
         assert "answers at http://127.0.0.1:" in said
         assert (tmp_path / "setup-code").read_text().strip() in one.line()
         assert one.end(signal.SIGINT) == (0, "", "")
+
+
+def test_https_is_told_with_the_fingerprint_that_clients_pin(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "--https-port", "0") as one:
+        assert "answers at http://127.0.0.1:" in one.line()
+        told = re.fullmatch(
+            r"By HTTPS it answers at (https://127\.0\.0\.1:\d+); .* is (sha256:[0-9a-f]{64})\n", one.line()
+        )
+        assert told is not None
+        assert told[2] == fingerprint((tmp_path / "tls" / "cert.pem").read_bytes())
+        assert one.end(signal.SIGTERM)[0] == 0
+    with serving(tmp_path, "--port", "0", "--https-port", "0", "--https-host", "127.0.0.1", "--ready-json") as one:
+        assert urlsplit(one.ready()["https"]).hostname == "127.0.0.1"
+        assert one.end(signal.SIGTERM)[0] == 0
+
+
+def test_https_that_cannot_be_offered_keeps_it_from_starting(tmp_path: Path) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        taken = str(server.getsockname()[1])
+        code, message = refused(tmp_path, "--port", "0", "--https-port", taken)
+    assert code == 1
+    assert taken in message
+    assert "--https-port" in message
+    assert "https disable" in message
+    (tmp_path / "tls" / "key.pem").unlink()
+    code, message = refused(tmp_path, "--port", "0", environment={"MAILBOX_APPLIANCE_SERVER_HTTPS": "yes"})
+    assert code == 1
+    assert "key.pem is missing" in message
+    Store.open(tmp_path).close()
 
 
 def test_a_request_in_flight_is_answered_before_it_ends(tmp_path: Path) -> None:

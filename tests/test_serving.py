@@ -95,6 +95,20 @@ def test_the_service_goes_on_with_what_was_restored(running: RunningAppliance) -
     assert left == {KEY, "backups", "lock", "logs", "mailbox.db"}
 
 
+def test_https_stays_through_a_restore(tmp_path: Path) -> None:
+    """At its port, with its certificate, and a backup from before has none of them."""
+    opened = list[Appliance]()
+    with serving(tmp_path, opened.append) as served:
+        backup = served.ask("POST", "/admin/backups", {}).data["id"]
+        change = {"enabled": True, "port": 0, "host": "127.0.0.1"}
+        shown = served.ask("PATCH", "/admin/https", change).data
+        assert shown["url"] == served.service.listening.url
+        assert served.restore(backup) == "success"
+        assert served.ask("GET", "/admin/https").data == shown
+        assert opened[1].https is served.service.listening
+        assert served.ask("PATCH", "/admin/https", {"enabled": False}).data["url"] is None
+
+
 def _ask_all_the_time(url: str, refused: list[tuple[int, str | None]], ending: threading.Event) -> None:
     while not ending.wait(0.005):
         connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mailbox_appliance import service_manager
 from tests.servers.desk import a_message
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.fault_proxy import FaultProxy
@@ -84,21 +85,23 @@ class Scene:
         wait_until(lambda: bool(appliance.ask("GET", path).data["items"]), lambda: "no mail has come", 20)
         self.message = f"{path}/{appliance.ask('GET', path).data['items'][0]['id']}"
         self.answers: dict[str, Answer] = {}
-        self._callers = ThreadPoolExecutor(40)
+        self._callers, self._is_secure = ThreadPoolExecutor(40), False
 
     def connection(self) -> http.client.HTTPConnection:
-        """A connection to it, by HTTPS where it offers that."""
-        if self.appliance.https is None:
+        """A connection to it, by HTTP and by HTTPS in turn."""
+        self._is_secure = not self._is_secure
+        if not self._is_secure:
             return http.client.HTTPConnection(urlsplit(self.appliance.url).netloc, timeout=30)
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        return http.client.HTTPSConnection(urlsplit(self.appliance.https).netloc, timeout=30, context=context)
+        return http.client.HTTPSConnection(urlsplit(str(self.appliance.https)).netloc, timeout=30, context=context)
 
     def begin(self, name: str, ask: Callable[[http.client.HTTPConnection], None]) -> None:
         """Have a client ask; what it is answered stands under this name then."""
 
+        connection = self.connection()
+
         def run() -> None:
-            connection = self.connection()
             try:
                 ask(connection)
                 response = connection.getresponse()
@@ -156,12 +159,13 @@ class Scene:
         return str(self.appliance.ask("GET", f"{path}/{operation}").data["status"])
 
 
-@pytest.mark.parametrize("arguments", [(), ("--https-port", "0", "--https-host", "127.0.0.1")], ids=["http", "https"])
 def test_all_that_is_under_way_is_answered_or_journalled(
-    tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp, arguments: tuple[str, ...]
+    tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp
 ) -> None:
+    """Of each kind some are asked by HTTP and some by HTTPS."""
     proxy = FaultProxy(mail_server.imap_port).start()
-    with started(tmp_path, *arguments) as appliance, socket.create_server(("127.0.0.1", 0)) as silent:
+    secure = ("--https-port", "0", "--https-host", "127.0.0.1")
+    with started(tmp_path, *secure) as appliance, socket.create_server(("127.0.0.1", 0)) as silent:
         scene = Scene(appliance, proxy, scripted_smtp, mail_server)
         _begin_all(scene, silent.getsockname()[1])
         began = time.monotonic()
@@ -291,8 +295,7 @@ def test_a_backup_that_is_being_made_is_broken_off_or_whole(tmp_path: Path) -> N
         assert left == [answers[0].data["fileName"]]
 
 
-@pytest.mark.parametrize("step", ["encrypting...", "copying the store..."])
-def test_an_upgrade_is_broken_off_and_done_at_the_next_start(tmp_path: Path, step: str) -> None:
+def test_an_upgrade_is_broken_off_and_done_at_the_next_start(tmp_path: Path) -> None:
     folder, _ = copied(3, tmp_path / "data")
     process = subprocess.Popen(
         [sys.executable, "-m", "mailbox_appliance", "--data-dir", str(folder), "serve", "--port", "0", "--ready-json"],
@@ -302,7 +305,7 @@ def test_an_upgrade_is_broken_off_and_done_at_the_next_start(tmp_path: Path, ste
     )
     assert process.stderr is not None
     for line in process.stderr:
-        if line.startswith(step):
+        if line.startswith("encrypting..."):
             break
     process.send_signal(signal.SIGTERM)
     output, complaints = process.communicate(timeout=_WITHIN)
@@ -328,43 +331,40 @@ def hung_up(appliance: RunningAppliance, times: int) -> None:
     )
 
 
-def test_the_configuration_is_taken_up_where_it_fits(tmp_path: Path) -> None:
+def test_configuration_and_log_files_are_taken_up_anew(tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     with started(tmp_path) as appliance:
-
-        def days() -> Any:
-            shown = appliance.ask("GET", "/admin/settings").data
-            return shown["backup.keep_daily"]
-
         config.write_text("[backup]\nkeep_daily = 3\n[server]\nworkers = 5\n[log]\nlevel = 'debug'\n")
         hung_up(appliance, 1)
-        assert days() == 3
+        assert _days(appliance) == 3
         [line] = [line for line in log_of(appliance) if line["event"] == "the configuration was taken up"]
         assert line["at_the_next_start"] == ["server.workers"]
         config.write_text("[backup]\nkeep_daily = 'three'\n")
         hung_up(appliance, 2)
-        assert days() == 3
+        assert _days(appliance) == 3
         [line] = [line for line in log_of(appliance) if line["level"] == "error"]
         assert "backup.keep_daily is a whole number" in line["why"]
         config.unlink()
-        hung_up(appliance, 2 + 1)
-        assert days() == 7
+        _rotate_log(appliance)
+        assert _days(appliance) == 7
         assert appliance.stop() == 0
 
 
-def test_the_log_goes_on_in_a_new_file_where_it_was_renamed(tmp_path: Path) -> None:
-    """As logrotate does: rename, tell, and compress what was renamed once nobody writes to it."""
-    with started(tmp_path) as appliance:
-        log = tmp_path / "logs" / "appliance.log"
-        log.rename(rotated := log.with_name("appliance.log-20261121"))
-        tell(appliance, signal.SIGHUP)
-        wait_until(log.exists, lambda: "there is no new log", 10)
-        wait_until(lambda: "the configuration was taken up" in events(appliance), lambda: str(events(appliance)), 10)
-        size = rotated.stat().st_size
-        assert appliance.ask("GET", "/me").status == 200
-        wait_until(lambda: "GET /api/v1/me" in log.read_text(), lambda: log.read_text(), 5)
-        assert rotated.stat().st_size == size
-        assert appliance.stop() == 0
+def _days(appliance: RunningAppliance) -> Any:
+    return appliance.ask("GET", "/admin/settings").data["backup.keep_daily"]
+
+
+def _rotate_log(appliance: RunningAppliance) -> None:
+    """As logrotate does: rename, tell, and deal with what was renamed once nobody writes to it any more."""
+    log = appliance.folder / "logs" / "appliance.log"
+    log.rename(rotated := log.with_name("appliance.log-20261121"))
+    tell(appliance, signal.SIGHUP)
+    wait_until(log.exists, lambda: "there is no new log", 10)
+    wait_until(lambda: "the configuration was taken up" in events(appliance), lambda: str(events(appliance)), 10)
+    size = rotated.stat().st_size
+    assert appliance.ask("GET", "/me").status == 200
+    wait_until(lambda: "GET /api/v1/me" in log.read_text(), log.read_text, 5)
+    assert rotated.stat().st_size == size
 
 
 @pytest.mark.parametrize("how", ["at a terminal", "nohup", "told while the terminal is there"])
@@ -425,14 +425,13 @@ def _wait_for_answer(url: str) -> None:
 # --- systemd ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["a path", "an abstract name"])
-def test_systemd_is_told(tmp_path: Path, kind: str) -> None:
-    place = str(tmp_path / "notify") if kind == "a path" else f"@mailbox-appliance-{os.getpid()}"
+def test_systemd_is_told_from_a_long_start_to_the_end(tmp_path: Path) -> None:
+    folder, _ = copied(3, tmp_path / "data")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
-        listening.bind(place.replace("@", "\0"))
+        listening.bind(str(tmp_path / "notify"))
         listening.settimeout(10)
-        appliance = RunningAppliance(tmp_path / "data", {"NOTIFY_SOCKET": place}).start()
-        assert listening.recv(1000) == b"READY=1"
+        appliance = RunningAppliance(folder, {"NOTIFY_SOCKET": str(tmp_path / "notify")}).start()
+        assert [listening.recv(1000), listening.recv(1000)] == [b"EXTEND_TIMEOUT_USEC=60000000", b"READY=1"]
         before = time.monotonic_ns() // 1000
         tell(appliance, signal.SIGHUP)
         told, _, at = listening.recv(1000).decode().partition("\nMONOTONIC_USEC=")
@@ -443,17 +442,14 @@ def test_systemd_is_told(tmp_path: Path, kind: str) -> None:
         assert listening.recv(1000) == b"STOPPING=1"
 
 
-def test_a_long_upgrade_keeps_systemd_waiting(tmp_path: Path) -> None:
-    folder, _ = copied(3, tmp_path / "data")
+def test_an_abstract_name_and_one_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
-        listening.bind(str(tmp_path / "notify"))
-        listening.settimeout(10)
-        appliance = RunningAppliance(folder, {"NOTIFY_SOCKET": str(tmp_path / "notify")}).start()
-        told = [listening.recv(1000), listening.recv(1000)]
-        assert told == [b"EXTEND_TIMEOUT_USEC=60000000", b"READY=1"]
-        assert appliance.stop() == 0
-
-
-def test_a_socket_that_nobody_reads_holds_nothing_up(tmp_path: Path) -> None:
-    appliance = RunningAppliance(tmp_path / "data", {"NOTIFY_SOCKET": str(tmp_path / "nobody")}).start()
-    assert appliance.stop() == 0
+        listening.bind(f"\0mailbox-appliance-{os.getpid()}")
+        for place in (f"@mailbox-appliance-{os.getpid()}", "@mailbox-appliance-nobody", "odd", ""):
+            monkeypatch.setenv("NOTIFY_SOCKET", place)
+            service_manager.ready()
+        listening.settimeout(5)
+        assert listening.recv(1000) == b"READY=1"
+        listening.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listening.recv(1000)
