@@ -16,7 +16,7 @@ from mailbox_appliance.web.memory import Body, Memory, Output, Part
 from mailbox_appliance.web.server import Bounds, Listeners
 from tests.web.wire import CHUNKED, GET, POST, Gate, Wire, eventually, listening
 
-pytestmark = pytest.mark.usefixtures("scheme")
+over_both = pytest.mark.usefixtures("scheme")
 
 SMALL = Bounds(max_body=50_000, max_discarded=200_000, free_memory=10_000, ahead=2_000, memory=60_000)
 MEBIBYTE = 1 << 20
@@ -160,6 +160,7 @@ def send(data: bytes) -> Callable[[Wire], None]:
     return then
 
 
+@over_both
 @pytest.mark.parametrize(
     ("begun", "then", "status"),
     [
@@ -262,6 +263,7 @@ def unread(listeners: Listeners, wire: Wire) -> None:
     assert eventually(lambda: LARGE // 4 < listeners.memory.taken < LARGE)
 
 
+@over_both
 def test_a_large_answer_without_memory_is_put_off() -> None:
     with listening(Answers(), bounds=TIGHT, hosts=("127.0.0.1", "::1")) as listeners:
         with Wire(listeners.addresses[-1]) as slow, Wire(listeners.addresses[0]) as wire:
@@ -279,6 +281,7 @@ def test_a_large_answer_without_memory_is_put_off() -> None:
         assert eventually(lambda: listeners.memory.taken == 0)
 
 
+@over_both
 @pytest.mark.parametrize("then", [close, reset, wait], ids=["client leaves", "client resets", "client does not read"])
 def test_the_memory_of_an_answer_is_given_back(then: Callable[[Wire], None]) -> None:
     with listening(Answers(), request_timeout=0.4) as listeners, Wire(listeners.addresses[0]) as wire:
@@ -287,6 +290,7 @@ def test_the_memory_of_an_answer_is_given_back(then: Callable[[Wire], None]) -> 
         assert eventually(lambda: listeners.memory.taken == 0)
 
 
+@over_both
 def test_requests_behind_an_unread_answer_wait_and_hold_no_worker() -> None:
     app, count, size = Answers(), 100, MEBIBYTE
     with listening(app, workers=1) as listeners, Wire(listeners.addresses[0]) as slow:
@@ -299,6 +303,7 @@ def test_requests_behind_an_unread_answer_wait_and_hold_no_worker() -> None:
         assert [len(slow.answer().body) for _ in range(count)] == [size] * count
 
 
+@over_both
 def test_requests_that_wait_are_forgotten_with_their_connection() -> None:
     app, count = Answers(), 100
     with listening(app, workers=1, request_timeout=0.4) as listeners, Wire(listeners.addresses[0]) as slow:
@@ -326,6 +331,7 @@ def files() -> set[str]:
     return opened
 
 
+@over_both
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 def test_nothing_is_put_into_files() -> None:
     before, answers = files(), Answers()
@@ -347,6 +353,7 @@ def test_nothing_is_put_into_files() -> None:
     assert during <= before
 
 
+@over_both
 def test_an_unread_answer_is_held_once() -> None:
     with listening(Answers()) as listeners, Wire(listeners.addresses[0]) as wire:
         tracemalloc.start()
@@ -357,6 +364,7 @@ def test_an_unread_answer_is_held_once() -> None:
             tracemalloc.stop()
 
 
+@over_both
 def test_a_body_is_held_once() -> None:
     sent = post(LARGE)
     with listening() as listeners, Wire(listeners.addresses[0]) as wire:

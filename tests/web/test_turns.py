@@ -1,0 +1,124 @@
+"""The turns of a loop: who is asked what it waits for, and who is told that it may read or write; over real sockets."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from mailbox_appliance.web.turns import Turns
+from tests.web.wire import GET, Wire, listening
+
+
+class Party:
+    """One end of a connection in the loop; counts how often it was asked, and what it was told."""
+
+    accepting, connected, is_with_worker = False, True, False
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns, self.asked, self.reads, self.writes = turns, 0, 0, 0
+        self.near, self.far = socket.socketpair()
+        self.wants_read, self.wants_write = True, False
+        turns[self.near.fileno()] = self
+
+    def readable(self) -> bool:
+        self.asked += 1
+        return self.wants_read
+
+    def writable(self) -> bool:
+        return self.wants_write
+
+    def handle_read_event(self) -> None:
+        self.reads += len(self.near.recv(100))
+
+    def handle_write_event(self) -> None:
+        self.writes += 1
+        self.wants_write = False
+
+    def leave(self) -> None:
+        if self.turns.get(self.near.fileno()) is self:
+            del self.turns[self.near.fileno()]
+        self.near.close()
+        self.far.close()
+
+
+@pytest.fixture
+def turns() -> Iterator[Turns]:
+    opened = Turns()
+    yield opened
+    for party in list(opened.values()):
+        party.leave()
+    opened.close()
+
+
+def test_who_stands_idle_is_asked_once(turns: Turns) -> None:
+    idle, busy = [Party(turns) for _ in range(20)], Party(turns)
+    for number in range(1, 11):
+        busy.far.send(b"a")
+        turns.turn(1)
+        assert busy.reads == number
+    assert {party.asked for party in idle} == {1}
+    turns.everybody = True
+    turns.turn(0)
+    assert {party.asked for party in idle} == {2}
+
+
+def test_who_is_with_a_worker_is_asked_in_every_turn(turns: Turns) -> None:
+    party = Party(turns)
+    party.is_with_worker, party.wants_read = True, False
+    party.far.send(b"a")
+    turns.turn(0)
+    assert party.reads == 0
+    party.is_with_worker, party.wants_read, party.wants_write = False, True, True
+    turns.turn(1)
+    assert (party.reads, party.writes) == (1, 1)
+    turns.turn(0)
+    assert party.writes == 1
+    asked = party.asked
+    turns.turn(0)
+    assert party.asked == asked
+
+
+def test_whoever_gets_the_descriptor_of_one_that_left_is_not_taken_for_it(turns: Turns) -> None:
+    first = Party(turns)
+    turns.turn(0)
+    descriptor = first.near.fileno()
+    first.leave()
+    second = Party(turns)
+    assert second.near.fileno() == descriptor
+    second.far.send(b"a")
+    turns.turn(1)
+    assert (first.reads, second.reads) == (0, 1)
+
+
+def test_one_that_leaves_in_a_turn_is_told_nothing_more_in_it(turns: Turns) -> None:
+    parties = [Party(turns) for _ in range(5)]
+
+    class Last(Party):
+        def handle_read_event(self) -> None:
+            for party in parties:
+                party.leave()
+
+    last = Last(turns)
+    for party in (*parties, last):
+        party.wants_write = True
+        party.far.send(b"a")
+    turns.turn(1)
+    turns.turn(0)
+    assert list(turns) == [last.near.fileno()]
+
+
+@pytest.mark.usefixtures("scheme")
+def test_no_answer_waits_for_the_next_look_at_deadlines() -> None:
+    with ExitStack() as stack:
+        listeners = stack.enter_context(listening(workers=4))
+        wires = [stack.enter_context(Wire(listeners.addresses[0])) for _ in range(8)]
+        took = []
+        for _ in range(40):
+            begun = time.monotonic()
+            for wire in wires:
+                wire.send(GET * 2)
+            assert {wire.answer().status for wire in wires for _ in range(2)} == {200}
+            took.append(time.monotonic() - begun)
+        assert sorted(took)[30] < 0.5  # a wake-up that is lost costs up to a second
