@@ -276,7 +276,8 @@ def _path(address: str) -> str:
 
 def _stuffed(wire: bytes) -> bytes:
     # A bare CR or LF is a line end to some servers: with it, text could forge the final dot.
-    if _BARE_LINE_END.search(wire):
+    # To count takes a twentieth of the time of a search, in which nobody else in the process would have a turn.
+    if not wire.count(b"\r\n") == wire.count(b"\n") == wire.count(b"\r"):
         wire = _BARE_LINE_END.sub(b"\r\n", wire)
     if not wire.endswith(b"\r\n"):
         wire += b"\r\n"
