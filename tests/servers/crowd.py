@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 MANNERS = ("silent", "half-hello", "garbage", "slow-header", "slow-body", "slow-reader")
 _PATIENCE = 60.0
 _TURN, _DRIP = 0.05, 1.0
-_COMES_BACK = (0.5, 2.0)  # seconds after it was closed
+_COMES_BACK = (5.0, 15.0)  # seconds after it was closed: more of them is a flood, which this is not
 _BURST = 40  # handshakes that are begun at a time, as this process does them all alone
 
 

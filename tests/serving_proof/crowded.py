@@ -32,7 +32,7 @@ SECURE_CROWD = {"silent": 200, "half-hello": 100, "slow-header": 150, "slow-body
 PLAIN_CROWD = {"silent": 300, "slow-header": 150, "slow-body": 150}
 UPLOAD = 25_000_000
 _AT_ONCE = 2
-_SETTLED = 2.0  # seconds after all have come: what it takes to let them in is no part of what is compared
+_SETTLED = 4.0  # seconds after all have come: what it takes to let them in is no part of what is compared
 
 
 @dataclass
@@ -102,8 +102,9 @@ class Newcomers:
 class Uploads:
     """Clients that send messages of 25 MB, over and over; the SMTP server says what arrived."""
 
-    def __init__(self, running: RunningAppliance, url: str, account: str, smtp: ScriptedSmtp, seed: int) -> None:
-        self._url, self._token, self._account, self._smtp = url, running.token or "", account, smtp
+    def __init__(self, at: "Field", account: str, smtp: ScriptedSmtp, seed: int) -> None:
+        self._url, self._token, self._account, self._smtp = at.url, at.token, account, smtp
+        self._size, self._seed = int(at.size * UPLOAD * 3 // 4), seed
         self._chance = random.Random(seed)
         self._ending, self._lock = threading.Event(), threading.Lock()
         self.failures: list[str] = []
@@ -123,8 +124,8 @@ class Uploads:
             with self._lock:
                 self.count += 1
                 number, seconds = self.count, self._chance.choice((0.0, 1.0, 4.0))
-                content = self._chance.randbytes(UPLOAD * 3 // 4)
-            if trouble := self._upload(f"upload-{number}", content, seconds):
+                content = self._chance.randbytes(self._size)
+            if trouble := self._upload(f"upload-{number}-{self._seed}-{self._url[:5]}", content, seconds):
                 self.failures.append(f"upload {number}: {trouble}")
 
     def _upload(self, name: str, content: bytes, seconds: float) -> str:
@@ -188,20 +189,19 @@ class Field:
     """One listener, with those who ask there."""
 
     def __init__(self, running: RunningAppliance, url: str, seconds: float, size: float) -> None:
-        self._running, self.url, self._seconds, self._size = running, url, seconds, size
+        self.url, self.token, self.size, self._seconds = url, running.token or "", size, seconds
         self.failures: list[str] = []
         self.fingerprints: set[str] = set()
 
     def crowd(self, sources: int, seed: int) -> Crowd:
         """The bad clients, from so many addresses."""
         members = SECURE_CROWD if self.url.startswith("https") else PLAIN_CROWD
-        scaled = {manner: max(1, int(count * self._size)) for manner, count in members.items()}
-        return Crowd(Plan(self.url, scaled, max(1, int(sources * self._size)), seed=seed))
+        scaled = {manner: max(1, int(count * self.size)) for manner, count in members.items()}
+        return Crowd(Plan(self.url, scaled, max(1, int(sources * self.size)), seed=seed))
 
     def phase(self, name: str) -> Phase:
         """Ask for a while."""
-        token, place = self._running.token or "", self.url.removeprefix("http://")
-        newcomers, prober = Newcomers(self.url, token), Prober(place, token)
+        newcomers, prober = Newcomers(self.url, self.token), Prober(self.url.removeprefix("http://"), self.token)
         time.sleep(self._seconds)
         kept = prober.stop()
         newcomers.stop()
@@ -212,7 +212,7 @@ class Field:
     def crowded(self, name: str, sources: int, seed: int) -> Phase:
         """Ask for a while amid the crowd."""
         with (crowd := self.crowd(sources, seed)):
-            time.sleep(_SETTLED)
+            time.sleep(_SETTLED * self.size)
             phase = self.phase(name)
         phase.seen = crowd.seen
         return phase
@@ -267,7 +267,7 @@ def play(
 def _busy(
     running: RunningAppliance, at: Field, account: str, smtp: ScriptedSmtp, seed: int, outcome: Outcome, is_secure: bool
 ) -> Iterator[None]:
-    uploads = Uploads(running, at.url, account, smtp, seed)
+    uploads = Uploads(at, account, smtp, seed)
     swapper = Swapper(running.folder, seed, 1.0).start() if is_secure else None
     ends: list[Callable[[], None]] = [uploads.stop, *([swapper.stop] if swapper else [])]
     try:
@@ -281,11 +281,11 @@ def _busy(
         outcome.swaps, outcome.halves = swapper.swaps, swapper.halves
         unknown = at.fingerprints - swapper.fingerprints
         assert not unknown, "a certificate was shown that nobody put there"
-        wait_until(lambda: _shows(at, running, swapper.newest), lambda: "the last certificate is not taken", 10)
+        wait_until(lambda: _shows(at, swapper.newest), lambda: "the last certificate is not taken", 10)
 
 
-def _shows(at: Field, running: RunningAppliance, fingerprint: str) -> bool:
-    newcomers = Newcomers(at.url, running.token or "")
+def _shows(at: Field, fingerprint: str) -> bool:
+    newcomers = Newcomers(at.url, at.token)
     time.sleep(0.3)
     newcomers.stop()
     return newcomers.fingerprints == {fingerprint}

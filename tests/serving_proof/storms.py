@@ -23,7 +23,7 @@ from tests.serving_proof.swapping import Swapper
 
 #: MiB by which the process may have grown: what allocators keep, not what each step would add.
 MOST_GROWTH = 12.0
-_KEPT = 3
+_KEPT, _MANY = 3, 24
 _MIB = 1 << 20
 
 
@@ -46,8 +46,8 @@ class Held:
 class Kept:
     """A client that asks over one connection for as long as that stands, and then over another."""
 
-    def __init__(self, url: Callable[[], str | None], token: str) -> None:
-        self._url, self._token = url, token
+    def __init__(self, url: Callable[[], str | None], token: str, pause: float = 0.01) -> None:
+        self._url, self._token, self._pause = url, token, pause
         self.asked = self.closed = 0
         self.failures: list[str] = []
         self._ending = threading.Event()
@@ -75,7 +75,7 @@ class Kept:
                 connection.close()
 
     def _go_on(self, connection: http.client.HTTPConnection) -> None:
-        while not self._ending.wait(0.01):
+        while not self._ending.wait(self._pause):
             connection.request("GET", "/api/v1/me", headers={"Authorization": f"Bearer {self._token}"})
             response = connection.getresponse()
             response.read()
@@ -163,11 +163,19 @@ def play(folder: Path, seed: int, count: int) -> Outcome:
             running.kill()
 
 
+def _warm(running: RunningAppliance, storm: Storm, count: int) -> None:
+    """What is made once is there then: each worker has opened its files."""
+    clients = [Kept(lambda: running.url, running.token or "", pause=0) for _ in range(_MANY)]
+    for _ in range(count):
+        storm.step()
+    for client in clients:
+        client.stop()
+    time.sleep(1)
+
+
 def _stormed(running: RunningAppliance, seed: int, count: int) -> Outcome:
     storm = Storm(running, seed)
-    for _ in range(max(10, count // 5)):  # what is made once is there then
-        storm.step()
-    time.sleep(1)
+    _warm(running, storm, max(5, count // 5))
     before = Held.of(running)
     plain = [Kept(lambda: running.url, running.token or "") for _ in range(_KEPT)]
     secure = [Kept(lambda: storm.secure, running.token or "") for _ in range(_KEPT)]
