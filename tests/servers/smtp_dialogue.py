@@ -126,7 +126,9 @@ class Dialogue:
         received = bytearray(b"\r\n")
         received += self.buffer or self.receive()
         self.act("body", b"")
-        while (end := received.find(b"\r\n.\r\n")) < 0:
+        looked_through = 0
+        while (end := received.find(b"\r\n.\r\n", looked_through)) < 0:
+            looked_through = max(0, len(received) - 4)
             received += self.receive()
         self.buffer = bytes(received[end + 5 :])
         return bytes(received[: end + 2]).replace(b"\r\n.", b"\r\n")[2:]
