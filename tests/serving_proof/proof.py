@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers.dovecot import MailServer
-from tests.serving_proof import crowded, ending, storms
+from tests.serving_proof import crowded, ending, judging, storms
 
 SECURE = ("--https-port", "0", "--https-host", "127.0.0.1")
 
@@ -44,7 +44,7 @@ def ends(mail: MailServer, folder: Path, given: Given) -> str:
                 raise AssertionError(f"round {number}: {error}") from error
             if sys.stderr.isatty():
                 print(f"\r{len(played)} of {len(numbers)} ends", end="", file=sys.stderr, flush=True)
-    return ending.shown(played)
+    return judging.shown(played)
 
 
 def crowds(mail: MailServer, folder: Path, given: Given) -> str:
