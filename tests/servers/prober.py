@@ -61,7 +61,7 @@ def probe(place: str, token: str) -> Latency:
     """Ask until the input ends."""
     connection = _connection(place)
     times: list[float] = []
-    while not select.select([sys.stdin], [], [], _EVERY)[0]:
+    while not times or not select.select([sys.stdin], [], [], _EVERY)[0]:
         began = time.perf_counter()
         connection.request("GET", "/api/v1/me", headers={"Authorization": f"Bearer {token}"})
         response = connection.getresponse()

@@ -187,11 +187,8 @@ class Outcome:
         """
         peace = [phase.kept.p95 for phase in self.phases if phase.name == "in peace"]
         limit = 2 * max(peace)
-        slow = [
-            phase.name
-            for phase in self.phases
-            if phase.kept.p95 > (limit if phase.name.startswith("crowd") else max(limit, NOTICED))
-        ]
+        limits = {phase.name: limit if phase.name.startswith("crowd") else max(limit, NOTICED) for phase in self.phases}
+        slow = [phase.name for phase in self.phases if phase.kept.p95 > limits[phase.name]]
         assert not slow, f"p95 over {limit:.1f} ms, twice that in peace: {', '.join(slow)}\n{self}"
 
 

@@ -17,11 +17,11 @@ def test_the_service_ends_well_with_everything_under_way(mail_server: MailServer
 
 def test_others_are_served_amid_crowds_uploads_and_other_certificates(mail_server: MailServer, tmp_path: Path) -> None:
     with crowded.staged(mail_server, tmp_path / "data", SECURE) as (running, account, smtp):
-        outcome = crowded.play(running, account, smtp, SEED, is_secure=True, seconds=0.6, size=0.05)
+        outcome = crowded.play(running, account, smtp, SEED, is_secure=True, seconds=0.3, size=0.05)
     assert outcome.uploads
     assert outcome.swaps
 
 
 def test_a_storm_of_changes_leaves_nothing_behind(tmp_path: Path) -> None:
-    outcome = storms.play(tmp_path / "data", SEED, 12)
+    outcome = storms.play(tmp_path / "data", SEED, 6)
     assert min(outcome.asked) > 0
