@@ -32,7 +32,7 @@ class Held:
     """What the process holds."""
 
     threads: int
-    files: int
+    files: int  # but those of the store: a thread opens them when it first needs them
     memory: float  # MiB
 
     @classmethod
@@ -40,7 +40,8 @@ class Held:
         """Now."""
         assert running.process is not None
         process = psutil.Process(running.process.pid)
-        return cls(process.num_threads(), process.num_fds(), process.memory_info().rss / _MIB)
+        of_store = sum("/mailbox.db" in opened.path for opened in process.open_files())
+        return cls(process.num_threads(), process.num_fds() - of_store, process.memory_info().rss / _MIB)
 
 
 class Kept:
