@@ -1,12 +1,12 @@
 """A certificate of the operator's own: looked at before it takes the place of another, every fault in a sentence."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from mailbox_appliance.certificates.pem import CERTIFICATES, blocks
 from mailbox_appliance.certificates.reading import is_issued_by, names_in
 from mailbox_appliance.errors import Invalid
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 CERTIFICATE, KEY = "/certificate", "/privateKey"
-_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----\s.*?-----END \1-----", re.DOTALL)
-_CERTIFICATES = (b"CERTIFICATE", b"X509 CERTIFICATE")
 _LEAST_RSA = 2048
 _CURVES = ("secp256r1", "secp384r1", "secp521r1")
 #: How DER begins (X.690 8.1: a sequence whose length takes two bytes), and what follows in PKCS#12 (RFC 7292 4).
@@ -40,11 +38,11 @@ def checked(certificate: bytes, key: bytes, now: datetime) -> Checked:
 
     Text around the PEM blocks, the other line ends, and what else is in the files, is left out. Raises Invalid.
     """
-    blocks, key_blocks = tuple(_blocks(certificate)), tuple(_blocks(key))
-    chain = [body for label, body in blocks if label in _CERTIFICATES]
+    own_blocks, key_blocks = tuple(blocks(certificate)), tuple(blocks(key))
+    chain = [body for label, body in own_blocks if label in CERTIFICATES]
     keys = [body for label, body in key_blocks if label.endswith(b"PRIVATE KEY")]
     if not chain:
-        _refuse(CERTIFICATE, _no_certificate(certificate, blocks, key_blocks))
+        _refuse(CERTIFICATE, _no_certificate(certificate, own_blocks, key_blocks))
     if not keys:
         _refuse(KEY, _no_key(key, key_blocks))
     read, private = _read_chain(chain), [_read_key(one) for one in keys]
@@ -58,16 +56,10 @@ def checked(certificate: bytes, key: bytes, now: datetime) -> Checked:
 # --- what is in the files ---------------------------------------------------------------------------------------------
 
 
-def _blocks(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The PEM blocks of a text (RFC 7468), each with its label."""
-    for found in _BLOCK.finditer(text):
-        yield found[1], found[0]
-
-
-def _no_certificate(text: bytes, blocks: Sequence[tuple[bytes, bytes]], key: Sequence[tuple[bytes, bytes]]) -> str:
-    labels = {label for label, _ in blocks}
+def _no_certificate(text: bytes, own: Sequence[tuple[bytes, bytes]], key: Sequence[tuple[bytes, bytes]]) -> str:
+    labels = {label for label, _ in own}
     if any(label.endswith(b"PRIVATE KEY") for label in labels):
-        if any(label in _CERTIFICATES for label, _ in key):
+        if any(label in CERTIFICATES for label, _ in key):
             return "The two files are the wrong way round: name the certificate first, then its key."
         return "This is a private key, and no certificate is with it."
     if any(label.endswith(b"REQUEST") for label in labels):
@@ -79,11 +71,11 @@ def _no_certificate(text: bytes, blocks: Sequence[tuple[bytes, bytes]], key: Seq
     return _no_pem(text, "certificate", "openssl x509 -inform der -in FILE -out cert.pem")
 
 
-def _no_key(text: bytes, blocks: Sequence[tuple[bytes, bytes]]) -> str:
-    labels = {label for label, _ in blocks}
+def _no_key(text: bytes, found: Sequence[tuple[bytes, bytes]]) -> str:
+    labels = {label for label, _ in found}
     if any(label.endswith(b"PUBLIC KEY") for label in labels):
         return "This is a public key; the private one is needed that was made together with it."
-    if labels & set(_CERTIFICATES):
+    if labels & set(CERTIFICATES):
         return "This is a certificate; the private key is needed that was made for it."
     return _no_pem(text, "private key", "openssl pkey -inform der -in FILE -out key.pem")
 

@@ -114,14 +114,15 @@ class CertificateFiles:
             content = regular_files.read(file, MOST_BYTES + 1)
         except FileNotFoundError as error:
             whither = f" (a link to {os.path.realpath(file)})" if file.is_symlink() else ""
-            raise self._unusable(f"{file}{whither} is missing.") from error
+            raise self.unusable(f"{file}{whither} is missing.") from error
         except OSError as error:
-            raise self._unusable(f"{file} cannot be read ({error.strerror}).") from error
+            raise self.unusable(f"{file} cannot be read ({error.strerror}).") from error
         if len(content) > MOST_BYTES:
-            raise self._unusable(f"{file} is larger than 1 MiB, which no certificate or key is.")
+            raise self.unusable(f"{file} is larger than 1 MiB, which no certificate or key is.")
         return content
 
-    def _unusable(self, what: str) -> CertificateUnusable:
+    def unusable(self, what: str) -> CertificateUnusable:
+        """What is wrong with the pair, and what to do."""
         return CertificateUnusable(
             folder=self.folder,
             reason=f"{what} Put both files there as they belong together, with `mailbox-appliance https import`, or"

@@ -1,22 +1,20 @@
 """What a certificate says."""
 
 import hashlib
-import re
 import ssl
+from binascii import a2b_base64
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from mailbox_appliance.certificates.tls import is_trusted, server_context
-from mailbox_appliance.errors import CertificateUnusable
+from mailbox_appliance.certificates.pem import CERTIFICATES, blocks
+from mailbox_appliance.certificates.tls import is_trusted, server_context, shown_by
 
 if TYPE_CHECKING:
     from cryptography import x509
 
     from mailbox_appliance.certificates.files import CertificateFiles
 
-#: The labels under which OpenSSL takes a certificate (RFC 7468 5.1; the other two are its own).
-_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _SOON = timedelta(days=14)
 
 
@@ -37,39 +35,48 @@ def fingerprint(pem: bytes) -> str:
 
     Raises ValueError where there is none. Imports nothing beyond the standard library.
     """
-    block = _BLOCK.search(pem)
+    block = next((body for label, body in blocks(pem) if label in CERTIFICATES), None)
     if block is None:
         raise ValueError("no certificate, as PEM, is in it")
-    der = ssl.PEM_cert_to_DER_cert(block[0].decode("ascii", "replace"))
-    return f"sha256:{hashlib.sha256(der).hexdigest()}"
+    return _of_der(a2b_base64(b"".join(block.splitlines()[1:-1])))
 
 
 def facts(files: "CertificateFiles") -> CertificateFacts:
     """What the certificate says that HTTPS would be offered with. Raises CertificateUnusable, as `server_context`."""
+    return with_facts(files)[1]
+
+
+def with_facts(files: "CertificateFiles") -> tuple[ssl.SSLContext, CertificateFacts]:
+    """What HTTPS would be offered with, and what a client sees of it. Raises CertificateUnusable, and nothing else.
+
+    What is read is what the listener shows: OpenSSL finds certificates in a file where others would not, and takes some
+    that cannot be read here.
+    """
     context = server_context(files)
-    pem, _ = files.load()
     try:
-        return facts_of(pem, trusted=is_trusted(context))
-    except ValueError as error:
-        raise CertificateUnusable(folder=files.folder, reason=f"{files.certificate.name}: {error}.") from error
+        return context, _facts_of(shown_by(context), trusted=is_trusted(context))
+    except ssl.SSLError as error:
+        raise files.unusable(f"{files.certificate.name}: no client can use its kind of key.") from error
+    except Exception as error:
+        raise files.unusable(f"{files.certificate.name}: it cannot be read ({error}).") from error
 
 
-def facts_of(pem: bytes, *, trusted: bool) -> CertificateFacts:
-    """What the first certificate in a text says. Raises ValueError where there is none."""
+def _facts_of(der: bytes, *, trusted: bool) -> CertificateFacts:
     from cryptography import x509
 
-    block = _BLOCK.search(pem)
-    own = fingerprint(pem)
-    assert block is not None  # noqa: S101 - it has a fingerprint
-    certificate = x509.load_pem_x509_certificate(block[0])
+    certificate = x509.load_der_x509_certificate(der)
     return CertificateFacts(
-        fingerprint=own,
+        fingerprint=_of_der(der),
         not_before=certificate.not_valid_before_utc,
         not_after=certificate.not_valid_after_utc,
         names=names_in(certificate),
         self_signed=is_issued_by(certificate, certificate),
         trusted=trusted,
     )
+
+
+def _of_der(der: bytes) -> str:
+    return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
 
 def names_in(certificate: "x509.Certificate") -> tuple[str, ...]:

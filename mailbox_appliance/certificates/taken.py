@@ -4,10 +4,8 @@ import logging
 import ssl
 from dataclasses import dataclass
 
-from mailbox_appliance.certificates import reading
 from mailbox_appliance.certificates.files import CertificateFiles
-from mailbox_appliance.certificates.reading import CertificateFacts
-from mailbox_appliance.certificates.tls import is_trusted, server_context
+from mailbox_appliance.certificates.reading import CertificateFacts, with_facts
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +24,6 @@ def take(files: CertificateFiles, before: Taken | None = None) -> Taken:
     state = files.state()
     if before is not None and before.state == state:
         return before
-    context = server_context(files)
-    certificate, _ = files.load()
-    facts = reading.facts_of(certificate, trusted=is_trusted(context))
+    context, facts = with_facts(files)
     log.info("a certificate is taken for HTTPS", extra={"fingerprint": facts.fingerprint})
     return Taken(context, facts, state)

@@ -45,6 +45,22 @@ def is_trusted(context: ssl.SSLContext) -> bool:
     """Whether this computer trusts who issued the certificate of a listener's context; names are not compared."""
     asking = ssl.create_default_context()
     asking.check_hostname = False
+    try:
+        _meet(context, asking)
+    except ssl.SSLError:
+        return False
+    return True
+
+
+def shown_by(context: ssl.SSLContext) -> bytes:
+    """The certificate that clients see of a listener's context, as DER. Raises SSLError where it serves none."""
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE
+    return _meet(context, asking).getpeercert(binary_form=True) or b""
+
+
+def _meet(context: ssl.SSLContext, asking: ssl.SSLContext) -> ssl.SSLObject:
+    """The client's side after a handshake in memory. Raises SSLError of either side."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = context.wrap_bio(to_server, to_client, server_side=True)
     client = asking.wrap_bio(to_client, to_server)
@@ -54,11 +70,9 @@ def is_trusted(context: ssl.SSLContext) -> bool:
                 side.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-            except ssl.SSLError:
-                return False
             if side is client:  # it is the one who looks at the certificate
-                return True
-    return False
+                return client
+    raise ssl.SSLError("the handshake does not end")
 
 
 def _why(error: Exception, certificate: Path, key: Path) -> str:

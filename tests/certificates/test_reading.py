@@ -1,16 +1,20 @@
 """What a certificate says, and what an operator should see to."""
 
+import ssl
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from mailbox_appliance.certificates.files import CertificateFiles
-from mailbox_appliance.certificates.reading import CertificateFacts, facts, fingerprint, remarks
+from mailbox_appliance.certificates.reading import CertificateFacts, facts, fingerprint, remarks, with_facts
+from mailbox_appliance.certificates.taken import take
+from mailbox_appliance.certificates.tls import server_context, shown_by
 from mailbox_appliance.errors import CertificateUnusable
-from tests.certificates.issued import NOW, authority, between, issued
+from tests.certificates.issued import NOW, Issued, authority, between, issued
 
 
 def test_the_fingerprint_is_that_of_openssl(tmp_path: Path) -> None:
@@ -19,7 +23,11 @@ def test_the_fingerprint_is_that_of_openssl(tmp_path: Path) -> None:
     argv = ("openssl", "x509", "-in", "cert.pem", "-noout", "-fingerprint", "-sha256")
     told = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     expected = "sha256:" + told.strip().partition("=")[2].replace(":", "").lower()
-    for text in (own.pem, b"about \xe4\n" + own.pem.replace(b"\n", b"\r\n") + between().pem):
+    for text in (
+        own.pem,
+        own.pem.replace(b"CERT", b"X509 CERT"),
+        b"about \xe4\n" + own.pem.replace(b"\n", b"\r\n") + between().pem,
+    ):
         assert fingerprint(text) == expected
     for text in (b"", own.key, own.pem[:-10]):
         with pytest.raises(ValueError, match="no certificate"):
@@ -72,3 +80,50 @@ def test_what_an_operator_should_see_to(tmp_path: Path, at: object, told: str) -
     found = remarks(facts(files), at)  # type: ignore[arg-type]
     assert told in "".join(found)
     assert len(found) == bool(told)
+
+
+def trusted_form(own: Issued) -> bytes:
+    """OpenSSL's own form, with what it is trusted for behind the certificate."""
+    argv = ("openssl", "x509", "-trustout", "-addtrust", "serverAuth")
+    return subprocess.run(argv, input=own.pem, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    "write", [lambda own: own.pem.replace(b"CERTIFICATE", b"X509 CERTIFICATE"), trusted_form, lambda own: own.pem]
+)
+def test_what_is_served_is_what_is_read(tmp_path: Path, write: Callable[[Issued], bytes]) -> None:
+    """Whatever stands in the file under names of which OpenSSL knows more than others."""
+    files, own = CertificateFiles(tmp_path), issued()
+    files.replace(own.pem, own.key)
+    files.certificate.write_bytes(write(own) + between().pem)
+    context, found = with_facts(files)
+    assert shown_by(context) == own.der
+    assert take(files).facts == found == facts(files)
+    assert found.fingerprint == fingerprint(own.pem)
+
+
+def of_another_version(own: Issued) -> bytes:
+    """OpenSSL takes it."""
+    version = bytes.fromhex("a003020102")
+    assert own.der.count(version) == 1
+    return ssl.DER_cert_to_PEM_cert(own.der.replace(version, bytes.fromhex("a003020107"))).encode()
+
+
+@pytest.mark.parametrize(
+    ("own", "write", "told"),
+    [
+        (issued(), of_another_version, r"cert\.pem: it cannot be read \(7 is not a valid X509 version\)"),
+        (issued(key="k1"), lambda own: own.pem, r"cert\.pem: no client can use its kind of key"),
+    ],
+)
+def test_what_openssl_takes_and_nobody_else_does_is_told(
+    tmp_path: Path, own: Issued, write: Callable[[Issued], bytes], told: str
+) -> None:
+    files, first = CertificateFiles(tmp_path), issued()
+    files.replace(first.pem, first.key)
+    files.key.write_bytes(own.key)
+    files.certificate.write_bytes(write(own))
+    server_context(files)
+    for read in (facts, take):
+        with pytest.raises(CertificateUnusable, match=f"{told}.*https import.*https rotate"):
+            read(files)
