@@ -338,6 +338,38 @@ def test_a_page_that_a_crash_left_half_written_comes_from_the_log(folder: Path) 
     Store.open(folder).close()
 
 
+def cut_checkpoint(folder: Path, *, pages: int) -> None:
+    """Leave file and log as a checkpoint does that ends when it has written the first page and not the last ones: the
+    process was killed, or the disk is full.
+    """
+    file, log, kept = folder / DATABASE, folder / (DATABASE + "-wal"), folder / "kept"
+    store = Store.open(folder)
+    store.database.value("PRAGMA wal_checkpoint(TRUNCATE)")
+    with store.database.transaction():
+        store.database.change("INSERT INTO meta VALUES ('long', ?)", ("long " * 20_000,))
+    shutil.copy(log, kept)
+    store.close()
+    with file.open("r+b") as handle:
+        handle.truncate(file.stat().st_size - pages * PAGE)
+    kept.rename(log)
+
+
+@pytest.mark.parametrize("pages", [1, 10])
+def test_a_checkpoint_that_was_broken_off_is_made_up_for(folder: Path, pages: int) -> None:
+    cut_checkpoint(folder, pages=pages)
+    store = Store.open(folder)
+    assert len(str(store.database.value("SELECT value FROM meta WHERE name = 'long'"))) == 100_000
+    assert store.database.value("PRAGMA integrity_check") == "ok"
+    store.close()
+
+
+def test_without_its_log_such_a_file_is_damaged(folder: Path) -> None:
+    cut_checkpoint(folder, pages=3)
+    (folder / (DATABASE + "-wal")).unlink()
+    with pytest.raises(errors.StoreDamaged):
+        Store.open(folder)
+
+
 def test_a_file_too_large_to_be_checked_as_a_whole_is_opened(folder: Path) -> None:
     store = Store.open(folder)
     with store.database.transaction():
