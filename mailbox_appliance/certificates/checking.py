@@ -12,11 +12,13 @@ from mailbox_appliance.errors import Invalid
 
 if TYPE_CHECKING:
     from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 CERTIFICATE, KEY = "/certificate", "/privateKey"
-_LEAST_RSA = 2048
+_LEAST_RSA, _MOST_RSA = 2048, 8192
 _CURVES = ("secp256r1", "secp384r1", "secp521r1")
+_DAMAGED_KEY = "The private key is damaged."
 #: How DER begins (X.690 8.1: a sequence whose length takes two bytes), and what follows in PKCS#12 (RFC 7292 4).
 _DER, _PKCS_12 = b"\x30\x82", b"\x02\x01\x03"
 
@@ -114,7 +116,9 @@ def _read_key(block: bytes) -> "PrivateKeyTypes":
 
     is_ssh = block.startswith(b"-----BEGIN OPENSSH")
     try:
-        return load_ssh_private_key(block, None) if is_ssh else load_pem_private_key(block, None)
+        # Whether the numbers of an RSA key are primes is a matter of seconds, in which nobody else is served.
+        load = load_ssh_private_key if is_ssh else load_pem_private_key
+        return load(block, None, unsafe_skip_rsa_key_validation=True)
     except TypeError:  # a passphrase is needed
         _refuse(
             KEY,
@@ -124,7 +128,7 @@ def _read_key(block: bytes) -> "PrivateKeyTypes":
     except UnsupportedAlgorithm:
         _refuse(KEY, "The key is of a kind that is not known here. Use EC P-256, or RSA with 2048 bits or more.")
     except ValueError:
-        _refuse(KEY, "The private key is damaged.")
+        _refuse(KEY, _DAMAGED_KEY)
 
 
 # --- whether it can serve ---------------------------------------------------------------------------------------------
@@ -160,12 +164,27 @@ def _require_strength(key: "PrivateKeyTypes") -> None:
     if isinstance(key, rsa.RSAPrivateKey):
         if key.key_size < _LEAST_RSA:
             _refuse(KEY, f"The key is RSA with {key.key_size} bits, which is too short to be safe. {ask}")
+        if key.key_size > _MOST_RSA:
+            _refuse(KEY, f"The key is RSA with {key.key_size} bits, which is more than browsers take. {ask}")
+        _require_signature(key)
     elif isinstance(key, ec.EllipticCurvePrivateKey):
         if key.curve.name not in _CURVES:
             _refuse(KEY, f"The key is on the curve {key.curve.name}, which clients do not take. {ask}")
     else:  # TLS would do with Ed25519; browsers do not
         kind = type(key).__name__.removesuffix("PrivateKey").lstrip("_")
         _refuse(KEY, f"The key is {kind}, which browsers do not take. {ask}")
+
+
+def _require_signature(key: "RSAPrivateKey") -> None:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    how = PKCS1v15(), SHA256()
+    try:
+        key.public_key().verify(key.sign(b"", *how), b"", *how)
+    except (ValueError, InvalidSignature):
+        _refuse(KEY, _DAMAGED_KEY)
 
 
 def _require_time(own: "x509.Certificate", now: datetime) -> None:

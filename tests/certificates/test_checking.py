@@ -1,10 +1,13 @@
 """Everything that an operator may hand over as a certificate: what is taken, and what is said of the rest."""
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
+from math import gcd
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
@@ -18,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.hazmat.primitives.serialization.pkcs7 import serialize_certificates
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from mailbox_appliance.certificates.checking import checked
+from mailbox_appliance.certificates.checking import _require_strength, checked
 from mailbox_appliance.errors import Invalid
 from tests.certificates.issued import NOW, Issued, authority, between, issued
 
@@ -45,6 +48,24 @@ def request(own: Issued) -> bytes:
     builder = x509.CertificateSigningRequestBuilder().subject_name(own.certificate.subject)
     assert not isinstance(own.private, Ed25519PrivateKey)
     return builder.sign(own.private, SHA256()).public_bytes(Encoding.PEM)
+
+
+def rsa_key(one: int, other: int, wrong: int = 0) -> bytes:
+    """An RSA key of these primes; `wrong`: added to what it signs with."""
+    n, totient = one * other, (one - 1) * (other - 1)
+    e = next(e for e in range(65537, 1 << 20, 2) if gcd(e, totient) == 1)
+    d = pow(e, -1, totient)
+    parts = d % (one - 1) + wrong, d % (other - 1) + wrong, pow(other, -1, one)
+    numbers = rsa.RSAPrivateNumbers(one, other, d + wrong, *parts, rsa.RSAPublicNumbers(e, n))
+    key = numbers.private_key(unsafe_skip_rsa_key_validation=True)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def that_signs_wrongly(_own: Issued) -> Files:
+    made = issued(key="2048")
+    assert isinstance(made.private, rsa.RSAPrivateKey)
+    numbers = made.private.private_numbers()
+    return made.pem, rsa_key(numbers.p, numbers.q, 2)
 
 
 def public(own: Issued) -> bytes:
@@ -162,6 +183,7 @@ REFUSED: dict[str, tuple[Callable[[Issued], Files], str, str]] = {
     "for mail": (pair(uses=(ExtendedKeyUsageOID.EMAIL_PROTECTION,)), CERTIFICATE, "not for servers"),
     "that signs nothing": (pair(signs=False), CERTIFICATE, "digitalSignature"),
     "RSA 1024": (pair(key="1024"), KEY, "RSA with 1024 bits"),
+    "RSA that signs wrongly": (that_signs_wrongly, KEY, "is damaged"),
     "another curve": (pair(key="k1"), KEY, "the curve secp256k1"),
     "Ed25519": (pair(key="ed25519"), KEY, "Ed25519, which browsers do not take"),
 }
@@ -182,3 +204,14 @@ def test_what_is_refused(own: Issued, name: str) -> None:
 def test_what_keys_and_certificates_of_others_are_not_written(own: Issued) -> None:
     found = checked(own.pem + authority().key, authority().key + own.key + authority().pem, NOW)
     assert found.key.count(b"BEGIN") == found.certificate.count(b"BEGIN") == 1
+
+
+def test_a_key_of_any_size_is_looked_at_in_no_time(own: Issued) -> None:
+    """Whether its numbers are primes would take a quarter of a minute, in which nobody is served."""
+    huge = rsa_key(2**4253 - 1, 2**4423 - 1)
+    began = time.process_time()
+    with pytest.raises(Invalid, match="belongs to another certificate"):
+        checked(own.pem, huge, NOW)
+    with pytest.raises(Invalid, match="RSA with 8676 bits, which is more than browsers take"):
+        _require_strength(load_pem_private_key(huge, None, unsafe_skip_rsa_key_validation=True))
+    assert time.process_time() - began < 1
