@@ -443,6 +443,9 @@ class CertificateUnusable(StoreUnusable):
 
     code = "certificate_unusable"
 
+    #: A place outside the data directory that it is about, for the log: members are told the message.
+    where = ""
+
 
 class CertificateNotWritten(CertificateUnusable):
     """No certificate was written to {folder}, and nothing was changed: {reason}."""

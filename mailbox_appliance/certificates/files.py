@@ -113,8 +113,7 @@ class CertificateFiles:
         try:
             content = regular_files.read(file, MOST_BYTES + 1)
         except FileNotFoundError as error:
-            whither = f" (a link to {os.path.realpath(file)})" if file.is_symlink() else ""
-            raise self.unusable(f"{file}{whither} is missing.") from error
+            raise self._missing(file) from error
         except OSError as error:
             raise self.unusable(f"{file} cannot be read ({error.strerror}).") from error
         if len(content) > MOST_BYTES:
@@ -128,6 +127,13 @@ class CertificateFiles:
             reason=f"{what} Put both files there as they belong together, with `mailbox-appliance https import`, or"
             " make others with `mailbox-appliance https rotate`.",
         )
+
+    def _missing(self, file: Path) -> CertificateUnusable:
+        if not file.is_symlink():
+            return self.unusable(f"{file} is missing.")
+        found = self.unusable(f"{file} is a link, and what it leads to is missing.")
+        found.where = os.path.realpath(file)
+        return found
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

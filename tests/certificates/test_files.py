@@ -106,7 +106,7 @@ def as_too_large(file: Path) -> None:
 
 
 UNREADABLE: list[tuple[Callable[[Path], None], str]] = [
-    (as_link_to_nowhere, r"key.pem \(a link to /nowhere/privkey.pem\) is missing"),
+    (as_link_to_nowhere, r"key.pem is a link, and what it leads to is missing"),
     (as_directory, r"key.pem cannot be read \(Is a directory\)"),
     (as_pipe, r"key.pem cannot be read \(Not a regular file\)"),
     (as_too_large, "key.pem is larger than 1 MiB"),
@@ -122,6 +122,15 @@ def test_what_cannot_be_read_is_told_and_left_alone(
         with pytest.raises(CertificateUnusable, match=told):
             act()
     assert files.exist()
+
+
+def test_where_a_link_leads_is_for_the_log_only(files: CertificateFiles) -> None:
+    """Members are told that the certificate does not fit, and nothing of this computer's other folders."""
+    as_link_to_nowhere(files.key)
+    with pytest.raises(CertificateUnusable) as caught:
+        files.load()
+    assert "/nowhere" not in caught.value.message
+    assert caught.value.where == "/nowhere/privkey.pem"
 
 
 def test_a_link_is_followed_and_replaced_itself(files: CertificateFiles, pairs: tuple[Pair, Pair]) -> None:
