@@ -22,17 +22,16 @@ from mailbox_appliance import regular_files
 from mailbox_appliance.certificates import making
 from mailbox_appliance.certificates.tls import context_of
 from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
+from mailbox_appliance.store import own_certificate
 from mailbox_appliance.store.files import sync_folder, write_private
+from mailbox_appliance.store.own_certificate import CERTIFICATE, KEY
 
 T = TypeVar("T")
 #: Told of a new certificate that is on the disk and does not count yet; what it raises breaks the change off.
 Recorded = Callable[[bytes], None]
 
-CERTIFICATE, KEY = "cert.pem", "key.pem"
 #: A certificate and its chain are some thousand bytes.
 MOST_BYTES = 1 << 20
-#: Files that change while they are looked at are looked at again, so often.
-_TRIES = 5
 
 
 def unrecorded(certificate: bytes) -> None:
@@ -43,9 +42,9 @@ class CertificateFiles:
     """The certificate (with its chain, the server's own first) and its private key, both PEM."""
 
     def __init__(self, data_dir: Path) -> None:
-        self.folder = data_dir / "tls"
+        self.folder = data_dir / own_certificate.FOLDER
         self.certificate, self.key = self.folder / CERTIFICATE, self.folder / KEY
-        self._making, self._next = self.folder / ".next.making", self.folder / ".next"
+        self._making, self._next = self.folder / ".next.making", self.folder / own_certificate.NEXT
 
     def exist(self) -> bool:
         """Whether there is either file, readable or not: then none is made."""
@@ -53,11 +52,11 @@ class CertificateFiles:
 
     def paths(self) -> tuple[Path, Path]:
         """Where the pair that counts lies now."""
-        return self._place(CERTIFICATE), self._place(KEY)
+        return own_certificate.places(self.folder)
 
     def state(self) -> tuple[object, ...]:
         """Something that is another whenever one of the files, or what a link leads to, is another."""
-        return tuple(_state(path) for path in self.paths())
+        return own_certificate.state(self.folder)
 
     def load(self) -> tuple[bytes, bytes]:
         """The content of both. Raises CertificateUnusable where one is missing or cannot be read."""
@@ -68,17 +67,7 @@ class CertificateFiles:
 
         Raises what it raises, unless the files changed meanwhile: then it looks again.
         """
-        tries_left = _TRIES
-        while True:
-            before, tries_left = self.state(), tries_left - 1
-            try:
-                found = look(*self.paths())
-            except CertificateUnusable:
-                if not tries_left or self.state() == before:
-                    raise
-            else:
-                if not tries_left or self.state() == before:
-                    return found
+        return own_certificate.steadily(self.folder, look, CertificateUnusable)
 
     def ensure(self, names: Sequence[str], now: datetime, recorded: Recorded = unrecorded) -> bool:
         """Make a pair where there is none at all; answers whether that was done. A pair that is there stays.
@@ -105,9 +94,6 @@ class CertificateFiles:
         with self._changing():
             self._settle()
             self._put(certificate, key, recorded)
-
-    def _place(self, name: str) -> Path:
-        return self._next / name if os.path.lexists(self._next / name) else self.folder / name
 
     def _read(self, file: Path) -> bytes:
         try:
@@ -203,14 +189,6 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _state(path: Path) -> tuple[object, ...]:
-    try:
-        seen = path.stat()
-    except OSError as error:
-        return path, error.errno
-    return path, seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
 def _why(error: OSError) -> str:

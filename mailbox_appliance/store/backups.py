@@ -25,7 +25,7 @@ from mailbox_appliance.errors import (
     StoreAtWork,
 )
 from mailbox_appliance.records import Backup, BackupReason, BackupSummary, Progress
-from mailbox_appliance.store import retention, room
+from mailbox_appliance.store import own_certificate, retention, room
 from mailbox_appliance.store.backup_content import summary_of
 from mailbox_appliance.store.backup_files import (
     FOLDER,
@@ -51,7 +51,7 @@ from mailbox_appliance.store.opening import log_of
 __all__ = ["Backups", "bundle", "find_backup", "list_backups", "remove_unfinished", "strays", "verify_file"]
 log = logging.getLogger(__name__)
 
-_BESIDE: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
+_CONFIG: SectionName = "config.toml"
 
 
 class Backups:
@@ -233,7 +233,8 @@ def _sources(folder: Path, copy: Path, key: StoreKey, slots: tuple[Slot, ...]) -
     """The sections: the copy, a key file that knows how the copy begins, and what lies beside."""
     with copy.open("rb") as handle:
         salt = handle.read(16).hex()
-    beside = [Source(name, (folder / name).read_bytes()) for name in _BESIDE if (folder / name).is_file()]
+    config = {_CONFIG: (folder / _CONFIG).read_bytes()} if (folder / _CONFIG).is_file() else {}
+    beside = [Source(name, content) for name, content in (config | own_certificate.contents(folder)).items()]
     return [Source(DATABASE, copy), Source(KEY, render(key.with_salt(salt), slots)), *beside]
 
 

@@ -12,7 +12,6 @@ and so does the certificate that is there: clients have pinned it, and the one b
 
 import errno
 import logging
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ import apsw
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import KeychainLocked, NotEnoughRoom, PassphraseNeeded, StoreUnusable
 from mailbox_appliance.records import BackupSummary, Progress
-from mailbox_appliance.store import room, swap
+from mailbox_appliance.store import own_certificate, room, swap
 from mailbox_appliance.store.audit import Actor, Audit
 from mailbox_appliance.store.backup_files import bundle
 from mailbox_appliance.store.carry_over import Carried, carry_nothing, carry_over
@@ -42,9 +41,7 @@ from mailbox_appliance.store.unpacking import CheckConfig, PresentKey, may_write
 
 log = logging.getLogger(__name__)
 
-_CERTIFICATE: tuple[SectionName, ...] = ("tls/cert.pem", "tls/key.pem")
-_BESIDE: tuple[SectionName, ...] = ("config.toml", *_CERTIFICATE)
-_TLS, _NEXT = "tls", ".next"
+_BESIDE: tuple[SectionName, ...] = ("config.toml", *own_certificate.NAMES)
 #: How often the content of a backup lies on the disk while it is unpacked: once, and once more encrypted anew or
 #: upgraded; an upgrade makes a backup of its own besides.
 _TWICE, _UPGRADED = 2, 4
@@ -202,7 +199,7 @@ def put_back(prepared: Prepared, kept: Path) -> None:
                 (making / KEY).unlink(missing_ok=True)
             replaced = ("config.toml",) if prepared.keeps_certificate else _BESIDE
             if prepared.keeps_certificate:
-                shutil.rmtree(making / _TLS, ignore_errors=True)
+                shutil.rmtree(making / own_certificate.FOLDER, ignore_errors=True)
             absent = [name for name in replaced if container.manifest.place_of(name) is None]
             swap.decide(folder, prepared.key_file, absent)
         except BaseException:
@@ -211,16 +208,10 @@ def put_back(prepared: Prepared, kept: Path) -> None:
 
 
 def _keep_certificate(folder: Path, making: Path) -> bool:
-    """Leave out what was unpacked of a certificate where there is one; answers whether there is.
-
-    One that `certificates.files` has begun to replace lies in `tls/.next`, as a whole or in part.
-    """
-    tls = folder / _TLS
-    for name in _CERTIFICATE:
-        file = Path(name).name
-        if not os.path.lexists(tls / file) and not os.path.lexists(tls / _NEXT / file):
-            return False
-    shutil.rmtree(making / _TLS, ignore_errors=True)
+    """Leave out what was unpacked of a certificate where there is one; answers whether there is."""
+    if not own_certificate.is_whole(folder):
+        return False
+    shutil.rmtree(making / own_certificate.FOLDER, ignore_errors=True)
     return True
 
 
@@ -238,7 +229,9 @@ def _keep_present(prepared: Prepared, clock: Clock, progress: Progress | None) -
     """Keep the files that are to be replaced, as they lie there; answers where, or None where there is no store."""
     folder = prepared.folder
     places = {name: swap.target_of(folder, name, prepared.key_file) for name in SECTION_NAMES}
-    sources = [Source(name, place) for name, place in places.items() if place.is_file()]
+    certificate = own_certificate.contents(folder)
+    files = {name: place for name, place in places.items() if place.is_file() and name not in own_certificate.NAMES}
+    sources = [Source(name, content) for name, content in (files | certificate).items()]
     if not places[DATABASE].is_file():
         return None
     number = format_of(folder / DATABASE) or format_5.NUMBER

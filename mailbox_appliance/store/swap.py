@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.errors import StoreUnusable
-from mailbox_appliance.store import room
+from mailbox_appliance.store import own_certificate, room
 from mailbox_appliance.store.files import DATABASE, KEY, copy_private, half_written, sync_file, sync_folder
 
 _MAKING, _READY = ".next.making", ".next"
@@ -25,7 +25,7 @@ _PLAN = "plan"
 _PIECE = 1 << 20
 #: What may be replaced, in this order. The key file is copied, so that it is here until the database has moved too; a
 #: log of a database comes after it, since that of the one before is removed first.
-_NAMES = (KEY, "config.toml", "tls/cert.pem", "tls/key.pem", DATABASE, DATABASE + "-wal")
+_NAMES = (KEY, "config.toml", *own_certificate.NAMES, DATABASE, DATABASE + "-wal")
 
 
 def begin(folder: Path) -> Path:
@@ -76,6 +76,8 @@ def finish(folder: Path, key_file: Path) -> bool:
         return False
     plan = _plan(ready)
     _require_place(folder, key_file, plan["key"])
+    if any(os.path.lexists(ready / name) or name in plan["absent"] for name in own_certificate.NAMES):
+        own_certificate.forget_begun(folder)
     for name in _NAMES:
         if os.path.lexists(ready / name):
             _put(ready / name, target_of(folder, name, key_file))

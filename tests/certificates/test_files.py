@@ -13,6 +13,7 @@ import pytest
 from mailbox_appliance.certificates.files import CertificateFiles
 from mailbox_appliance.certificates.making import make
 from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
+from mailbox_appliance.store import own_certificate
 from tests.certificates.issued import NOW, authority, issued
 from tests.certificates.mounts import mounted
 
@@ -328,3 +329,23 @@ def test_a_disk_that_may_only_be_read(files: CertificateFiles, pairs: tuple[Pair
             files.replace(*pairs[1])
         assert not files.ensure(NAMES, NOW)
         assert files.load() == pairs[0]
+
+
+def test_who_keeps_both_has_a_pair_whenever_they_look(files: CertificateFiles, pairs: tuple[Pair, Pair]) -> None:
+    """As a backup does, which knows nothing of TLS."""
+    is_over = threading.Event()
+
+    def replace() -> None:
+        for turn in range(60):
+            files.replace(*pairs[turn % 2])
+        is_over.set()
+
+    replacing = threading.Thread(target=replace)
+    replacing.start()
+    seen = set()
+    while not is_over.is_set():
+        seen.add(tuple(own_certificate.contents(files.folder.parent).values()))
+    replacing.join()
+    assert seen <= set(pairs)
+    files.key.unlink()
+    assert own_certificate.contents(files.folder.parent) == {"tls/cert.pem": pairs[1][0]}

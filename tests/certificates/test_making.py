@@ -48,9 +48,11 @@ def value_of(certificate: x509.Certificate, kind: Any) -> Any:
         ("https://B\u00fccher.example.", "::", ("xn--bcher-kva.example",)),
         ("https://[2001:db8::1]:1", "fe80::1%eth0", ("2001:db8::1", "fe80::1")),
         ("https://LOCALHOST", "0.0.0.0", ()),
-        ("no url", "no host", ()),
-        ("https://[", "a" * 64, ()),
-        ("https://a..b", ".".join(["a" * 60] * 5), ()),
+        ("no url", "", ()),
+        ("https://[", "", ()),
+        ("https://a..b", "", ()),
+        ("https://" + "a" * 64, "", ()),
+        ("https://" + ".".join(["a" * 60] * 5), "", ()),
     ],
 )
 def test_for_which_names(url: str, host: str, more: tuple[str, ...]) -> None:

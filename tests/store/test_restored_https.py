@@ -8,8 +8,10 @@ import pytest
 
 from mailbox_appliance.store import swap
 from mailbox_appliance.store.carry_over import carry_over
+from mailbox_appliance.store.container import open_container
 from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.keyfile import read_key
+from mailbox_appliance.store.manifest import SectionName
 from mailbox_appliance.store.restore import complete, prepare, put_back
 from mailbox_appliance.store.restore_elsewhere import unpack_to
 from mailbox_appliance.store.store import Store
@@ -19,8 +21,10 @@ from tests.store.forked import Parting
 from tests.store.restored import People, Restoring, populate
 from tests.store.test_restore import LOCAL, back_up, contents, lose, restore
 
-PAIR = ("tls/cert.pem", "tls/key.pem")
-THEN, NOW = {PAIR[0]: b"old certificate", PAIR[1]: b"old key"}, {PAIR[0]: b"certificate", PAIR[1]: b"key"}
+PAIR: tuple[SectionName, SectionName] = ("tls/cert.pem", "tls/key.pem")
+Files = dict[str, bytes]
+THEN: Files = {PAIR[0]: b"old certificate", PAIR[1]: b"old key"}
+NOW: Files = {PAIR[0]: b"certificate", PAIR[1]: b"key"}
 
 
 @pytest.fixture
@@ -33,24 +37,25 @@ def folder(tmp_path: Path, clock: FakeClock) -> Path:
     return made
 
 
-def put(folder: Path, files: dict[str, bytes]) -> None:
+def put(folder: Path, files: Files) -> None:
     """Let these be the files of the certificate, and no others."""
-    for name in PAIR:
-        (folder / name).unlink(missing_ok=True)
+    for old in PAIR:
+        (folder / old).unlink(missing_ok=True)
     for name, content in files.items():
         (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
         (folder / name).chmod(0o600)
 
 
-def certificate(folder: Path) -> dict[str, bytes]:
+def certificate(folder: Path) -> Files:
     """The files of the certificate, and whatever else lies beside them."""
     return {name: content for name, content in contents(folder).items() if name.startswith("tls/")}
 
 
-ONLY_CERTIFICATE, ONLY_KEY = {PAIR[0]: b"certificate"}, {PAIR[1]: b"key"}
+ONLY_CERTIFICATE: Files = {PAIR[0]: b"certificate"}
+ONLY_KEY: Files = {PAIR[1]: b"key"}
 # In the backup, there now, there afterwards.
-CERTIFICATES = [
+CERTIFICATES: list[tuple[Files, Files, Files]] = [
     (THEN, NOW, NOW),
     (THEN, {}, THEN),
     (THEN, ONLY_CERTIFICATE, THEN),
@@ -65,7 +70,7 @@ CERTIFICATES = [
 @pytest.mark.parametrize(("then", "now", "after"), CERTIFICATES)
 @pytest.mark.parametrize("how", ["known", "lost", "another"])
 def test_the_certificate_that_is_there_stays(
-    folder: Path, clock: FakeClock, how: str, then: dict[str, bytes], now: dict[str, bytes], after: dict[str, bytes]
+    folder: Path, clock: FakeClock, how: str, then: Files, now: Files, after: Files
 ) -> None:
     put(folder, then)
     file = back_up(folder, clock)
@@ -110,6 +115,45 @@ def test_a_pair_that_counts_already_but_is_not_in_its_place_stays(
     assert certificate(folder) == before
 
 
+@pytest.mark.parametrize("left", [("cert.pem",), ("key.pem",), ()])
+@pytest.mark.parametrize("is_back", [False, True])
+def test_half_a_pair_that_was_left_over_does_not_count_beside_the_restored_one(
+    folder: Path, clock: FakeClock, left: tuple[str, ...], *, is_back: bool
+) -> None:
+    put(folder, THEN)
+    file = back_up(folder, clock)
+    put(folder, {})
+    (folder / "tls" / ".next").mkdir()
+    for name in left:
+        (folder / "tls" / ".next" / name).write_bytes(b"left")
+    prepared = prepare(folder, file, folder / KEY, PresentKey(read_key(folder / KEY), folder / KEY), clock)
+    kept = complete(prepared, clock, LOCAL).kept
+    swap.finish(folder, folder / KEY)
+    assert certificate(folder) == THEN
+    if is_back:
+        assert kept is not None
+        put_back(prepared, kept)
+        swap.finish(folder, folder / KEY)
+        assert certificate(folder) == {f"tls/{name}": b"left" for name in left}
+    assert not (folder / "tls" / ".next").exists()
+
+
+def test_what_is_replaced_is_kept_with_the_pair_that_counts(folder: Path, clock: FakeClock) -> None:
+    """The key has moved, and its certificate not yet: as `certificates.files` leaves it when it is broken off."""
+    put(folder, {PAIR[0]: b"old certificate", PAIR[1]: b"new key"})
+    (folder / "tls" / ".next").mkdir()
+    (folder / "tls" / ".next" / "cert.pem").write_bytes(b"new certificate")
+    store = Store.open(folder, clock)
+    made = store.backups.find(store.backups.create("manual").id)
+    store.close()
+    prepared = prepare(folder, made, folder / KEY, PresentKey(read_key(folder / KEY), folder / KEY), clock)
+    kept = complete(prepared, clock, LOCAL).kept
+    assert kept is not None
+    for file in (made, kept):
+        found = open_container(file)
+        assert [found.read(name) for name in PAIR] == [b"new certificate", b"new key"]
+
+
 def test_one_that_is_made_while_the_restore_is_prepared_stays(folder: Path, clock: FakeClock) -> None:
     put(folder, THEN)
     file = back_up(folder, clock)
@@ -126,7 +170,7 @@ def test_one_that_is_made_while_the_restore_is_prepared_stays(folder: Path, cloc
 )
 @pytest.mark.parametrize("is_rotated", [False, True])
 def test_what_the_restored_one_brought_goes_where_it_is_put_back(
-    folder: Path, clock: FakeClock, then: dict[str, bytes], now: dict[str, bytes], *, is_rotated: bool
+    folder: Path, clock: FakeClock, then: Files, now: Files, *, is_rotated: bool
 ) -> None:
     put(folder, then)
     file = back_up(folder, clock)
@@ -135,7 +179,7 @@ def test_what_the_restored_one_brought_goes_where_it_is_put_back(
     kept = complete(prepared, clock, LOCAL).kept
     swap.finish(folder, folder / KEY)
     assert kept is not None
-    rotated = dict.fromkeys(PAIR, b"rotated")
+    rotated: Files = {name: b"rotated" for name in PAIR}
     if is_rotated and len(now) == 2:
         put(folder, rotated)
     put_back(prepared, kept)
