@@ -9,7 +9,12 @@ from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid
 from mailbox_appliance.operations.caller import Caller, require_still
-from mailbox_appliance.operations.key_permissions import KeyChange, changed_permissions, first_permissions
+from mailbox_appliance.operations.key_permissions import (
+    KeyChange,
+    changed_permissions,
+    first_permissions,
+    gives_administration,
+)
 from mailbox_appliance.operations.license import require_verified
 from mailbox_appliance.operations.named import named
 from mailbox_appliance.operations.operation import operation
@@ -56,11 +61,12 @@ def list_keys(appliance: Appliance, caller: Caller) -> tuple[ApiKey, ...]:
     return appliance.store.api_keys.list(caller.member.id)
 
 
-@operation(access=Access.SESSION)
+@operation(access=Access.SESSION, https_of=gives_administration)
 def create_key(appliance: Appliance, caller: Caller, request: NewKey) -> IssuedKey:
     """Make an API key of yours. Its token is shown this once.
 
     It can do no more than you can, now and later: with every request, what it stores and what you may do then count.
+    From another computer one with a capability of administration is made by HTTPS only.
     """
     return _create(appliance, caller, caller.member.id, request)
 

@@ -24,6 +24,11 @@ class Origin:
     is_local: bool
     is_secure: bool
 
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody in between reads along."""
+        return self.is_local or self.is_secure
+
 
 LOCAL = Origin(None, is_local=True, is_secure=True)
 

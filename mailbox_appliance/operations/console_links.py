@@ -31,7 +31,7 @@ class RedeemedLink(Input, frozen=True, kw_only=True):
     token: Token
 
 
-@operation(access=Access.SESSION)
+@operation(access=Access.SESSION, https=True)
 def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
     """Make a link that opens the console as you: once, within a minute, and while your session lives."""
     store, token = appliance.store, new_token("mbxc")

@@ -44,6 +44,14 @@ class KeyChange(Input, frozen=True, kw_only=True):
     accounts: _Scope | UnsetType | None = UNSET
 
 
+def gives_administration(body: object) -> bool:
+    """Whether a decoded body gives a key a capability of administration, whatever else is right or wrong with it."""
+    asked = body if isinstance(body, dict) else {}
+    lists = (asked.get(name) for name in ("supplementalCapabilities", "customCapabilities"))
+    given = (one for each in lists if isinstance(each, list) for one in each)
+    return any(isinstance(one, str) and one in ADMIN_CAPABILITIES for one in given)
+
+
 def first_permissions(given: KeyChange) -> KeyPermissions:
     """What a new key stores. Raises Invalid unless a profile or custom capabilities are given, and not both."""
     if given.custom_capabilities is UNSET and given.permission_profile is UNSET:

@@ -178,6 +178,7 @@ def operation(
     access: Access = Access.CREDENTIAL,
     needs: Capability | tuple[Capability, ...] = (),
     needs_of: Callable[[object], Capability | None] | None = None,
+    https_of: Callable[[object], bool] | None = None,
     role: Role | None = None,
     owner: bool = False,
     anywhere: Capability | None = None,
@@ -195,7 +196,7 @@ def operation(
     fingerprint its retries are told.
     """
     needed = (needs,) if isinstance(needs, Capability) else needs
-    rights = Rights(access, needed, needs_of, role, owner, anywhere, allows, permits, https, operator)
+    rights = Rights(access, needed, needs_of, https_of, role, owner, anywhere, allows, permits, https, operator)
     return lambda function: Operation(
         function, rights, asks_servers=asks_servers, body_limit=body_limit, stands_for=stands_for
     )

@@ -35,12 +35,14 @@ class Rights:
     `needs`: one of these capabilities. `needs_of`: the one that a decoded body asks for. `role`: only members of this
     role. `owner`: only the mailbox's owner. `anywhere`: who holds this reaches every mailbox here, which must then not
     show any mail. `allows`, `permits`: where it depends on what the request names. `https`: remotely only by HTTPS.
-    `operator`: whoever holds the secret of this run may as well, on this computer; nothing else is asked of them.
+    `https_of`: whether a decoded body asks for what is so guarded. `operator`: whoever holds the secret of this run may
+    as well, on this computer; nothing else is asked of them.
     """
 
     access: Access = Access.CREDENTIAL
     needs: tuple[Capability, ...] = ()
     needs_of: Callable[[object], Capability | None] | None = None
+    https_of: Callable[[object], bool] | None = None
     role: Role | None = None
     owner: bool = False
     anywhere: Capability | None = None
@@ -51,7 +53,7 @@ class Rights:
 
     def identify(self, appliance: Appliance, origin: Origin, token: str | None) -> Caller:
         """The caller. Raises HttpsRequired, LocalOnly, Unauthenticated, MemberSuspended, SessionRequired."""
-        if self.https and not (origin.is_local or origin.is_secure):
+        if self.https and not origin.is_private:
             raise HttpsRequired
         if self.access is Access.LOCAL and not origin.is_local:
             raise LocalOnly(details=(Detail("role", "operator on this computer"),))
@@ -77,9 +79,11 @@ class Rights:
         values: Mapping[str, str],
         body: Callable[[], object],
     ) -> None:
-        """Raises Denied, or NotFound, unless the caller may; `body` gives what can be read of it, else None."""
+        """Raises Denied, HttpsRequired or NotFound unless the caller may; `body`: what can be read of it, else None."""
         if caller.is_operator:
             return
+        if self.https_of is not None and not caller.origin.is_private and self.https_of(body()):
+            raise HttpsRequired
         permissions.require(caller.capabilities, self.needs)
         if self.needs_of is not None and (needed := self.needs_of(body())) is not None:
             permissions.require(caller.capabilities, (needed,))

@@ -40,7 +40,7 @@ def _may_change_access(appliance: Appliance, caller: Caller, account: Account, v
     if caller.kind == "session" and Capability.ADMIN_ACCOUNTS not in caller.capabilities:
         permissions.require_owner(account, caller.member.id)
     permissions.require(caller.capabilities, (Capability.ADMIN_ACCOUNTS,))
-    if not (caller.origin.is_local or caller.origin.is_secure):
+    if not caller.origin.is_private:
         raise HttpsRequired
 
 

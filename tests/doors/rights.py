@@ -35,6 +35,8 @@ class Guard(Enum):
 
     #: From another computer only by HTTPS (S 6; C 4 "login, enroll and reset need HTTPS as administration does").
     HTTPS = "https"
+    #: The same, where the body asks for rights of administration: told where capabilities are (S 6).
+    HTTPS_FOR_THIS = "https for what the body asks"
     #: The member behind the session is an administrator now (C 3 "admin S").
     ADMIN = "role"
     #: The member owns the mailbox (C 3 "owner"): a granted member gets 403, whoever does not reach it 404.
@@ -80,12 +82,13 @@ class Right:
     @property
     def action(self) -> str | None:
         """The bulk action that the body asks for."""
-        return None if self.body is None else str(self.body["action"])
+        return None if self.body is None or "action" not in self.body else str(self.body["action"])
 
     @property
     def name(self) -> str:
-        """Method and path, and the action."""
-        return f"{self.call} {self.action or ''}".rstrip()
+        """Method and path, and the action, or what else the body asks for."""
+        asked = "" if self.body is None else self.action or " ".join(map(str, self.body))
+        return f"{self.call} {asked}".rstrip()
 
 
 def everybody(call: str, *guards: Guard, who: Who = Who.EVERYBODY, is_page: bool = False) -> Right:
@@ -106,6 +109,11 @@ def session(call: str, *guards: Guard) -> Right:
 def admin(call: str, capability: str, *guards: Guard) -> Right:
     """A(capability): an administrator's session, or a key with that capability; remotely by HTTPS (S 5, S 6)."""
     return Right(call, Who.CREDENTIAL, (capability,), (Guard.HTTPS, *guards))
+
+
+def granting(**lists: object) -> Right:
+    """A key of one's own with rights of administration."""
+    return Right("POST /me/api-keys", Who.SESSION, guards=(Guard.HTTPS_FOR_THIS,), body=lists)
 
 
 def action(name: str, capability: str) -> Right:
@@ -141,11 +149,14 @@ RIGHTS: tuple[Right, ...] = (
     session("PATCH /me"),
     session("POST /me/password", HTTPS),
     session("POST /auth/logout"),
-    session("POST /auth/console-links"),
+    session("POST /auth/console-links", HTTPS),           # S 6: its answer lets in who reads it, as an admin, too
     session("GET /me/sessions"),
     session("DELETE /me/sessions/{sessionId}"),
     session("GET /me/api-keys"),
     session("POST /me/api-keys"),
+    # S 6: the token of such a key is administration, and is shown in the answer. Other keys are as before.
+    granting(supplementalCapabilities=[MEMBERS], permissionProfile="full"),
+    granting(customCapabilities=[READ, AUDIT]),
     session("DELETE /me/api-keys/{keyId}"),
     session("GET /me/audit-events"),                      # C 2: what they do is audited and shown to the member
 

@@ -76,7 +76,9 @@ def _is_private(origin: Origin) -> bool:
 
 
 def _administers(right: Right, who: Credential, aim: Aim) -> bool:
-    """Whether somebody acts as an administrator where the owner may act as such (S 6): only then HTTPS is needed."""
+    """Whether somebody acts as an administrator where members act as such as well (S 6): only then HTTPS is needed."""
+    if Guard.HTTPS_FOR_THIS in right.guards:
+        return True
     is_owner = who.kind == "session" and _owner(who, aim) is None
     return Guard.OWNER_OR_ADMIN in right.guards and not is_owner
 

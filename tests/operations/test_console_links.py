@@ -91,7 +91,8 @@ def test_a_link_leads_where_the_operator_says(tmp_path: object, clock: FakeClock
     made = Appliance(tmp_path / "data", options, clock)  # type: ignore[operator]
     try:
         ada = CheckedClient(made).set_up()
-        url = ada.ask("POST", LINKS, headers={"X-Forwarded-Host": "evil.example"}, peer="127.0.0.1").data["url"]
+        fields = {"X-Forwarded-Host": "evil.example"}
+        url = ada.ask("POST", LINKS, headers=fields, peer="127.0.0.1", secure=True).data["url"]
         assert url.startswith("https://mail.example.org/box/#console=mbxc_")
     finally:
         made.stop()

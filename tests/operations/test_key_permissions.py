@@ -20,6 +20,7 @@ from mailbox_appliance.operations.key_permissions import (
     KeyChange,
     changed_permissions,
     first_permissions,
+    gives_administration,
 )
 from mailbox_appliance.records import ADMIN_CAPABILITIES, Capability, KeyPermissions, PermissionProfile
 
@@ -202,3 +203,19 @@ def test_every_creation() -> None:
 
 def test_admin_capabilities_are_those_there_are() -> None:
     assert set(get_args(AdminCapability)) == ADMIN_CAPABILITIES
+
+
+def test_which_bodies_ask_for_administration() -> None:
+    """Also those that are wrong in another way: what they are is told after where they came from."""
+    for admin in ADMIN:
+        assert gives_administration({"customCapabilities": ["mail.read", admin]})
+        assert gives_administration({"permissionProfile": "full", "supplementalCapabilities": [[], admin], "name": 1})
+    others: tuple[object, ...] = (
+        None,
+        [],
+        {},
+        {"customCapabilities": [*FULL, {}, None]},
+        {"supplementalCapabilities": ADMIN[0]},
+    )
+    for other in others:
+        assert not gives_administration(other)

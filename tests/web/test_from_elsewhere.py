@@ -169,10 +169,22 @@ def test_who_logs_in_enrols_or_resets_uses_https(elsewhere: Elsewhere) -> None:
     again = enrolment | {"token": reset.data["token"]}
     assert ask("/auth/password-reset", again, secure=False).refusal == (403, "https_required")
     assert ask("/auth/password-reset", again, secure=True).status == 200
-    link = elsewhere.ask("POST", "/auth/console-links", token=token).data["url"]
+    assert elsewhere.ask("POST", "/auth/console-links", token=token).refusal == (403, "https_required")
+    link = elsewhere.ask("POST", "/auth/console-links", secure=True, token=token).data["url"]
     redeem = {"token": link.rpartition("=")[2]}
     assert ask("/auth/console-links/redeem", redeem, secure=False).refusal == (403, "https_required")
     assert ask("/auth/console-links/redeem", redeem, secure=True).status == 200
+
+
+def test_a_key_that_administers_goes_over_https_only(elsewhere: Elsewhere) -> None:
+    reading = {"name": "reads", "permissionProfile": "read-only"}
+    ruling = reading | {"supplementalCapabilities": ["admin.members"]}
+
+    def ask(body: object, *, secure: bool) -> Answer:
+        return elsewhere.ask("POST", "/me/api-keys", body, secure=secure, token=elsewhere.session.token)
+
+    assert [ask(body, secure=False).status for body in (reading, ruling)] == [201, 403]
+    assert ask(ruling, secure=True).status == 201
 
 
 def test_no_header_field_makes_plain_http_https(elsewhere: Elsewhere) -> None:
