@@ -179,7 +179,7 @@ def test_what_the_restored_one_brought_goes_where_it_is_put_back(
     kept = complete(prepared, clock, LOCAL).kept
     swap.finish(folder, folder / KEY)
     assert kept is not None
-    rotated: Files = {name: b"rotated" for name in PAIR}
+    rotated: Files = {PAIR[0]: b"rotated", PAIR[1]: b"rotated"}
     if is_rotated and len(now) == 2:
         put(folder, rotated)
     put_back(prepared, kept)
