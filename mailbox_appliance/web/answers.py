@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 from waitress.task import ErrorTask, WSGITask
 
-from mailbox_appliance.errors import TooBusy
+from mailbox_appliance.errors import Problem, TooBusy
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.web.framing import Unfinished
 
@@ -49,6 +49,8 @@ class Refusal(ErrorTask):
         code, message = _refusal(error)
         self.version = "1.1"
         body = _begin_error(self, 400 if error.code == 501 else error.code, code, message)
+        if isinstance(error, Unfinished):
+            _add_retry_after(self, error.problem)
         self.set_close_on_finish()
         self.channel.lingers = True
         self.write(body)
@@ -71,6 +73,11 @@ def _begin_error(task: Any, number: int, code: str, message: str) -> bytes:
     task.status, task.content_length = f"{status.value} {status.phrase}", len(body)
     task.response_headers = [("Content-Type", "application/json; charset=utf-8"), ("X-Request-Id", request_id)]
     return body
+
+
+def _add_retry_after(task: Any, problem: Problem) -> None:
+    if problem.retry_after is not None:
+        task.response_headers.append(("Retry-After", str(problem.retry_after)))
 
 
 class Body(Protocol):
@@ -127,7 +134,7 @@ class Answer(WSGITask):
             if self.wrote_header:
                 raise
             body = _begin_error(self, HTTPStatus.SERVICE_UNAVAILABLE, busy.code, busy.message)
-            self.response_headers.append(("Retry-After", str(busy.retry_after)))
+            _add_retry_after(self, busy)
             self.channel.write_soon(self.build_response_header() + body)
             self.wrote_header = True
 

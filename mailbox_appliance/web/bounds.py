@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from waitress.adjustments import Adjustments
+
 MEBIBYTE = 1 << 20
 
 
@@ -18,6 +20,7 @@ class Bounds:
     upload_rate: int = 32 * 1024  # bytes a second: what was sent prolongs the deadline by the time it may take
     handshake_timeout: float = 10
     idle_timeout: float = 120
+    first_bytes: float = 1  # how long a connection may say nothing and still be waited for when its listener ends
     linger_seconds: float = 2
     linger_bytes: int = 8 * MEBIBYTE
     connections: int = 1024
@@ -26,3 +29,22 @@ class Bounds:
 
 
 DEFAULT_BOUNDS = Bounds()
+
+
+def adjustments(bounds: Bounds, request_timeout: float, scheme: str) -> Adjustments:
+    """What Waitress is to know of it. Where it listens it is told apart: what it is told here it would look up."""
+    told = Adjustments(
+        host="127.0.0.1",
+        ident=None,
+        url_scheme=scheme,
+        # What a client says about forwarding is the application's to judge: it must see it.
+        trusted_proxy=None,
+        clear_untrusted_proxy_headers=False,
+        recv_bytes=16384,  # one TLS record
+        outbuf_high_watermark=bounds.ahead,
+        max_request_header_size=bounds.max_header,
+        max_request_body_size=bounds.max_discarded + 1,
+    )
+    told.max_stored_body, told.free_memory = bounds.max_body, bounds.free_memory
+    told.cleanup_interval = min(1.0, request_timeout / 4, bounds.handshake_timeout / 4)
+    return told

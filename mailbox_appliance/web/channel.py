@@ -66,6 +66,7 @@ class Channel(HTTPChannel):
     def __init__(self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> None:  # noqa: A002
         self.peer = server.peer_of(addr[0])
         self.rested = time.monotonic()
+        self.expected_until = self.rested + server.bounds.first_bytes
         self.part = Part(adj.memory)
         super().__init__(server, sock, addr, adj, map=map)
         self.outbufs = [Output()]
@@ -94,6 +95,21 @@ class Channel(HTTPChannel):
     def is_idle(self) -> bool:
         """Whether nothing is lost when it is closed, but for what is half received."""
         return not self.owes() and self.lingers_until is None
+
+    def is_sending(self) -> bool:
+        """Whether a request is coming in, or may be on its way: the client has only just come."""
+        return self.request is not None or time.monotonic() < self.expected_until
+
+    def has_unread(self) -> bool:
+        """Whether something of the client is here that was not read yet; what is done to it tells nothing to TLS."""
+        try:
+            return bool(socket.socket.recv(self.socket, 1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+    def expect(self) -> None:
+        """Wait for a request for a moment, if the listener ends now."""
+        self.expected_until = time.monotonic() + self.server.bounds.first_bytes
 
     def check(self, now: float) -> None:
         """Close the connection, or refuse its request, when a deadline has passed. Called by the loop."""
@@ -130,6 +146,7 @@ class Channel(HTTPChannel):
     def received(self, data: bytes) -> bool:
         """Take what the client sent; while the connection lingers it is thrown away, up to a bound."""
         if self.lingers_until is None:
+            self.expected_until = 0.0
             return bool(super().received(data))
         self.drained += len(data)
         if self.drained > self.server.bounds.linger_bytes:
@@ -186,7 +203,8 @@ class Channel(HTTPChannel):
                 self.server.pull_trigger()
         return len(data)
 
-    def _flush_some(self, do_close: bool = True) -> bool:
+    def _flush_some(self, do_close: bool = False) -> bool:
+        # Waitress says nothing of closing where it sends 100 Continue, in a worker maybe: only the loop closes.
         with self.outbuf_lock:
             sent = bool(super()._flush_some(do_close=do_close))
             self._fits()

@@ -1,11 +1,15 @@
 """Who gets a connection when there are many: what peers are counted by, and who makes room."""
 
+import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
 from mailbox_appliance.web.channel import Channel
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -36,3 +40,24 @@ def drop_longest_waiting(channels: Sequence[Channel], patience: float) -> bool:
         return False
     longest.handle_close()
     return True
+
+
+class Shortage:
+    """Connections for which the system had no file: there may be thousands of them a second, and few records of it."""
+
+    def __init__(self, again: float = 10.0) -> None:
+        """`again`: seconds between two records."""
+        self._again = again
+        self._times, self._errno, self._told = 0, 0, -math.inf
+
+    def count(self, errno: int) -> None:
+        """One more."""
+        self._times, self._errno = self._times + 1, errno
+        self.tell()
+
+    def tell(self) -> None:
+        """Log how many there were since the last record, unless that was only just now."""
+        now = time.monotonic()
+        if self._times and now - self._told >= self._again:
+            log.error("no files left for new connections", extra={"errno": self._errno, "times": self._times})
+            self._times, self._told = 0, now

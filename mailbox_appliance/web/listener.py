@@ -2,8 +2,8 @@
 
 TLS fits in as a channel class and a scheme (see `tls`). Waitress internals used (pinned to 3.0.*): TcpWSGIServer's
 `channel_class`, `active_channels`, `accept`, `accepting`, `readable`, `next_channel_cleanup`, `handle_error`,
-`set_reuse_addr`, `set_socket_options`, `trigger`, `_map`, `effective_host`, `effective_port`, `add_task`; Adjustments;
-wasyncore's dispatcher.
+`set_reuse_addr`, `set_socket_options`, `trigger`, `_map`, `adj`, `effective_host`, `effective_port`, `add_task`;
+wasyncore's dispatcher and `read`.
 """
 
 import errno
@@ -13,21 +13,21 @@ import socket
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from waitress import wasyncore
-from waitress.adjustments import Adjustments
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from mailbox_appliance.errors import Problem
-from mailbox_appliance.web.bounds import DEFAULT_BOUNDS, Bounds
+from mailbox_appliance.web.bounds import DEFAULT_BOUNDS, Bounds, adjustments
 from mailbox_appliance.web.channel import Channel, Discreet
-from mailbox_appliance.web.crowd import Places, drop_longest_waiting, peer_of
+from mailbox_appliance.web.crowd import Places, Shortage, drop_longest_waiting, peer_of
 from mailbox_appliance.web.framing import Unfinished
 from mailbox_appliance.web.memory import Memory
-from mailbox_appliance.web.ports import cannot_listen
+from mailbox_appliance.web.ports import cannot_listen, socket_address
 from mailbox_appliance.web.tls import SecureChannel
 from mailbox_appliance.web.turns import Turns
 
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _PLACES = Places()
 _TURN_WITHIN = 2.0  # seconds in which a loop that is well has come round
+_NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Server(TcpWSGIServer):
@@ -69,12 +70,15 @@ class Server(TcpWSGIServer):
         self._retired_by: float | None = None
         self._closing = threading.Lock()
         self._turns = Turns()
+        self._to_do: deque[Callable[[], None]] = deque()
+        self._shortage = Shortage()
         self.socket: Any = None
         self.trigger: Any = None
         try:
-            adjustments = _adjustments(address, request_timeout, bounds, "https" if self.is_secure else "http")
-            adjustments.memory = memory
-            super().__init__(app, self._turns, dispatcher=dispatcher, adj=adjustments, sockinfo=adjustments.listen[0])
+            where = socket_address(*address)
+            told = adjustments(bounds, request_timeout, "https" if self.is_secure else "http")
+            told.memory = memory
+            super().__init__(app, self._turns, dispatcher=dispatcher, adj=told, sockinfo=where)
         except (OSError, ValueError) as error:
             self.close()
             raise cannot_listen(address, error, is_secure=self.is_secure) from error
@@ -99,6 +103,8 @@ class Server(TcpWSGIServer):
             try:
                 self._look_at_deadlines()
                 self._turns.turn(self.adj.cleanup_interval)
+                while self._to_do:
+                    self._to_do.popleft()()
                 if self.draining:
                     self._wind_up()
             except Exception:
@@ -119,27 +125,26 @@ class Server(TcpWSGIServer):
 
     def handle_accept(self) -> None:
         """Take a new connection, unless its peer or the listener has too many that are busy."""
+        self._accepts()
+
+    def _accepts(self) -> bool:
+        """Whether one more was there, and may have been taken."""
         try:
-            connection, address = self.accept() or (None, None)
+            accepted = self.accept()
         except OSError as error:
-            self._no_connection(error)
-            return
-        if connection is None:
-            return
-        taken = False
+            return self._makes_room(error)
+        if accepted is None:
+            return False
+        (connection, address), taken = accepted, False
         try:
-            taken = self._take(connection, address)
+            if self._has_room_for(address[0]):
+                self.set_socket_options(connection)
+                taken = bool(self.channel_class(self, connection, address, self.adj, map=self._map).connected)
         except OSError:
             log.debug("a connection was gone before it was taken", exc_info=True)
         finally:
             if not taken:
                 connection.close()
-
-    def _take(self, connection: socket.socket, address: Any) -> bool:
-        if not self._has_room_for(address[0]):
-            return False
-        self.set_socket_options(connection)
-        self.channel_class(self, connection, address, self.adj, map=self._map)
         return True
 
     def handle_error(self) -> None:
@@ -157,11 +162,13 @@ class Server(TcpWSGIServer):
             return drop_longest_waiting(own, patience)
         return len(channels) < self.bounds.connections or drop_longest_waiting(channels, patience)
 
-    def _no_connection(self, error: OSError) -> None:
-        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-            log.error("no files left for new connections", extra={"errno": error.errno})
-            # The socket stays readable and would spin the loop: with nothing to drop, rest until the next maintenance.
-            self.accepting = drop_longest_waiting(list(self.active_channels.values()), 0)
+    def _makes_room(self, error: OSError) -> bool:
+        if error.errno not in _NO_FILES:
+            return True
+        self._shortage.count(error.errno)
+        # The socket stays readable and would spin the loop: with nothing to drop, rest until the next maintenance.
+        self.accepting = drop_longest_waiting(list(self.active_channels.values()), 0)
+        return self.accepting
 
     def readable(self) -> bool:
         """Whether new connections are wanted."""
@@ -179,6 +186,7 @@ class Server(TcpWSGIServer):
         for channel in list(self.active_channels.values()):
             channel.check(now)
         self._turns.everybody = True
+        self._shortage.tell()
 
     # Any thread.
 
@@ -195,7 +203,9 @@ class Server(TcpWSGIServer):
         """Wake the loop, to run this in its thread; nothing once it has ended (its descriptors are others' by then)."""
         with self._closing:
             if not self._closed:
-                self.trigger.pull_trigger(thunk)
+                if thunk is not None:  # Waitress would run it with a lock held that this one waits for
+                    self._to_do.append(thunk)
+                self.trigger.pull_trigger()
 
     def _have_done(self, act: Callable[[], None]) -> None:
         """Have the loop's thread do this; it is done when this returns, unless that loop has ended or hangs."""
@@ -214,22 +224,36 @@ class Server(TcpWSGIServer):
             pass
 
     def stop_listening(self) -> None:
-        """Take no new connection, and close those that ask for nothing; what is being sent to us may go on."""
+        """Take no new connection, and close those that ask for nothing; what is being sent to us may go on.
+
+        Whoever was connected before is answered: those that wait to be accepted are taken first.
+        """
         self._spares_unfinished = True
         self._have_done(self._stop_listening)
 
     def _stop_listening(self) -> None:
         if not self.draining:
-            self.draining, self.accepting = True, False
+            self.draining = True
+            for _ in range(self.adj.backlog + 1):
+                if not self._accepts():
+                    break
+            self.accepting = False
             self.del_channel()
             self.socket.close()
         self._wind_up()
 
     def _wind_up(self) -> None:
-        """Close who asks for nothing."""
+        """Close who asks for nothing. What has come and was not read yet may be a request: that is read before."""
         for channel in list(self.active_channels.values()):
-            if channel.is_idle() and not (self._spares_unfinished and channel.request is not None):
-                channel.handle_close()
+            if channel.is_idle() and not self._spares(channel):
+                if channel.has_unread():
+                    channel.expect()
+                    wasyncore.read(channel)
+                if channel.is_idle() and not self._spares(channel):
+                    channel.handle_close()
+
+    def _spares(self, channel: Channel) -> bool:
+        return self._spares_unfinished and channel.is_sending()
 
     def refuse_unfinished(self, problem: Problem) -> None:
         """Answer 503, saying so, to requests that are not complete yet; for when no more are taken."""
@@ -273,22 +297,3 @@ class Server(TcpWSGIServer):
             if self.socket is not None:
                 wasyncore.dispatcher.close(self)
             self._turns.close()
-
-
-def _adjustments(address: tuple[str, int], request_timeout: float, bounds: Bounds, scheme: str) -> Adjustments:
-    host, port = address
-    adjustments = Adjustments(
-        listen=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
-        ident=None,
-        url_scheme=scheme,
-        # What a client says about forwarding is the application's to judge: it must see it.
-        trusted_proxy=None,
-        clear_untrusted_proxy_headers=False,
-        recv_bytes=16384,  # one TLS record
-        outbuf_high_watermark=bounds.ahead,
-        max_request_header_size=bounds.max_header,
-        max_request_body_size=bounds.max_discarded + 1,
-    )
-    adjustments.max_stored_body, adjustments.free_memory = bounds.max_body, bounds.free_memory
-    adjustments.cleanup_interval = min(1.0, request_timeout / 4, bounds.handshake_timeout / 4)
-    return adjustments

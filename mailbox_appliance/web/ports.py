@@ -2,8 +2,10 @@
 
 import errno
 import logging
+import socket
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
 
 from mailbox_appliance.errors import Problem
 
@@ -15,6 +17,7 @@ log = logging.getLogger(__name__)
 _ATTEMPTS = 10
 #: What a machine without IPv6 does not have; every IPv4 counterpart stands before it.
 _NEEDS_IPV6 = ("::1", "::")
+_LOCALHOST, _LOOPBACK = "localhost", ("127.0.0.1", "::1")
 
 
 class CannotListen(Problem):
@@ -47,10 +50,26 @@ def _written(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def socket_address(host: str, port: int) -> tuple[Any, ...]:
+    """What to bind at an IP address, as `socket.getaddrinfo` tells it. No name is looked up: that may take for ever.
+
+    Raises ValueError, OSError.
+    """
+    ip_address(host)
+    numeric = socket.AI_NUMERICHOST | socket.AI_PASSIVE
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=numeric)
+    family, kind, protocol, _, address = found[0]
+    return family, kind, protocol, address
+
+
 def open_all(
     open_one: Callable[[tuple[str, int]], "Server"], addresses: Sequence[tuple[str, int]]
 ) -> tuple["Server", ...]:
-    """A listener at each address, or at none of them. Port 0 is a free port, the same for all. Raises CannotListen."""
+    """A listener at each address, or at none of them. Port 0 is a free port, the same for all. Raises CannotListen.
+
+    An address is an IP address, or `localhost`: both loopback addresses.
+    """
+    addresses = [(one, port) for host, port in addresses for one in (_LOOPBACK if host == _LOCALHOST else (host,))]
     for attempt in range(_ATTEMPTS):
         servers: list[Server] = []
         try:

@@ -93,8 +93,8 @@ class Listeners:
         )
         self._lock = threading.Lock()
         self._is_started = self._is_stopped = False
-        self._groups: tuple[Group, ...] = ()
-        self._failed_before = 0  # handshakes, of groups that are over
+        # The groups that are there, and the failed handshakes of those that are over, for who looks at one moment.
+        self._known: tuple[tuple[Group, ...], int] = (), 0
         self._first = self.open(addresses, context)
 
     @property
@@ -107,6 +107,10 @@ class Listeners:
         """Every listener that is there, also those that only answer what is left."""
         return tuple(server for group in self._groups for server in group.servers)
 
+    @property
+    def _groups(self) -> tuple[Group, ...]:
+        return self._known[0]
+
     def open(self, addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None) -> Group:
         """Listen at these addresses, too: over TLS with a context. Port 0 is a free port, the same for all of them.
 
@@ -116,9 +120,9 @@ class Listeners:
             if self._is_stopped:
                 raise CannotListen(reason="The service is about to end. Start it again first.")
             group = Group(open_all(partial(self._open_one, context=context), addresses))
-            over = [known for known in self._groups if known.is_over]
-            self._failed_before += _failed(over)
-            self._groups = (*(known for known in self._groups if known not in over), group)
+            known, failed_before = self._known
+            over = [one for one in known if one.is_over]
+            self._known = (*(one for one in known if one not in over), group), failed_before + _failed(over)
             if self._is_started:
                 group.start()
         return group
@@ -133,19 +137,20 @@ class Listeners:
 
     def figures(self) -> Figures:
         """What goes on now. Takes no lock that serving waits for."""
-        servers = self.servers
+        groups, failed_before = self._known
+        servers = [server for group in groups for server in group.servers]
         return Figures(
             connections_http=sum(len(server.active_channels) for server in servers if not server.is_secure),
             connections_https=sum(len(server.active_channels) for server in servers if server.is_secure),
-            handshakes_failed=self._failed_before + _failed(self._groups),
+            handshakes_failed=failed_before + _failed(groups),
             waiting_requests=len(self._workers.queue),
             busy_workers=self._workers.active_count,
         )
 
     def is_busy(self) -> bool:
-        """Whether any request is being received or answered."""
+        """Whether any request is being received or answered, or may be on its way from who has only just come."""
         channels = (channel for server in self.servers for channel in list(server.active_channels.values()))
-        return any(channel.request is not None or channel.owes() for channel in channels)
+        return any(channel.is_sending() or channel.owes() for channel in channels)
 
     def stop_listening(self) -> None:
         """Take no new connection and close idle ones; requests that are being received go on."""

@@ -45,18 +45,18 @@ class Tally:
     def count(self, template: str, method: str, status: int, seconds: float) -> None:
         """A request was answered. `template`: method and path of its route, or UNKNOWN."""
         key = template, method if method in _METHODS else _OTHER, status
-        row = self._rows.get(key)
-        if row is None:
-            row = self._rows.setdefault(key, ([0] * (len(BOUNDS) + 1), [0.0]))
-        within, total = row
         place = bisect_left(BOUNDS, seconds)
         with self._lock:
+            row = self._rows.get(key)
+            if row is None:
+                row = self._rows[key] = [0] * (len(BOUNDS) + 1), [0.0]
+            within, total = row
             within[place] += 1
             total[0] += seconds
 
     def tallied(self) -> Iterable[Tallied]:
         """What was counted so far, in the order of routes."""
         with self._lock:
-            rows = [(key, tuple(within), total[0]) for key, (within, total) in list(self._rows.items())]
+            rows = [(key, tuple(within), total[0]) for key, (within, total) in self._rows.items()]
         for (template, method, status), within, seconds in sorted(rows):
             yield Tallied(template.partition(" ")[2] or template, method, status, within, seconds)

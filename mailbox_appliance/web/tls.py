@@ -4,6 +4,7 @@ The loop reads while workers write, and an SSLSocket is for one thread at a time
 there): every use of it holds `_tls`, and whoever holds that takes no other lock.
 """
 
+import math
 import socket
 import ssl
 import threading
@@ -47,18 +48,17 @@ class SecureChannel(Channel):
         return self.wants_write or (self.will_close if self.handshaking else super().writable())
 
     def handle_read(self) -> None:
-        """Go on with the handshake, or take what came. All that was decrypted is taken: poll tells only of the rest."""
-        while self.connected and not self.will_close:
-            data = self._receive()
-            if data is None:
-                return
-            if not data:
-                self.handle_close()
-                return
+        """Go on with the handshake, or take a record. OpenSSL holds none back: poll tells of those that come behind."""
+        if not self.connected or self.will_close:
+            return
+        data = self._receive()
+        if data:
             self.last_activity = time.time()
             self.received(data)
-            if not self._pending():
-                return
+        elif data is not None:
+            self.handle_close()
+        elif self.handshaking:  # and has begun to: from here on its own deadline counts
+            self.expected_until = math.inf
 
     def _receive(self) -> bytes | None:
         """What the client sent: empty where it ended or broke the rules, None where there is nothing now."""
@@ -71,6 +71,7 @@ class SecureChannel(Channel):
                 if self.handshaking:
                     self.socket.do_handshake()
                     self.handshaking, self.rested = False, time.monotonic()
+                    self.expect()
                 return bytes(self.socket.recv(size))
         except (ssl.SSLWantReadError, BlockingIOError):
             return None
@@ -79,10 +80,6 @@ class SecureChannel(Channel):
             return None
         except OSError:  # an SSLError is one: plain HTTP, garbage, an old version; or a reset
             return b""
-
-    def _pending(self) -> bool:
-        with self._tls:
-            return bool(self.connected and self.socket.pending())
 
     def send(self, data: Any, do_close: bool = True) -> int:
         """Send what the socket takes now; 0 is nothing. For workers as well, as they hold `outbuf_lock`."""

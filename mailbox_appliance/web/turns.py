@@ -48,9 +48,14 @@ class Turns(dict[int, Any]):
                 wasyncore.write(key.data)
 
     def _ask(self, descriptor: int) -> None:
-        one = self.get(descriptor)
-        if one is None:
+        if (one := self.get(descriptor)) is None:
             return
+        try:
+            self._look(descriptor, one)
+        except Exception:  # noqa: BLE001 - it is reported there, and the others are asked all the same
+            one.handle_error()
+
+    def _look(self, descriptor: int, one: Any) -> None:
         # First of all: a worker that is through just after this has woken the loop, and is seen in the next turn.
         if getattr(one, "is_with_worker", False):
             self._to_ask.add(descriptor)

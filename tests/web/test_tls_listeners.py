@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import mailbox_appliance
-from mailbox_appliance.errors import Unavailable
 from mailbox_appliance.web.crowd import Places
 from mailbox_appliance.web.server import AddressInUse, CannotListen, Group, Listeners
 from tests.web.wire import (
@@ -220,26 +219,6 @@ def test_a_group_may_be_closed_before_it_began(opened: Callable[..., Group]) -> 
     listeners.start()
     assert not is_served(group.addresses[0])
     assert listeners.stop(PATIENCE)
-
-
-class Stopping(Unavailable):
-    """This service is about to end."""
-
-
-@pytest.mark.usefixtures("scheme")
-@pytest.mark.parametrize("begun", [b"GET / HT", POST + b"Content-Length: 9\r\n\r\n1234"], ids=["header", "body"])
-def test_requests_that_come_too_slowly_for_a_stop_are_told_so(begun: bytes) -> None:
-    with listening() as listeners, Wire(listeners.addresses[0]) as half, Wire(listeners.addresses[0]) as idle:
-        assert half.send(GET).answer().status == 200
-        half.send(begun)
-        assert eventually(lambda: any(c.request for s in listeners.servers for c in s.active_channels.values()))
-        listeners.stop_listening()
-        assert idle.ended()
-        listeners.refuse_unfinished(Stopping())
-        assert listeners.stop(PATIENCE)
-        answer = half.answer()
-        assert (answer.status, answer.json["error"]["code"]) == (503, Stopping.code)
-        assert half.ended()
 
 
 def test_stopping_while_a_closed_group_still_answers_waits_for_both(opened: Callable[..., Group]) -> None:
