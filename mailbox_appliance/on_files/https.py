@@ -18,6 +18,7 @@ from mailbox_appliance.operations.caller import LOCAL, Caller
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.records import Answer
 from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 
 _OPERATOR = Caller(LOCAL, is_operator=True)
@@ -59,14 +60,24 @@ def rotated(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
 
 
 def fingerprint(data_dir: Path) -> dict[str, Any]:
-    """What the certificate says; one is made where there is none. Raises CertificateUnusable, BadSetting.
+    """What the certificate says. One is made where there is none, and that is told.
 
-    Neither the store nor its key is looked at, and it does not matter whether something is serving.
+    Neither what the store holds nor its key is looked at, and it does not matter whether something is serving. Raises
+    CertificateUnusable, BadSetting.
     """
     files, now = CertificateFiles(data_dir), datetime.now(UTC)
-    files.ensure(names_for(settings.load(data_dir / "config.toml")), now)
+    is_new = files.ensure(names_for(settings.load(data_dir / "config.toml")), now)
     found = facts(files)
-    return enveloped(https.shown(found), remarks(found, now))
+    told = (_made(data_dir, files),) if is_new else ()
+    return enveloped(https.shown(found), (*told, *remarks(found, now)))
+
+
+def _made(data_dir: Path, files: CertificateFiles) -> str:
+    """Who mistypes the directory must not hand out a fingerprint that no server has."""
+    made = f"This certificate was made now in {files.folder}, since there was none."
+    if os.path.lexists(data_dir / DATABASE):
+        return f"{made} Clients that pinned one from before, if there was one, refuse this one."
+    return f"{made} No appliance has been there yet: if you have one, name its directory with --data-dir."
 
 
 @contextmanager

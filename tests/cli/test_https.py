@@ -14,7 +14,7 @@ from mailbox_appliance.certificates.reading import fingerprint
 from mailbox_appliance.store.keyfile import read_key, render
 from mailbox_appliance.store.store import Store
 from tests.certificates.issued import FAR, NOW, Issued, issued
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer
 from tests.cli.test_login import owned
 from tests.operations.listened import presented
@@ -23,6 +23,11 @@ from tests.store.test_key_slots import quickly_sealed
 
 SHOWN = {"fingerprint": "sha256:aa", "selfSigned": True, "trusted": False}
 STATUS = {"enabled": True, "host": "", "port": 8443, "url": "https://127.0.0.1:8443", "certificate": SHOWN}
+
+
+def warned(outcome: Outcome) -> list[str]:
+    """The warnings beside the data."""
+    return list(json.loads(outcome.out)["warnings"])
 
 
 # --- who is asked -----------------------------------------------------------------------------------------------------
@@ -82,6 +87,27 @@ def test_an_appliance_that_is_named_is_asked_as_any_client_asks(
     assert (none.code, "`https enable` makes one" in none.error["message"]) == (2, True)
 
 
+def test_what_runs_is_asked_for_its_fingerprint_and_nothing_is_made_beside_it(
+    cli: CommandLine, running: RecordingServer
+) -> None:
+    cli.services |= SERVICES
+    running.answer("GET", "/admin/https", Canned(value={"data": STATUS, "warnings": ["Missing: tls/cert.pem."]}))
+    shown = cli("https", "fingerprint")
+    assert (shown.code, shown.data, warned(shown)) == (0, SHOWN, ["Missing: tls/cert.pem."])
+    table = cli("https", "fingerprint", "--format", "table")
+    assert (table.out, "Missing: tls/cert.pem." in table.err) == ("sha256:aa\n", True)
+    unfit = STATUS | {"certificate": None, "url": None}
+    running.answer("GET", "/admin/https", Canned(value={"data": unfit, "warnings": ["key.pem is missing."]}))
+    none = cli("https", "fingerprint")
+    assert (none.code, none.error["code"], none.error["message"]) == (2, "not_found", "key.pem is missing.")
+    running.data("GET", "/admin/https", unfit)
+    assert cli("https", "fingerprint").code == 2
+    assert not CertificateFiles(cli.data_dir).exist()
+    running.data("GET", "/admin/https", unfit | {"enabled": False})
+    first = cli("https", "fingerprint")
+    assert (first.code, "made now" in warned(first)[0]) == (0, True), "HTTPS was never on"
+
+
 def test_a_person_is_told_how_to_go_on(cli: CommandLine, running: RecordingServer) -> None:
     def told() -> str:
         return cli("https", "status", "--format", "table").out.splitlines()[-1]
@@ -138,7 +164,9 @@ def test_first_of_all_the_fingerprint(files: CommandLine) -> None:
     shown = files("https", "fingerprint")
     pem, _ = CertificateFiles(files.data_dir).load()
     assert (shown.code, shown.err, shown.data["fingerprint"]) == (0, "", fingerprint(pem))
-    assert files("https", "fingerprint", "--format", "table").out == fingerprint(pem) + "\n"
+    assert [str(files.data_dir) in one for one in warned(shown)] == [True]
+    again = files("https", "fingerprint", "--format", "table")
+    assert (again.out, again.err) == (fingerprint(pem) + "\n", "")
     on = files("https", "enable", "--port", "9443")
     assert (on.code, on.data["port"], on.data["certificate"]) == (0, 9443, shown.data)
     none = files("https", "status", "--data-dir", str(files.folder / "another"))

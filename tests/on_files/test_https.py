@@ -27,9 +27,11 @@ def stored(data_dir: Path) -> tuple[dict[str, object], list[tuple[str, str, str]
 
 def test_a_fresh_directory_is_got_ready(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    shown = https.fingerprint(data)["data"]
+    first = https.fingerprint(data)
+    shown, (warning,) = first["data"], first["warnings"]
+    assert (f"made now in {data / 'tls'}" in warning, "No appliance has been there" in warning) == (True, True)
     assert [path.name for path in data.iterdir()] == ["tls"]
-    assert https.fingerprint(data)["data"] == shown
+    assert https.fingerprint(data) == {"data": shown}
     told = https.change(data, HERE)
     assert told == {"data": {**HERE, "url": None, "certificate": shown}}
     assert https.status(data) == told
@@ -48,6 +50,15 @@ def test_a_certificate_is_made_where_there_is_none(tmp_path: Path) -> None:
     assert [row[0] for row in stored(tmp_path)[1]] == [
         *("certificate.make", "settings.update", "certificate.rotate", "settings.update"),
     ]
+
+
+def test_another_one_for_a_store_is_told_as_made_now(tmp_path: Path) -> None:
+    https.change(tmp_path, {"enabled": True})
+    for path in CertificateFiles(tmp_path).paths():
+        path.unlink()
+    (warning,) = https.fingerprint(tmp_path)["warnings"]
+    assert ("made now" in warning, "pinned" in warning, "No appliance" in warning) == (True, True, False)
+    assert https.fingerprint(tmp_path).keys() == {"data"}
 
 
 def test_one_of_the_operators_own(tmp_path: Path) -> None:

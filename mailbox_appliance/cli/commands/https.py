@@ -51,16 +51,26 @@ def _rotate(invocation: Invocation, passphrase_stdin: bool) -> int:
 
 
 def _fingerprint(invocation: Invocation) -> int:
-    """Of the directory on this computer, whether something runs on it or not; of another appliance, as it says."""
-    if names_another(invocation):
-        answer = invocation.client().call(Request(STATUS.method, STATUS.path))
-        answer = {**answer, "data": answer["data"]["certificate"]}
-        if answer["data"] is None:
-            raise Failure("not_found", "It has no certificate: `https enable` makes one.", INPUT)
-    else:
+    """As the appliance says that runs on the directory, or is named; else of the files, which get one."""
+    client = operator_client(invocation)
+    answer = None if client is None else client.call(Request(STATUS.method, STATUS.path))
+    if answer is None or (_never_offered(answer) and not names_another(invocation)):
         answer = invocation.service("https_fingerprint")(invocation.data_directory())
+    else:
+        answer = {**answer, "data": _certificate(answer)}
     show.show(invocation, answer, (), lambda data: f"{data['fingerprint']}\n")
     return 0
+
+
+def _never_offered(answer: Any) -> bool:
+    return answer["data"]["certificate"] is None and not answer["data"]["enabled"] and not answer.get("warnings")
+
+
+def _certificate(answer: Any) -> Any:
+    if answer["data"]["certificate"] is None:
+        why = answer.get("warnings") or ["It has no certificate: `https enable` makes one."]
+        raise Failure("not_found", " ".join(why), INPUT)
+    return answer["data"]["certificate"]
 
 
 def _asked(invocation: Invocation, call: Call, body: Any, service: str, from_stdin: bool) -> int:
@@ -124,8 +134,8 @@ https = group(
         command(
             "fingerprint",
             _fingerprint,
-            "Print the fingerprint of the certificate, which `login URL --fingerprint` takes.\n\nA certificate is made"
-            " where there is none.",
+            "Print the fingerprint of the certificate, which `login URL --fingerprint` takes.\n\nThe appliance that"
+            " runs is asked, or the files are. A certificate is made where HTTPS was not on yet and there is none.",
         ),
         command(
             "import",
