@@ -8,6 +8,7 @@ from mailbox_appliance.mail import charsets
 
 # Lenient: other programs leave spaces and question marks in the text, and put encoded words right beside other text.
 ENCODED_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*(?:(?<!=)\?(?!=)[^?]*){0,3})\?=")
+_PIECE = 1 << 20
 _LONGEST = 62  # RFC 2047 2 allows 75; the shorter ones fit on the first line of a field as well.
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _OUTSIDE_BASE64 = bytes(set(range(256)) - set(_BASE64))
@@ -66,7 +67,8 @@ def decode_base64(raw: bytes | memoryview) -> tuple[bytes, bool]:
 
 def size_of_base64(raw: bytes) -> int | None:
     """How many bytes `decode_base64` gives, told without decoding; None where that takes decoding."""
-    others = raw.translate(None, _BASE64)
+    # In pieces: what is done with all of a large file in one step, others wait for.
+    others = b"".join(raw[start : start + _PIECE].translate(None, _BASE64) for start in range(0, len(raw), _PIECE))
     padding = others.translate(None, b"\r\n")
     characters = len(raw) - len(others)
     is_whole = padding in (b"", b"=", b"==") and (characters + len(padding)) % 4 == 0

@@ -14,6 +14,7 @@ _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
 _UNTOUCHED = re.compile(rb"(?:(?!From |\.)(?:[\t -~]{0,77}[!-~])?\r\n)*")
 # RFC 2049 3: "From " and a dot at the start of a line do not survive every transport.
 _FRAGILE_LINE = re.compile(rb"^(?:\.|From )[^\r\n]*", re.M)
+_PIECE = 57 * 4096  # a whole number of lines
 _PRINTABLE = bytes(set(range(0x20, 0x7F)) - {0x3D} | {0x09, 0x0A, 0x0D})
 # RFC 6838 4.2 bounds the names.
 _MIME_TYPE = re.compile(r"([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})/([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})")
@@ -69,8 +70,13 @@ def _escape_start(match: re.Match[bytes]) -> bytes:
 
 def base64_lines(raw: bytes) -> bytes:
     """Base64 in lines of 76 (RFC 2045 6.8)."""
+    # In pieces: what is done with all of a large file in one step, others wait for.
+    return b"".join(_some_base64_lines(raw[start : start + _PIECE]) for start in range(0, len(raw), _PIECE))
+
+
+def _some_base64_lines(raw: bytes) -> bytes:
     encoded = binascii.b2a_base64(raw, newline=False)
-    return b"".join(encoded[start : start + 76] + b"\r\n" for start in range(0, len(encoded), 76))
+    return b"".join([encoded[start : start + 76] + b"\r\n" for start in range(0, len(encoded), 76)])
 
 
 def file_part(attachment: OutgoingAttachment) -> WrittenPart:

@@ -18,7 +18,10 @@ _AT = re.compile(r" - at `(?:key in )?\$?([^`]*)`$")
 _STEP = re.compile(r"\.|\[(\d+|\.\.\.)\]")
 _NAMED_FIELD = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
-_FILE = re.compile(rb'"[A-Za-z0-9+/=]{4000,}"(?!\s*:)')
+_FILE = re.compile(rb'"[A-Za-z0-9+/=]{4000}')
+_NAMES_SOMETHING = re.compile(rb"\s*:")
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+_PIECE = 1 << 20
 _GOT_TEXT = ", got `str`"  # what stands in a query or a path is always a text
 _LONGEST_QUOTE = 200
 
@@ -39,7 +42,8 @@ def decode_json(body: bytes) -> object:
     try:
         found = msgspec.json.decode(body)
         # What was found well-formed is read once more for its names; files (base64) have none.
-        json.loads(_FILE.sub(b'""', body), object_pairs_hook=_require_unique, parse_int=bool, parse_float=bool)
+        small = _without_files(body)
+        json.loads(small, object_pairs_hook=_require_unique, parse_int=bool, parse_float=bool)
         return found
     except RecursionError as error:
         raise InvalidJson(reason="it is nested too deeply.", details=(Detail("", "Nested too deeply."),)) from error
@@ -48,6 +52,26 @@ def decode_json(body: bytes) -> object:
     except msgspec.DecodeError as error:
         reason = f"{_AT.sub('', str(error))}."
         raise InvalidJson(reason=reason, details=(Detail("", reason),)) from error
+
+
+def _without_files(body: bytes) -> bytes:
+    """The JSON text with an empty text in place of each long one that is base64 and no name.
+
+    Never in one step over all of it: others would wait for that.
+    """
+    kept, start, place = [], 0, 0
+    while (found := _FILE.search(body, place)) is not None:
+        end = body.find(b'"', found.end())
+        place = end if end > 0 else len(body)
+        if end > 0 and not _NAMES_SOMETHING.match(body, end + 1) and _is_base64(body, found.end(), end):
+            kept.append(body[start : found.start()] + b'""')
+            start = place = end + 1
+    return b"".join([*kept, body[start:]])
+
+
+def _is_base64(body: bytes, start: int, end: int) -> bool:
+    pieces = range(start, end, _PIECE)
+    return not any(body[place : min(place + _PIECE, end)].translate(None, _BASE64) for place in pieces)
 
 
 def convert_body(raw: object, annotation: Any) -> Any:
@@ -136,6 +160,9 @@ def _refuse(error: msgspec.ValidationError, annotation: Any) -> NoReturn:
         name = _cut(field[1])
         pointer = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
         sentence = sentence.replace(field[1], name)
+        told = getattr(annotation, "about_stray", None)
+        if len(steps) == 0 and told is not None and (known := told(name)) is not None:
+            raise Invalid.at(pointer, known) from error
     raise Invalid.at(pointer, in_words(sentence, annotation, steps)) from error
 
 

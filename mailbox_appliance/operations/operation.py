@@ -9,7 +9,6 @@ likes).
 
 import hashlib
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
@@ -19,6 +18,7 @@ import msgspec
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid, Problem, TooBusy, TooLarge, WrongMedia
 from mailbox_appliance.operations.caller import Caller, Origin
+from mailbox_appliance.operations.canonical import canonical
 from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
 from mailbox_appliance.operations.parameter import Parameter, pointer, wire_name
 from mailbox_appliance.operations.rights import Access, Allows, Permits, Rights
@@ -107,9 +107,10 @@ class Operation(Generic[P, R]):
         """SHA-256 (hex) of method, path and canonical body of the REST call that this operation stands for."""
         method, _, template = (self.stands_for or "").partition(" ")
         path = template.format(**values)
-        canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        text = f"{method}\n{path}\n{canonical}"
-        return RequestHash(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
+        digest = hashlib.sha256(f"{method}\n{path}\n".encode("utf-8", "surrogatepass"))
+        for piece in canonical(body):
+            digest.update(piece)
+        return RequestHash(digest.hexdigest())
 
     def _take(self, name: str, annotation: Any, default: Any) -> None:
         if annotation is Account:
