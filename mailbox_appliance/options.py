@@ -1,13 +1,16 @@
 """The table of options: each with its default, its bounds and its help. Imports nothing of ours."""
 
+import re
 from dataclasses import dataclass
-from ipaddress import ip_network
+from ipaddress import IPv4Address, ip_address, ip_network
 
 ENVIRONMENT_PREFIX = "MAILBOX_APPLIANCE_"
 Value = str | int | bool | tuple[str, ...]
 _KINDS = {bool: "true or false", int: "a whole number", str: "a text", tuple: "a list of texts"}
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _LONGEST_QUOTE = 100
+_BROADCAST = IPv4Address(0xFFFFFFFF)
+_ZONE = re.compile(r"[A-Za-z0-9._~-]+")  # RFC 6874 2: unreserved
 
 
 @dataclass(frozen=True)
@@ -15,7 +18,8 @@ class Option:
     """One setting: its name, what it means when nobody sets it, the bounds of a number, and its help.
 
     `runtime`: it may be changed while running, since whoever uses it asks for it each time. `networks`: each text of
-    the list is an address or a network, such as `192.0.2.7` or `10.0.0.0/8`.
+    the list is an address or a network, such as `192.0.2.7` or `10.0.0.0/8`. `address`: the text is empty, an IP
+    address at which one can listen, or `localhost`; no other name, since looking one up may take for ever.
     """
 
     name: str
@@ -26,6 +30,7 @@ class Option:
     choices: tuple[str, ...] = ()
     runtime: bool = False
     networks: bool = False
+    address: bool = False
 
     @property
     def environment(self) -> str:
@@ -34,7 +39,7 @@ class Option:
 
 
 OPTIONS: tuple[Option, ...] = (
-    Option("server.host", "", "Address of the HTTP listener; empty: 127.0.0.1 and ::1.", maximum=255),
+    Option("server.host", "", "IP address of the HTTP listener; empty or localhost: 127.0.0.1 and ::1.", address=True),
     Option("server.port", 8025, "Port of the HTTP listener; 0 picks a free one.", maximum=65535),
     Option("server.allowed_hosts", (), "Names besides loopback that the HTTP listener answers to in Host and Origin."),
     Option(
@@ -45,9 +50,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "server.https_host",
         "",
-        "Address of the HTTPS listener; empty: all addresses of this computer.",
-        maximum=255,
+        "IP address of the HTTPS listener, or localhost; empty: all addresses of this computer.",
         runtime=True,
+        address=True,
     ),
     Option(
         "server.hsts_days",
@@ -199,6 +204,11 @@ def complaint(option: Option, value: object) -> str | None:
         return "is a list of texts"
     if option.networks and isinstance(value, tuple) and (wrong := [one for one in value if not _is_network(one)]):
         return f"is a list of addresses and networks, such as 192.0.2.7 or 10.0.0.0/8, not {_quoted(wrong[0])}"
+    if option.address and isinstance(value, str) and not _is_address(value):
+        return (
+            f"is an IP address of this computer, such as 192.0.2.7 or 2001:db8::7, or localhost, not {_quoted(value)};"
+            " leave it empty for the default"
+        )
     if option.choices and value not in option.choices:
         return f"is one of {', '.join(option.choices)}, not {_quoted(value)}"
     return None
@@ -210,6 +220,20 @@ def _is_network(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_address(text: str) -> bool:
+    """Whether one can listen at it: an address that others can connect to, with a zone maybe, or nothing special."""
+    if text in ("", "localhost"):
+        return True
+    host, percent, zone = text.partition("%")
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    if percent and not (address.version == 6 and _ZONE.fullmatch(zone)):
+        return False
+    return not address.is_multicast and address != _BROADCAST
 
 
 def _quoted(value: object) -> str:
