@@ -79,9 +79,17 @@ def test_the_general_way_to_settings_does_the_same(ada: CheckedClient) -> None:
     assert [action for action, _, _ in audited(ada)].count("certificate.make") == 1
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.7", "no address"])
+@pytest.mark.parametrize("host", ["mail.example.org", "127.0.0.1 10.1.1.1", "224.0.0.1", "255.255.255.255"])
+def test_where_one_cannot_listen_is_no_host(ada: CheckedClient, host: str) -> None:
+    refused = ada.ask("PATCH", PATH, {"enabled": True, "host": host, "port": 0})
+    assert refused.refusal == (400, "invalid_request")
+    assert "is an IP address of this computer" in refused.message
+    assert ada.appliance.store.stored_settings.all() == {}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.7"])
 def test_what_cannot_be_done_is_as_it_was(ada: CheckedClient, host: str) -> None:
-    """A port that is taken, an address of another computer, none at all."""
+    """A port that is taken, an address of another computer."""
     stored = ada.appliance.store.stored_settings
     with socket.create_server(("127.0.0.1", 0)) as taken:
         asked = {"enabled": True, "host": host, "port": taken.getsockname()[1]}

@@ -84,7 +84,15 @@ def test_a_port_that_is_taken_is_named_with_what_to_do(host: str) -> None:
             Listeners(echo, [("127.0.0.1", port), ("::1", port)])
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "no such name", "2001:db8::1"])
+def test_localhost_is_both_loopback_addresses() -> None:
+    with listening(hosts=["localhost"]) as listeners:
+        assert [host for host, _ in listeners.addresses] == ["127.0.0.1", "::1"]
+        assert len({port for _, port in listeners.addresses}) == 1
+
+
+@pytest.mark.parametrize(
+    "host", ["192.0.2.1", "2001:db8::1", "no such name", "mail.example.org", "127.0.0.1 10.1.1.1", "127.1", "*", ""]
+)
 def test_an_address_that_is_not_ours_is_named_with_what_to_do(host: str) -> None:
     with pytest.raises(CannotListen, match=r"not possible to listen on .*--host") as caught:
         Listeners(echo, [(host, 0)])
