@@ -7,6 +7,7 @@ its time is over. Who gave it up does not wait for that, and neither does the en
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from mailbox_appliance.remote.faults import ServerName, stopping
@@ -34,7 +35,15 @@ class Calls:
             if self._is_over:
                 raise stopping(server)
             self._waiting[future] = server
-        threading.Thread(target=self._make, args=(future, act, discard), name=f"{server} call", daemon=True).start()
+        run = copy_context().run  # what it logs is part of the request's
+        thread = threading.Thread(
+            target=run, args=(self._make, future, act, discard), name=f"{server} call", daemon=True
+        )
+        try:
+            thread.start()
+        except BaseException:
+            self._forget(future)
+            raise
         return future
 
     def give_up(self) -> None:
@@ -59,10 +68,13 @@ class Calls:
 
     def _settle(self, future: "Future[T]", settle: Callable[[Any], None], outcome: object) -> bool:
         """Whether somebody waits for the outcome still."""
-        with self._lock:
-            self._waiting.pop(future, None)
+        self._forget(future)
         try:
             settle(outcome)
         except InvalidStateError:
             return False
         return True
+
+    def _forget(self, future: "Future[Any]") -> None:
+        with self._lock:
+            self._waiting.pop(future, None)

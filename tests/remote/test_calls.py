@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from mailbox_appliance.logs import request_id
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.remote.faults import RemoteFault
 from tests.servers.dovecot import wait_until
@@ -33,3 +34,23 @@ def test_all_are_given_up_at_once_and_what_comes_too_late_is_discarded() -> None
     assert "being stopped" in caught.value.reason
     ending.set()
     wait_until(lambda: len(discarded) == 2, lambda: str(discarded), 5)
+
+
+def test_what_a_call_logs_is_part_of_its_request() -> None:
+    token = request_id.set("req_1")
+    try:
+        call = Calls().begin("imap", request_id.get)
+    finally:
+        request_id.reset(token)
+    assert call.result(5) == "req_1"
+
+
+def test_a_call_that_finds_no_thread_is_not_waited_for() -> None:
+    calls, before = Calls(), threading.stack_size(1 << 46)  # more than there is
+    try:
+        with pytest.raises(RuntimeError, match="thread"):
+            calls.begin("imap", lambda: 3)
+    finally:
+        threading.stack_size(before)
+    assert calls._waiting == {}
+    assert calls.begin("imap", lambda: 3).result(5) == 3
