@@ -1,5 +1,6 @@
 """Who gets a connection when there are many, and what a crowd does to the others; over real sockets."""
 
+import errno
 import os
 import resource
 import socket
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.web.crowd import Shortage
 from mailbox_appliance.web.server import Bounds, Server
 from tests.web.wire import GET, POST, Gate, Wire, eventually, is_served, listening
 
@@ -118,3 +120,17 @@ def test_when_files_run_out_a_connection_that_waits_makes_room() -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert idle[0].ended()
+
+
+def test_a_shortage_is_told_once_in_a_while_with_how_often(caplog: pytest.LogCaptureFixture) -> None:
+    shortage = Shortage(again=0.2)
+    shortage.tell()
+    for _ in range(1000):
+        shortage.count(errno.EMFILE)
+    assert [record.__dict__["times"] for record in caplog.records] == [1]
+    time.sleep(0.2)
+    shortage.tell()
+    shortage.tell()
+    assert [(record.__dict__["errno"], record.__dict__["times"]) for record in caplog.records[1:]] == [
+        (errno.EMFILE, 999)
+    ]

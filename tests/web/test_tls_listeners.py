@@ -217,6 +217,7 @@ def test_a_group_may_be_closed_before_it_began(opened: Callable[..., Group]) -> 
     group.close()
     assert group.is_over
     listeners.start()
+    assert group._threads == []
     assert not is_served(group.addresses[0])
     assert listeners.stop(PATIENCE)
 

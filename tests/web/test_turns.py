@@ -3,12 +3,14 @@
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from mailbox_appliance.errors import TooBusy
+from mailbox_appliance.web.server import Listeners, Server
 from mailbox_appliance.web.turns import Turns
-from tests.web.wire import GET, Wire, listening
+from tests.web.wire import GET, Wire, echo, eventually, listening
 
 
 class Party:
@@ -19,6 +21,7 @@ class Party:
     def __init__(self, turns: Turns) -> None:
         self.turns, self.asked, self.reads, self.writes = turns, 0, 0, 0
         self.near, self.far = socket.socketpair()
+        self.descriptor, self.heir = self.near.fileno(), self
         self.wants_read, self.wants_write = True, False
         turns[self.near.fileno()] = self
 
@@ -80,6 +83,56 @@ def test_who_is_with_a_worker_is_asked_in_every_turn(turns: Turns) -> None:
     assert party.asked == asked
 
 
+def test_who_is_through_while_it_is_asked_is_asked_again(turns: Turns) -> None:
+    class Through(Party):
+        is_with_worker = True
+
+        def readable(self) -> bool:
+            wanted = super().readable()
+            self.is_with_worker, self.wants_read = False, True
+            return wanted
+
+    party = Through(turns)
+    party.wants_read = False
+    party.far.send(b"a")
+    turns.turn(0)
+    turns.turn(1)
+    assert party.reads == 1
+
+
+def test_one_that_cannot_be_asked_is_told_and_the_others_are_asked(turns: Turns) -> None:
+    failed = []
+
+    class Broken(Party):
+        def readable(self) -> bool:
+            raise OSError("no room in the system's tables")
+
+        def handle_error(self) -> None:
+            failed.append(self)
+            self.leave()
+
+    parties = [kind(turns) for kind in (Party, Broken, Party, Broken, Party)]
+    for party in parties:
+        party.far.send(b"a")
+    turns.turn(1)
+    assert failed == parties[1::2]
+    assert [party.reads for party in parties] == [1, 0, 1, 0, 1]
+
+
+def test_one_that_leaves_while_it_reads_is_not_told_to_write_either(turns: Turns) -> None:
+    class Leaving(Party):
+        def handle_read_event(self) -> None:
+            self.leave()
+            self.heir = Party(turns)
+            assert self.heir.near.fileno() == self.descriptor
+
+    party = Leaving(turns)
+    party.wants_write = True
+    party.far.send(b"a")
+    turns.turn(1)
+    assert (party.writes, party.heir.writes) == (0, 0)
+
+
 def test_whoever_gets_the_descriptor_of_one_that_left_is_not_taken_for_it(turns: Turns) -> None:
     first = Party(turns)
     turns.turn(0)
@@ -107,6 +160,35 @@ def test_one_that_leaves_in_a_turn_is_told_nothing_more_in_it(turns: Turns) -> N
     turns.turn(1)
     turns.turn(0)
     assert list(turns) == [last.near.fileno()]
+
+
+@contextmanager
+def rarely() -> Iterator[Server]:
+    """A listener that looks at deadlines once a minute."""
+    listeners = Listeners(echo, [("127.0.0.1", 0)], request_timeout=0.05)
+    (server,) = listeners.servers
+    server.adj.cleanup_interval = 60
+    listeners.start()
+    try:
+        assert eventually(lambda: server.next_channel_cleanup > 0)
+        yield server
+    finally:
+        assert listeners.stop(10)
+
+
+@pytest.mark.parametrize("by", ["its deadline", "the end"])
+def test_who_is_refused_is_let_go_without_another_event(by: str) -> None:
+    with rarely() as server, Wire(server.address) as wire:
+        wire.send(GET[:-2])
+        assert eventually(lambda: any(channel.request for channel in server.active_channels.values()))
+        time.sleep(0.1)
+        if by == "the end":
+            server.refuse_unfinished(TooBusy(retry_after=1))
+        else:
+            server.next_channel_cleanup = 0
+            server.pull_trigger()
+        assert wire.answer().status == {"the end": 503, "its deadline": 408}[by]
+        assert wire.ended()
 
 
 @pytest.mark.usefixtures("scheme")
