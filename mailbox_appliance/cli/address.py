@@ -6,10 +6,13 @@ from urllib.parse import urlsplit
 
 from mailbox_appliance.cli.failures import Failure, wrong_usage
 
+#: What stands before the path of every operation.
+API = "/api/v1"
+
 
 @dataclass(frozen=True)
 class Address:
-    """A server's address, taken apart."""
+    """A server's address, taken apart. `prefix`: what stands before `/api/v1`."""
 
     secure: bool
     host: str
@@ -18,7 +21,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> "Address":
-        """The parts of `http://HOST[:PORT][/PREFIX]` or `https://...`; anything else is wrong usage."""
+        """The parts of `http://HOST[:PORT][/PREFIX][/api/v1]` or `https://...`; anything else is wrong usage."""
         try:
             parts = urlsplit(url)
             port, host = parts.port, parts.hostname
@@ -27,9 +30,8 @@ class Address:
         spare = parts.username or parts.password or parts.query or parts.fragment
         if parts.scheme not in ("http", "https") or not host or host[0] == "." or spare or not is_plain(url):
             raise bad_address()
-        return cls(
-            parts.scheme == "https", host, port or (443 if parts.scheme == "https" else 80), parts.path.rstrip("/")
-        )
+        prefix = parts.path.rstrip("/").removesuffix(API).rstrip("/")
+        return cls(parts.scheme == "https", host, port or (443 if parts.scheme == "https" else 80), prefix)
 
     @property
     def url(self) -> str:

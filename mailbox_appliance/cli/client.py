@@ -1,7 +1,8 @@
 """One HTTP request to an appliance and its answer, with a deadline and bounds. Redirects are not followed.
 
-What is tried again: a connection that could not be made (nothing was sent yet), once, for every method; and a GET whose
-connection dropped, once. Nothing else: a send whose answer is lost is repeated by whoever holds its idempotency key.
+What is tried again: a connection that could not be made (nothing was sent yet), once, for every method, but not after
+silence; and a GET whose connection dropped, once. Nothing else: a send whose answer is lost is repeated by whoever
+holds its idempotency key.
 """
 
 import http.client
@@ -13,11 +14,10 @@ from typing import Any
 from urllib.parse import quote
 
 from mailbox_appliance.cli import tls
-from mailbox_appliance.cli.address import Address, is_plain
+from mailbox_appliance.cli.address import API, Address, is_plain
 from mailbox_appliance.cli.failures import INTERNAL, Failure, of_answer, unreachable, wrong_usage
 from mailbox_appliance.version import __version__
 
-API = "/api/v1"
 #: Answers larger than this are refused, in bytes.
 LARGEST_ANSWER = 64 * 1024 * 1024
 _PAUSE_BEFORE_SECOND_TRY = 0.2
@@ -92,12 +92,17 @@ class Client:
         """A connection to the appliance. Raises a Failure where there is none, or not the right one."""
         try:
             return self._connect(timeout)
+        except TimeoutError as error:
+            raise self._missing(error) from error
         except OSError:
             time.sleep(_PAUSE_BEFORE_SECOND_TRY)
         try:
             return self._connect(timeout)
         except OSError as error:
-            raise unreachable(f"No appliance answers at {self.address.url}: {_why(error)}.") from error
+            raise self._missing(error) from error
+
+    def _missing(self, error: OSError) -> Failure:
+        return unreachable(tls.sentence(f"No appliance answers at {self.address.url}: {_why(error)}"))
 
     def _connect(self, timeout: float) -> http.client.HTTPConnection:
         connection = tls.open_connection(self.address, self._fingerprint, min(timeout, _TO_CONNECT))
@@ -106,10 +111,10 @@ class Client:
 
 
 def _why(error: OSError) -> str:
+    if isinstance(error, tls.NoHandshake):
+        return str(error)
     if isinstance(error, TimeoutError):
         return "there is no answer"
-    if isinstance(error, ssl.SSLError):
-        return f"no TLS 1.2 or 1.3 with it ({error.reason or 'it ended'})"
     return (error.strerror or type(error).__name__).removesuffix(".")
 
 

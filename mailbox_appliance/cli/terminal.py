@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, TextIO
 
+from mailbox_appliance import streams
 from mailbox_appliance.cli.failures import wrong_usage
 
 #: Longest line that is read as a secret, in bytes: 16,384 characters of UTF-8 fit, as the longest that the API takes.
@@ -27,7 +28,8 @@ class Terminal:
 
     @classmethod
     def of_process(cls) -> "Terminal":
-        """The streams and the environment of this process."""
+        """The streams and the environment of this process; a stream that is closed leads to nowhere."""
+        streams.open_closed()
         return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ)
 
     def write(self, text: str) -> None:
@@ -44,9 +46,14 @@ class Terminal:
         output.flush()
 
     def complain(self, text: str) -> None:
-        """Put one line on the error output."""
-        self.stderr.write(text + "\n")
-        self.stderr.flush()
+        """Put one line on the error output; where that is full, it is let go. Raises BrokenPipeError."""
+        try:
+            self.stderr.write(text + "\n")
+            self.stderr.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            streams.settle(self.stderr)
 
     @property
     def writes_unicode(self) -> bool:
@@ -104,16 +111,14 @@ class Terminal:
             nonlocal told
             if step != told:
                 told = step
-                self.stderr.write(f"{step}...\n")
-                self.stderr.flush()
+                streams.tell(self.stderr, f"{step}...\n")
 
         yield tell_once
 
     def progress(self, text: str) -> None:
         """Replace the line on the error output, on a terminal only."""
         if self.stderr.isatty():
-            self.stderr.write(f"\r\x1b[K{text}")
-            self.stderr.flush()
+            streams.tell(self.stderr, f"\r\x1b[K{text}")
 
     def secret_line(self, what: str = "password") -> str:
         """One line of the input as a secret, without its line end."""

@@ -12,8 +12,14 @@ import ssl
 from mailbox_appliance.cli.address import Address
 from mailbox_appliance.cli.failures import NETWORK, Failure, unreachable, wrong_usage
 
-_FINGERPRINT = re.compile(r"sha256:([0-9a-f]{2}(?::?[0-9a-f]{2}){31})")
+_FINGERPRINT = re.compile(r"(?:sha256:)?([0-9a-f]{2}(?::?[0-9a-f]{2}){31})")
 _UNKNOWN = "certificate_unknown"
+_WITHOUT_LOGIN = (
+    "With an API key alone, save the certificate (`tls/cert.pem` there) and let SSL_CERT_FILE name the file."
+)
+_HTTP_PORT = "is it its HTTP port?"
+#: What OpenSSL calls an answer that is no record of TLS, by release.
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"})
 
 # fmt: off
 #: OpenSSL's verdict on a certificate -> our code, and what is so
@@ -30,13 +36,24 @@ _VERDICTS: dict[int, tuple[str, str]] = {
 _VERDICTS[21] = _VERDICTS[20]
 
 
+class NoHandshake(OSError):
+    """Something listens there and does not shake hands; the text says how far it came."""
+
+
+class SilentHandshake(NoHandshake, TimeoutError):
+    """Something listens there and answers nothing."""
+
+
 def certificate_fingerprint(der: bytes) -> str:
     """The name of a certificate: `sha256:` and the hex digits of its DER form's hash."""
     return "sha256:" + hashlib.sha256(der).hexdigest()
 
 
 def checked_fingerprint(text: str) -> str:
-    """A fingerprint in its one form, `sha256:` and 64 lower-case hex digits; upper case and colons are read as well."""
+    """A fingerprint in its one form, `sha256:` and 64 lower-case hex digits.
+
+    It may be written in upper case, with colons, and without `sha256:`.
+    """
     found = _FINGERPRINT.fullmatch(text.strip().lower())
     if found is None:
         raise wrong_usage("A fingerprint is sha256: and 64 hex digits.", "option:--fingerprint")
@@ -73,7 +90,22 @@ def open_connection(address: Address, fingerprint: str | None, timeout: float) -
         raise _refused(address, error, timeout) from error
     except ValueError as error:  # a host name that none can be
         raise wrong_usage(f"{address.host} is no name of a computer.") from error
+    except OSError as error:
+        if address.secure and connection.sock is not None:  # connected, and so not shaken hands
+            raise _no_handshake(error) from error
+        raise
     return connection
+
+
+def _no_handshake(error: OSError) -> NoHandshake:
+    if isinstance(error, TimeoutError):
+        return SilentHandshake(f"there is no answer to a handshake; {_HTTP_PORT}")
+    reason = getattr(error, "reason", None)
+    if reason in _NO_TLS:
+        return NoHandshake(f"it speaks no TLS there; {_HTTP_PORT}")
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionError):
+        return NoHandshake(f"it ended the handshake; {_HTTP_PORT}")
+    return NoHandshake(f"no TLS 1.2 or 1.3 with it ({reason or 'it ended'})")
 
 
 def _connection(address: Address, fingerprint: str | None, timeout: float) -> http.client.HTTPConnection:
@@ -112,9 +144,15 @@ def _refused(address: Address, error: ssl.SSLCertVerificationError, timeout: flo
     finally:
         probe.close()
     if_so = "" if code == _UNKNOWN else "If it is to be trusted all the same: "
-    message = f"The certificate of {address.url} {what}. Nothing was sent. It is {probe.seen}. {if_so}"
+    message = f"{sentence(f'The certificate of {address.url} {what}')} Nothing was sent. It is {probe.seen}. {if_so}"
     advice = _pinning(address, probe.seen)
-    return Failure(code, message + (advice if if_so else advice[0].upper() + advice[1:]), NETWORK)
+    advice = advice if if_so else f"{advice[0].upper()}{advice[1:]} {_WITHOUT_LOGIN}"
+    return Failure(code, message + advice, NETWORK)
+
+
+def sentence(text: str) -> str:
+    """A text with a mark at its end, and not with two."""
+    return text if text.endswith("?") else f"{text}."
 
 
 def _pinning(address: Address, seen: str) -> str:

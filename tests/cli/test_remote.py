@@ -38,6 +38,8 @@ def test_an_unknown_certificate_is_refused_and_named(cli: CommandLine, remote: R
     assert (outcome.code, outcome.error["code"], remote.asked) == (5, "certificate_unknown", [])
     assert f"login {remote.url} --email EMAIL --fingerprint {OWN.fingerprint}`" in outcome.error["message"]
     assert "https fingerprint" in outcome.error["message"]
+    assert "With an API key alone" in outcome.error["message"]
+    assert "SSL_CERT_FILE" in outcome.error["message"]
     assert not (cli.folder / "config").exists()
 
 
@@ -59,7 +61,7 @@ def test_a_pinned_certificate_is_remembered_with_its_instance(cli: CommandLine, 
 def spelled(fingerprint: str) -> tuple[str, ...]:
     digits = fingerprint.removeprefix("sha256:")
     pairs = ":".join(digits[at : at + 2] for at in range(0, 64, 2))
-    return (fingerprint.upper(), f"SHA256:{pairs.upper()}", f" sha256:{pairs} ")
+    return (fingerprint.upper(), f"SHA256:{pairs.upper()}", f" sha256:{pairs} ", digits, pairs.upper())
 
 
 @pytest.mark.parametrize("fingerprint", spelled(OWN.fingerprint))
@@ -68,11 +70,23 @@ def test_a_fingerprint_may_be_written_otherwise(cli: CommandLine, remote: Record
     assert cli("instances", "list").data[1]["fingerprint"] == OWN.fingerprint
 
 
-@pytest.mark.parametrize("text", ["", "sha256:", OWN.fingerprint[:-1], f"{OWN.fingerprint}0", "sha1:" + "0" * 40, "é"])
+WRONG = ("", "sha256:", OWN.fingerprint[:-1], f"{OWN.fingerprint}0", OWN.fingerprint[7:-1], "sha1:" + "0" * 40, "é")
+
+
+@pytest.mark.parametrize("text", WRONG)
 def test_what_is_no_fingerprint(cli: CommandLine, remote: RecordingServer, text: str) -> None:
     outcome = cli("login", remote.url, "--email", "a@b", "--password-stdin", "--fingerprint", text, stdin=b"p")
     assert (outcome.code, outcome.error["details"][0]["path"]) == (2, "option:--fingerprint")
     assert remote.asked == []
+
+
+def test_the_address_of_the_api_is_the_address(cli: CommandLine, remote: RecordingServer) -> None:
+    for ending in ("/api/v1", "/api/v1/", ""):
+        assert log_in(cli, remote.url + ending, OWN.fingerprint).code == 0
+        assert cli("whoami", "--instance", remote.url + ending).code == 0
+    assert [row["url"] for row in cli("instances", "list").data] == [None, remote.url]
+    assert Address.parse("https://a.example/box/api/v1").url == "https://a.example/box"
+    assert Address.parse("https://a.example/api/v1x").url == "https://a.example/api/v1x"
 
 
 def test_a_changed_certificate_is_refused_until_it_is_meant(

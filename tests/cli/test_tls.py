@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.cli import client
 from mailbox_appliance.cli.client import Client, Request
 from mailbox_appliance.cli.failures import Failure
 from tests.cli.authority import Certificate, issue
@@ -56,7 +57,7 @@ REFUSED: dict[str, tuple[Certificate, str, str]] = {
     "for another name":     (issue(ROOT, names=("mail.example.org",)), _MISMATCH,                   "for other"),
     "for another address":  (issue(ROOT, names=("127.0.0.9",)),        _MISMATCH,                   "other addresses"),
     "expired":              (issue(ROOT, days=(-60, -1)),              "certificate_expired",       "has expired"),
-    "of tomorrow":          (issue(ROOT, days=(1, 30)),                "certificate_not_yet_valid", "not valid yet"),
+    "of tomorrow":          (issue(ROOT, days=(1, 30)),                "certificate_not_yet_valid", "right? Nothing"),
 }
 # fmt: on
 
@@ -106,7 +107,26 @@ def test_both_versions_of_today_are(tmp_path: Path, version: ssl.TLSVersion) -> 
 def test_http_at_an_address_that_should_be_https(cli: CommandLine, server: RecordingServer) -> None:
     outcome = log_in(cli, server.url.replace("http:", "https:"))
     assert (outcome.code, outcome.error["code"]) == (5, "appliance_unreachable")
-    assert "TLS" in outcome.error["message"]
+    assert "it speaks no TLS there; is it its HTTP port?" in outcome.error["message"]
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.0 400 Bad Request\r\n\r\n"], ids=["closed", "refused"])
+def test_an_http_port_that_takes_no_handshake(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        answering = threading.Thread(target=answered_twice, args=(listener, answer), name="answering")
+        answering.start()
+        with pytest.raises(Failure, match=r"(it speaks no TLS there|it ended the handshake); is it its HTTP port\?"):
+            Client(f"https://127.0.0.1:{listener.getsockname()[1]}", "t").call(Request("GET", "/me", timeout=5))
+        answering.join()
+
+
+def answered_twice(listener: socket.socket, answer: bytes) -> None:
+    """As a listener for HTTP does that sees a handshake."""
+    for _ in range(2):
+        peer, _ = listener.accept()
+        with peer:
+            peer.recv(1 << 16)
+            peer.sendall(answer)
 
 
 def test_https_at_an_address_that_should_be_http(cli: CommandLine, tmp_path: Path) -> None:
@@ -115,13 +135,18 @@ def test_https_at_an_address_that_should_be_http(cli: CommandLine, tmp_path: Pat
         assert (outcome.code, outcome.error["code"], server.asked) == (5, "appliance_unreachable", [])
 
 
-def test_a_handshake_that_nobody_answers_is_given_up() -> None:
+def test_a_handshake_that_nobody_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client._TO_CONNECT == 10
+    monkeypatch.setattr(client, "_TO_CONNECT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
-        client = Client(f"https://127.0.0.1:{deaf.getsockname()[1]}", "t")
         began = time.monotonic()
-        with pytest.raises(Failure, match="there is no answer"):
-            client.call(Request("GET", "/me", timeout=0.2))
-        assert time.monotonic() - began < 5
+        with pytest.raises(Failure, match=r"there is no answer.*is it its HTTP port\?"):
+            Client(f"https://127.0.0.1:{deaf.getsockname()[1]}", "t").call(Request("GET", "/me", timeout=60))
+        assert time.monotonic() - began < 5, "however long an answer may take"
+        deaf.setblocking(False)
+        deaf.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            deaf.accept()  # it was not asked twice
 
 
 def test_a_handshake_that_drips_is_given_up() -> None:
