@@ -34,9 +34,13 @@ SERVICES = {
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    from mailbox_appliance.cli.main import run  # nothing is imported before it is needed
+    try:
+        from mailbox_appliance.cli.main import run  # nothing is imported before it is needed
 
-    sys.exit(run(sys.argv[1:], SERVICES))
+        code = run(sys.argv[1:], SERVICES)
+    except KeyboardInterrupt:  # amid imports; `run` tells of all others
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

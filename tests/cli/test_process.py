@@ -97,6 +97,26 @@ def test_an_interrupt_ends_it_with_130(process_environment: dict[str, str], serv
     assert (process.returncode, json.loads(err)["error"]["code"]) == (130, "interrupted")
 
 
+#: Interrupted as soon as a module is looked for.
+INTERRUPTED = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "MODULE":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from mailbox_appliance.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["mailbox_appliance.cli.main", "click", "mailbox_appliance.cli.render"])
+def test_an_interrupt_amid_imports_ends_it_with_130(process_environment: dict[str, str], module: str) -> None:
+    code = INTERRUPTED.replace("MODULE", module)
+    ended = run(sys.executable, "-c", code, "instances", "use", "nothing", environment=process_environment)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
 def test_a_reader_that_goes_away_is_no_error_of_ours(
     process_environment: dict[str, str], server: RecordingServer
 ) -> None:
