@@ -7,9 +7,10 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 
-from mailbox_appliance import logs
+from mailbox_appliance import logs, reach
 from mailbox_appliance import settings as settings_table
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.errands.aftermath import Aftermath
@@ -39,6 +40,9 @@ from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.upkeep import Bounds
 from mailbox_appliance.sync.supervisor import Supervisor
 
+if TYPE_CHECKING:
+    from mailbox_appliance.certificates.reading import CertificateFacts
+
 
 class HttpsListener(Protocol):
     """Who serves offers HTTPS, as the settings and the files of the certificate say."""
@@ -50,6 +54,10 @@ class HttpsListener(Protocol):
     @property
     def trouble(self) -> str | None:
         """What an operator should see to, as a sentence: it is asked for and not offered, or its files do not fit."""
+
+    @property
+    def certificate(self) -> "CertificateFacts | None":
+        """The certificate that clients see; None where HTTPS is not offered."""
 
     def apply(self) -> None:
         """Open, move or close the listener as the settings say now, and take the certificate that is there now.
@@ -101,7 +109,8 @@ class Appliance:
         self.events = Events()
         self.meters = Meters(self.events)
         self.store = store or Store.open(folder, self.clock, key_file, passphrase=passphrase)
-        self._changing_settings = threading.Lock()
+        #: Held from storing a change of settings until it has taken effect, or was put back: one at a time.
+        self.changing_settings = threading.RLock()
         self._use_stored_settings()
         self.store.upkeep.bounds = self._bounds
         self.sender = Sender(self.store, self.settings, self.events, self.clock)
@@ -139,10 +148,10 @@ class Appliance:
 
     def use_changed_settings(self) -> None:
         """Let what was stored of settings take effect, after it is committed. Raises HttpsNotOffered."""
-        with self._changing_settings:
+        with self.changing_settings:
             before = self.settings.values
             self._use_stored_settings()
-        self._heed(before)
+            self._heed(before)
 
     def _heed(self, before: Mapping[str, Value]) -> None:
         now = self.settings.values
@@ -162,10 +171,10 @@ class Appliance:
 
         Raises HttpsNotOffered.
         """
-        with self._changing_settings:
+        with self.changing_settings:
             before = self.settings.values
             later = self.settings.adopt(loaded)
-        self._heed(before)
+            self._heed(before)
         return later
 
     def _bounds(self) -> Bounds:
@@ -217,8 +226,18 @@ class Appliance:
 
     @property
     def public_url(self) -> str:
-        """Where others reach the appliance, for links that are sent to them; never taken from a request."""
-        return self.settings.text("server.public_url").rstrip("/") or self.local_url
+        """Where others reach the appliance, for links that are sent to them; never taken from a request.
+
+        As the operator says; else where HTTPS is offered to other computers; else where this one reaches it.
+        """
+        offered = self.https and self.https.url
+        by_https = reach.https_url(self.settings, urlsplit(offered).port) if offered else None
+        return self.settings.text("server.public_url").rstrip("/") or by_https or self.local_url
+
+    def url_for(self, *, is_local: bool) -> str:
+        """Where the browser of somebody reaches it who asks from this computer, or from another one."""
+        is_given = self.settings.text("server.public_url")
+        return self.local_url if is_local and not is_given else self.public_url
 
     @contextmanager
     def waiting_place(self) -> Iterator[bool]:

@@ -23,6 +23,7 @@ COMMON = (
     "meters",
     "options",
     "settings",
+    "reach",
     "retry",
     "logs",
     "clock",

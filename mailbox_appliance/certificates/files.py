@@ -50,6 +50,10 @@ class CertificateFiles:
         """Whether there is either file, readable or not: then none is made."""
         return any(os.path.lexists(path) for path in (self._next, self.certificate, self.key))
 
+    def are_links(self) -> bool:
+        """Whether one of them is a link, as it is where something else renews them."""
+        return any(path.is_symlink() for path in self.paths())
+
     def paths(self) -> tuple[Path, Path]:
         """Where the pair that counts lies now."""
         return own_certificate.places(self.folder)

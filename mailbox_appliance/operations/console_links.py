@@ -43,7 +43,8 @@ def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
         )
         store.audit.record(caller.actor, "console_link.create", ("member", member_id))
     # No server is sent what stands behind the `#` (RFC 3986 3.5), and no log has it.
-    return ConsoleLink(url=f"{appliance.public_url}/#console={token}", expires_at=expires_at)
+    base = appliance.url_for(is_local=caller.origin.is_local)
+    return ConsoleLink(url=f"{base}/#console={token}", expires_at=expires_at)
 
 
 @operation(access=Access.ANYBODY, https=True)

@@ -13,7 +13,7 @@ from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import CertificateUnusable, Conflict, HttpsNotOffered
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.certificates import import_certificate, rotate_certificate
-from mailbox_appliance.operations.instance_settings import change
+from mailbox_appliance.operations.instance_settings import change, require_fitting
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.records import Answer, Input, Timestamp, Wire
@@ -27,6 +27,13 @@ _PINNED = (
 _UNTRUSTED = (
     "This computer does not trust who issued the certificate: other clients may not either. Either its chain is not"
     " complete (import the file with all of it), or the authority is a private one."
+)
+
+#: What a change names, and the setting.
+_SETTINGS = {"enabled": "server.https", "port": "server.https_port", "host": "server.https_host"}
+_UNLINKED = (
+    "The files of the certificate were links, and are copies now: what renews the files that they led to is not"
+    " followed any more."
 )
 
 Pem = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
@@ -83,12 +90,14 @@ def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) ->
     Where that cannot be done (the port is taken, say), 409 says why, and all is as it was. A certificate is made where
     there is none.
     """
-    names = {"enabled": "server.https", "port": "server.https_port", "host": "server.https_host"}
-    given = {setting: getattr(request, field) for field, setting in names.items()}
-    change(appliance, caller, {setting: value for setting, value in given.items() if value is not UNSET})
-    if appliance.https is not None and appliance.https.url is None and appliance.settings.flag("server.https"):
+    given = {setting: getattr(request, field) for field, setting in _SETTINGS.items()}
+    changes = {setting: value for setting, value in given.items() if value is not UNSET}
+    require_fitting(changes, {setting: field for field, setting in _SETTINGS.items()})
+    told = change(appliance, caller, changes)
+    if changes and appliance.https is not None and appliance.https.trouble is not None:
         appliance.https.apply()  # it was asked for before, and could not be done then
-    return _answer(appliance)
+    answer = _answer(appliance)
+    return Answer(answer.data, (*told, *answer.warnings))
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
@@ -117,9 +126,9 @@ def rotate(appliance: Appliance, caller: Caller) -> Answer[Https]:
 
 
 def _replaced(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> Answer[Https]:
-    before = _fingerprint(appliance)
+    before, had_links = _fingerprint(appliance), CertificateFiles(appliance.folder).are_links()
     with _as_conflict():
-        told = act()
+        told = (*((_UNLINKED,) if had_links else ()), *act())
     if appliance.https is not None and appliance.settings.flag("server.https"):
         with suppress(HttpsNotOffered):  # the certificate was replaced all the same; the answer tells of the trouble
             appliance.https.apply()
@@ -152,14 +161,19 @@ def _answer(appliance: Appliance) -> Answer[Https]:
 
 
 def _certificate(appliance: Appliance, *, told: bool) -> tuple[Certificate | None, tuple[str, ...]]:
-    """What the files hold, and what is to be said of them. `told`: the listener says itself why they do not fit."""
-    files = CertificateFiles(appliance.folder)
+    """What the files hold, and what is to be said of them; while they do not fit, what clients see.
+
+    `told`: the listener says itself why they do not.
+    """
+    files, served = CertificateFiles(appliance.folder), None
+    if appliance.https is not None and (seen := appliance.https.certificate) is not None:
+        served = shown(seen)
     if not files.exist():
-        return None, ()
+        return served, ()
     try:
         found = facts(files)
     except CertificateUnusable as problem:
-        return None, () if told else (problem.message,)
+        return served, () if told else (problem.message,)
     untrusted = () if found.trusted or found.self_signed else (_UNTRUSTED,)
     return shown(found), (*remarks(found, appliance.clock.now()), *untrusted)
 

@@ -1,5 +1,6 @@
 """The settings that may change while running: a session of an administrator changes them, and they count at once."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,10 @@ from mailbox_appliance.operations.certificates import ensure_certificate
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.options import BY_NAME, OPTIONS, Option, complaint
-from mailbox_appliance.records import Input
+from mailbox_appliance.reach import lets_others_in
+from mailbox_appliance.records import Answer, Input
+
+log = logging.getLogger(__name__)
 
 Stored = Mapping[str, object]
 
@@ -45,11 +49,27 @@ def _field(option: Option) -> tuple[str, Any, Any]:
     return option.name.replace(".", "_"), annotation, msgspec.field(default=UNSET, name=option.name)
 
 
+def _about_stray(name: str) -> str | None:
+    """What is to be said of a setting that does not change while running."""
+    if (option := BY_NAME.get(name)) is None:
+        return None
+    table, _, key = name.partition(".")
+    return (
+        f"{name} counts from the next start on, and is not set here: set `{key}` below [{table}] in config.toml, or"
+        f" {option.environment}, and start the appliance again."
+    )
+
+
 if TYPE_CHECKING:
     ChangedSettings = Input
 else:
     ChangedSettings = msgspec.defstruct(
-        "ChangedSettings", [_field(option) for option in RUNTIME], bases=(Input,), frozen=True, kw_only=True
+        "ChangedSettings",
+        [_field(option) for option in RUNTIME],
+        bases=(Input,),
+        namespace={"about_stray": staticmethod(_about_stray)},
+        frozen=True,
+        kw_only=True,
     )
     ChangedSettings.__doc__ = "New values of settings, by name. Those that are left out stay; null takes one back."
 
@@ -66,31 +86,43 @@ def get_settings(appliance: Appliance, caller: Caller) -> dict[str, Any]:  # noq
 
 
 @operation(access=Access.SESSION, role="admin", https=True)
-def update_settings(appliance: Appliance, caller: Caller, request: ChangedSettings) -> dict[str, Any]:
+def update_settings(appliance: Appliance, caller: Caller, request: ChangedSettings) -> Answer[dict[str, Any]]:
     """Change settings, all of them or none. `null` takes a change back: what config.toml has counts again.
 
-    What the operator sets in the environment or on the command line cannot be changed here (409).
+    What the operator sets in the environment or on the command line cannot be changed here (409). `warnings` tell who
+    asks from another computer that HTTPS does not let it in any more.
     """
     changes = dict(_changes(request))
-    _check(changes)
-    change(appliance, caller, changes)
-    return get_settings(appliance, caller)
+    require_fitting(changes)
+    warnings = change(appliance, caller, changes)
+    return Answer(get_settings(appliance, caller), warnings)
 
 
-def change(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> None:
-    """Store these values, which fit, and let them take effect; None takes a change back.
+def change(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Store these values, which fit, and let them take effect; None takes a change back. Answers what is to be said.
 
     Raises Conflict, with all as it was, where something rules over a value, or HTTPS cannot be offered so.
     """
-    _require_free(appliance, changes)
-    if changes.get("server.https"):
-        _require_certificate(appliance, caller)
-    before, now = _store(appliance, caller, changes)
-    try:
-        appliance.use_changed_settings()
-    except HttpsNotOffered:
-        _put_back(appliance, caller, before, now)
-        raise
+    with appliance.changing_settings:
+        _require_free(appliance, changes)
+        let_in = lets_others_in(appliance.settings)
+        if changes.get("server.https"):
+            _require_certificate(appliance, caller)
+        before = _store(appliance, caller, changes)
+        try:
+            appliance.use_changed_settings()
+        except BaseException:
+            _put_back(appliance, caller, before)
+            raise
+        is_shut_out = let_in and not caller.origin.is_local and not lets_others_in(appliance.settings)
+    return tuple(_shut_out(appliance)) if is_shut_out else ()
+
+
+def _shut_out(appliance: Appliance) -> Iterator[str]:
+    is_on = appliance.settings.flag("server.https")
+    what = "HTTPS answers on this computer only from now on" if is_on else "HTTPS is not offered any more"
+    how = "`mailbox-appliance https enable --host ''`" if is_on else "`mailbox-appliance https enable`"
+    yield f"{what}: if you came in by it from another one, only {how} on the appliance's computer lets you in again."
 
 
 def _require_certificate(appliance: Appliance, caller: Caller) -> None:
@@ -101,8 +133,8 @@ def _require_certificate(appliance: Appliance, caller: Caller) -> None:
         raise HttpsNotOffered(reason=problem.message) from problem
 
 
-def _store(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> tuple[Stored, Stored]:
-    """Write what changes, with a row of the log each; answers those values as they were and as they are."""
+def _store(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> Stored:
+    """Write what changes, with a row of the log each; answers those values as they were."""
     store = appliance.store
     with store.database.transaction(durable=True):
         stored = store.stored_settings.all()
@@ -111,20 +143,21 @@ def _store(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> 
         for name, value in now.items():
             _put(appliance, name, value)
             store.audit.record(caller.actor, "settings.update", ("setting", name))
-    return {name: stored.get(name) for name in now}, now
+    return {name: stored.get(name) for name in now}
 
 
-def _put_back(appliance: Appliance, caller: Caller, before: Stored, now: Stored) -> None:
-    """Undo a change that could not take effect, but for what somebody else has changed since."""
+def _put_back(appliance: Appliance, caller: Caller, before: Stored) -> None:
+    """Undo a change that could not take effect. Where that fails too, what is stored is in force all the same."""
     store = appliance.store
-    with store.database.transaction(durable=True):
-        stored = store.stored_settings.all()
-        for name, value in before.items():
-            if _is_same(stored.get(name), now[name]):
+    try:
+        with store.database.transaction(durable=True):
+            for name, value in before.items():
                 _put(appliance, name, value)
-            store.audit.record(caller.actor, "settings.update", ("setting", name), "failure")
-    with suppress(HttpsNotOffered):  # it was not before, either
-        appliance.use_changed_settings()
+                store.audit.record(caller.actor, "settings.update", ("setting", name), "failure")
+        with suppress(HttpsNotOffered):  # it was not before, either
+            appliance.use_changed_settings()
+    except Exception:
+        log.exception("settings could not be put back", extra={"settings": [*before]})
 
 
 def _put(appliance: Appliance, name: str, value: object) -> None:
@@ -146,9 +179,10 @@ def _changes(request: ChangedSettings) -> Iterator[tuple[str, Any]]:
             yield option.name, tuple(value) if isinstance(value, list) else value
 
 
-def _check(changes: dict[str, Any]) -> None:
+def require_fitting(changes: Mapping[str, Any], places: Mapping[str, str] | None = None) -> None:
+    """Raises Invalid for values that do not fit. `places`: where a setting stands in the request, else by its name."""
     faults = [
-        Detail(f"/{name}", f"{name} {wrong}.")
+        Detail(f"/{(places or {}).get(name, name)}", f"{name} {wrong}.")
         for name, value in changes.items()
         if value is not None and (wrong := complaint(BY_NAME[name], value)) is not None
     ]

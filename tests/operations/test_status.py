@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.certificates.reading import CertificateFacts
 from mailbox_appliance.version import __version__
 from tests.checked_client import CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member
@@ -69,15 +70,16 @@ class Listener:
 
     url: str | None = None
     trouble: str | None = None
+    certificate: CertificateFacts | None = None
 
     def apply(self) -> None:
         """Nothing is to be done."""
 
 
 def test_trouble_with_https_is_told_without_places(checked_client: CheckedClient, appliance: Appliance) -> None:
-    appliance.https = Listener()
+    appliance.https = listener = Listener()
     assert checked_client.ask("GET", "/status").warnings == []
-    appliance.https.trouble = f"The key {appliance.folder}/tls/key.pem does not fit the certificate."
+    listener.trouble = f"The key {appliance.folder}/tls/key.pem does not fit the certificate."
     told = ["The key tls/key.pem does not fit the certificate."]
     assert checked_client.ask("GET", "/status").warnings == told
     checked_client.ask("PATCH", "/admin/settings", {"sending.hold_scheduled": True, "store.low_space_mib": 1 << 30})
