@@ -23,6 +23,8 @@ from mailbox_appliance.web.memory import Body, Part
 _CHUNK_LINE = 1024
 _TRAILER = 8192
 _PIECE = 2048
+_HANDSHAKE = b"\x16"  # how each TLS connection begins (RFC 8446 5.1), and no request
+_STEP = 1 << 20  # bytes of memory that a growing body takes at a time
 
 
 class RequestTimeout(BadRequest):
@@ -118,25 +120,32 @@ class Request(HTTPRequestParser):
         taken = super().received(data)
         if not self.headers_finished:
             self._check_line_ends()
-        elif self.chunked and self.body_rcv is not None:
+        elif self.body_rcv is not None:
             self._look_at_growth(len(self.body_rcv))
         if self.error is not None:
             self.expect_continue = False  # Waitress would ask for the body of a request that it has refused
         return taken
 
     def _check_line_ends(self) -> None:
-        # A header that ends in bare newlines would never be complete for Waitress: say so instead of waiting.
-        if self.error is None and b"\n\n" in self.header_plus:
+        # Neither would ever be complete for Waitress: say so instead of waiting.
+        if self.error is not None:
+            return
+        if b"\n\n" in self.header_plus:
             self.error, self.completed = BadRequest("Lines must end with CR LF"), True
+        elif self.header_plus.startswith(_HANDSHAKE):
+            self.error, self.completed = BadRequest("It is TLS, which is not spoken here"), True
 
     def _look_at_growth(self, size: int) -> None:
-        # Nobody knows the size of a chunked body before its end: a large one takes what it may need at most.
+        """Have memory for what is here, a step ahead of it. What is only announced takes none: many who announce large
+        bodies and send nothing would keep out who sends one.
+        """
         most = self.adj.max_stored_body
         if size > most and not self.too_large:
             self.too_large, self.postponed = True, False
             self._discard(size)
-        elif size > self.adj.free_memory and not (self.part.size or self.too_large or self.postponed):
-            self.postponed = not self.part.resize(most)
+        elif size > max(self.adj.free_memory, self.part.size) and not (self.too_large or self.postponed):
+            ahead = min(size + _STEP, most if self.chunked else self.content_length)
+            self.postponed = not (self.part.resize(ahead) or self.part.resize(size))
             if self.postponed:
                 self._discard(size)
         if self.completed and self.part.size:
@@ -180,7 +189,9 @@ class Request(HTTPRequestParser):
 
     def _keeps(self, size: int) -> bool:
         self.too_large = size > self.adj.max_stored_body
-        self.postponed = not self.too_large and size > self.adj.free_memory and not self.part.resize(size)
+        if not self.too_large and size > self.adj.free_memory:
+            self.postponed = not self.part.resize(size)  # is there room for it now?
+            self.part.resize(0)
         return not (self.too_large or self.postponed)
 
     def close(self) -> None:

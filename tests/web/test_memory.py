@@ -6,7 +6,7 @@ import socket
 import struct
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,8 @@ def test_a_body_is_read_without_a_copy() -> None:
         (post(50_000), 0, 50_000, None),
         (post(50_001), 0, None, 50_001),
         (chunked(10_000), 10_000, None, None),
-        (chunked(10_000, 1), 0, 10_001, None),
+        (chunked(10_000, 1), 10_001, None, None),
+        (chunked(10_000, 10_001), 0, 20_001, None),
         (chunked(20_000, 20_000), 0, 40_000, None),
         (chunked(20_000, 20_000, 10_001), 0, None, 50_001),
     ],
@@ -92,6 +93,7 @@ def test_a_body_is_read_without_a_copy() -> None:
         "over the bound",
         "small chunked",
         "large chunked",
+        "more chunked than is left",
         "chunked in the middle",
         "chunked over the bound",
     ],
@@ -107,6 +109,34 @@ def test_a_large_body_without_memory_is_thrown_away_and_the_application_is_told(
                 assert (seen["size"], told) == (size, [postponed, discarded])
                 assert eventually(lambda: listeners.memory.taken == 40_000)
         assert holder.send(b"a").answer().json["size"] == 40_000
+        assert eventually(lambda: listeners.memory.taken == 0)
+
+
+@pytest.mark.parametrize("sent", [0, 15_000], ids=["nothing", "little"])
+def test_who_announces_large_bodies_and_does_not_send_them_keeps_nobody_out(sent: int) -> None:
+    with listening(bounds=SMALL) as listeners, ExitStack() as stack:
+        idle = [stack.enter_context(Wire(listeners.addresses[0])).send(post(45_000, sent=0)) for _ in range(20)]
+        for wire in idle[:2]:
+            wire.send(b"a" * sent)
+        assert eventually(lambda: (listeners.memory.taken > 0) == bool(sent))
+        with Wire(listeners.addresses[0]) as wire:
+            for _ in range(3):
+                assert wire.send(post(15_000)).answer().json["size"] == 15_000
+
+
+def test_a_body_that_outgrows_the_memory_is_thrown_away_from_there_on() -> None:
+    with listening(bounds=SMALL) as listeners, Wire(listeners.addresses[0]) as first:
+        first.send(post(30_000, sent=11_000))
+        assert eventually(lambda: listeners.memory.taken == 30_000)
+        first.send(b"a" * 18_999)
+        with Wire(listeners.addresses[0]) as second:
+            second.send(post(30_000, sent=29_999))  # now all of it is taken
+            assert eventually(lambda: listeners.memory.taken == 60_000)
+            with Wire(listeners.addresses[0]) as third:
+                third.send(chunked(9_000, ends=False))
+                third.send(b"1f40\r\n" + b"a" * 8_000 + b"\r\n0\r\n\r\n")
+                assert third.answer().json["environ"]["mailbox.body_postponed"] == 17_000
+        assert first.send(b"a").answer().json["size"] == 30_000
         assert eventually(lambda: listeners.memory.taken == 0)
 
 
