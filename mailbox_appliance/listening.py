@@ -7,57 +7,31 @@ use ......... after a restore: other settings, and maybe other files
 """
 
 import logging
-import ssl
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.certificates import reading
 from mailbox_appliance.certificates.files import CertificateFiles
+from mailbox_appliance.certificates.reading import CertificateFacts
 from mailbox_appliance.certificates.taken import Taken, take
-from mailbox_appliance.errors import CertificateUnusable, HttpsNotOffered, Problem
+from mailbox_appliance.errors import HttpsNotOffered, Problem
+from mailbox_appliance.offering import Asked, Offering
 from mailbox_appliance.operations.certificates import ensure_certificate
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.proxies import proxies_of
-from mailbox_appliance.web.server import CannotListen, Group, Listeners
+from mailbox_appliance.web.server import CannotListen, Listeners
 
 log = logging.getLogger(__name__)
 
-_LOOPBACK, _EVERYWHERE = ("127.0.0.1", "::1"), ("0.0.0.0", "::")  # noqa: S104 - as it is asked for
+_LOOPBACK = ("127.0.0.1", "::1")
 _DAY = 86_400
 _GLANCE = 0.01
-#: Seconds in which what is under way on a listener that closes is answered.
-_ANSWER_WITHIN = 30
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """Where HTTPS is to be offered; no host: at all addresses of this computer; port 0: at any that is free."""
-
-    host: str
-    port: int
-
-
-@dataclass(frozen=True)
-class _Offer:
-    """A listener that is open, and what it was opened for."""
-
-    asked: _Asked
-    group: Group
-
-    @property
-    def port(self) -> int:
-        return self.group.addresses[0][1]
-
-    def fits(self, asked: _Asked) -> bool:
-        """Whether it is where it is asked for."""
-        return asked.host == self.asked.host and asked.port in (self.asked.port, self.port)
 
 
 class Listening:
@@ -68,12 +42,12 @@ class Listening:
         self._app, self._appliance = app, appliance
         self._files = CertificateFiles(appliance.folder)
         self._changing = threading.Lock()
-        self._offer: _Offer | None = None
         self._certificate: Taken | None = None
         self._seen: tuple[object, ...] | None = None
-        self._refused: tuple[_Asked | None, str] | None = None
+        self._refused: tuple[Asked | None, str] | None = None
         self._take_from_settings()
         self._listeners = _listeners(app, appliance.settings)
+        self._offering = Offering(self._listeners)
         try:
             self.local_url = self._also_locally()
             self._begin()
@@ -84,27 +58,33 @@ class Listening:
 
     @property
     def http_url(self) -> str:
-        """Where it answers by HTTP, at the address that was asked for."""
-        return _url("http", *self._listeners.addresses[0])
+        """Where it answers by HTTP, at the address that was asked for; as this computer reaches it, where at all."""
+        host, port = self._listeners.addresses[0]
+        return _url("http", _reached(host), port)
 
     @property
     def url(self) -> str | None:
         """Where it answers by HTTPS, as this computer reaches it; None where it does not."""
-        if (offer := self._offer) is None:
+        if (offer := self._offering.offer) is None:
             return None
         host, port = offer.group.addresses[0]
         return _url("https", _reached(host), port)
 
     @property
+    def certificate(self) -> CertificateFacts | None:
+        """The certificate that clients see; None where HTTPS is not offered."""
+        return None if (certificate := self._certificate) is None else certificate.facts
+
+    @property
     def pin(self) -> str | None:
         """The fingerprint by which clients know the certificate that is offered, where nobody they trust issued it."""
-        certificate = self._certificate
-        return None if certificate is None or certificate.facts.trusted else certificate.facts.fingerprint
+        certificate = self.certificate
+        return None if certificate is None or certificate.trusted else certificate.fingerprint
 
     @property
     def trouble(self) -> str | None:
         """What an operator should see to, as a sentence that every member may read; None: nothing."""
-        asked, offer, certificate = self._asked(), self._offer, self._certificate
+        asked, offer, certificate = self._asked(), self._offering.offer, self.certificate
         if asked is None:
             return None
         refused = self._refused
@@ -113,7 +93,7 @@ class Listening:
             return f"HTTPS is not offered as the settings ask for it. {reason or ''}".strip()
         if reason is not None:
             return f"The certificate from before is still used for HTTPS. {reason}"
-        remarks = () if certificate is None else reading.remarks(certificate.facts, self._appliance.clock.now())
+        remarks = () if certificate is None else reading.remarks(certificate, self._appliance.clock.now())
         return next(iter(remarks), None)
 
     def start(self) -> None:
@@ -123,6 +103,12 @@ class Listening:
     def stop_listening(self) -> None:
         """Take no new connections, and answer what is under way."""
         self._listeners.stop_listening()
+
+    @property
+    def requests(self) -> int:
+        """How many requests are being answered, or wait for that."""
+        figures = self._listeners.figures()
+        return figures.busy_workers + figures.waiting_requests
 
     def is_through(self, within: float) -> bool:
         """Whether no request is being received or answered any more, within so many seconds."""
@@ -151,15 +137,18 @@ class Listening:
             self._seen = self._files.state()
             try:
                 self._apply(asked)
-            except (CannotListen, CertificateUnusable) as problem:
+            except Exception as problem:
+                if not isinstance(problem, Problem):
+                    log.exception("a fault of ours met HTTPS")
                 self._refused = asked, self._told(problem)
                 raise HttpsNotOffered(reason=self._told(problem)) from problem
             self._refused = None
 
     def use(self, appliance: Appliance) -> None:
         """Go on with the settings of this one, and with the files that are there now."""
-        self._appliance, self._files = appliance, CertificateFiles(appliance.folder)
-        self._take_from_settings()
+        with self._changing:
+            self._appliance, self._files = appliance, CertificateFiles(appliance.folder)
+            self._take_from_settings()
         self.reload()
 
     def look(self) -> None:
@@ -173,60 +162,31 @@ class Listening:
             self.apply()
         except HttpsNotOffered as problem:
             log.warning("HTTPS stays as it is", extra={"why": problem.message})
-        except Exception:
-            log.exception("HTTPS stays as it is")
 
-    def _asked(self) -> _Asked | None:
+    def _asked(self) -> Asked | None:
         settings = self._appliance.settings
         if not settings.flag("server.https"):
             return None
-        return _Asked(settings.text("server.https_host"), settings.number("server.https_port"))
+        return Asked(settings.text("server.https_host"), settings.number("server.https_port"))
 
     def _begin(self) -> None:
         try:
             self._apply(self._asked())
         except CannotListen as problem:
-            advice = "`mailbox-appliance https disable` turns HTTPS off, until it can be."
+            advice = "`mailbox-appliance https enable --port P --host H` sets others, `https disable` turns HTTPS off."
             raise CannotListen(reason=f"{problem.message} {advice}") from problem
 
-    def _apply(self, asked: _Asked | None) -> None:
-        offer = self._offer
+    def _apply(self, asked: Asked | None) -> None:
         if asked is None:
-            self._offer = self._certificate = None
-            if offer is not None:
-                offer.group.close(_ANSWER_WITHIN)
-                log.info("HTTPS is not offered any more")
+            self._certificate = None
+            self._offering.close()
         else:
             if self._certificate is None:  # else it is in use, and its files may be missing for a moment only
                 ensure_certificate(self._appliance, SYSTEM)
             certificate = take(self._files, self._certificate)
-            self._offer = self._moved(asked, offer, certificate.context)
+            self._offering.move(asked, certificate.context)
             self._certificate = certificate
         self._set_strict_transport()
-
-    def _moved(self, asked: _Asked, before: _Offer | None, context: ssl.SSLContext) -> _Offer:
-        """The listener where it is asked for; where that fails the one from before stays, or is opened again."""
-        if before is not None and before.fits(asked):
-            before.group.use(context)
-            return replace(before, asked=asked)
-        if before is None or asked.port != before.port:
-            opened = self._opened(asked, context)
-            if before is not None:
-                before.group.close(_ANSWER_WITHIN)
-            return opened
-        before.group.close(_ANSWER_WITHIN)  # one port is not opened twice
-        try:
-            return self._opened(asked, context)
-        except CannotListen:
-            self._offer = None
-            self._offer = replace(self._opened(replace(before.asked, port=before.port), context), asked=before.asked)
-            raise
-
-    def _opened(self, asked: _Asked, context: ssl.SSLContext) -> _Offer:
-        hosts = (asked.host,) if asked.host else _EVERYWHERE
-        offer = _Offer(asked, self._listeners.open([(host, asked.port) for host in hosts], context))
-        log.info("HTTPS is offered", extra={"port": offer.port})
-        return offer
 
     def _also_locally(self) -> str:
         """Where this computer reaches it as itself: also at its loopback addresses, at the same port."""
@@ -251,12 +211,13 @@ class Listening:
         self._app.proxies = proxies_of(self._appliance.settings)
 
     def _set_strict_transport(self) -> None:
-        certificate = self._certificate
-        is_real = certificate is not None and certificate.facts.trusted
+        is_real = (certificate := self.certificate) is not None and certificate.trusted
         self._app.strict_transport = self._appliance.settings.number("server.hsts_days") * _DAY if is_real else 0
 
-    def _told(self, problem: Problem) -> str:
+    def _told(self, problem: Exception) -> str:
         """What every member may be told: nobody needs to know where the data directory is."""
+        if not isinstance(problem, Problem):
+            return f"This is a fault of ours ({type(problem).__name__}); the log tells more."
         return problem.message.replace(f"{self._appliance.folder}/", "")
 
     def _figures(self) -> Mapping[str, float]:

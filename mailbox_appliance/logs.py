@@ -81,8 +81,12 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
             self.handleError(record)
 
     def reopen(self) -> None:
-        """Go on in the file that has the name now, a new one where it was renamed. Raises OSError; then all stays."""
+        """Go on in the file that has the name now, a new one where it was renamed, in a new folder where that was.
+
+        Raises OSError; then all stays.
+        """
         with self.lock or nullcontext():
+            _make_folder(Path(self.baseFilename).parent)
             before, self.stream = self.stream, self._open()
         if before is not None:
             before.close()
@@ -92,6 +96,10 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
         assert isinstance(file, TextIOWrapper)  # noqa: S101 - text mode
         self._size = os.fstat(file.fileno()).st_size
         return file
+
+
+def _make_folder(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _open_private(path: str, flags: int) -> int:
@@ -124,7 +132,7 @@ def configure(folder: Path | None, level: str, *, max_bytes: int = 10_000_000, k
     for noisy in ("waitress.queue", "imapclient"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     if folder is not None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folder(folder)
         file = folder / "appliance.log"
         rotating = _PrivateFile(file, maxBytes=max_bytes, backupCount=keep, encoding="utf-8")
         rotating.setFormatter(JsonLines())

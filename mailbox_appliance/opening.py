@@ -1,10 +1,12 @@
 """How the appliance of a data directory is opened: at the start, and again after a restore."""
 
+import gc
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.oauth_environment import GivenApps
 from mailbox_appliance.operations import configuration
@@ -13,6 +15,7 @@ from mailbox_appliance.records import Progress
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store import swap
 from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.files import write_private
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.store import Store
 
@@ -68,3 +71,22 @@ class Opening:
         except BaseException:
             store.close_files()
             raise
+
+
+def setup_code(appliance: Appliance) -> str | None:
+    """The code that set-up asks for, kept in a file that only the owner reads; None where set-up is done."""
+    file = appliance.folder / SETUP_CODE
+    if appliance.store.members.any():
+        file.unlink(missing_ok=True)
+        return None
+    code = "-".join(secrets.token_hex(3) for _ in range(4))
+    write_private(file, code.encode() + b"\n")
+    return code
+
+
+def keep_out_of_the_way() -> None:
+    """What stays for good is not looked through for garbage any more, and the rest not after every few objects."""
+    gc.unfreeze()  # another appliance may have been there before
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)

@@ -4,29 +4,29 @@ import json
 import logging
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from mailbox_appliance import logs, oauth_environment, service_manager
+from mailbox_appliance import logs, oauth_environment, service_manager, settings, streams
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.last_resort import LastResort
 from mailbox_appliance.opening import Opening
 from mailbox_appliance.options import Value
 from mailbox_appliance.records import Progress
-from mailbox_appliance.serving import Service
+from mailbox_appliance.serving import END_WITHIN, Service
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.signals import Signals
 from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.files import DATABASE, write_private
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.upgrade import Upgraded
+from mailbox_appliance.version import __version__
 
 log = logging.getLogger(__name__)
 
 RUN_FILE = "run.json"
-#: Seconds after which the process ends, whatever does not: closing gives up before.
-_LAST_RESORT = 9.6
 
 
 def serve(
@@ -44,36 +44,47 @@ def serve(
     far an upgrade is. `prepare` may subscribe to what happens, before anything does.
     Raises StoreUnusable, BadSetting, or CannotListen where the port is taken.
     """
-    signals = Signals()
-    opening = Opening(
-        data_dir,
-        place_of_key(data_dir, os.environ),
-        passphrase or passphrase_from(os.environ),
-        flags,
-        oauth_environment.read(os.environ),
-        prepare,
-    )
+    last_resort = LastResort()
+    signals = Signals(last_resort.begin)
     try:
-        service = _opened(opening, showing)
+        opening = Opening(
+            data_dir,
+            place_of_key(data_dir, os.environ),
+            passphrase or passphrase_from(os.environ),
+            flags,
+            oauth_environment.read(os.environ),
+            prepare,
+        )
+        _serve(_opened(opening, showing), signals, last_resort, ready_json=ready_json)
     except BaseException:
-        if signals.is_ended:  # whatever came of that: what it broke off is finished, or thrown away, by the next start
-            return 0
-        raise
+        # Before it serves, whatever came of that: what it broke off is finished, or thrown away, by the next start.
+        if not signals.is_ended or signals.has_service:
+            raise
+    finally:
+        last_resort.cancel()
+        streams.settle(sys.stdout)
+        streams.settle(sys.stderr)
+    return 0
+
+
+def _serve(service: Service, signals: Signals, last_resort: LastResort, *, ready_json: bool) -> None:
+    data_dir = service.folder
     try:
         signals.hand_to(service)
         with failures_as_unusable(data_dir):  # the set-up code, and where it is found
             service.start()
             _write_run_file(data_dir, service)
+        _log_start(service)
         _announce(service, ready_json=ready_json)
         service_manager.ready()
         service.serve()
     finally:
+        last_resort.begin()
         service_manager.stopping()
         with suppress(OSError):  # nobody believes it once the lock is let go
             (data_dir / RUN_FILE).unlink(missing_ok=True)
-        with _last_resort():
-            service.close()
-    return 0
+        _say_what_it_waits_for(service)
+        service.close()
 
 
 def _opened(opening: Opening, showing: Callable[[], AbstractContextManager[Progress]] | None) -> Service:
@@ -87,29 +98,13 @@ def _opened(opening: Opening, showing: Callable[[], AbstractContextManager[Progr
         with failures_as_unusable(data_dir):
             _configure_logs(data_dir, options)
         _log_upgrade(appliance.store.upgraded)
+        _warn_of_variables()
         if has_lost_store:
             log.warning("a new, empty store was made with the key that was there: the store it belonged to is gone")
         return Service(opening, appliance)
     except BaseException:
         appliance.store.close()
         raise
-
-
-@contextmanager
-def _last_resort() -> Iterator[None]:
-    """End the process where this takes too long, say with a disk that does not answer: the store stands every end."""
-
-    def end() -> None:
-        log.warning("it did not end in time, so it was ended")
-        os._exit(0)
-
-    timer = threading.Timer(_LAST_RESORT, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _configure_logs(data_dir: Path, options: Settings) -> None:
@@ -135,23 +130,44 @@ def _log_upgrade(upgraded: Upgraded | None) -> None:
             log.warning("about the upgraded store: %s", warning)
 
 
+def _warn_of_variables() -> None:
+    for name, nearest in settings.without_effect():
+        hint = "" if nearest is None else f"; {nearest} is one"
+        log.warning("%s in the environment is no setting%s", name, hint)
+
+
 def _write_run_file(data_dir: Path, service: Service) -> None:
     """Where the running instance is found; the secret is the local operator's, new at each start."""
     content = {"pid": os.getpid(), "url": service.listening.local_url, "secret": service.secret}
     write_private(data_dir / RUN_FILE, json.dumps(content).encode())
 
 
+def _log_start(service: Service) -> None:
+    listening = service.listening
+    ports = {"http_port": _port(listening.http_url), "https_port": _port(listening.url)}
+    log.info("the service answers", extra={"release": __version__, "pid": os.getpid(), **ports})
+
+
+def _port(url: str | None) -> int | None:
+    return None if url is None else urlsplit(url).port
+
+
 def _announce(service: Service, *, ready_json: bool) -> None:
     listening, code = service.listening, service.setup_code
     if ready_json:
         ready = {"event": "ready", "http": listening.http_url, "https": listening.url, "pid": os.getpid()}
-        sys.stdout.write(json.dumps(ready) + "\n")
+        streams.tell(sys.stdout, json.dumps(ready) + "\n")
     else:
-        sys.stdout.write(f"mailbox-appliance answers at {listening.http_url} (Ctrl-C stops it)\n")
+        streams.tell(sys.stdout, f"mailbox-appliance answers at {listening.http_url} (Ctrl-C stops it)\n")
         if listening.url is not None:
             pin = "" if listening.pin is None else f"; the fingerprint of its certificate is {listening.pin}"
-            sys.stdout.write(f"By HTTPS it answers at {listening.url}{pin}\n")
+            streams.tell(sys.stdout, f"By HTTPS it answers at {listening.url}{pin}\n")
     if code is not None:
         hint = f"It is not set up yet. Run `mailbox-appliance setup`, or use the set-up code {code}\n"
-        (sys.stderr if ready_json else sys.stdout).write(hint)
-    sys.stdout.flush()
+        streams.tell(sys.stderr if ready_json else sys.stdout, hint)
+
+
+def _say_what_it_waits_for(service: Service) -> None:
+    """At a terminal, where somebody else would think that Ctrl-C had been lost."""
+    if sys.stderr.isatty() and (under_way := service.under_way):
+        streams.tell(sys.stderr, f"\nEnding: waits for {under_way}, {END_WITHIN:.0f} seconds at most.\n")

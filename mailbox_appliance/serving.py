@@ -8,39 +8,42 @@ Where the restore fails the appliance begins again on the store that was there; 
 what it replaced is put back first.
 """
 
-import gc
 import logging
+import math
 import secrets
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from mailbox_appliance import logs, service_manager
-from mailbox_appliance.appliance import SETUP_CODE, Appliance
+from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import HttpsNotOffered, Stopping, StoreUnusable
 from mailbox_appliance.listening import Listening
-from mailbox_appliance.opening import Opening
+from mailbox_appliance.opening import Opening, keep_out_of_the_way, setup_code
+from mailbox_appliance.resting import begin_to_rest
 from mailbox_appliance.settings import BadSetting
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.files import write_private
 from mailbox_appliance.store.restore import Prepared, Restored, complete, put_back
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.web.app import App
 
 log = logging.getLogger(__name__)
 
-_GIVEN_UP = "a restore was given up, since the service ends"
-# Seconds in which it ends, whatever is under way: requests go on for the first of them, and in the next all of them are
-# answered.
-_END_WITHIN, _GO_ON, _ANSWER = 9.0, 3.0, 3.0
+#: Seconds in which it ends, from the word on that it is to, whatever is under way.
+END_WITHIN = 9.0
+# Requests go on for the first of them, and in the next all of them are answered.
+_GO_ON, _ANSWER = 3.0, 3.0
 _CLOSE_FILES = 1.5
+_GLANCE = 0.05
 _RETRY_AFTER = 10
 _LOOK_AGAIN = 1.0  # a signal that comes just before the waiting begins is only handled after it
-# Seconds for what is under way when a restore begins: requests; sends, of which longer ones become uncertain; and
-# whoever still reads.
-_ANSWER_WITHIN, _REST_WITHIN, _CLOSE_WITHIN = 10.0, 20.0, 30.0
+# Seconds for requests that are under way when a restore begins.
+_ANSWER_WITHIN = 10.0
 
 
 class _Stopped(Exception):
@@ -60,6 +63,8 @@ class Service:
         # A signal handler may put into it at any moment, also while it is being read; an event cannot be set so.
         self._woken: SimpleQueue[None] = SimpleQueue()
         self._is_stopping = self._is_to_reload = False
+        self._told_to_stop_at: float | None = None
+        self._resting: Future[bool] | None = None
         self._handed_over: tuple[Prepared, Actor] | None = None
         #: Shows that somebody on this computer is its operator.
         self.secret = secrets.token_urlsafe(32)
@@ -72,7 +77,7 @@ class Service:
         self._make_ready(self._appliance)
         self._appliance.start()
         self.listening.start()
-        _keep_out_of_the_way()
+        keep_out_of_the_way()
 
     def serve(self) -> None:
         """Wait until it is told to stop; a restore that is handed over meanwhile is carried out here."""
@@ -86,13 +91,26 @@ class Service:
                 self._is_to_reload = False
                 self._take_up_anew()
             self.listening.look()
-        if self._handed_over is not None and self._appliance is not None:
-            prepared, actor = self._handed_over
-            log.warning(_GIVEN_UP, extra={"backup": prepared.backup_id})
-            _note_failure(self._appliance.store, prepared, actor)
+        if self._handed_over is not None:
+            self._give_up(*self._handed_over)
+
+    @property
+    def folder(self) -> Path:
+        """The data directory."""
+        return self._opening.data_dir
+
+    @property
+    def under_way(self) -> str:
+        """What would be waited for if it ended now, in words; empty: nothing."""
+        requests, appliance = self.listening.requests, self._appliance
+        parts = [f"{requests} request{'' if requests == 1 else 's'}"] if requests else []
+        parts += ["what is being sent"] if appliance is not None and appliance.sender.is_sending() else []
+        return " and ".join([*parts, *(["the restore"] if self._resting is not None else [])])
 
     def stop(self) -> None:
         """Let `serve` end. For signal handlers as well."""
+        if self._told_to_stop_at is None:
+            self._told_to_stop_at = time.monotonic()
         self._is_stopping = True
         self._woken.put(None)
 
@@ -103,39 +121,60 @@ class Service:
 
     def close(self) -> None:
         """Answer what is in flight, end, and let others have the directory; within seconds."""
-        until = time.monotonic() + _END_WITHIN
+        began = self._told_to_stop_at or time.monotonic()
+        until = began + END_WITHIN
+        log.info("the service ends")
         # Requests that wait for a send are released first; those that wait for others have some time to go on.
         if self._appliance is not None:
             self._appliance.release()
         self.listening.stop_listening()
-        if not self.listening.is_through(_GO_ON):
+        if not self.listening.is_through(min(_GO_ON, _left(until) / 3)):
             if self._appliance is not None:
                 self._appliance.break_off()
             self.listening.refuse_unfinished(Stopping(retry_after=_RETRY_AFTER))
-        self.listening.stop(_ANSWER)
+        self.listening.stop(min(_ANSWER, _left(until) / 2))
+        if self._resting is not None:
+            wait([self._resting], max(0.0, _left(until) - _CLOSE_FILES))
         if self._appliance is not None:
-            self._appliance.stop(max(0.0, until - time.monotonic() - _CLOSE_FILES))
+            self._appliance.stop(max(0.0, _left(until) - _CLOSE_FILES))
+        log.info("the service has ended", extra={"seconds": round(time.monotonic() - began, 1)})
         self._lock.release()
 
     def _take_up_anew(self) -> None:
-        assert self._appliance is not None  # noqa: S101 - only `serve` takes it away, and puts another one there
+        """Whatever goes wrong ends nothing that runs, and is told."""
         service_manager.reloading()
-        logs.reopen()
         try:
-            later = self._appliance.use_configuration(self._opening.options())
+            logs.reopen()
+            self._take_up_configuration()
+            self.listening.reload()
+        except Exception:
+            log.exception("a fault of ours met the reload")
+        finally:
+            service_manager.ready()
+
+    def _take_up_configuration(self) -> None:
+        assert self._appliance is not None  # noqa: S101 - only `serve` takes it away, and puts another one there
+        settings = self._appliance.settings
+        try:
+            loaded = self._opening.options()
         except BadSetting as error:
+            settings.is_file_unfit = True
             log.error("the configuration does not fit, so it stays as it was", extra={"why": str(error)})
+            return
+        except Exception:
+            settings.is_file_unfit = True
+            raise
+        try:
+            later = self._appliance.use_configuration(loaded)
         except HttpsNotOffered as problem:
             log.error("the configuration was taken up, but for HTTPS", extra={"why": problem.message})
         else:
             log.info("the configuration was taken up", extra={"at_the_next_start": list(later)})
-        self.listening.reload()
-        service_manager.ready()
 
     def _make_ready(self, appliance: Appliance) -> None:
         appliance.local_url, appliance.operator_secret = self.listening.local_url, self.secret
         appliance.hand_over, appliance.https = self._take, self.listening
-        self.setup_code = _setup_code(appliance)
+        self.setup_code = setup_code(appliance)
         if self._opening.prepare is not None:
             self._opening.prepare(appliance)
 
@@ -146,17 +185,16 @@ class Service:
     def _restore(self, prepared: Prepared, actor: Actor) -> None:
         facts = {"backup": prepared.backup_id}
         log.info("the service rests for a restore", extra=facts)
-        is_closed = self._rest()
         try:
-            if not is_closed:
+            if not self._rest():
                 raise StoreUnusable(reason="a thread that does not end still uses the store's files.")
             restored = complete(prepared, SystemClock(), actor, self._look)
         except _Stopped:
-            log.warning(_GIVEN_UP, extra=facts)
+            self._give_up(prepared, actor)
             return
         except Exception:
             log.exception("the restore failed; the store stays as it was", extra=facts)
-            self._go_on(self._opened(failed=(prepared, actor)))
+            self._go_on_after_failure(prepared, actor)
             return
         if self._is_stopping:  # the next start moves the restored store into its place
             return
@@ -166,25 +204,47 @@ class Service:
             log.exception("the restored store does not open; what it replaced is put back", extra=facts)
             if restored.kept is not None:
                 put_back(prepared, restored.kept)
-            self._go_on(self._opened(failed=(prepared, actor)))
+            self._go_on_after_failure(prepared, actor)
             return
         # From here on there is no way back: it may send, and what it sends must not be forgotten.
         self._go_on(appliance)
         log.info("the restore is done", extra=facts | _told(restored))
+
+    def _give_up(self, prepared: Prepared, actor: Actor) -> None:
+        log.warning("a restore was given up, since the service ends", extra={"backup": prepared.backup_id})
+        if self._appliance is not None:
+            _note_failure(self._appliance.store, prepared, actor)
 
     def _rest(self) -> bool:
         """Stop the appliance and close its files; the directory stays ours.
 
         False: somebody still has a file open, and might fold an old log into a new one. Nothing can be replaced then.
         """
-        appliance, self._appliance = self._appliance, None
+        appliance = self._appliance
         assert appliance is not None  # noqa: S101 - it is what handed over
         self._app.present.pause(0)
         appliance.release()
-        if not self._app.present.pause(_ANSWER_WITHIN):
+        if not self._has_come(_ANSWER_WITHIN, self._app.present.pause):
             log.warning("a request is not answered yet; the store is closed under its hands")
-        appliance.rest(_REST_WITHIN)
-        return appliance.store.close_files(_CLOSE_WITHIN)
+        self._appliance, resting = None, begin_to_rest(appliance)
+        self._resting = resting
+        try:
+            self._has_come(math.inf, lambda within: bool(wait([resting], within).done))  # it has bounds of its own
+        except _Stopped:
+            appliance.break_off()
+            raise
+        self._resting = None
+        return resting.result()
+
+    def _has_come(self, within: float, has_come: Callable[[float], bool]) -> bool:
+        """Whether something comes about within so many seconds; `has_come` waits for some. Raises _Stopped."""
+        until = time.monotonic() + within
+        while not has_come(_GLANCE):
+            if self._is_stopping:
+                raise _Stopped
+            if not _left(until):
+                return False
+        return True
 
     def _opened(self, failed: tuple[Prepared, Actor] | None = None) -> Appliance:
         """Another appliance on the store that is there now, ready to begin; what failed is noted in it."""
@@ -200,16 +260,26 @@ class Service:
             raise
         return appliance
 
+    def _go_on_after_failure(self, prepared: Prepared, actor: Actor) -> None:
+        if not self._is_stopping:
+            self._go_on(self._opened(failed=(prepared, actor)))
+
     def _go_on(self, appliance: Appliance) -> None:
         self._appliance = appliance  # whatever fails now, who ends stops it
+        if self._is_stopping:
+            return
         appliance.start()
         self.listening.use(appliance)
         self._app.present.resume(appliance)
-        _keep_out_of_the_way()
+        keep_out_of_the_way()
 
     def _look(self, _step: str, _done: int, _total: int) -> None:
         if self._is_stopping:
             raise _Stopped
+
+
+def _left(until: float) -> float:
+    return max(0.0, until - time.monotonic())
 
 
 def _note_failure(store: Store, prepared: Prepared, actor: Actor) -> None:
@@ -221,22 +291,3 @@ def _told(restored: Restored) -> dict[str, object]:
     carried = restored.carried
     how = {"known": carried.is_known, "relation": carried.relation, "log_goes_on": carried.has_log}
     return {**how, **asdict(carried.sends), **asdict(carried.rights)}
-
-
-def _setup_code(appliance: Appliance) -> str | None:
-    """The code that set-up asks for, kept in a file that only the owner reads; None where set-up is done."""
-    file = appliance.folder / SETUP_CODE
-    if appliance.store.members.any():
-        file.unlink(missing_ok=True)
-        return None
-    code = "-".join(secrets.token_hex(3) for _ in range(4))
-    write_private(file, code.encode() + b"\n")
-    return code
-
-
-def _keep_out_of_the_way() -> None:
-    """What stays for good is not looked through for garbage any more, and the rest not after every few objects."""
-    gc.unfreeze()  # another appliance may have been there before
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 20)

@@ -5,13 +5,17 @@
 An option `server.port` is `[server] port = 8025` in the file and `MAILBOX_APPLIANCE_SERVER_PORT` in the environment.
 """
 
+import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, get_args
 
-from mailbox_appliance.options import BY_NAME, OPTIONS, Option, Value, complaint, flag_of
+from mailbox_appliance.options import BY_NAME, ENVIRONMENT_PREFIX, OPTIONS, Option, Value, complaint, flag_of
+
+#: What begins as a setting does, and is for the command line.
+_NO_SETTINGS = frozenset({"MAILBOX_APPLIANCE_LICENSE_TOKEN"})
 
 
 class BadSetting(ValueError):
@@ -28,6 +32,10 @@ class Settings:
     def __init__(self, layers: Mapping[Source, Mapping[str, Value]]) -> None:
         self._layers = dict(layers)
         self.values = _merged(self._layers)
+        #: The settings of config.toml, as it was last read, that count from the next start on.
+        self.waiting: tuple[str, ...] = ()
+        #: Whether config.toml did not fit when it was last read; the next start would fail.
+        self.is_file_unfit = False
 
     def store(self, values: Mapping[str, object]) -> None:
         """Let these stored values count from now on, in place of those before.
@@ -45,17 +53,17 @@ class Settings:
     def adopt(self, loaded: "Settings") -> tuple[str, ...]:
         """Let what a newly read config.toml says count from now on, as far as it may change while running.
 
-        Answers the names of the settings that it changes and that count at the next start only.
+        Answers the names of the settings that have another value at the next start only.
         """
-        before, now = (dict(settings._layers.get("file", {})) for settings in (self, loaded))
-        later = [name for name, one in BY_NAME.items() if not one.runtime and before.get(name) != now.get(name)]
-        for name in later:
-            now.pop(name, None)
-            if name in before:
-                now[name] = before[name]
-        self._layers["file"] = now
+        before, now = (settings._layers.get("file", {}) for settings in (self, loaded))
+        then = _merged({**self._layers, "file": now})
+        fixed = {name for name, one in BY_NAME.items() if not one.runtime}
+        self.waiting = tuple(name for name in BY_NAME if name in fixed and then[name] != self.values[name])
+        self.is_file_unfit = False
+        kept = {name: value for name, value in before.items() if name in fixed}
+        self._layers["file"] = kept | {name: value for name, value in now.items() if name not in fixed}
         self.values = _merged(self._layers)
-        return tuple(later)
+        return self.waiting
 
     def ruled_by(self, name: str) -> str | None:
         """What sets this value whatever is stored: a variable of the environment, or the command line."""
@@ -101,6 +109,15 @@ def load(
         "flag": {name: _checked(BY_NAME[name], value, "the command line") for name, value in (flags or {}).items()},
     }
     return Settings(layers)
+
+
+def without_effect(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str | None]]:
+    """Variables of the environment that look like settings and are none, each with the nearest one that there is."""
+    known = {option.environment for option in OPTIONS}
+    areas = tuple({f"{ENVIRONMENT_PREFIX}{option.name.partition('.')[0].upper()}_" for option in OPTIONS})
+    for name in sorted(environment):
+        if name.startswith(areas) and name not in known | _NO_SETTINGS:
+            yield name, next(iter(difflib.get_close_matches(name, known, 1)), None)
 
 
 def _merged(layers: Mapping[Source, Mapping[str, Value]]) -> Mapping[str, Value]:

@@ -9,6 +9,7 @@ SIGHUP        nothing: it reads its        configuration, certificate and log fi
 
 import os
 import signal
+from collections.abc import Callable
 from types import FrameType
 from typing import Protocol
 
@@ -32,14 +33,21 @@ class Ended(BaseException):
 class Signals:
     """Listens from the moment it is made. For the main thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin_to_end: Callable[[], None] = lambda: None) -> None:
+        """`begin_to_end` is told of the first word that it is to end, whatever is done then; from a signal handler."""
         self._service: Served | None = None
+        self._begin_to_end = begin_to_end
         #: Whether it was told to end.
         self.is_ended = False
         self._may_hang_up = _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN and _has_terminal()
         signal.signal(signal.SIGTERM, self._end)
         if _HANG_UP is not None:
             signal.signal(_HANG_UP, self._hang_up)
+
+    @property
+    def has_service(self) -> bool:
+        """Whether somebody is told, who ends in order."""
+        return self._service is not None
 
     def hand_to(self, service: Served) -> None:
         """From now on this one is told."""
@@ -50,6 +58,7 @@ class Signals:
 
     def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal calls it
         was_ended, self.is_ended = self.is_ended, True
+        self._begin_to_end()
         if self._service is not None:
             self._service.stop()
         elif not was_ended:  # the second one leaves alone what tidies up after the first

@@ -34,6 +34,7 @@ COMMON = (
     "oauth_environment",
     "keychain",
     "regular_files",
+    "streams",
 )
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("version",),
@@ -46,7 +47,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("operations",),
     ("control",),
     ("web", "mcp_server", "cli", "tray", "demo"),
-    ("listening", "opening", "service_manager", "signals"),
+    ("offering", "resting"),
+    ("listening", "opening", "service_manager", "signals", "last_resort"),
     ("serving",),
     ("run", "on_files", "__main__"),
 )

@@ -234,9 +234,13 @@ def test_what_cannot_be_done_leaves_all_as_it_was(house: House, is_on: bool, wro
     url = house.listening.url
     with taken_port() as port:
         change: dict[str, object] = {"https": True}
+        kept = house.connection() if is_on else None
+        if kept is not None:
+            kept.request("GET", "/healthz")
+            kept.getresponse().read()
         if wrong == "port":
             change["https_port"] = port
-        elif wrong == "host":  # at the same port, where it is on: the old one is closed, and opened again
+        elif wrong == "host":  # at the same port, where it is on
             change |= {"https_host": "192.0.2.1", "https_port": house.port if is_on else 0}
         else:
             house.files.folder.mkdir(exist_ok=True)
@@ -249,6 +253,10 @@ def test_what_cannot_be_done_leaves_all_as_it_was(house: House, is_on: bool, wro
     assert str(house.appliance.folder) not in caught.value.message
     assert house.listening.url == url
     assert url is None or house.headers(url)
+    if kept is not None:
+        kept.request("GET", "/healthz")
+        assert kept.getresponse().read() == b"ok\n", "it was not closed meanwhile"
+        kept.close()
     told = house.listening.trouble
     assert told is not None
     assert told.startswith("The certificate from before" if is_on and wrong == "files" else "HTTPS is not offered")
@@ -257,6 +265,31 @@ def test_what_cannot_be_done_leaves_all_as_it_was(house: House, is_on: bool, wro
         house.listening.look()
     house.set(https=is_on, https_port=0, https_host="127.0.0.1")
     assert house.listening.trouble is None
+
+
+def test_from_one_address_to_all_at_the_same_port_and_back(house: House) -> None:
+    house.set(https=True, https_port=0, https_host="127.0.0.1")
+    port = house.port
+    for host, reached in (("", True), (OWN, True), ("localhost", False), ("127.0.0.1", False)):
+        house.set(https_host=host, https_port=port)
+        assert (house.port, is_open(port, OWN)) == (port, reached)
+        assert house.listening.trouble is None
+
+
+def test_a_fault_of_ours_is_told_and_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with house_with(tmp_path) as house:
+        house.listen()
+        # So that what is done to the certificate cannot be recorded.
+        house.appliance.store.database.change("ALTER TABLE audit_events RENAME TO lost")
+        house.appliance.settings.store({"server.https": True, "server.https_port": 0})
+        with pytest.raises(HttpsNotOffered, match="fault of ours"):
+            house.listening.apply()
+        assert "fault of ours" in (house.listening.trouble or "")
+        assert "a fault of ours met HTTPS" in caplog.text
+        house.listening.reload()
+        assert house.listening.url is None
+        house.appliance.store.database.change("ALTER TABLE lost RENAME TO audit_events")
+        house.listening.look()
 
 
 def test_several_change_it_at_once(house: House) -> None:
@@ -422,6 +455,7 @@ def test_where_the_loopback_addresses_are_taken_the_other_one_is_served_all_the_
 def test_bound_to_all_addresses_it_is_reached_by_loopback(tmp_path: Path, host: str, local: str) -> None:
     with house_with(tmp_path, server__host=host) as house:
         house.listen()
+        assert house.listening.http_url == house.listening.local_url, "what is told answers"
         assert urlsplit(house.listening.local_url).netloc.rpartition(":")[0] == local
         assert house.headers(house.listening.local_url)
 

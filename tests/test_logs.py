@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -111,9 +112,20 @@ def test_a_file_that_was_renamed_is_left_and_a_new_one_begun(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("_restored")
+def test_a_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:
+    logs.configure(tmp_path / "logs", "info")
+    shutil.rmtree(tmp_path / "logs")
+    logs.reopen()
+    logging.getLogger("room").info("after")
+    assert "after" in (tmp_path / "logs" / "appliance.log").read_text()
+    assert stat.S_IMODE((tmp_path / "logs").stat().st_mode) == 0o700
+
+
+@pytest.mark.usefixtures("_restored")
 def test_where_no_new_file_can_be_made_the_old_one_goes_on(tmp_path: Path) -> None:
     logs.configure(tmp_path / "logs", "info")
     (tmp_path / "logs").rename(tmp_path / "gone")
+    (tmp_path / "logs").touch()
     logs.reopen()
     logging.getLogger("room").info("after")
     assert "after" in (tmp_path / "gone" / "appliance.log").read_text()

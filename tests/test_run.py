@@ -25,6 +25,7 @@ from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.errors import Conflict, Invalid, StoreInUse
 from mailbox_appliance.on_files.setup import setup_on_files
 from mailbox_appliance.store.store import Store
+from mailbox_appliance.version import __version__
 from tests.servers.running import PASSWORD, RunningAppliance
 from tests.stores.opening import copied
 
@@ -215,7 +216,7 @@ def refused(folder: Path, *arguments: str, environment: Mapping[str, str] | None
     return code, str(json.loads(complaints)["error"]["message"])
 
 
-@pytest.mark.parametrize("arguments", [("--host", "192.0.2.1"), ("--host", "no such name"), ("--port", "TAKEN")])
+@pytest.mark.parametrize("arguments", [("--host", "192.0.2.1"), ("--port", "TAKEN")])
 def test_an_address_that_cannot_be_listened_on(tmp_path: Path, arguments: tuple[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         given = [argument.replace("TAKEN", str(server.getsockname()[1])) for argument in arguments]
@@ -278,6 +279,7 @@ def test_a_second_process(tmp_path: Path) -> None:
         ("[server]\nprot = 1\n", "server.prot"),
         ("[server\n", "config.toml"),
         ("[server]\nport = 70000\n", "65535"),
+        ("[server]\nhost = 'no such name'\n", "server.host is an IP address"),
         (
             "[remote]\nca_file = '/nowhere/ca.pem'\n",
             "/nowhere/ca.pem, the file of the setting remote.ca_file, cannot be read",
@@ -310,6 +312,20 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, name: str) -> Non
     assert error["code"] == "store_unusable"
     assert name in error["message"]
     Store.open(tmp_path).close()
+
+
+def test_a_variable_that_is_no_setting_is_told_and_keeps_nothing_from_starting(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "--ready-json", environment={"MAILBOX_APPLIANCE_SERVER_PROT": "12"}) as one:
+        one.ready()
+        code, _, complaints = one.end(signal.SIGTERM)
+    assert code == 0
+    told = "MAILBOX_APPLIANCE_SERVER_PROT in the environment is no setting; MAILBOX_APPLIANCE_SERVER_PORT is one"
+    assert told in complaints
+    lines = [json.loads(line) for line in (tmp_path / "logs" / "appliance.log").read_text().splitlines()]
+    assert [line["level"] for line in lines if line["event"] == told] == ["warning"]
+    [began] = [line for line in lines if line["event"] == "the service answers"]
+    assert (began["release"], began["pid"]) == (__version__, one.process.pid)
+    assert [line["event"] for line in lines][-2:] == ["the service ends", "the service has ended"]
 
 
 # --- settings -------------------------------------------------------------------------------------------------------

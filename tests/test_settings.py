@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.options import OPTIONS, Option, Value, complaint
-from mailbox_appliance.settings import BadSetting, load
+from mailbox_appliance.settings import BadSetting, Settings, load, without_effect
 
 PREFIX = "MAILBOX_APPLIANCE_"
 
@@ -153,3 +153,44 @@ def test_a_pipe_is_no_configuration_and_is_not_waited_for(tmp_path: Path) -> Non
     os.mkfifo(tmp_path / "config.toml")
     with pytest.raises(BadSetting, match="not a regular file"):
         load(tmp_path / "config.toml", {})
+
+
+def test_what_waits_for_the_next_start_is_told_until_it_is_taken_back(tmp_path: Path) -> None:
+    file, environment = tmp_path / "config.toml", {"MAILBOX_APPLIANCE_SYNC_WORKERS": "3"}
+
+    def loaded(text: str) -> Settings:
+        file.write_text(text)
+        return load(file, environment, {"server.port": 0})
+
+    present = loaded("")
+    assert present.waiting == ()
+    for text, waiting in (
+        ("[server]\nworkers = 5\nport = 1\n[sync]\nworkers = 2\n[log]\nlevel = 'debug'\n", ("server.workers",)),
+        ("[server]\nworkers = 5\nhost = '::1'\n", ("server.host", "server.workers")),
+        ("[server]\nworkers = 8\n", ()),  # as it is
+        ("", ()),
+    ):
+        present.is_file_unfit = True
+        assert present.adopt(loaded(text)) == present.waiting == waiting
+        assert (present.number("server.workers"), present.number("server.port")) == (8, 0)
+        assert present.text("log.level") == ("debug" if "debug" in text else "info")
+        assert not present.is_file_unfit
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("SERVER_PROT", "SERVER_PORT"),
+        ("METRICS_ALOWED", "METRICS_ALLOWED"),
+        ("LOG_XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX", None),
+        ("SYNC_", "SYNC_WORKERS"),
+    ],
+)
+def test_variables_that_look_like_settings_and_are_none(name: str, nearest: str | None) -> None:
+    told = None if nearest is None else f"MAILBOX_APPLIANCE_{nearest}"
+    assert list(without_effect({f"MAILBOX_APPLIANCE_{name}": "1"})) == [(f"MAILBOX_APPLIANCE_{name}", told)]
+
+
+@pytest.mark.parametrize("name", ["SERVER_PORT", "LICENSE_TOKEN", "PASSPHRASE", "KEYCHAIN_SECONDS", "SERVERS"])
+def test_other_variables_are_left_alone(name: str) -> None:
+    assert list(without_effect({f"MAILBOX_APPLIANCE_{name}": "1", "SERVER_PROT": "1"})) == []

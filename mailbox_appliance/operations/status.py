@@ -50,6 +50,10 @@ HELD = (
     "Scheduled sends are held until an administrator lets them go: `scheduled release`, or PATCH /admin/settings with"
     " `sending.hold_scheduled` false. What waits for more than 24 hours ends as `expired`."
 )
+UNFIT = (
+    "config.toml could not be taken up when it was last read, and the next start would fail: the log says why. Mend it,"
+    " and reload (`systemctl reload`, or SIGHUP)."
+)
 
 
 class AccountProgress(Wire, frozen=True, kw_only=True):
@@ -91,7 +95,8 @@ def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
     """Version, running time, store, and the state of your mailboxes and deliveries.
 
     `warnings` tell what an operator should see to: little room on the disk, backups that are not made, HTTPS that is
-    asked for and not offered, a certificate that does not fit, scheduled sends that are held.
+    asked for and not offered, a certificate that does not fit, scheduled sends that are held, a config.toml that
+    does not fit or waits for the next start.
     """
     store = appliance.store
     accounts = permissions.reachable(store, caller.found)
@@ -116,6 +121,10 @@ def warnings(appliance: Appliance) -> Iterator[str]:
     trouble = None if appliance.https is None else appliance.https.trouble
     found = (room.warning(appliance.store.folder / DATABASE, low), appliance.daily_backup.warning(), trouble)
     yield from (one.replace(f"{appliance.folder}/", "") for one in found if one)
+    if appliance.settings.is_file_unfit:
+        yield UNFIT
+    if waiting := appliance.settings.waiting:
+        yield f"What config.toml says of {', '.join(waiting)} counts from the next start on."
     if appliance.settings.flag("sending.hold_scheduled"):
         yield HELD
 

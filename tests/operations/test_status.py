@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.certificates.reading import CertificateFacts
 from mailbox_appliance.version import __version__
@@ -84,6 +85,21 @@ def test_trouble_with_https_is_told_without_places(checked_client: CheckedClient
     assert checked_client.ask("GET", "/status").warnings == told
     checked_client.ask("PATCH", "/admin/settings", {"sending.hold_scheduled": True, "store.low_space_mib": 1 << 30})
     assert len(checked_client.ask("GET", "/status").warnings) == 3
+
+
+def test_a_configuration_that_does_not_fit_or_waits_is_told(
+    checked_client: CheckedClient, appliance: Appliance
+) -> None:
+    config = appliance.folder / "config.toml"
+    config.write_text("[server]\nworkers = 3\n")
+    appliance.use_configuration(settings.load(config, {}))
+    appliance.settings.is_file_unfit = True
+    unfit, waiting = checked_client.ask("GET", "/status").warnings
+    assert unfit.startswith("config.toml could not be taken up when it was last read, and the next start would fail")
+    assert waiting == "What config.toml says of server.workers counts from the next start on."
+    config.unlink()
+    appliance.use_configuration(settings.load(config, {}))
+    assert checked_client.ask("GET", "/status").warnings == []
 
 
 def test_long_work_is_shown_while_it_lasts(checked_client: CheckedClient, appliance: Appliance) -> None:
