@@ -32,9 +32,8 @@ class AddressInUse(CannotListen):
 
 def cannot_listen(address: tuple[str, int], error: OSError | ValueError, *, is_secure: bool) -> CannotListen:
     """What went wrong with an address, and what to do."""
-    where, kind = _written(address), "https_" if is_secure else ""
-    port, host = (f"--{kind}{name} or the setting server.{kind}{name}" for name in ("port", "host"))
-    port, host = (text.replace("--https_", "--https-") for text in (port, host))
+    where = _written(address)
+    port, host = (_ways(name, is_secure=is_secure) for name in ("port", "host"))
     number = error.errno if isinstance(error, OSError) else errno.EINVAL
     if number == errno.EADDRINUSE:
         return AddressInUse(where=where, port=port)
@@ -43,6 +42,13 @@ def cannot_listen(address: tuple[str, int], error: OSError | ValueError, *, is_s
         return CannotListen(reason=f"The system does not allow listening on {where}. {advice}")
     advice = f"Choose an address of this computer with {host}."
     return CannotListen(reason=f"It is not possible to listen on {where}. {advice}")
+
+
+def _ways(name: str, *, is_secure: bool) -> str:
+    """How another port or host is chosen."""
+    if is_secure:
+        return f"`https enable --{name}`, `serve --https-{name}` or the setting server.https_{name}"
+    return f"--{name} or the setting server.{name}"
 
 
 def _written(address: tuple[str, int]) -> str:

@@ -24,7 +24,8 @@ _PORT = r"(?::(?:[0-9]{1,5}|_[0-9A-Za-z._-]+))?"
 _NODE = re.compile(rf"\[([^]]+)\]{_PORT}|([0-9.]+){_PORT}|([0-9A-Fa-f:.]+(?:%[^]]*)?)")
 # Good backwards too, and used so: a quote that a client left open does not swallow what a proxy wrote behind it.
 _ELEMENT = re.compile(r'(?:[^",]+|"[^"]*")*')
-_PAIR = re.compile(r"""[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=("[^"\\]*"|[^ \t",;"\\]+))?[ \t]*(?:;|\Z)""")
+# No character may be taken by two of its parts: that would be tried in all ways, while everybody else waits.
+_PAIR = re.compile(r"""[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=("[^"\\]*"|[^ \t",;\\]+)[ \t]*)?(?:;|\Z)""")
 
 
 @dataclass(frozen=True)

@@ -100,9 +100,9 @@ def test_a_port_that_is_taken_or_an_address_that_is_not_ours_is_named_with_what_
     with listening() as listeners:
         taken = listeners.addresses[0][1]
         before = len(listeners.servers)
-        with pytest.raises(AddressInUse, match=r"--https-port or the setting server\.https_port"):
+        with pytest.raises(AddressInUse, match=r"https enable --port`, .* or the setting server\.https_port"):
             listeners.open([("127.0.0.1", taken)], certificate())
-        with pytest.raises(CannotListen, match=r"--https-host or the setting server\.https_host"):
+        with pytest.raises(CannotListen, match=r"https enable --host`, .* or the setting server\.https_host"):
             listeners.open([("192.0.2.77", 0)], certificate())
         assert len(listeners.servers) == before
         assert is_served(listeners.addresses[0])
