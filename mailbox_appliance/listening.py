@@ -1,7 +1,7 @@
 """Where it listens: by HTTP as it was started, and by HTTPS as the settings and the certificate's files say now.
 
 apply ....... open, move or close HTTPS, with the certificate that is there; what cannot be done changes nothing
-look ........ each second: has somebody replaced the certificate's files?
+look ........ each second: has somebody replaced the certificate's files, or can be done by now what could not?
 reload ...... at once, and what cannot be done is logged, and told by `trouble`
 use ......... after a restore: other settings, and maybe other files
 """
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 _LOOPBACK = ("127.0.0.1", "::1")
 _DAY = 86_400
 _GLANCE = 0.01
+#: Seconds between two tries to offer HTTPS where that could not be done.
+_TRY_AGAIN = 10
 
 
 class Listening:
@@ -45,6 +47,7 @@ class Listening:
         self._certificate: Taken | None = None
         self._seen: tuple[object, ...] | None = None
         self._refused: tuple[Asked | None, str] | None = None
+        self._tried_at = 0.0
         self._take_from_settings()
         self._listeners = _listeners(app, appliance.settings)
         self._offering = Offering(self._listeners)
@@ -134,7 +137,7 @@ class Listening:
         """
         with self._changing:
             asked = self._asked()
-            self._seen = self._files.state()
+            self._seen, self._tried_at = self._files.state(), self._appliance.clock.monotonic()
             try:
                 self._apply(asked)
             except Exception as problem:
@@ -152,16 +155,28 @@ class Listening:
         self.reload()
 
     def look(self) -> None:
-        """Take the certificate where its files are others than when this was last looked at."""
-        if self._asked() is not None and self._files.state() != self._seen and not self._changing.locked():
-            self.reload()
+        """Take the certificate where its files are others than when this was last looked at.
+
+        Where HTTPS is not offered as it is asked for, it is tried again now and then: who is elsewhere could not.
+        """
+        asked, offer = self._asked(), self._offering.offer
+        if asked is None or self._changing.locked():
+            return
+        is_missing = offer is None or not offer.fits(asked)
+        is_due = is_missing and self._appliance.clock.monotonic() - self._tried_at >= _TRY_AGAIN
+        if is_due or self._files.state() != self._seen:
+            self._take_up(told=self._refused)
 
     def reload(self) -> None:
         """As `apply`; what cannot be done is logged, and `trouble` tells it until it can."""
+        self._take_up(told=None)
+
+    def _take_up(self, told: tuple[Asked | None, str] | None) -> None:
         try:
             self.apply()
         except HttpsNotOffered as problem:
-            log.warning("HTTPS stays as it is", extra={"why": problem.message})
+            if self._refused != told:
+                log.warning("HTTPS stays as it is", extra={"why": problem.message})
 
     def _asked(self) -> Asked | None:
         settings = self._appliance.settings

@@ -19,6 +19,7 @@ from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.certificates import making, reading
 from mailbox_appliance.certificates.files import CertificateFiles
+from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import CertificateUnusable, HttpsNotOffered
 from mailbox_appliance.listening import Listening
 from mailbox_appliance.operations.decoding import convert_body
@@ -30,6 +31,7 @@ from mailbox_appliance.web.server import CannotListen
 from tests.certificates.issued import issued
 from tests.servers.desk import ADMIN
 from tests.servers.dovecot import wait_until
+from tests.servers.fake_clock import FakeClock
 from tests.servers.own_address import own_addresses
 
 _NOW = datetime.now(UTC)
@@ -103,11 +105,11 @@ class House:
         self.appliance.use_changed_settings()
 
 
-def appliance_with(folder: Path, **flags: Value) -> Appliance:
+def appliance_with(folder: Path, clock: Clock | None = None, **flags: Value) -> Appliance:
     """One that is to listen at a free port of 127.0.0.1."""
     given: dict[str, Value] = {"server.host": "127.0.0.1", "server.port": 0}
     given |= {name.replace("__", "."): value for name, value in flags.items()}
-    return Appliance(folder, settings.load(None, {}, given))
+    return Appliance(folder, settings.load(None, {}, given), clock)
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +129,9 @@ def house(settled: tuple[Appliance, str]) -> Iterator[House]:
 
 
 @contextmanager
-def house_with(folder: Path, **flags: Value) -> Iterator[House]:
+def house_with(folder: Path, clock: Clock | None = None, **flags: Value) -> Iterator[House]:
     """One with settings of its own, that does not listen yet."""
-    appliance = appliance_with(folder, **flags)
+    appliance = appliance_with(folder, clock, **flags)
     made = House(appliance)
     try:
         yield made
@@ -401,7 +403,7 @@ def test_what_is_asked_for_and_cannot_be_offered_keeps_it_from_starting(tmp_path
             (tmp_path / "tls").mkdir(parents=True)
             (tmp_path / "tls" / "cert.pem").write_text("nothing")
         kinds = {"port": CannotListen, "host": CannotListen, "files": CertificateUnusable}
-        with house_with(tmp_path, **flags) as house, pytest.raises(kinds[wrong]) as caught:
+        with house_with(tmp_path, None, **flags) as house, pytest.raises(kinds[wrong]) as caught:
             house.listen()
         expected = {"port": "--https-port", "host": "--https-host", "files": "key.pem is missing"}
         assert expected[wrong] in caught.value.message
@@ -421,6 +423,63 @@ def test_after_a_restore_what_cannot_be_offered_is_told_and_the_service_goes_on(
     house.listening.use(house.appliance)
     assert (house.listening.url, house.listening.trouble) == (None, None)
     restored.stop()
+
+
+def test_what_could_not_be_offered_is_tried_again_and_told_once(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who is elsewhere could not ask for it."""
+    with house_with(tmp_path, clock) as house:
+        house.listen()
+        with taken_port() as port:
+            house.appliance.settings.store({"server.https": True, "server.https_port": port})
+            house.listening.reload()
+            for _ in range(3):
+                house.listening.look()
+                clock.advance(10)
+                house.listening.look()
+            assert caplog.messages.count("HTTPS stays as it is") == 1
+            assert str(port) in (house.listening.trouble or "")
+        house.listening.look()
+        assert house.listening.url is None, "not each second"
+        clock.advance(10)
+        house.listening.look()
+        assert (house.listening.trouble, house.port) == (None, port)
+        (house.files.key).write_text("no key")
+        for _ in range(3):
+            house.listening.look()
+        assert caplog.messages.count("HTTPS stays as it is") == 2
+
+
+def test_on_its_way_to_a_port_that_is_taken_it_never_stops_answering(house: House) -> None:
+    house.set(https=True, https_port=0, https_host="127.0.0.1")
+    port, over, refused = house.port, threading.Event(), list[int]()
+
+    def connect() -> None:
+        while not over.is_set():
+            refused.append(int(not is_open(port)))
+
+    connecting = threading.Thread(target=connect)
+    connecting.start()
+    with taken_port() as taken:
+        for change in ({"https_port": taken}, {"https_port": port, "https_host": "192.0.2.1"}):
+            with pytest.raises(HttpsNotOffered):
+                house.set(**change)
+            house.set(https_port=port, https_host="127.0.0.1")
+    wait_until(lambda: len(refused) > 20, lambda: "nobody connects", 10)
+    over.set()
+    connecting.join()
+    assert not any(refused)
+
+
+def test_other_proxies_are_trusted_after_a_restore(tmp_path: Path) -> None:
+    with house_with(tmp_path / "one", server__trusted_proxies=("192.0.2.7",)) as house:
+        house.listen()
+        assert house.app.proxies.trusts("192.0.2.7")
+        restored = appliance_with(tmp_path / "other", server__trusted_proxies=("192.0.2.8",))
+        house.listening.use(restored)
+        assert [house.app.proxies.trusts(f"192.0.2.{one}") for one in (7, 8)] == [False, True]
+        restored.stop()
 
 
 # --- where this computer reaches it -----------------------------------------------------------------------------------
