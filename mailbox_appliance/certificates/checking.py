@@ -48,6 +48,7 @@ def checked(certificate: bytes, key: bytes, now: datetime) -> Checked:
     if not keys:
         _refuse(KEY, _no_key(key, key_blocks))
     read, private = _read_chain(chain), [_read_key(one) for one in keys]
+    _require_whole(certificate, len(chain))
     own = _require_pair(read, private)
     _require_strength(own)
     _require_time(read[0], now)
@@ -129,6 +130,13 @@ def _read_key(block: bytes) -> "PrivateKeyTypes":
         _refuse(KEY, "The key is of a kind that is not known here. Use EC P-256, or RSA with 2048 bits or more.")
     except ValueError:
         _refuse(KEY, _DAMAGED_KEY)
+
+
+def _require_whole(certificate: bytes, found: int) -> None:
+    """A chain that is cut off would be taken without its end, and clients would not accept it."""
+    begun = sum(certificate.count(b"-----BEGIN " + label + b"-----") for label in CERTIFICATES)
+    if begun > found:
+        _refuse(CERTIFICATE, f"Certificate {found + 1} of the file is cut off: its END line is missing.")
 
 
 # --- whether it can serve ---------------------------------------------------------------------------------------------

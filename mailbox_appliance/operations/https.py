@@ -93,10 +93,11 @@ def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) ->
     given = {setting: getattr(request, field) for field, setting in _SETTINGS.items()}
     changes = {setting: value for setting, value in given.items() if value is not UNSET}
     require_fitting(changes, {setting: field for field, setting in _SETTINGS.items()})
-    told = change(appliance, caller, changes)
-    if changes and appliance.https is not None and appliance.https.trouble is not None:
-        appliance.https.apply()  # it was asked for before, and could not be done then
-    answer = _answer(appliance)
+    with appliance.changing_settings:
+        told = change(appliance, caller, changes)
+        if changes and appliance.https is not None and appliance.https.trouble is not None:
+            appliance.https.apply()  # it was asked for before, and could not be done then
+        answer = _answer(appliance)
     return Answer(answer.data, (*told, *answer.warnings))
 
 
@@ -126,13 +127,14 @@ def rotate(appliance: Appliance, caller: Caller) -> Answer[Https]:
 
 
 def _replaced(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> Answer[Https]:
-    before, had_links = _fingerprint(appliance), CertificateFiles(appliance.folder).are_links()
-    with _as_conflict():
-        told = (*((_UNLINKED,) if had_links else ()), *act())
-    if appliance.https is not None and appliance.settings.flag("server.https"):
-        with suppress(HttpsNotOffered):  # the certificate was replaced all the same; the answer tells of the trouble
-            appliance.https.apply()
-    answer = _answer(appliance)
+    with appliance.changing_settings:  # who asks is told of their own certificate, and not of the next one's
+        before, had_links = _fingerprint(appliance), CertificateFiles(appliance.folder).are_links()
+        with _as_conflict():
+            told = (*((_UNLINKED,) if had_links else ()), *act())
+        if appliance.https is not None and appliance.settings.flag("server.https"):
+            with suppress(HttpsNotOffered):  # the certificate was replaced all the same; the answer tells of trouble
+                appliance.https.apply()
+        answer = _answer(appliance)
     found = answer.data.certificate
     if found is not None and before not in (None, found.fingerprint):
         told = (*told, _PINNED.format(found.fingerprint))

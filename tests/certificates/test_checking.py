@@ -167,6 +167,16 @@ REFUSED: dict[str, tuple[Callable[[Issued], Files], str, str]] = {
         CERTIFICATE,
         "Certificate 2 of the file is damaged",
     ),
+    "a second cut off": (
+        lambda own: (own.pem + between().pem[:-30], own.key),
+        CERTIFICATE,
+        "Certificate 2 of the file is cut off",
+    ),
+    "one cut off before another": (
+        lambda own: (own.pem + between().pem[:-30] + authority().pem, own.key),
+        CERTIFICATE,
+        "Certificate 2 of the file is damaged",
+    ),
     "a damaged key": (lambda own: (own.pem, own.key.replace(own.key[40:70], b"A" * 30)), KEY, "is damaged"),
     "a locked key": (lambda own: (own.pem, own.locked_key()), KEY, "`openssl pkey -in FILE -out key.pem` takes it off"),
     "an older locked key": (

@@ -1,6 +1,7 @@
 """The two files: read as one pair, and replaced so that there is the old pair or the new one, whatever happens."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -244,6 +245,80 @@ def test_killed_at_every_step(tmp_path: Path, pairs: tuple[Pair, Pair], before: 
         assert names_in(files) == {"cert.pem", "key.pem"}
     assert seen == sorted(seen)
     assert {*seen} == {False, True}
+
+
+REPLACING = """
+import sys
+from pathlib import Path
+from mailbox_appliance.certificates.files import CertificateFiles
+root = Path(sys.argv[1])
+CertificateFiles(root / "data").replace((root / "new.cert").read_bytes(), (root / "new.key").read_bytes())
+"""
+
+
+def test_each_step_is_on_the_disk_before_the_next(tmp_path: Path, pairs: tuple[Pair, Pair]) -> None:
+    """Else a power cut could leave what comes later without what comes before it: the new key without its pair."""
+    files, record = laid_out(tmp_path / "data", pairs[0]), tmp_path / "record"
+    (tmp_path / "new.cert").write_bytes(pairs[1][0])
+    (tmp_path / "new.key").write_bytes(pairs[1][1])
+    calls = "trace=fsync,rename,renameat,renameat2,rmdir,unlinkat"
+    argv = ["strace", "-f", "-y", "-qq", "-s", "500", "-o", str(record), "-e", calls, sys.executable, "-c", REPLACING]
+    subprocess.run([*argv, str(tmp_path)], check=True)
+    seen = [line.partition(" ")[2].strip() for line in record.read_text().splitlines() if str(files.folder) in line]
+    assert files.load() == pairs[1]
+    steps = [step for line in seen if (step := step_of(line, files.folder))]
+    decided = steps.index("rename .next")
+    assert steps[:decided] == [
+        "sync .next.making/.cert.pem.new",
+        "rename .next.making/cert.pem",
+        "sync .next.making",
+        "sync .next.making/.key.pem.new",
+        "rename .next.making/key.pem",
+        "sync .next.making",
+    ]
+    assert steps[decided:] == [
+        "rename .next",
+        "sync .",
+        "rename key.pem",
+        "rename cert.pem",
+        "sync .",
+        "remove .next",
+        "sync .",
+    ]
+
+
+def step_of(line: str, folder: Path) -> str:
+    """A system call of the certificate's folder, as strace tells it: what it does, and to which name there."""
+    call = line.partition("(")[0]
+    names = re.findall(rf"{re.escape(str(folder))}/?([^\">]*)", line)
+    what = {"fsync": "sync", "rmdir": "remove", "unlinkat": "remove"}.get(call, "rename")
+    return f"{what} {names[-1] or '.'}"
+
+
+def test_a_pair_is_looked_at_and_recorded_before_it_counts(files: CertificateFiles, pairs: tuple[Pair, Pair]) -> None:
+    rows: list[bytes] = []
+    with pytest.raises(CertificateUnusable):
+        files.replace(pairs[1][0], authority().key, rows.append)
+    assert rows == []
+    files.replace(*pairs[1], lambda certificate: rows.append(files.load()[0] + certificate))
+    assert rows == [pairs[0][0] + pairs[1][0]]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_changes_while_it_is_looked_at_is_looked_at_again(
+    files: CertificateFiles, pairs: tuple[Pair, Pair], *, fails: bool
+) -> None:
+    turns = iter((True, False))
+
+    def look(certificate: Path, key: Path) -> Pair:
+        first = certificate.read_bytes()
+        if next(turns):
+            files.replace(*pairs[1])
+            if fails:
+                raise files.unusable("They do not fit.")
+        return first, key.read_bytes()
+
+    assert files.steadily(look) == pairs[1]
 
 
 def test_what_breaks_it_off_leaves_nothing(files: CertificateFiles, pairs: tuple[Pair, Pair]) -> None:

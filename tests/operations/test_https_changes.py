@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -258,3 +259,12 @@ def test_where_links_lead(tmp_path: Path, public_url: str, host: str | None, els
         assert [link.partition("/#")[0] for link in links] == [elsewhere, here, elsewhere]
     finally:
         made.stop()
+
+
+def test_each_of_several_rotations_tells_of_its_own(ada: CheckedClient) -> None:
+    ada.ask("PATCH", PATH, {"enabled": True, **HERE})
+    with ThreadPoolExecutor(4) as at_once:
+        told = list(
+            at_once.map(lambda _: ada.ask("POST", f"{PATH}/rotate").data["certificate"]["fingerprint"], range(8))
+        )
+    assert len({*told}) == 8
