@@ -1,6 +1,8 @@
 """Deadlines, keep-alive and how a connection ends; over real sockets."""
 
 import logging
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.web.server import Bounds
-from tests.web.wire import GET, POST, Wire, eventually, is_served, listening
+from tests.web.wire import GET, POST, Gate, Wire, eventually, is_served, listening
 
 pytestmark = pytest.mark.usefixtures("scheme")
 
@@ -130,6 +132,27 @@ def test_keep_alive_and_versions() -> None:
         with Wire(address) as wire:
             assert wire.send(b"GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").answer().status == 200
             assert wire.ended()
+
+
+def test_only_the_loop_closes_a_connection_that_a_worker_finds_broken() -> None:
+    gate, closed_by = Gate(), list[str]()
+    with listening(gate, workers=1) as listeners:
+        (server,) = listeners.servers
+
+        class Noting(server.channel_class):  # type: ignore[name-defined]
+            def handle_close(self) -> None:
+                closed_by.append(threading.current_thread().name)
+                super().handle_close()
+
+        server.channel_class = Noting
+        begun = POST + b"Content-Length: 9\r\nExpect: 100-continue\r\n\r\n"
+        with Wire(listeners.addresses[0]) as wire:
+            wire.send(GET.replace(b"/a", b"/wait") + begun)  # which is asked for by the worker that answers the first
+            assert gate.inside.acquire(timeout=10)
+            wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gate.open.set()
+        assert eventually(lambda: not server.active_channels)
+    assert closed_by[0].startswith("web-127.0.0.1-")
 
 
 def test_fifty_pipelined_requests_are_answered_in_order() -> None:

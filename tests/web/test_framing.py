@@ -13,7 +13,7 @@ MALFORMED = {
     "no request": b"nonsense\r\n\r\n",
     "no version": b"GET /\r\n\r\n",
     "another version": b"GET / HTTP/2.0\r\nHost: x\r\n\r\n",
-    "TLS to the plain port": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03secret\r\n\r\n",
+    "TLS to the plain port": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03secret",
     "method in lower case": b"get / HTTP/1.1\r\nHost: x\r\n\r\n",
     "address with a space": b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n",
     "address with an open bracket": b"GET http://[secret/ HTTP/1.1\r\nHost: x\r\n\r\n",
