@@ -4,6 +4,7 @@ The row is written when the new pair is on the disk and does not count yet. So a
 worst, never a change without a row; and where the change fails after all, another row says so.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,12 +17,28 @@ from mailbox_appliance.certificates.reading import fingerprint
 from mailbox_appliance.errors import CertificateUnusable
 from mailbox_appliance.store.audit import Actor
 
+log = logging.getLogger(__name__)
+
+_ACTS = ("certificate.make", "certificate.rotate", "certificate.import")
+
 
 def ensure_certificate(appliance: Appliance, actor: Actor) -> bool:
-    """Make a certificate where there is none at all; answers whether that was done. Raises CertificateUnusable."""
+    """Make a certificate where there is none at all; answers whether that was done. Raises CertificateUnusable.
+
+    Where there was one before, that is logged: clients have pinned it.
+    """
     files = CertificateFiles(appliance.folder)
+    was_lost = is_lost(appliance)
     with _recording(appliance, actor, "certificate.make") as recorded:
-        return files.ensure(names_for(appliance.settings), appliance.clock.now(), recorded)
+        is_made = files.ensure(names_for(appliance.settings), appliance.clock.now(), recorded)
+    if is_made and was_lost:
+        log.warning("the files of the certificate were gone, so another one was made")
+    return is_made
+
+
+def is_lost(appliance: Appliance) -> bool:
+    """Whether there is no certificate, but was one."""
+    return not CertificateFiles(appliance.folder).exist() and appliance.store.audit.tells_of(*_ACTS)
 
 
 def rotate_certificate(appliance: Appliance, actor: Actor) -> None:

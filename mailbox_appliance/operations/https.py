@@ -12,7 +12,7 @@ from mailbox_appliance.certificates.reading import CertificateFacts, facts, rema
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import CertificateUnusable, Conflict, HttpsNotOffered
 from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.certificates import import_certificate, rotate_certificate
+from mailbox_appliance.operations.certificates import import_certificate, is_lost, rotate_certificate
 from mailbox_appliance.operations.instance_settings import change, require_fitting
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
@@ -94,10 +94,13 @@ def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) ->
     changes = {setting: value for setting, value in given.items() if value is not UNSET}
     require_fitting(changes, {setting: field for field, setting in _SETTINGS.items()})
     with appliance.changing_settings:
+        was_lost = is_lost(appliance)
         told = change(appliance, caller, changes)
         if changes and appliance.https is not None and appliance.https.trouble is not None:
             appliance.https.apply()  # it was asked for before, and could not be done then
         answer = _answer(appliance)
+    if was_lost and answer.data.certificate is not None:
+        told = (*told, _PINNED.format(answer.data.certificate.fingerprint))
     return Answer(answer.data, (*told, *answer.warnings))
 
 

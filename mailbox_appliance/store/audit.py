@@ -157,6 +157,11 @@ class Audit:
         following = rows[limit - 1][0] if len(rows) > limit else None
         return tuple(map(_to_event, rows[:limit])), following
 
+    def tells_of(self, *actions: str) -> bool:
+        """Whether any of these was ever done. It looks through all of it."""
+        asked = f"SELECT EXISTS (SELECT 1 FROM audit_events WHERE action IN ({', '.join('?' * len(actions))}))"
+        return bool(self._database.value(asked, actions))
+
     def done_by_others(self, member_id: str, since: str) -> tuple[Deed, ...]:
         """What others did to a member after a moment, each kind of act once a day, oldest first.
 

@@ -187,6 +187,22 @@ def test_while_the_files_do_not_fit_the_one_that_is_served_is_shown(ada: Checked
     assert "key.pem is not the key" in told.warnings[0]
 
 
+def test_one_that_is_made_since_both_files_are_gone_is_told(
+    ada: CheckedClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is not the first use, so clients have pinned another one."""
+    caplog.set_level("WARNING")
+    first = ada.ask("PATCH", PATH, {"enabled": True, **HERE})
+    assert (first.warnings, caplog.messages) == ([], [])
+    ada.ask("PATCH", PATH, {"enabled": False})
+    for file in CertificateFiles(ada.appliance.folder).paths():
+        file.unlink()
+    again = ada.ask("PATCH", PATH, {"enabled": True})
+    (warning,) = again.warnings
+    assert f"--fingerprint {again.data['certificate']['fingerprint']}" in warning
+    assert caplog.messages == ["the files of the certificate were gone, so another one was made"]
+
+
 @pytest.mark.parametrize("way", ["import", "rotate"])
 def test_links_that_are_replaced_are_told(ada: CheckedClient, tmp_path: Path, way: str) -> None:
     ada.ask("POST", f"{PATH}/rotate")
