@@ -112,6 +112,18 @@ def test_a_file_that_was_renamed_is_left_and_a_new_one_begun(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("_restored")
+def test_what_stands_in_a_file_that_was_put_there_counts_as_its_size(tmp_path: Path) -> None:
+    logs.configure(tmp_path, "info", max_bytes=1000)
+    logging.getLogger("room").info("before")
+    (tmp_path / "appliance.log").unlink()
+    (tmp_path / "appliance.log").write_text("x" * 950 + "\n")
+    logs.reopen()
+    logging.getLogger("room").info("after")
+    assert (tmp_path / "appliance.log.1").read_text().startswith("xxx")
+    assert "after" in (tmp_path / "appliance.log").read_text()
+
+
+@pytest.mark.usefixtures("_restored")
 def test_a_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:
     logs.configure(tmp_path / "logs", "info")
     shutil.rmtree(tmp_path / "logs")

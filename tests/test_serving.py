@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.opening import Opening
@@ -176,7 +179,7 @@ def test_being_told_to_end_during_a_restore(running: RunningAppliance) -> None:
     assert running.ask("POST", "/admin/restore", {"backupId": backup}).status == 202
     assert running.process is not None
     running.process.send_signal(signal.SIGTERM)
-    assert running.process.wait(30) == 0
+    assert running.process.wait(10) == 0
     store = Store.open(running.folder)
     done = [event.outcome for event in store.audit.list(None, 3)[0] if event.action == "backup.restore"]
     assert (store.members.list()[0].name == "Ada") == ("success" in done)
@@ -358,3 +361,49 @@ def test_a_restore_that_fails_before_it_is_decided_leaves_everything(tmp_path: P
         assert served.restore(backup) == "failure"
         assert served.ask("GET", "/me").data["member"]["name"] == "Somebody else"
         assert not list(tmp_path.glob(".next*"))
+
+
+def test_told_to_end_while_a_restore_waits_it_ends_in_time(tmp_path: Path) -> None:
+    """For a request that waits for a server; nothing is restored, and that is in the audit log."""
+    served = Served(tmp_path, lambda _: None)
+    served.start()
+    backup = served.ask("POST", "/admin/backups", {}).data["id"]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = {"host": "127.0.0.1", "port": silent.getsockname()[1], "security": "none"}
+        server |= {"username": "x", "password": "x"}
+        request, answers = {"email": "x@y.test", "imap": server, "smtp": server}, list[Answer]()
+        asking = threading.Thread(target=lambda: answers.append(served.ask("POST", "/accounts", request)))
+        asking.start()
+        waiting, _ = silent.accept()
+        assert served.ask("POST", "/admin/restore", {"backupId": backup}).status == 202
+        wait_until(lambda: served.ask("GET", "/").status == 503, lambda: "it does not rest", 10)
+        began = time.monotonic()
+        served.close()
+        assert time.monotonic() - began < 7
+        asking.join()
+        waiting.close()
+        assert answers[0].status == 503
+    store = Store.open(tmp_path)
+    assert [event.outcome for event in store.audit.list(None, 1)[0]] == ["failure"]
+    store.close()
+
+
+def test_a_fault_in_a_reload_ends_nothing_and_the_service_manager_hears_of_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard, serving(tmp_path, lambda _: None) as served:
+        heard.bind(str(tmp_path / "notify"))
+        heard.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        config = tmp_path / "config.toml"
+        for text in ("a = " + "[" * 10_000, "[server"):  # the first one is too deep for who reads it
+            config.write_text(text)
+            served.service.reload()
+            assert heard.recv(1000).startswith(b"RELOADING=1")
+            assert heard.recv(1000) == b"READY=1"
+            (warning,) = served.ask("GET", "/status").body["warnings"]
+            assert warning.startswith("config.toml could not be taken up")
+        config.write_text("[log]\nlevel = 'info'\n")
+        served.service.reload()
+        assert [heard.recv(1000)[:9], heard.recv(1000)] == [b"RELOADING", b"READY=1"]
+        assert "warnings" not in served.ask("GET", "/status").body

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mailbox_appliance import service_manager
+from mailbox_appliance.signals import Ended, Signals
 from tests.servers.desk import a_message
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.fault_proxy import FaultProxy
@@ -265,11 +266,10 @@ def _judge_answers(answers: dict[str, Answer]) -> None:
 @pytest.mark.parametrize(
     "numbers",
     [
-        (signal.SIGTERM, signal.SIGTERM),
-        (signal.SIGINT, signal.SIGTERM),
+        (signal.SIGINT, signal.SIGTERM, signal.SIGTERM),
         (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP),
     ],
-    ids=["twice", "Ctrl-C first", "amid reloads"],
+    ids=["Ctrl-C first", "amid reloads"],
 )
 def test_several_signals_end_it_as_one_does(tmp_path: Path, numbers: tuple[int, ...]) -> None:
     with started(tmp_path) as appliance:
@@ -278,6 +278,97 @@ def test_several_signals_end_it_as_one_does(tmp_path: Path, numbers: tuple[int, 
         assert ended(appliance, began) < 5
         assert "Traceback" not in appliance.said()
         assert {line["level"] for line in log_of(appliance)} == {"info"}
+
+
+class Told:
+    """Counts what it is told."""
+
+    stops = reloads = 0
+
+    def stop(self) -> None:
+        self.stops += 1
+
+    def reload(self) -> None:
+        self.reloads += 1
+
+
+def test_a_word_that_was_lost_on_its_way_counts_once_somebody_serves() -> None:
+    """What a callback of a library's swallows, say; a second one leaves alone what tidies up after the first."""
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    begun, told = list[None](), Told()
+    try:
+        signals = Signals(lambda: begun.append(None))
+        signal.raise_signal(signal.SIGHUP)
+        assert [signals.is_ended] == [False]
+        with pytest.raises(Ended):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert signals.is_ended
+        signals.hand_to(told)
+        assert (told.stops, len(begun)) == (1, 2)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGHUP)
+        assert (told.stops, told.reloads) == (2, 1)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+_TOLD_AT = """
+import signal, sys
+from mailbox_appliance.__main__ import main
+def look(frame, event, argument):
+    if frame.f_code.co_name == "{name}" and frame.f_code.co_filename.endswith("{file}"):
+        if event == "{event}":
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGTERM)
+        return look
+sys.settrace(look)
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "event"), [("run.py", "_opened", "return"), ("signals.py", "hand_to", "call")]
+)
+def test_told_to_end_before_anybody_serves(tmp_path: Path, file: str, name: str, event: str) -> None:
+    """Also between the opening and the serving."""
+    program = _TOLD_AT.format(file=file, name=name, event=event)
+    command = [sys.executable, "-c", program, "--data-dir", str(tmp_path / "data"), "serve", "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_at_a_terminal_it_says_what_it_waits_for(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "mailbox_appliance", "--data-dir", str(tmp_path), "serve", "--port", "0"]
+    run = tmp_path / "run.json"
+    with (
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as process,
+        socket.create_server(("127.0.0.1", 0)) as silent,
+    ):
+        os.close(theirs)
+        wait_until(lambda: run.exists() and bool(run.read_text()), lambda: "it does not start", 15)
+        appliance = RunningAppliance(tmp_path)
+        appliance.url = json.loads(run.read_text())["url"]
+        appliance.set_up()
+        server = {"host": "127.0.0.1", "port": silent.getsockname()[1], "security": "none"}
+        server |= {"username": "x", "password": "x"}
+        request = {"email": "x@y.test", "imap": server, "smtp": server}
+        asking = threading.Thread(target=lambda: appliance.ask("POST", "/accounts", request))
+        asking.start()
+        waiting, _ = silent.accept()
+        process.send_signal(signal.SIGINT)
+        said = ""
+        while "seconds" not in said:
+            said += os.read(ours, 1000).decode()
+        assert said.splitlines()[-1] == "Ending: waits for 1 request, 9 seconds at most."
+        waiting.close()  # that is its answer
+        silent.close()
+        assert process.wait(_WITHIN) == 0
+        asking.join()
+    os.close(ours)
 
 
 def test_a_backup_that_is_being_made_is_broken_off_or_whole(tmp_path: Path) -> None:
@@ -386,17 +477,13 @@ def test_closing_the_terminal_ends_it_unless_nohup_said_otherwise(tmp_path: Path
     pid = json.loads(run.read_text())["pid"]
     wait_until(lambda: bool(json.loads(run.read_text())), lambda: "", 5)
     url = json.loads(run.read_text())["url"]
-    if how == "told while the terminal is there":
-        _wait_for_answer(url)
+    _wait_for_answer(url)
+    if how != "told while the terminal is there":
+        os.close(ours)
+    if how != "at a terminal":
         os.kill(pid, signal.SIGHUP)
         log = tmp_path / "logs" / "appliance.log"
         wait_until(lambda: "the configuration was taken up" in log.read_text(), lambda: log.read_text(), 10)
-        os.kill(pid, signal.SIGTERM)
-    else:
-        _wait_for_answer(url)
-        os.close(ours)
-    if how == "nohup":
-        time.sleep(0.5)
         _wait_for_answer(url)
         os.kill(pid, signal.SIGTERM)
     process.wait(_WITHIN)
