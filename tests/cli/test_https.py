@@ -143,6 +143,13 @@ def test_the_whole_way_with_one_that_runs(tmp_path: Path, own: Issued) -> None:
         assert (imported.code, presented(url)) == (0, fingerprint(own.pem))
         rotated = line("https", "rotate", *here).data["certificate"]["fingerprint"]
         assert presented(url) == rotated == line("https", "fingerprint", *here).data["fingerprint"]
+        files = CertificateFiles(process.folder)
+        certificate, key = files.load()
+        for path in files.paths():
+            path.unlink()
+        asked = line("https", "fingerprint", *here)
+        assert (asked.data["fingerprint"], files.exist()) == (rotated, False), "asking changes nothing"
+        files.replace(certificate, key)
         refused = line("https", "enable", "--host", "192.0.2.7", *here)
         assert (refused.code, refused.error["code"], presented(url)) == (2, "conflict", rotated)
         assert line("https", "disable", *here).data["url"] is None
