@@ -1,6 +1,7 @@
 """Changes of HTTPS that fail, meet each other, or shut out who makes them; and links that lead to it."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import pytest
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.certificates.files import CertificateFiles
-from mailbox_appliance.certificates.reading import CertificateFacts
+from mailbox_appliance.certificates.reading import CertificateFacts, fingerprint
 from mailbox_appliance.errors import HttpsNotOffered
 from mailbox_appliance.operations.caller import LOCAL, Caller
 from mailbox_appliance.operations.instance_settings import change
@@ -185,6 +186,21 @@ def test_while_the_files_do_not_fit_the_one_that_is_served_is_shown(ada: Checked
     told = ada.ask("GET", PATH)
     assert told.data["certificate"] is None
     assert "key.pem is not the key" in told.warnings[0]
+
+
+def test_what_openssl_takes_and_nobody_else_does_is_a_conflict(ada: CheckedClient) -> None:
+    ada.ask("POST", f"{PATH}/rotate")
+    files = CertificateFiles(ada.appliance.folder)
+    plain = files.certificate.read_bytes()
+    der, version = ssl.PEM_cert_to_DER_cert(plain.decode()), bytes.fromhex("a003020102")
+    files.certificate.write_text(ssl.DER_cert_to_PEM_cert(der.replace(version, bytes.fromhex("a003020107"))))
+    refused = ada.ask("PATCH", PATH, {"enabled": True, **HERE})
+    assert (refused.refusal, "cert.pem: it cannot be read" in refused.message) == ((409, "conflict"), True)
+    assert ada.appliance.store.stored_settings.all() == {}
+    files.certificate.write_bytes(plain.replace(b"CERTIFICATE", b"X509 CERTIFICATE"))
+    on = ada.ask("PATCH", PATH, {"enabled": True, **HERE})
+    assert (on.data["certificate"]["fingerprint"], on.warnings) == (fingerprint(plain), [])
+    assert presented(on.data["url"]) == fingerprint(plain)
 
 
 def test_one_that_is_made_since_both_files_are_gone_is_told(
