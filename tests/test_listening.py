@@ -294,11 +294,18 @@ def test_a_fault_of_ours_is_told_and_changes_nothing(tmp_path: Path, caplog: pyt
         house.listening.look()
 
 
+def loops() -> list[str]:
+    """The threads of listeners."""
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("web-1"))
+
+
 def test_several_change_it_at_once(house: House) -> None:
+    by_http = loops()
     house.set(https=True, https_port=0, https_host="127.0.0.1")
 
     def move(host: str) -> None:
         for _ in range(5):
+            house.listening.reload()  # without asking anybody else
             house.set(https_host=host)
             house.listening.look()
 
@@ -310,6 +317,8 @@ def test_several_change_it_at_once(house: House) -> None:
     house.set(https_host="127.0.0.1")
     assert house.headers(house.listening.url)
     assert house.listening.trouble is None
+    left = sorted([*by_http, f"web-127.0.0.1-{house.port}"])
+    wait_until(lambda: loops() == left, lambda: f"{loops()} {left}", 10)
 
 
 # --- the certificate --------------------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ class Scene:
         wait_until(lambda: bool(appliance.ask("GET", path).data["items"]), lambda: "no mail has come", 20)
         self.message = f"{path}/{appliance.ask('GET', path).data['items'][0]['id']}"
         self.answers: dict[str, Answer] = {}
+        self.answered_at: dict[str, float] = {}
         self._callers, self._is_secure = ThreadPoolExecutor(40), False
 
     def connection(self) -> http.client.HTTPConnection:
@@ -114,6 +115,7 @@ class Scene:
                 content = b"".join(pieces)
                 is_json = response.headers["Content-Type"].startswith("application/json")
                 body = json.loads(content) if is_json else len(content)
+                self.answered_at[name] = time.monotonic()
                 self.answers[name] = Answer(response.status, body, dict(response.headers))
             finally:
                 connection.close()
@@ -175,6 +177,7 @@ def test_all_that_is_under_way_is_answered_or_journalled(
         wait_until(lambda: len(scene.answers) == 25, lambda: str(sorted(scene.answers)), 5)
         _judge_answers(scene.answers)
         assert took < _WITHIN
+        assert all(scene.answered_at[name] - began < 2.5 for name in ("dot", "mail")), "they are let go first"
         assert {line["level"] for line in log_of(appliance)} <= {"info", "warning"}
         proxy.heal()
         scripted_smtp.at("mail", None)
