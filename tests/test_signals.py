@@ -343,6 +343,28 @@ def test_told_to_end_before_anybody_serves(tmp_path: Path, file: str, name: str,
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+_HANGS_AT_THE_END = """
+import signal, sys, time
+from mailbox_appliance import last_resort
+from mailbox_appliance.__main__ import main
+last_resort.LastResort.__init__.__defaults__ = (0.5,)
+def look(frame, event, argument):
+    if frame.f_code.co_filename.endswith("serving.py") and event == "call":
+        if frame.f_code.co_name == "serve":
+            signal.raise_signal(signal.SIGTERM)
+        if frame.f_code.co_name == "close":
+            time.sleep(60)
+sys.settrace(look)
+main()
+"""
+
+
+def test_what_hangs_at_the_end_is_ended(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _HANGS_AT_THE_END, "--data-dir", str(tmp_path), "serve", "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert (done.returncode, "it did not end in time" in done.stderr) == (0, True)
+
+
 def test_at_a_terminal_it_says_what_it_waits_for(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "mailbox_appliance", "--data-dir", str(tmp_path), "serve", "--port", "0"]
