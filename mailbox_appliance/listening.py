@@ -176,7 +176,8 @@ class Listening:
             self.apply()
         except HttpsNotOffered as problem:
             if self._refused != told:
-                log.warning("HTTPS stays as it is", extra={"why": problem.message})
+                where = getattr(problem.__cause__, "where", "")
+                log.warning("HTTPS stays as it is", extra={"why": problem.message, "where": where})
 
     def _asked(self) -> Asked | None:
         settings = self._appliance.settings

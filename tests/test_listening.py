@@ -362,6 +362,16 @@ def test_a_renewal_that_is_half_done_waits_for_its_other_half(house: House) -> N
     assert house.seen() == reading.fingerprint(certificate)
 
 
+def test_where_a_link_leads_is_logged_and_told_to_nobody(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    house.set(https=True, https_port=0, https_host="127.0.0.1")
+    house.files.key.unlink()
+    house.files.key.symlink_to("/nowhere/privkey.pem")
+    house.listening.look()
+    assert "tls/key.pem is a link, and what it leads to is missing" in (house.listening.trouble or "")
+    assert "/nowhere" not in (house.listening.trouble or "")
+    assert [one.where for one in caplog.records if "stays" in one.message] == ["/nowhere/privkey.pem"]  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(("days", "told"), [(-1, "has expired"), (13, "expires on"), (15, None)])
 def test_a_certificate_that_ends_soon_is_told(house: House, days: int, told: str | None) -> None:
     made = issued(since=_NOW - timedelta(days=30), until=_NOW + timedelta(days=days))
