@@ -20,7 +20,7 @@ class Bounds:
     upload_rate: int = 32 * 1024  # bytes a second: what was sent prolongs the deadline by the time it may take
     handshake_timeout: float = 10
     idle_timeout: float = 120
-    first_bytes: float = 1  # how long a connection may say nothing and still be waited for when its listener ends
+    first_bytes: float = 3  # how long a connection may say nothing and still be waited for when its listener ends
     linger_seconds: float = 2
     linger_bytes: int = 8 * MEBIBYTE
     connections: int = 1024

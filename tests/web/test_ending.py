@@ -16,6 +16,7 @@ from tests.web.test_tls import Bio, client_hello
 from tests.web.wire import GET, PATIENCE, POST, Gate, Usual, Wire, any_certificate, certificate, eventually, listening
 
 QUICK = Bounds(first_bytes=0.3, handshake_timeout=1)
+PATIENT = Bounds(first_bytes=8)  # twenty clients are here in one process
 ENDS: dict[str, Callable[[Listeners], None]] = {
     "stop": lambda listeners: listeners.stop_listening(),
     "close": lambda listeners: listeners.servers[0].retire(PATIENCE),
@@ -52,7 +53,7 @@ def held(listeners: Listeners, end: Callable[[Listeners], None]) -> Iterator[Non
 @pytest.mark.usefixtures("scheme")
 def test_who_waits_to_be_accepted_is_answered(end: Callable[[Listeners], None]) -> None:
     with ExitStack() as stack:
-        listeners = stack.enter_context(listening())
+        listeners = stack.enter_context(listening(bounds=PATIENT))
         callers = stack.enter_context(ThreadPoolExecutor(20))
 
         def ask(wire: Wire) -> tuple[int, str]:

@@ -15,7 +15,7 @@ import pytest
 
 import mailbox_appliance
 from mailbox_appliance.web.crowd import Places
-from mailbox_appliance.web.server import AddressInUse, CannotListen, Group, Listeners
+from mailbox_appliance.web.server import AddressInUse, Bounds, CannotListen, Group, Listeners
 from tests.web.wire import (
     GET,
     OVER_TLS,
@@ -154,7 +154,7 @@ def test_a_new_certificate_is_for_new_connections_and_disturbs_no_other(opened: 
 
 def test_a_group_that_is_closed_answers_what_it_was_asked_and_leaves_its_port(opened: Callable[..., Group]) -> None:
     gate = Gate()
-    with listening(gate) as listeners:
+    with listening(gate, bounds=Bounds(first_bytes=0.2)) as listeners:
         group = opened(listeners)
         address = group.addresses[0]
         upload = POST + b"Content-Length: 9\r\n\r\n"
