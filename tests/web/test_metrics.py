@@ -56,6 +56,16 @@ def test_every_metric_is_there_as_the_table_has_it(busy: Scraper) -> None:
     assert found.keys() >= {"process_resident_memory_bytes", "process_open_fds", "process_cpu_seconds_total"}
 
 
+def test_a_backup_that_a_wrong_clock_made_is_not_the_newest(busy: Scraper, timed: Appliance, clock: FakeClock) -> None:
+    made = clock.now()
+    clock.advance(30 * 86_400)
+    timed.store.backups.create("manual")
+    assert busy.value("backup_last_success_timestamp_seconds") == pytest.approx(clock.now().timestamp(), abs=1)
+    clock.set_wall(made)
+    timed.store.backups.create("manual")
+    assert busy.value("backup_last_success_timestamp_seconds") == pytest.approx(made.timestamp(), abs=1)
+
+
 def test_the_values(busy: Scraper, timed: Appliance, clock: FakeClock) -> None:
     (mailbox,) = timed.store.accounts.list_ids()
     clock.advance(60)
