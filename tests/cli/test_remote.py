@@ -64,7 +64,10 @@ def spelled(fingerprint: str) -> tuple[str, ...]:
     return (fingerprint.upper(), f"SHA256:{pairs.upper()}", f" sha256:{pairs} ", digits, pairs.upper())
 
 
-@pytest.mark.parametrize("fingerprint", spelled(OWN.fingerprint))
+# The certificate is another one in each process, so it names no test.
+@pytest.mark.parametrize(
+    "fingerprint", spelled(OWN.fingerprint), ids=["upper", "colons", "space", "bare", "bare colons"]
+)
 def test_a_fingerprint_may_be_written_otherwise(cli: CommandLine, remote: RecordingServer, fingerprint: str) -> None:
     assert log_in(cli, remote.url, fingerprint).code == 0
     assert cli("instances", "list").data[1]["fingerprint"] == OWN.fingerprint
@@ -73,7 +76,7 @@ def test_a_fingerprint_may_be_written_otherwise(cli: CommandLine, remote: Record
 WRONG = ("", "sha256:", OWN.fingerprint[:-1], f"{OWN.fingerprint}0", OWN.fingerprint[7:-1], "sha1:" + "0" * 40, "é")
 
 
-@pytest.mark.parametrize("text", WRONG)
+@pytest.mark.parametrize("text", WRONG, ids=["none", "no digits", "short", "long", "short bare", "sha1", "no ASCII"])
 def test_what_is_no_fingerprint(cli: CommandLine, remote: RecordingServer, text: str) -> None:
     outcome = cli("login", remote.url, "--email", "a@b", "--password-stdin", "--fingerprint", text, stdin=b"p")
     assert (outcome.code, outcome.error["details"][0]["path"]) == (2, "option:--fingerprint")
@@ -143,7 +146,7 @@ def pin(cli: CommandLine, url: str, fingerprint: object) -> None:
     cli.environment["MAILBOX_APPLIANCE_INSTANCE"] = "there"
 
 
-@pytest.mark.parametrize("damaged", ["", "é", 5, OWN.fingerprint.upper()])
+@pytest.mark.parametrize("damaged", ["", "é", 5, OWN.fingerprint.upper()], ids=["none", "no ASCII", "number", "upper"])
 def test_a_pin_that_is_damaged_lets_nobody_in(cli: CommandLine, remote: RecordingServer, damaged: object) -> None:
     pin(cli, remote.url, damaged)
     outcome = cli("whoami", environment={"MAILBOX_APPLIANCE_TOKEN": "mbxs_secret"})
