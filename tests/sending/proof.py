@@ -80,6 +80,20 @@ class Stage:
     letters: list[Letter] = field(default_factory=list)
     kills: list[float] = field(default_factory=list)  # time.monotonic()
 
+    def add_mailbox(self) -> None:
+        """Connect another mailbox, with an SMTP server of its own."""
+        self.users.append(user := self.mail.fresh_user())
+        self.servers.append(server := ScriptedSmtp(user=user).start())
+        self.accounts.append(self.appliance.connect(user, imap_port=self.mail.imap_port, smtp_port=server.port))
+
+    def clear(self) -> None:
+        """End what still runs."""
+        process = self.appliance.process
+        if process is not None and process.poll() is None:
+            self.appliance.kill()
+        for server in self.servers:
+            server.stop()
+
     def copies(self) -> Counter[str]:
         """How many copies of each letter the servers have accepted."""
         return Counter(_subject(message.source) for server in self.servers for message in server.messages)
@@ -101,19 +115,11 @@ def staged(mail: MailServer, folder: Path) -> Iterator[Stage]:
     try:
         stage.appliance.set_up()
         for _ in range(MAILBOXES):
-            user = mail.fresh_user()
-            server = ScriptedSmtp(user=user).start()
-            stage.servers.append(server)
-            stage.users.append(user)
-            stage.accounts.append(stage.appliance.connect(user, imap_port=mail.imap_port, smtp_port=server.port))
+            stage.add_mailbox()
         yield stage
         assert stage.appliance.stop() == 0
     finally:
-        process = stage.appliance.process
-        if process is not None and process.poll() is None:
-            stage.appliance.kill()
-        for server in stage.servers:
-            server.stop()
+        stage.clear()
 
 
 # --- a round ----------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tests.sending.letters import Attempt, Letter
 from tests.sending.proof import Stage, calm
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.running import PASSWORD, RunningAppliance
-from tests.servers.scripted_smtp import Action, Delay, Keep, Lose, ScriptedSmtp, Stall, Step
+from tests.servers.scripted_smtp import Action, Delay, Keep, Lose, Stall, Step
 from tests.serving_proof.asking import Request, Told, ask
 from tests.serving_proof.judging import WITHIN, Round, judge_answers, judge_log, settle
 
@@ -59,18 +59,12 @@ def staged(mail: MailServer, folder: Path, arguments: Sequence[str]) -> Iterator
     try:
         stage.appliance.set_up()
         for _ in range(MAILBOXES):
-            stage.users.append(user := mail.fresh_user())
-            stage.servers.append(server := ScriptedSmtp(user=user).start())
-            stage.accounts.append(stage.appliance.connect(user, imap_port=mail.imap_port, smtp_port=server.port))
+            stage.add_mailbox()
         scene.large = _large_message(stage)
         assert stage.appliance.stop() == 0
         yield scene
     finally:
-        process = stage.appliance.process
-        if process is not None and process.poll() is None:
-            stage.appliance.kill()
-        for server in stage.servers:
-            server.stop()
+        stage.clear()
         scene.silent.close()
 
 

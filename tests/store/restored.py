@@ -31,6 +31,13 @@ class People:
     more: dict[str, str] = field(default_factory=dict)
 
 
+def closed_store(folder: Path, clock: FakeClock) -> None:
+    """Make a data directory with a closed store in it, and nothing else."""
+    store = Store.open(folder, clock)
+    populate(store)
+    store.close()
+
+
 def populate(store: Store) -> People:
     """An administrator and a member with passwords, a mailbox of each, a session, a key and an invitation of Bob's."""
     people = People()

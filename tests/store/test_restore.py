@@ -33,7 +33,7 @@ from mailbox_appliance.store.restore_elsewhere import unpack_to
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.unpacking import PresentKey
 from tests.servers.fake_clock import FakeClock
-from tests.store.restored import add_session, lets_in, populate
+from tests.store.restored import add_session, closed_store, lets_in
 from tests.store.test_key_slots import quickly_sealed
 from tests.stores.opening import copied
 
@@ -45,9 +45,7 @@ FIRST, SECOND = "correct horse battery", "staple battery horse"
 def folder(tmp_path: Path, clock: FakeClock) -> Path:
     """A data directory with a closed store in it, a configuration and a certificate."""
     made = tmp_path / "data"
-    store = Store.open(made, clock)
-    populate(store)
-    store.close()
+    closed_store(made, clock)
     (made / "config.toml").write_text("[log]\nlevel = 'debug'\n")
     (made / "tls").mkdir(mode=0o700)
     (made / "tls" / "cert.pem").write_text("certificate")

@@ -18,7 +18,7 @@ from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.unpacking import PresentKey
 from tests.servers.fake_clock import FakeClock
 from tests.store.forked import Parting
-from tests.store.restored import People, Restoring, populate
+from tests.store.restored import People, Restoring, closed_store
 from tests.store.test_restore import LOCAL, back_up, contents, lose, restore
 
 PAIR: tuple[SectionName, SectionName] = ("tls/cert.pem", "tls/key.pem")
@@ -31,9 +31,7 @@ NOW: Files = {PAIR[0]: b"certificate", PAIR[1]: b"key"}
 def folder(tmp_path: Path, clock: FakeClock) -> Path:
     """A data directory with a closed store in it, and nothing else."""
     made = tmp_path / "data"
-    store = Store.open(made, clock)
-    populate(store)
-    store.close()
+    closed_store(made, clock)
     return made
 
 
