@@ -44,6 +44,14 @@ if TYPE_CHECKING:
     from mailbox_appliance.certificates.reading import CertificateFacts
 
 
+SETUP_CODE = "setup-code"
+_RETRY_AFTER = 5
+_HTTPS = ("server.https", "server.https_port", "server.https_host", "server.hsts_days")
+# A password takes some hundredths of a second.
+_HASHED_WITHIN = 1
+_SYNC_WITHIN = 2.0
+
+
 class HttpsListener(Protocol):
     """Who serves offers HTTPS, as the settings and the files of the certificate say."""
 
@@ -64,14 +72,6 @@ class HttpsListener(Protocol):
 
         What is under way on an old listener is still answered. Raises HttpsNotOffered; then all is as it was.
         """
-
-
-SETUP_CODE = "setup-code"
-_RETRY_AFTER = 5
-_HTTPS = ("server.https", "server.https_port", "server.https_host", "server.hsts_days")
-# A password takes some hundredths of a second.
-_HASHED_WITHIN = 1
-_SYNC_WITHIN = 2.0
 
 
 class Appliance:

@@ -21,6 +21,7 @@ from mailbox_appliance.certificates.taken import Taken, take
 from mailbox_appliance.errors import HttpsNotOffered, Problem
 from mailbox_appliance.offering import Asked, Offering
 from mailbox_appliance.operations.certificates import ensure_certificate
+from mailbox_appliance.reach import in_url
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.web.app import App
@@ -258,9 +259,8 @@ def _listeners(app: App, settings: Settings) -> Listeners:
 
 def _allowed_hosts(settings: Settings) -> tuple[str, ...]:
     host = settings.text("server.host")
-    bound = f"[{host}]" if ":" in host else host
     public = urlsplit(settings.text("server.public_url")).netloc
-    return (*settings.names("server.allowed_hosts"), bound, public)
+    return (*settings.names("server.allowed_hosts"), in_url(host), public)
 
 
 def _reached(host: str) -> str:
@@ -271,4 +271,4 @@ def _reached(host: str) -> str:
 
 
 def _url(scheme: str, host: str, port: int) -> str:
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    return f"{scheme}://{in_url(host)}:{port}"

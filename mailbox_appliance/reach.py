@@ -22,4 +22,9 @@ def https_url(settings: Settings, port: int | None) -> str | None:
     host = settings.text("server.https_host")
     if not host or "%" in host or ip_address(host).is_unspecified:
         host = socket.gethostname()
-    return f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"https://{in_url(host)}:{port}"
+
+
+def in_url(host: str) -> str:
+    """A host as it stands in a URL: an IPv6 address in brackets (RFC 3986 3.2.2)."""
+    return f"[{host}]" if ":" in host else host
