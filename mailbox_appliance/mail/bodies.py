@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from mailbox_appliance.mail import charsets, field_reading
+from mailbox_appliance.mail import charsets, field_reading, invisible
+from mailbox_appliance.mail.hidden import of_html
 from mailbox_appliance.mail.structure import Part
 
 MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
@@ -13,13 +14,6 @@ MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable n
 TOO_LONG = "The text is very long; its end is left out."
 
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I)
-# Senders of bulk mail fill the preview with what is not seen. Joiners stay where they belong to what is seen: in emoji,
-# and among Arabic and Indic letters (Unicode 23.2).
-_JOINED = "\u0600-\u0dff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
-_INVISIBLE = re.compile(
-    f"(?!(?<=[{_JOINED}])[\u200c\u200d](?=[{_JOINED}]))"
-    "[\u00ad\u034f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
-)
 _LONGEST_SNIPPET = 200
 _GLANCE, _LOOK = 400, 4000  # characters that a snippet is made from
 _QUOTE = re.compile(r">*")
@@ -50,6 +44,7 @@ def charset_of(root: Part, chosen: Chosen) -> str | None:
 def _choose(parts: Sequence[Part], main: Part, multipart: str, chosen: Chosen, *, in_alternative: bool) -> None:
     texts, htmls = len(chosen.text), len(chosen.html)
     for part in parts:
+        before = len(chosen.html)
         if part.children:
             subtype = part.mime_type.partition("/")[2]
             inside = in_alternative or subtype == "alternative"
@@ -61,12 +56,21 @@ def _choose(parts: Sequence[Part], main: Part, multipart: str, chosen: Chosen, *
         else:
             chosen.text.append(part)
             chosen.html.append(part)
+        if multipart == "alternative" and htmls < before < len(chosen.html):
+            _supersede(chosen, htmls, before)
     if multipart == "alternative":
         # RFC 8621 4.1.4: where there is one form only, it stands for the other as well.
         if len(chosen.text) == texts:
             chosen.text += chosen.html[htmls:]
         elif len(chosen.html) == htmls:
             chosen.html += chosen.text[texts:]
+
+
+def _supersede(chosen: Chosen, start: int, end: int) -> None:
+    """Of several forms the last is shown, alone (RFC 2046 5.1.4); HTML that is not shown is an attachment, not lost."""
+    texts = {part.number for part in chosen.text}
+    chosen.attachments += [part for part in chosen.html[start:end] if part.number not in texts]
+    del chosen.html[start:end]
 
 
 def _main(multipart: Part) -> Part:
@@ -83,11 +87,20 @@ def _is_body(part: Part, is_main: bool, multipart: str) -> bool:
 
 
 def text_of(chosen: Chosen, warn: Callable[[str], None]) -> str | None:
-    """The plain text, its parts one after the other; None where the message has none."""
-    found = [_plain(part, warn) for part in chosen.text if part.mime_type == "text/plain"]
+    """The plain text, its parts one after the other; None where the message has none.
+
+    HTML beside plain parts is shown with them (the footers of lists, Apple Mail's text around pictures), so its text
+    stands between theirs. Where they say nothing, all of it is left to the HTML.
+    """
+    found = [_plain(part, warn) if part.mime_type == "text/plain" else None for part in chosen.text]
+    plain = [piece for piece in found if piece is not None]
+    if len(plain) < len(found) and any(map(str.strip, plain)):
+        plain = [
+            _of_html(part, warn) if piece is None else piece for part, piece in zip(chosen.text, found, strict=True)
+        ]
     return (
-        _bounded("\n\n".join(piece for piece in found if piece) if len(found) > 1 else found[0], warn)
-        if found
+        _bounded("\n\n".join(piece for piece in plain if piece) if len(plain) > 1 else plain[0], warn)
+        if plain
         else None
     )
 
@@ -109,6 +122,14 @@ def _bounded(text: str, warn: Callable[[str], None]) -> str:
     if len(text) > MAX_BODY:
         warn(TOO_LONG)
     return text[:MAX_BODY]
+
+
+def _of_html(part: Part, warn: Callable[[str], None]) -> str:
+    """The text of HTML; what is left out of it is told."""
+    text, hidden = of_html(_bounded(_decoded(part, warn), warn), "text")
+    if hidden:
+        warn(hidden.sentence())
+    return text
 
 
 def _plain(part: Part, warn: Callable[[str], None]) -> str:
@@ -174,10 +195,9 @@ def _own_words(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    line = " ".join(text.split())
-    if line.isprintable() and "=?" not in line and "\u034f" not in line:  # all others of _INVISIBLE are not printable
-        return line
-    return " ".join(_INVISIBLE.sub("", field_reading.without_controls(text)).split())
+    """On one line; senders of bulk mail fill the preview with what is not seen."""
+    line = " ".join(invisible.without(text)[0].split())
+    return line if line.isprintable() and "=?" not in line else field_reading.without_controls(line)
 
 
 def _cut(line: str) -> str:

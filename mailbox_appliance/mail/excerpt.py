@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from unicodedata import normalize
 
+from mailbox_appliance.mail import invisible
 from mailbox_appliance.mail.html import to_text
 from mailbox_appliance.records import (
     SearchContext,
@@ -38,7 +39,7 @@ class Excerpts:
             self._html_left -= len(kept)
             return self._look(to_text(kept), is_whole=len(kept) == len(html))
         text = text or ""
-        return self._look(text[:LONGEST], is_whole=len(text) <= LONGEST)
+        return self._look(invisible.without(text[:LONGEST])[0], is_whole=len(text) <= LONGEST)
 
     def _look(self, text: str, *, is_whole: bool) -> SearchContext:
         plain = _plain(text)

@@ -5,10 +5,12 @@ mail and to telephones. What a sender wrote cannot pass for Markdown: it is esca
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
-from html import unescape
 
-from mailbox_appliance.mail.html import Writer, attribute, tokens
+from mailbox_appliance.mail.html import Writer, as_read
+from mailbox_appliance.mail.markup import attribute
+from mailbox_appliance.mail.seen import read
 
 _MARKS = {"b": "**", "strong": "**", "i": "*", "em": "*", "del": "~~", "s": "~~", "strike": "~~"}
 _SPECIAL = re.compile(r"[\\`*\[\]<]|(?<![^\W_])_|_(?![^\W_])|~~|&(?=#?\w{1,31};)")
@@ -22,11 +24,10 @@ _SLICE = 64 * 1024
 _DEEPEST_QUOTE, _DEEPEST_LIST = 10, 8  # deeper ones are written like these: a line's beginning stays short
 
 
-def to_markdown(html: str) -> str:
-    """The Markdown of HTML."""
+def to_markdown(html: str, hidden: Counter[str] | None = None) -> str:
+    """The Markdown of HTML; `hidden`: where it is counted, by technique, what is left out."""
     writer = _MarkdownWriter()
-    for token in tokens(html):
-        writer.take(token)
+    read(html, writer.take, hidden)
     return writer.finish()
 
 
@@ -136,7 +137,7 @@ class _MarkdownWriter(Writer):
 
     def _open_link(self, attributes: str) -> None:
         self._close_link()
-        address = unescape(attribute(attributes, "href")).strip()
+        address = as_read(attribute(attributes, "href")).strip()
         if address.lower().startswith(_SCHEMES) and len(address) <= _LONGEST_LINK:
             self.address = _UNSAFE_IN_LINK.sub(_percent, address)
 
@@ -193,14 +194,15 @@ class _MarkdownWriter(Writer):
     # --- text ---
 
     def _word(self, text: str) -> None:
-        """Text of the sender's, or one of the signs that the reader of text writes between cells and as a rule."""
+        """Text of the sender's."""
         if self.preformatted:
             self.ticks = max(self.ticks, _longest_ticks(text))
             self._write(text)
-        elif text in (" | ", "---"):
-            self._write(text)
         else:
             self._sender_text(text)
+
+    def _sign(self, text: str) -> None:
+        self._write(text)
 
     def _sender_text(self, text: str) -> None:
         if self.code:

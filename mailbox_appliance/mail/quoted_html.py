@@ -5,8 +5,19 @@ from collections.abc import Callable
 from html import escape, unescape
 from urllib.parse import quote, unquote
 
-from mailbox_appliance.mail.html import TOKEN, attribute, end_of
+from mailbox_appliance.mail.markup import attribute
 
+# Possessive (`++`): nothing here can match in a second way, and ways back would be kept for every character.
+_TOKEN = re.compile(
+    r"""<!--(?:-?>|.*?--!?>|.*)                 # a comment (HTML 13.2.5.43); an unclosed one goes to the end
+    | <[!?][^>]*>?
+    | (?P<text>(?:[^<]++|<+(?=<)|<(?!/?[A-Za-z]|[!?]))++)
+    | <(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,30})
+      (?P<attributes>(?:[^<>"']++|"[^"]{0,5000}+"|'[^']{0,5000}+')*+)>
+    | </?[A-Za-z][^<>]*>?                       # a tag with broken quotes""",
+    re.X | re.S,
+)
+_RAW = re.compile(r"</(script|style|textarea|title|noscript)", re.I)
 _OUTER = frozenset({"html", "head", "body"})
 _FOR_THE_WHOLE = frozenset({"base", "meta"})  # a character set, a refresh, where links lead
 _DECLARATION = re.compile(r"<(?:!doctype|\?xml)", re.I)
@@ -31,7 +42,7 @@ def embedded(html: str) -> str:
     """
     pieces: list[str] = []
     position, pictures, opening = 0, 0, "<div>"
-    while match := TOKEN.match(html, position):
+    while match := _TOKEN.match(html, position):
         start, position = position, match.end()
         name = (match["name"] or "").lower()
         if name == "svg":
@@ -41,9 +52,9 @@ def embedded(html: str) -> str:
         elif name == "body" and not match["close"] and opening == "<div>":
             opening = _as_div(match["attributes"])
         elif script := _SCRIPT.match(match[0]):
-            position = position if script[1] else end_of("script", html, position)
+            position = position if script[1] else _end_of("script", html, position)
         elif name == "style" and not match["close"]:
-            position = end_of(name, html, position)
+            position = _end_of(name, html, position)
             pieces.append(html[start:position] + ("</style>" if position == len(html) else ""))
         elif not (name in _OUTER or name in _FOR_THE_WHOLE or (not name and _is_left_out(match[0]))):
             pieces.append(match[0])
@@ -60,6 +71,14 @@ def _is_left_out(token: str) -> bool:
 def _behind_title(html: str, position: int) -> int:
     found = _END_OF_TITLE.search(html, position)
     return found.end() if found else len(html)
+
+
+def _end_of(name: str, html: str, start: int) -> int:
+    """Where the closing tag of a script or style begins; the end of the HTML where there is none."""
+    for match in _RAW.finditer(html, start):
+        if match[1].lower() == name:
+            return match.start()
+    return len(html)
 
 
 def _as_div(attributes: str) -> str:

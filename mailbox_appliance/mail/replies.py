@@ -83,7 +83,8 @@ def _first(parent: Message, own: tuple[str, ...], named: Iterable[str], *, every
     first = _others(writers, named)
     for address in first:
         if not is_writable(address.email):
-            raise ValueError(f"{address.email} cannot be written to; give `to` yourself.")
+            # Not quoted: a sender chose it, and what this says reaches assistants as words of ours.
+            raise ValueError("The address that an answer goes to cannot be written to; give `to` yourself.")
     return first
 
 

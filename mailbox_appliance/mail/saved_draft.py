@@ -120,8 +120,9 @@ def _sender(fields: Fields, sender: Address, charset: str | None) -> Address:
 
 def _people(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
     found = _addresses(fields, name, charset)
-    if bad := next((each.email for each in found if not is_writable(each.email)), None):
-        raise ValueError(f"its {name} names {bad}, which cannot be written to: correct it")
+    if bad := next((number for number, each in enumerate(found, 1) if not is_writable(each.email)), None):
+        # Not quoted: who is answered chose it, and what this says reaches assistants as words of ours.
+        raise ValueError(f"address {bad} of its {name} cannot be written to: correct it")
     return found
 
 

@@ -142,4 +142,7 @@ def test_the_standard_library_reads_the_same(case: Case) -> None:
     assert read.date == std_date(std)
     if b"flowed" not in case.source.lower():
         texts = [text for text in std_texts(std) if text]
+        if texts and "<pre>" in (read.html or ""):  # what HTML says stands between them
+            assert all(text in (read.text or "") for text in texts)
+            return
         assert (read.text or "")[:4_000_000] == "\n\n".join(texts)[:4_000_000]

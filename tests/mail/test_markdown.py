@@ -3,8 +3,8 @@ import tracemalloc
 
 import pytest
 
-from mailbox_appliance.mail.html import MAX_INPUT
 from mailbox_appliance.mail.markdown import to_markdown
+from mailbox_appliance.mail.markup import MAX_INPUT
 
 LINK = "https://x.example"
 
@@ -40,6 +40,7 @@ LINK = "https://x.example"
         ("<ul><li><pre>code</pre><li>b</ul>", "- ```\n  code\n  ```\n\n- b"),
         ("use <code>x`y*z</code> now", "use ``x`y*z`` now"),
         ("a<hr>b", "a\n\n---\n\nb"),
+        ("<p>Title<br>---</p><p>---</p>", "Title  \n\\---\n\n\\---"),
         (
             "1. no list<br># no heading<br>- no item<br>> no quote",
             "1\\. no list  \n\\# no heading  \n\\- no item  \n\\> no quote",

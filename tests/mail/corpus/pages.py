@@ -45,7 +45,7 @@ CASES: list[Case] = [
         "Hi",
     ),
     shown("a quoted mail", "<p>Mine</p><blockquote>Theirs</blockquote>", "Mine"),
-    shown("a text area", "<textarea><p>in it</p></textarea><p>Yes</p>", "in it Yes"),
+    shown("a text area", "<textarea><p>in it</p></textarea><p>Yes</p>", "<p>in it</p> Yes"),
     verbatim("Latin 1 by the header", page(b"<p>Gr\xfc\xdfe", "; charset=iso-8859-1"), html="<p>Grüße"),
     verbatim(
         "the header wins over the page", page("<meta charset=iso-8859-2><p>ü"), html="<meta charset=iso-8859-2><p>ü"

@@ -1,0 +1,112 @@
+"""Where CSS puts the box of an element, and whether anything of it is left (CSS 2.1, 8 to 11): by its own declarations.
+
+Width, height, overflow and transforms do nothing to what stands in a line; there a margin moves the line.
+"""
+
+from collections.abc import Mapping
+
+from mailbox_appliance.mail.elements import BLOCKS, TABLE_PARTS
+from mailbox_appliance.mail.lengths import Length
+from mailbox_appliance.mail.properties import INHERIT, INITIAL
+
+LEAST_BOX = 1.0  # pixels of a box whose overflow is hidden
+FAR = 400.0  # pixels to the left or above, where no screen reaches
+VERY_FAR = 5_000.0  # in any direction: nobody scrolls there
+_SEEN_PADDING = 8.0  # pixels in which something of the content is seen
+_GROW = TABLE_PARTS | {"table"}  # with what is in them
+
+Declared = Mapping[str, object]
+
+
+def is_inline(name: str, declared: Declared) -> bool:
+    """Whether an element stands in a line with the text around it."""
+    if declared.get("position") in ("absolute", "fixed"):
+        return False
+    if declared.get("float", "none") not in ("none", INITIAL, INHERIT):
+        return False
+    display = declared.get("display", INHERIT)
+    if display == INHERIT:
+        return name not in BLOCKS
+    return display in ("inline", INITIAL)
+
+
+def pixels(declared: Declared, name: str, letters: float) -> float | None:
+    """A length in pixels; None where there is none."""
+    value = declared.get(name)
+    return value.resolved(letters) if isinstance(value, Length) else None
+
+
+def clips(declared: Declared) -> bool:
+    """Whether what flows over is not shown."""
+    return declared.get("overflow-x") is True or declared.get("overflow-y") is True
+
+
+def is_flat(name: str, declared: Declared, letters: float) -> bool:
+    """Whether a box has no height; what has a least height has one."""
+    return not _grows(name, declared) and _is_thin(declared, letters, "height", "padding-top", "padding-bottom")
+
+
+def is_narrow(name: str, declared: Declared, letters: float, around: bool) -> bool:
+    """Whether a box has no width; `around`: whether the one that it lies in has none."""
+    if _grows(name, declared):
+        return False
+    if _is_thin(declared, letters, "width", "padding-left", "padding-right"):
+        return True
+    is_free = declared.get("position") in ("absolute", "fixed") or declared.get("float", "none") != "none"
+    return around and not is_free and not _has_width(declared, letters)
+
+
+def _has_width(declared: Declared, letters: float) -> bool:
+    """Whether it has one whatever that around it is; a share of nothing is nothing."""
+    lengths = [declared.get(each) for each in ("width", "min-width", "padding-left", "padding-right")]
+    return any(isinstance(each, Length) and each.resolved(letters, 0.0) > LEAST_BOX for each in lengths)
+
+
+def _grows(name: str, declared: Declared) -> bool:
+    return name in _GROW and declared.get("display") != "block"
+
+
+def _is_thin(declared: Declared, letters: float, side: str, *paddings: str) -> bool:
+    given = [pixels(declared, each, letters) for each in (side, f"max-{side}")]
+    if not any(each is not None and each <= LEAST_BOX for each in given):
+        return False
+    least = pixels(declared, f"min-{side}", letters) or 0.0
+    return least <= LEAST_BOX and sum(pixels(declared, each, letters) or 0.0 for each in paddings) < _SEEN_PADDING
+
+
+def is_off_screen(name: str, declared: Declared, letters: float) -> bool:
+    """Whether a box lies where no screen reaches; padding of the same size takes its content back."""
+    placed = declared.get("position", "static") not in ("static", INHERIT, INITIAL)
+    for side in ("left", "top"):
+        shift = 0.0 if name in TABLE_PARTS else pixels(declared, f"margin-{side}", letters) or 0.0
+        shift += _offset(declared, side, letters) if placed else 0.0
+        if shift <= -FAR and shift + (pixels(declared, f"padding-{side}", letters) or 0.0) <= -FAR:
+            return True
+        if shift >= VERY_FAR:
+            return True
+    if declared.get("float") == "right" and (pixels(declared, "margin-right", letters) or 0.0) <= -FAR:
+        return True
+    if placed and any(not -FAR < _offset(declared, side, letters) < VERY_FAR for side in ("right", "bottom")):
+        return True
+    translate = declared.get("translate")
+    return max(moved(declared)[0], translate if isinstance(translate, float) else 0.0) >= FAR
+
+
+def _offset(declared: Declared, side: str, letters: float) -> float:
+    value = declared.get(side)
+    if not isinstance(value, Length):
+        return 0.0
+    if value.percent and declared.get("position") == "relative":
+        return value.resolved(letters, 0.0)  # what lies side by side may be put over each other by percentages
+    return VERY_FAR if value.percent >= 100 else value.resolved(letters)
+
+
+def moved(declared: Declared) -> tuple[float, bool]:
+    """How far a transform moves a box, in pixels, and whether nothing is left of it."""
+    value = declared.get("transform")
+    return value if isinstance(value, tuple) else (0.0, False)
+
+
+def moves_line(declared: Declared, letters: float) -> bool:
+    """Whether the margin of what stands in a line moves the rest of the line off the screen."""
+    return (pixels(declared, "margin-left", letters) or 0.0) <= -FAR

@@ -1,0 +1,95 @@
+"""What senders hide from the eye is kept from programs and assistants too, and counted."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mailbox_appliance.mail import invisible
+from mailbox_appliance.mail.html import to_text
+from mailbox_appliance.mail.markdown import to_markdown
+from mailbox_appliance.mail.visible_html import to_visible_html
+
+Form = Literal["text", "markdown", "html"]
+_LINE_BREAKS = re.compile(r"[\t\n]+")
+
+#: The name of each technique, and what it covers. The guide has this table.
+TECHNIQUES: Mapping[str, str] = {
+    "display": (
+        "`display: none`, `content-visibility: hidden`, `mso-hide: all` (but for links), the attributes `hidden` and"
+        " `popover`, `dialog` without `open`"
+    ),
+    "visibility": "`visibility: hidden` and `collapse`, where nothing inside undoes it",
+    "opacity": "`opacity` and `filter: opacity()` below 0.1, all elements around taken together",
+    "size": (
+        "letters below 2 pixels; lines or boxes of at most 1 pixel whose overflow is not shown; `scale(0)`; `clip` and"
+        " `clip-path` that leave nothing; pictures of at most 1 pixel"
+    ),
+    "colour": "letters of nearly the colour that lies behind them (contrast below 1.25 to 1), or transparent ones",
+    "off-screen": (
+        "positions, margins, `translate` and `text-indent` that move text 400 pixels or more to the left or above,"
+        " or 5,000 and more anywhere"
+    ),
+    "element": (
+        "comments; `template`, hidden `input`; what `iframe`, `audio`, `video`, `progress` and the like show in their"
+        " stead; `svg` and `math`"
+    ),
+    "zero-width": "characters without width: joiners that join nothing, fillers, tags, variation selectors, controls",
+    "bidi": "controls of the direction of writing",
+}
+_CHARACTERS = ("zero-width", "bidi")
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """How much was left out, by technique: pieces of text, and characters of no width or of direction."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return any(self.counts.values())
+
+    def __add__(self, other: "Hidden") -> "Hidden":
+        names = {**self.counts, **other.counts}
+        return Hidden({name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in names})
+
+    def sentence(self) -> str:
+        """A warning that tells it; empty where nothing was left out."""
+        if not self:
+            return ""
+        by_name = {name: count for name, count in sorted(self.counts.items()) if count and name not in _CHARACTERS}
+        pieces = sum(by_name.values())
+        characters = sum(self.counts.get(name, 0) for name in _CHARACTERS)
+        told = []
+        if pieces:
+            named = ", ".join(f"{name} {count}" for name, count in by_name.items())
+            told.append(f"{pieces} piece{'s' if pieces > 1 else ''} ({named})")
+        if characters:
+            told.append(f"{characters} invisible character{'s' if characters > 1 else ''}")
+        return f"Text that is not seen was left out: {', '.join(told)}."
+
+
+def visible_text(text: str) -> tuple[str, Hidden]:
+    """Plain text without invisible characters; line breaks of whatever kind are line feeds."""
+    seen, zero_width, bidi = invisible.without(text)
+    return seen, Hidden({name: count for name, count in zip(_CHARACTERS, (zero_width, bidi), strict=True) if count})
+
+
+def visible_line(text: str) -> tuple[str, Hidden]:
+    """As `visible_text`, on one line: line breaks and tabs are spaces."""
+    seen, hidden = visible_text(text)
+    return _LINE_BREAKS.sub(" ", seen).strip(), hidden
+
+
+def of_html(html: str, form: Form) -> tuple[str, Hidden]:
+    """What is seen of HTML, in one of three forms."""
+    counts: Counter[str] = Counter()
+    match form:
+        case "text":
+            seen = to_text(html, counts)
+        case "markdown":
+            seen = to_markdown(html, counts)
+        case "html":
+            seen = to_visible_html(html, counts)
+    return seen, Hidden({name: counts[name] for name in TECHNIQUES if counts[name]})

@@ -1,0 +1,179 @@
+"""Elements open and close as in a browser (HTML 13.2.6), each with its style, and what is seen of their tags is told.
+
+Tags are told in good order: each is closed where a browser closes it, whatever the sender wrote. That is not only for
+looks: words could be hidden from the eye, and not from us, by tags that close elsewhere than we think.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mailbox_appliance.mail import elements
+from mailbox_appliance.mail.deeper import Deeper
+from mailbox_appliance.mail.looks import Facts, Looks
+from mailbox_appliance.mail.markup import Token
+from mailbox_appliance.mail.open_elements import Element, OpenElements, Piece
+from mailbox_appliance.mail.selectors import Known
+from mailbox_appliance.mail.sheets import Rule
+from mailbox_appliance.mail.style import UNSHOWN, Style
+
+IMPLIED = Token("implied")  # for what has no tag of its own
+NOT_TOLD_UNSEEN = frozenset({"hr", "li", "pre"})  # they would leave a mark
+_MOST_RESTYLED = 200_000
+
+
+class Nesting:
+    """The open elements, and what is told of them."""
+
+    def __init__(self, looks: Looks, tell: Callable[[Token], object]) -> None:
+        self._tell = tell
+        self._looks = looks
+        self._open = OpenElements()
+        self._outer: list[tuple[str, str]] = []  # the tags `html` and `body`
+        self._begin()
+        self._deeper = Deeper()
+        self._line: Piece | None = None  # the rest of the line is moved off the screen
+        self._restyled = 0
+
+    def _begin(self) -> None:
+        self._base, outermost = self._looks.root(self._outer)
+        self._open.begin(outermost)
+        self._base_piece = Piece(self._base.hidden, is_counted=False) if self._base.hidden else None
+
+    def _push(self, name: str, content: str, token: Token | None = None, piece: Piece | None = None) -> None:
+        """Open an element; `piece` is the one that it goes on with, where it is opened again."""
+        around, stack, facts = self._around(name), self._open.stack, self._looks.facts(name, content)
+        known = self._open.placed(facts.known) if facts.known and self._looks.asks_place else facts.known
+        if stack and stack[-1].has_picture and facts.declared.get("position") in ("absolute", "fixed"):
+            around = replace(around, behind=None, behind_blocks=None)
+        style = self._looks.style(around, name, facts, self._open, known)
+        outer = stack[-1].piece if stack else self._base_piece
+        if not style.hidden or name in elements.NO_TEXT:
+            piece = None
+        elif outer and outer.technique == style.hidden:
+            piece = outer
+        else:
+            piece = piece or Piece(style.hidden, is_counted=False)
+        if name in elements.BLOCKS:
+            self._line = None
+        elif style.moves_line and not style.hidden:
+            self._line = Piece("off-screen", is_counted=False)
+        is_told = not style.gone and not (style.hidden and name in NOT_TOLD_UNSEEN) and token is not IMPLIED
+        if is_told and not self._deeper.piece:
+            self._tell(token or Token(name, content=content))
+        self._open.push(Element(name, content, style, known, is_told, piece))
+
+    def _style(self, around: Style, name: str, content: str) -> Style:
+        facts = self._looks.facts(name, content)
+        known = self._open.placed(facts.known) if facts.known and self._looks.asks_place else facts.known
+        return self._looks.style(around, name, facts, self._open, known)
+
+    def _around(self, name: str) -> Style:
+        """The style that text or an element gets from what it lies in.
+
+        What stands in a table and in none of its cells is shown before the table (HTML 13.2.6.1, foster parenting).
+        """
+        stack = self._open.stack
+        if not stack:
+            return self._base
+        style = stack[-1].style
+        if stack[-1].name in elements.ROWS_AND_ABOVE and name not in elements.TABLE_PARTS:
+            table = self._open.last("table")
+            return stack[table - 1].style if table > 0 else self._base
+        return style
+
+    # --- tags that close ---
+
+    def _close(self, name: str, token: Token) -> None:
+        opened = self._open
+        top = opened.stack[-1] if opened.stack else None
+        if top and top.name == name and not (self._deeper.count or opened.waiting[-1] or top.is_closed):
+            opened.pop()  # as nearly always
+            if self._line and name in elements.BLOCKS:
+                self._line = None
+            if top.is_told:
+                self._tell(token)
+            return
+        if self._deeper.count and not self._ends_deeper(name, token):
+            return
+        if name in elements.FORMATTING:
+            self._close_formatting(name)
+        elif name not in elements.OUTER and name not in elements.PASSED_OVER:
+            is_line = name == "p" or opened.last(name) < 0
+            self._pop(opened.reached_by(name), else_tell=name if is_line else "")
+
+    def _ends_deeper(self, name: str, token: Token) -> bool:
+        """Whether a tag closes something around the elements beyond DEEPEST, and these with it."""
+        deeper = self._deeper
+        if deeper.has(name):
+            if not deeper.piece:
+                self._tell(token)
+            deeper.close(name)
+            return False
+        if deeper.keeps_open(name) or self._open.reached_by(name) < 0:
+            return False
+        deeper.clear()
+        return True
+
+    def _pop(self, place: int, else_tell: str = "", *, by_its_tag: bool = False) -> None:
+        """Close all down to a place; where there is none, the closing tag may yet begin a new line."""
+        if place < 0:
+            if else_tell and not self._around("").hidden:
+                self._tell(Token(else_tell, closes=True))
+            return
+        for element in self._open.pop_to(place, by_its_tag=by_its_tag):
+            if element.name in elements.BLOCKS:
+                self._line = None
+            if element.is_told:
+                self._tell(Token(element.name, closes=True))
+
+    def _close_formatting(self, name: str) -> None:
+        """HTML 13.2.6.4.7, the adoption agency: blocks in such an element stay open behind its closing tag."""
+        opened, waiting = self._open, self._open.waiting[-1]
+        for number in reversed(range(len(waiting))):
+            if waiting[number].name == name:
+                del waiting[number]
+                return
+        place = opened.in_scope(name)
+        if place < 0:
+            return
+        if not opened.has_block_above(place):
+            self._pop(place, by_its_tag=True)
+            return
+        element = opened.close_formatting(place)
+        if element.is_told:
+            self._tell(Token(name, closes=True))
+        around = opened.stack[place - 1].style if place else self._base
+        if element.style is not around:
+            self._restyle(place, around)
+
+    def _restyle(self, place: int, style: Style) -> None:
+        """The elements from here on lie in something of another style."""
+        stack = self._open.stack
+        self._restyled += len(stack) - place
+        for number in range(place, len(stack)):
+            element = stack[number]
+            if self._restyled > _MOST_RESTYLED:
+                style = UNSHOWN
+            elif not element.is_closed:
+                facts = self._looks.facts(element.name, element.content)
+                style = self._looks.style(style, element.name, facts, _Up(self._open, number), element.known)
+            element.style, element.fitting = style, None
+            element.piece = Piece(style.hidden, is_counted=False) if style.hidden else None
+
+
+@dataclass
+class _Up:
+    """The elements up to a place."""
+
+    opened: OpenElements
+    place: int
+
+    @property
+    def present(self) -> Mapping[str, int]:
+        return self.opened.present
+
+    def known(self) -> Sequence[Known]:
+        return self.opened.known(self.place)
+
+    def fitting(self) -> dict[Facts, tuple[Rule, ...]]:
+        return {}

@@ -1,0 +1,237 @@
+"""The tags and the text of HTML that are seen. What a browser would not show is left out, and counted.
+
+Tags come in good order: each is closed where a browser closes it, whatever the sender wrote. That is not only for
+looks: words could be hidden from the eye, and not from us, by tags that close elsewhere than we think.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from html import unescape
+
+from mailbox_appliance.mail import elements, invisible
+from mailbox_appliance.mail.looks import Looks
+from mailbox_appliance.mail.markup import COMMENT, Token, attributes_of
+from mailbox_appliance.mail.nesting import IMPLIED, NOT_TOLD_UNSEEN, Nesting
+from mailbox_appliance.mail.open_elements import DEEPEST, Piece
+from mailbox_appliance.mail.style import Style
+
+_NO_REMARK = ("[if", "[endif", "<![endif", "doctype", "xml")
+# HTML 13.2.5.53 and 13.2.6.4.1: what makes no old document, in which a table may stand in a paragraph.
+_STANDARD = re.compile(r"doctype\s+html\s*\Z|xhtml|strict|dtd html 4\.01.*http|about:legacy-compat")
+_BUTTONS = frozenset({"submit", "button", "reset"})
+_ENDS_SELECT = frozenset({"input", "textarea", "keygen"})
+
+
+def is_remark(comment: str) -> bool:
+    """Whether a comment is words that a sender wrote: no declaration, and nothing for one program."""
+    start = comment.lstrip()
+    return start != "" and not start[:20].lower().startswith(_NO_REMARK)
+
+
+class Reader(Nesting):
+    """Takes tokens as they are written, and tells those that are seen.
+
+    Entities in the texts that it tells are read, those in attributes are not. `hidden`: where it is counted, by
+    technique, what is left out.
+    """
+
+    def __init__(self, html: str, tell: Callable[[Token], object], hidden: Counter[str]) -> None:
+        super().__init__(Looks(html), tell)
+        self._hidden = hidden
+        self._within, self._depth, self._piece = "", 0, self._base_piece  # in what only its own tag closes
+
+    def take(self, token: Token) -> None:
+        """Read on."""
+        name = token.name
+        if self._within:
+            self._take_within(token)
+        elif not name:
+            self._text(token)
+        elif token.closes:
+            if name == "br":
+                self._start("br", Token("br"))
+            else:
+                self._close(name, token)
+        elif name == COMMENT:
+            if token.content[:7].lower() == "doctype" and not self._open.stack:
+                self._open.is_standard = _STANDARD.search(token.content[:500].lower()) is not None
+            self._hidden["element"] += is_remark(token.content) and not self._around("").hidden
+        else:
+            self._start("img" if name == "image" else name, token)
+
+    def _take_within(self, token: Token) -> None:
+        """In an element that only its own tag closes."""
+        if self._within == "select":
+            self._take_option(token)
+        elif not token.name:
+            if token.content.strip():
+                self._count(self._piece)
+        elif token.name == self._within:
+            is_empty = token.content.endswith("/") and self._within in ("svg", "math")
+            self._depth += -1 if token.closes else 0 if is_empty else 1
+            if self._depth == 0:
+                self._within = ""
+
+    def _take_option(self, token: Token) -> None:
+        """In a `select`, where no tags count but those of options."""
+        name, select = token.name, self._open.last("select")
+        if not name:
+            self._text(token)
+        elif name == "option":
+            self._pop(select + 1)
+            if not token.closes:
+                self._void("br", Token("br"))
+                self._push(name, token.content)
+        elif name == "select" or (name in _ENDS_SELECT and not token.closes):
+            self._within = ""
+            self._pop(select)
+            if name != "select":
+                self.take(token)
+
+    def _count(self, piece: Piece | None) -> None:
+        if piece and not piece.is_counted:
+            piece.is_counted = True
+            self._hidden[piece.technique] += 1
+
+    # --- text ---
+
+    def _text(self, token: Token) -> None:
+        content = token.content
+        if self._open.waiting[-1] and not content.isspace():
+            self._go_on_formatting()
+        style = self._around("")
+        words, zero_width, bidi = invisible.without(unescape(content) if "&" in content else content)
+        if style.hidden or self._deeper.piece or self._line:
+            if words and not words.isspace():
+                self._count(self._deeper.piece or (self._piece_here(style) if style.hidden else self._line))
+            return
+        if zero_width or bidi:
+            self._hidden["zero-width"] += zero_width
+            self._hidden["bidi"] += bidi
+        if words:
+            self._tell(token if words is content else Token(content=words))
+
+    def _piece_of_unshown(self) -> Piece | None:
+        style = self._around("")
+        return self._piece_here(style) if style.hidden else Piece("element", is_counted=False)
+
+    def _piece_here(self, style: Style) -> Piece | None:
+        stack = self._open.stack
+        piece = stack[-1].piece if stack else self._base_piece
+        if piece is None and not (stack and stack[-1].style.hidden):
+            return Piece(style.hidden, is_counted=False)
+        return piece
+
+    def _go_on_formatting(self) -> None:
+        """HTML 13.2.4.3: what was formatted, and not closed, is formatted again."""
+        waiting, self._open.waiting[-1] = self._open.waiting[-1], []
+        for element in waiting:
+            self._push(element.name, element.content, piece=element.piece)
+
+    # --- tags that open ---
+
+    def _start(self, name: str, token: Token) -> None:
+        content, opened = token.content, self._open
+        if name in elements.OUTER:
+            self._start_outer(name, content)
+        elif name in elements.PASSED_OVER:
+            return
+        elif self._deeper.count or len(opened.stack) >= DEEPEST:
+            self._start_deeper(name, token)
+        elif name in elements.CLOSED:
+            self._start_closed(name, content)
+        elif name in elements.TABLE_PARTS:
+            self._start_table_part(name, content)
+        else:
+            if name in elements.MAKES_WAY or (name in elements.CLOSES_PARAGRAPH and opened.last("p") >= 0):
+                for place in opened.in_the_way(name):
+                    self._pop(place)
+            if name in ("a", "nobr") and opened.is_formatted_by(name):
+                self._close_formatting(name)
+            if name not in elements.CLOSES_PARAGRAPH and opened.waiting[-1]:
+                self._go_on_formatting()
+            if name in elements.VOID:
+                self._void(name, token)
+            else:
+                self._push(name, content, token)
+
+    def _start_closed(self, name: str, content: str) -> None:
+        """Of what only its own tag closes."""
+        if content.endswith("/") and name in ("svg", "math"):
+            return
+        self._within, self._depth, self._piece = name, 1, self._piece_of_unshown()
+        if name == "select":
+            self._push(name, content)
+
+    def _start_outer(self, name: str, content: str) -> None:
+        """`html` and `body` are there without their tags; a second one may only hide."""
+        if not self._open.stack and name not in dict(self._outer):
+            self._outer.append((name, content))
+            self._begin()
+            self._tell(Token(name, content=content))
+        elif self._style(self._around(name), name, content).hidden and len(self._open.stack) < DEEPEST:
+            self._push(name, content)
+
+    def _start_table_part(self, name: str, content: str) -> None:
+        """HTML 13.2.6.4.9 to 15. Outside a table these tags are none."""
+        opened = self._open
+        top = opened.stack[-1].name if opened.stack else ""
+        if (top == "tr" and name in elements.CELLS) or (name == "tr" and top in elements.SECTIONS):
+            self._push(name, content)  # as nearly always
+            return
+        table = opened.last("table")
+        if table < 0:
+            return
+        if name in elements.SECTIONS or name == "caption":
+            self._pop(table + 1)
+        else:
+            if opened.section() < 0:
+                self._pop(table + 1)
+                self._push("tbody", "", IMPLIED)
+            if name != "tr" and opened.table_part("tr") < 0:
+                self._pop(opened.section() + 1)
+                self._push("tr", "", IMPLIED)
+            self._pop((opened.section() if name == "tr" else opened.table_part("tr")) + 1)
+        self._push(name, content)
+
+    def _void(self, name: str, token: Token) -> None:
+        around = self._around(name)
+        style = self._style(around, name, token.content)
+        if name in ("br", "hr"):
+            self._line = None
+        if name == "img":
+            self._picture(token, around, style)
+        elif name == "input":
+            self._input(attributes_of(token.content), style)
+        elif not (style.gone or (style.hidden and name in NOT_TOLD_UNSEEN)):
+            self._tell(token)
+
+    def _input(self, attributes: dict[str, str], style: Style) -> None:
+        """Of a button its words are seen."""
+        kind, value = (attributes.get(each, "").strip() for each in ("type", "value"))
+        if not value or style.gone:
+            return
+        if kind.lower() == "hidden":
+            self._hidden["element"] += 1
+        elif kind.lower() in _BUTTONS and style.visible:
+            self._tell(Token(content=invisible.without(unescape(value))[0]))
+
+    def _picture(self, token: Token, around: Style, style: Style) -> None:
+        """A picture is seen whatever the size and the colour of letters around it; without an address it is letters."""
+        attributes = attributes_of(token.content)
+        is_letters = not attributes.get("src", "").strip()
+        if not style.gone and style.visible and not (is_letters and style.hidden):
+            self._tell(token)
+            if not is_letters:
+                self._open.put_picture()
+        elif around.gone or not around.visible:
+            self._count(self._piece_here(around))
+        elif attributes.get("alt", "").strip():
+            self._hidden[style.hidden or "visibility"] += 1
+
+    def _start_deeper(self, name: str, token: Token) -> None:
+        style = self._style(self._around(name), name, token.content)
+        self._deeper.open(name, style.hidden)
+        if not self._deeper.piece:
+            self._tell(token)

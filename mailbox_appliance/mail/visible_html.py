@@ -1,0 +1,106 @@
+"""HTML with what is seen of it, and nothing else: for who wants the structure, and must not read what is hidden.
+
+No scripts, style sheets or comments; of the attributes only those that a reader sees something of, for words can be
+hidden in any other.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from html import escape, unescape
+
+from mailbox_appliance.mail import css, invisible
+from mailbox_appliance.mail.elements import VOID
+from mailbox_appliance.mail.markup import Token, attributes_of, tokens
+from mailbox_appliance.mail.styled_html import Reader
+
+_LEFT_OUT = frozenset(
+    {"html", "body", "select", "option", "input", "embed", "source", "track", "area", "keygen", "frame", "param"}
+)
+_NAME = re.compile(r"[a-z][a-z0-9]{0,15}")
+_ADDRESSES = {"href": ("http://", "https://", "mailto:", "tel:"), "src": ("http://", "https://", "cid:")}
+_LONGEST_ADDRESS, _LONGEST_WORDS = 2_000, 2_000
+_IS_DUE = "/"  # behind the name of an open element whose closing tag has come
+# fmt: off
+_ONE_WORD = frozenset({
+    "align", "valign", "width", "height", "border", "cellpadding", "cellspacing", "bgcolor", "color", "size", "dir",
+    "colspan", "rowspan", "start"
+})
+_STYLES = frozenset({
+    "color", "background-color", "font-size", "font-weight", "font-style", "text-align", "text-decoration"
+})
+# fmt: on
+_WORD = re.compile(r"[#+-]?[A-Za-z0-9.]{1,12}%?")
+_COLOUR = re.compile(r"(?:rgb|hsl)a?\([0-9.,%/ ]{1,40}\)")
+
+
+def to_visible_html(html: str, hidden: Counter[str] | None = None) -> str:
+    """The HTML of what is seen, every tag closed in its place; `hidden`: as of `to_text`."""
+    writer = _Writer()
+    reader = Reader(html, writer.take, Counter() if hidden is None else hidden)
+    for token in tokens(html):
+        reader.take(token)
+    return writer.finish()
+
+
+@dataclass
+class _Writer:
+    """HTML that grows token by token."""
+
+    pieces: list[str] = field(default_factory=list)
+    _open: list[str] = field(default_factory=list)
+    _places: dict[str, list[int]] = field(default_factory=dict)  # of the open ones, by name
+
+    def take(self, token: Token) -> None:
+        """Write what the next token that is seen adds."""
+        if not token.name:
+            self.pieces.append(escape(token.content, quote=False))
+        elif token.closes:
+            self._close(token.name)
+        elif token.name not in _LEFT_OUT and _NAME.fullmatch(token.name):
+            self.pieces.append(_opening(token))
+            if token.name not in VOID:
+                self._places.setdefault(token.name, []).append(len(self._open))
+                self._open.append(token.name)
+
+    def _close(self, name: str) -> None:
+        """Formatting may end before the blocks in it: it is closed behind them, so that every tag is in its place."""
+        places = self._places.get(name)
+        if not places:
+            return
+        self._open[places.pop()] += _IS_DUE
+        while self._open and self._open[-1].endswith(_IS_DUE):
+            self.pieces.append(f"</{self._open.pop().removesuffix(_IS_DUE)}>")
+
+    def finish(self) -> str:
+        """What was written, every tag closed."""
+        self.pieces += (f"</{name.removesuffix(_IS_DUE)}>" for name in reversed(self._open))
+        return "".join(self.pieces)
+
+
+def _opening(token: Token) -> str:
+    given = attributes_of(token.content)
+    kept = ((name, _kept(name, invisible.without(unescape(value))[0])) for name, value in given.items())
+    written = (f' {name}="{escape(value)}"' for name, value in kept if value)
+    return f"<{token.name}{''.join(written)}>"
+
+
+def _kept(name: str, value: str) -> str:
+    """What of the value of an attribute may stay; empty: it goes."""
+    value = value.strip()
+    if name in _ADDRESSES:
+        return value if value.lower().startswith(_ADDRESSES[name]) and len(value) <= _LONGEST_ADDRESS else ""
+    if name == "alt":
+        return value[:_LONGEST_WORDS]
+    if name == "style":
+        return _style(value)
+    return value if name in _ONE_WORD and _WORD.fullmatch(value) else ""
+
+
+def _style(value: str) -> str:
+    found = (f"{name}: {given}" for name, given, _ in css.declarations(value) if name in _STYLES and _is_plain(given))
+    return "; ".join(found)
+
+
+def _is_plain(value: str) -> bool:
+    return bool(_WORD.fullmatch(value) or _COLOUR.fullmatch(value))

@@ -1,0 +1,52 @@
+"""HTML that is made to take long, or to get behind a bound, by styles and nesting."""
+
+import time
+
+import pytest
+
+from mailbox_appliance.mail.hidden import of_html
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<div style='color:red'>" * 50_000,
+        "<div style='font-size:0'>" * 20_000 + "x" + "</div>" * 20_000,
+        "<p><b><i><u style=color:red>" * 4_000,
+        ("<font color=red><div>" * 900 + "</font>" * 900 + "</div>" * 900) * 3,
+        "<table><tr><td style='color:red'>" * 10_000,
+        "<svg>" * 100_000,
+        f"<style>{'.x{display:block}' * 10_000}</style>{'<p class=x>' * 10_000}",
+        f"<style>{''.join(f'.x.y{number}{{color:red}}' for number in range(8_000))}</style>"
+        + "".join(f"<p class='x z{number}'>" for number in range(8_000)),
+        f"<style>{''.join(f'.a .b .c{number} p{{color:red}}' for number in range(500))}.a .b .a p{{color:red}}</style>"
+        + "<div class='a b'>" * 1_000
+        + "".join(f"<p id=q{number}></p>" for number in range(2_000)),
+        "<style>" + "div i{color:red}" * 4_000 + "</style><div>" + "<i>x</i>" * 2_500,
+        f"<style>{''.join(f'.a{number} i{{color:red}}' for number in range(4_000))}</style>" + "<p><i>x</i>" * 8_000,
+        "<style>div i{color:red}</style>" + "<div>" * 1_990 + "<b><i>x</i></b>" * 10_000,
+        f"<style>{'i,' * 100_000}i{{display:none}}</style><i>x</i>",
+        "<a><p>x" * 20_000,
+        f"<style>{'/*' * 200_000}</style>",
+        f"<style>{'@media screen{' * 20_000}</style>",
+        f"<p style='{'x:(' * 200_000}'>",
+        f"<p style='{'color:red;' * 50_000}'>",
+        f"<p class='{' '.join(map(str, range(100_000)))}' style=color:red>",
+        "\u200b" * 500_000 + "x\ufe0f" * 100_000,
+    ],
+    ids=range(20),
+)
+def test_a_lot_of_malice_takes_no_time(html: str) -> None:
+    start = time.process_time()
+    of_html(html, "html")
+    assert time.process_time() - start < 5  # mostly below 1 here; quadratic reading would take hours
+
+
+def test_where_a_bound_is_passed_what_hides_counts_and_nothing_else() -> None:
+    rules = "".join(f".x{number}{{color:red}}" for number in range(40_000))
+    page = f"<style>{rules}.a{{display:none}}</style><p class=a>X</p><p>Y</p>"
+    assert of_html(page, "text")[0] == "Y"
+    deep = "<div>" * 2_500 + "<p style='display:none'>X<p style='display:block'>X</div>" + "</div>" * 2_499 + "Y"
+    assert "X" not in of_html(deep, "text")[0]
+    assert "Y" in of_html(deep, "text")[0]
+    assert "X" not in of_html("<div>" * 2_000 + "<div style='display:none'></x></b></p>X</div>", "text")[0]
