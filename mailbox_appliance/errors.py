@@ -197,6 +197,18 @@ class NotFound(Problem):
     code = "not_found"
 
 
+class NothingToRemove(NotFound):
+    """There is no {what} to remove."""
+
+    code = "not_found"
+
+
+class LinkOver(NotFound):
+    """This download link is not good, or not any more: a link is good for 5 minutes. Ask for a new one."""
+
+    code = "not_found"
+
+
 class Conflict(Problem):
     """{reason}"""
 
@@ -204,7 +216,9 @@ class Conflict(Problem):
 
 
 class IdempotencyConflict(Conflict):
-    """This idempotency key was already used with different request data. Use a new key for a new message."""
+    """A message was accepted under this idempotency key before, and this request is not the same{operation}. Look what
+    became of that (`get_delivery_operation`, `emails delivery-status`) before you send anything under a new key.
+    """
 
     code = "idempotency_conflict"
 

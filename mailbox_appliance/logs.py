@@ -128,8 +128,8 @@ def configure(folder: Path | None, level: str, *, max_bytes: int = 10_000_000, k
         root.removeHandler(handler)
         handler.close()
     set_level(level)
-    # Libraries: Waitress reports how long its queue is, imapclient could write what it sends.
-    for noisy in ("waitress.queue", "imapclient"):
+    # Libraries: Waitress reports how long its queue is, imapclient could write what it sends, the SDK quotes messages.
+    for noisy in ("waitress.queue", "imapclient", "mcp"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     if folder is not None:
         _make_folder(folder)

@@ -445,6 +445,19 @@ class Download:
     chunks: Iterator[bytes] = field(repr=False)
 
 
+class DownloadLink(Wire, frozen=True, kw_only=True):
+    """An address by which whoever has it downloads one attachment, until it expires. It is shown this once.
+
+    Type and name are as the sender wrote them.
+    """
+
+    url: str
+    expires_at: str
+    filename: str
+    mime_type: str
+    size_bytes: int
+
+
 class FailedAction(Wire, frozen=True, kw_only=True):
     """A message to which nothing was done, and why."""
 
@@ -531,6 +544,57 @@ class Delivery(Wire, frozen=True, kw_only=True):
     result: DeliveryResult | UnsetType = UNSET
     error: DeliveryError | UnsetType = UNSET
     schedule_id: str | UnsetType = UNSET
+
+
+class DeliveryEntry(Delivery, frozen=True, kw_only=True):
+    """A delivery operation as a person looks at it. `subject`: null where it is not known any more.
+
+    `recipients`: everybody it went to, hidden ones too, for who sent it; else those that stand in To. `isOwn`: you sent
+    it. `updatedAt`: its last step.
+    """
+
+    created_at: Timestamp
+    updated_at: Timestamp
+    send_at: Timestamp | None
+    subject: str | None
+    recipients: tuple[str, ...]
+    is_own: bool
+
+
+DeliveryStepName = Literal[
+    "accepted", "connecting", "envelope", "data", "dot", "replied", "uncertain", "succeeded", "failed"
+]
+SentCopy = Literal["none", "pending", "filed"]
+
+
+class DeliveryStep(Wire, frozen=True, kw_only=True):
+    """A step of a delivery, noted before it was made. `attempt`: 1 for the first one, 0 before it.
+
+    `connecting` to the server; `envelope`: who it is from and to; `data`: the message; `dot`: its end, after which it
+    may have been taken; `replied`: what the server said to that.
+    """
+
+    at: Timestamp
+    attempt: Count
+    step: DeliveryStepName
+
+
+class DeliveryTimeline(DeliveryEntry, frozen=True, kw_only=True):
+    """The same with each step it went. `messageIdHeader`: the Message-ID, to look for it elsewhere.
+
+    `looks`: how often evidence of an uncertain one was looked for; `nextLookAt`: when it is again. `sentCopy`: of ours,
+    in Sent; `none` also where there is none to file yet. `replyCode`, `replyEnhanced`: what the SMTP server answered.
+    """
+
+    message_id_header: str
+    attempts: Count
+    next_attempt_at: Timestamp | None
+    sent_copy: SentCopy
+    looks: Count
+    next_look_at: Timestamp | None
+    reply_code: int | None
+    reply_enhanced: str | None
+    steps: tuple[DeliveryStep, ...]
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,22 @@ from contextlib import suppress
 from typing import TextIO
 
 
-def open_closed() -> None:
-    """Lead standard streams that are closed to nowhere, so that no other file gets their numbers.
+def open_closed() -> tuple[int, ...]:
+    """Lead standard streams that are closed to nowhere, so that no other file gets their numbers; which these were.
 
     What is written to number 2 in haste would else go into the store, say.
     """
+    closed = []
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
+            closed.append(number)
             os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for good
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    return tuple(closed)
 
 
 def tell(stream: TextIO, text: str) -> None:

@@ -1,6 +1,9 @@
 """The audit log: read, checked, and what others did to a member told to that member."""
 
 from datetime import timedelta
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import Clock, to_timestamp
@@ -12,6 +15,11 @@ from mailbox_appliance.records import AuditEvent, Capability, Page, Wire
 from mailbox_appliance.store.audit import Deed
 from mailbox_appliance.store.store import Store
 
+About = Annotated[str, Meta(max_length=200, description="What this member did, and what was done to them.")]
+Action = Annotated[
+    str, Meta(min_length=1, max_length=100, description="An action, or all of its kind: `session`, `session.create`.")
+]
+Outcome = Annotated[Literal["success", "failure", "denied"], Meta(description="Only what ended so.")]
 _LIST, _OWN_LIST = "audit", "own audit"
 #: How long a member is told of what others did to them.
 TOLD_FOR = timedelta(days=7)
@@ -54,12 +62,17 @@ class AuditVerdict(Wire, frozen=True, kw_only=True):
 def list_events(
     appliance: Appliance,
     caller: Caller,  # noqa: ARG001
+    member_id: About | None = None,
+    action: Action | None = None,
+    outcome: Outcome | None = None,
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> Page[AuditEvent]:
     """The audit log, newest first: log-ins, failed ones too, and whatever changed who may do what."""
-    items, more = appliance.store.audit.list(decode_cursor(cursor, _LIST), limit)
-    return Page(items=items, next_cursor=encode_cursor(more, _LIST))
+    of = (_LIST, member_id, action, outcome)
+    before = decode_cursor(cursor, *of)
+    items, more = appliance.store.audit.list(before, limit, about=member_id, action=action, outcome=outcome)
+    return Page(items=items, next_cursor=encode_cursor(more, *of))
 
 
 @operation(access=Access.SESSION)

@@ -5,18 +5,32 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Denied, Detail
+from mailbox_appliance.errors import Denied, Detail, NotFound
 from mailbox_appliance.events import DeliverySettled
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.records import Account, Answer, Capability, Delivery, DeliveryWork, Input, Page
+from mailbox_appliance.records import (
+    Account,
+    Answer,
+    Capability,
+    Delivery,
+    DeliveryEntry,
+    DeliveryStatus,
+    DeliveryTimeline,
+    DeliveryWork,
+    Input,
+    Page,
+)
 from mailbox_appliance.sending.copies import copy_of
 from mailbox_appliance.store.deliveries import Copy
 
-_LIST = "deliveries"
+_LIST, _WHOLE_LIST = "deliveries", "all deliveries"
+Status = Annotated[DeliveryStatus, Meta(description="Only those with this status.")]
+Mailbox = Annotated[str, Meta(description="Only those of this mailbox.")]
 
 
 class Resolution(Input, frozen=True, kw_only=True):
@@ -49,6 +63,38 @@ def get_delivery(appliance: Appliance, caller: Caller, account: Account, operati
     where it is scheduled.
     """
     return Answer(*appliance.store.delivery_lists.get(account.id, operation_id, caller.member.id))
+
+
+@operation(needs=Capability.MAIL_READ)
+def list_all_deliveries(
+    appliance: Appliance,
+    caller: Caller,
+    account_id: Mailbox | None = None,
+    status: Status | None = None,
+    limit: Limit = 50,
+    cursor: Cursor | None = None,
+) -> Page[DeliveryEntry]:
+    """The delivery operations of every mailbox that you reach, newest first, with what was sent to whom and when.
+
+    You see those of the same member, whichever session or API key made them, and every scheduled one.
+    """
+    reached = [account.id for account in permissions.reachable(appliance.store, caller.found)]
+    if account_id is not None and account_id not in reached:
+        raise NotFound(what="mailbox")
+    wanted = reached if account_id is None else [account_id]
+    before = decode_cursor(cursor, _WHOLE_LIST, account_id, status)
+    timelines = appliance.store.delivery_timelines
+    items, more = timelines.list(wanted, caller.member.id, status=status, before=before, limit=limit)
+    return Page(items=items, next_cursor=encode_cursor(more, _WHOLE_LIST, account_id, status))
+
+
+@operation(needs=Capability.MAIL_READ)
+def get_timeline(appliance: Appliance, caller: Caller, account: Account, operation_id: str) -> Answer[DeliveryTimeline]:
+    """Each step that a delivery went, and when; what was looked for since, and whether our copy lies in Sent.
+
+    It is there for whom `GET .../delivery-operations/{operationId}` is.
+    """
+    return Answer(*appliance.store.delivery_timelines.get(account.id, operation_id, caller.member.id))
 
 
 def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ FolderName = Annotated[str, Meta(min_length=1, max_length=1024, description="A f
 Query = Annotated[
     str,
     Meta(
+        min_length=1,
         max_length=1000,
         description=(
             'Words, "phrases" and beg* that are all to be found, and from: to: subject: before: after: is:unread'
@@ -25,6 +26,7 @@ Query = Annotated[
 Text = Annotated[
     str,
     Meta(
+        min_length=1,
         max_length=1000,
         description="Keeps the messages that have all these words, and says in `searchContext` where the text stands.",
     ),
@@ -34,7 +36,13 @@ Starred = Annotated[bool, Meta(description="Only what is starred; false: only wh
 HasAttachment = Annotated[
     bool, Meta(description="Only what has an attachment, not counting inline images; or has none.")
 ]
-Wanted = Annotated[str, Meta(min_length=1, max_length=1000, description="Words that stand there one after the other.")]
+Person = Annotated[
+    str,
+    Meta(min_length=1, max_length=1000, description="Words of a name or an address, which stand one after the other."),
+]
+Subject = Annotated[
+    str, Meta(min_length=1, max_length=1000, description="Words of the subject, which stand one after the other.")
+]
 Moment = Annotated[str, Meta(max_length=40, description="A date or a date-time, UTC; compared with `date`.")]
 
 
@@ -53,7 +61,7 @@ def read(
 ) -> MessageFilter:
     """The filter: all of it must hold. `after` includes its moment, `before` does not. Raises Invalid.
 
-    A blank `q` or `text` asks for nothing in particular, as an empty box does.
+    A blank `q` or `text` is refused: it would select everything, and it is a variable that was never set.
     """
     named: tuple[tuple[SearchedField, str | None], ...] = (("from", from_), ("to", to), ("subject", subject))
     marked = MessageFilter(
@@ -64,8 +72,8 @@ def read(
         after=_read("after", after, query.read_moment),
         before=_read("before", before, query.read_moment),
     )
-    typed = _read("q", q, query.read) or MessageFilter()
-    sought = _read("text", text, _text) or MessageFilter()
+    typed = _read("q", _not_blank("q", q), query.read) or MessageFilter()
+    sought = _read("text", _not_blank("text", text), _text) or MessageFilter()
     return query.combine((query.without_signs(marked), typed, sought))
 
 
@@ -82,9 +90,13 @@ def misread(q: str | None) -> Iterator[str]:
         yield f"{key} is no operator here; it was searched as text. There are: {there_are}"
 
 
+def _not_blank(name: str, given: str | None) -> str | None:
+    if given is not None and not given.strip():
+        raise Invalid.at(name, "This must not be empty.")
+    return given
+
+
 def _text(text: str) -> MessageFilter:
-    if not text.strip():
-        return MessageFilter()
     count = len(words.words(text))
     if count > query.MOST_TERMS:
         raise ValueError(f"A text holds at most {query.MOST_TERMS} words.")

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from mailbox_appliance import licensing
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Detail, Invalid, NotFound, PlanDenied, Unverified
+from mailbox_appliance.errors import Detail, Invalid, NothingToRemove, PlanDenied, Unverified
 from mailbox_appliance.licensing import BadLicence, Installed
 from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.operation import operation
@@ -59,7 +59,7 @@ def remove_license(appliance: Appliance, caller: Caller) -> Deleted:
     store = appliance.store
     with store.database.transaction(durable=True):
         if store.stored_settings.find(licensing.STORED_AS) is None:
-            raise NotFound(what="licence")
+            raise NothingToRemove(what="licence")
         store.stored_settings.remove(licensing.STORED_AS)
         store.audit.record(caller.actor, "license.delete", _TARGET)
     return Deleted(id="license")

@@ -25,6 +25,8 @@ MOST_ATTACHED = 25 * MIB
 MOST_RECIPIENTS = 500
 
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,250}")
+#: How a warning begins that names addresses which a sender of mail chose.
+LEFT_OUT = "This reply does not go to"
 _MOST_NAMED = 10
 _PUT_LESS = "Send fewer or smaller files."
 
@@ -162,7 +164,7 @@ def _left_out(found: Recipients) -> tuple[str, ...]:
         return ()
     more = len(found.left_out) - _MOST_NAMED
     names = ", ".join(found.left_out[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return (f"This reply does not go to {names}: these addresses of the original cannot be written to.",)
+    return (f"{LEFT_OUT} {names}: these addresses of the original cannot be written to.",)
 
 
 def _attachment(given: GivenAttachment) -> OutgoingAttachment:

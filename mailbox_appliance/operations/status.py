@@ -135,10 +135,11 @@ def _store_status(appliance: Appliance) -> StoreStatus:
         format=format_5.NUMBER,
         size_bytes=store.size_bytes,
         free_bytes=store.free_bytes,
-        progress=_progress(appliance.long_work),
+        progress=progress_of(appliance.long_work),
     )
 
 
-def _progress(long_work: LongWork) -> StoreProgress | UnsetType:
+def progress_of(long_work: LongWork) -> StoreProgress | UnsetType:
+    """How far the long work on the store is, while there is some."""
     now = long_work.now
     return UNSET if now is None else StoreProgress(work=now.work, step=now.step, done=now.done, total=now.total)

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType, structs
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import KeyUnusable
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.operations.status import StoreProgress, progress_of
 from mailbox_appliance.records import Answer, Backup, BackupReason, Count, Input, StoreCheck, Timestamp, Wire
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store import room
@@ -51,7 +52,7 @@ class StoreMigration(Wire, frozen=True, kw_only=True):
 
 class StoreOverview(Wire, frozen=True, kw_only=True):
     """How a store is. `format`: null where the file is none; `problem`: why it would not open; `pid`: of the process
-    that has it open; `migration`: where its format is an older one.
+    that has it open; `migration`: where its format is an older one; `progress`: while something long is done with it.
     """
 
     path: str
@@ -64,6 +65,7 @@ class StoreOverview(Wire, frozen=True, kw_only=True):
     last_backup: LastBackup | None
     pid: Count | None
     migration: StoreMigration | None
+    progress: StoreProgress | UnsetType = UNSET
 
 
 class StoreLook(Input, frozen=True, kw_only=True):
@@ -79,7 +81,7 @@ _QUICKLY = StoreLook()
 def get_store(appliance: Appliance, caller: Caller) -> Answer[StoreOverview]:  # noqa: ARG001 - rights were checked
     """How the store is: its format, its size, the room on its disk, what opens it, and its newest backup."""
     store = appliance.store
-    return overview(
+    answer = overview(
         store.folder,
         store.key_file,
         appliance.settings,
@@ -87,6 +89,8 @@ def get_store(appliance: Appliance, caller: Caller) -> Answer[StoreOverview]:  #
         backups=store.backups.list(),
         pid=os.getpid(),
     )
+    now = structs.replace(answer.data, progress=progress_of(appliance.long_work))
+    return Answer(now, answer.warnings)
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)

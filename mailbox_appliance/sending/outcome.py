@@ -38,7 +38,7 @@ LOGIN_REFUSED = "The SMTP server refused the login."
 MAYBE_DELIVERED = (
     "The mail server did not say whether it took the message, so it may have been delivered. It is never sent again by"
     " itself. For 24 hours it is looked for, in Sent, where the appliance files nothing meanwhile, and in the inbox;"
-    " where it is not found, ask a recipient, and settle the operation with `resolve`."
+    " where it is not found, ask a recipient, and a person settles it with `mailbox-appliance emails resolve`."
 )
 _RETRY_AFTER = 30
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800

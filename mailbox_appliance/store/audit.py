@@ -35,7 +35,11 @@ FACTS = (
 )
 _COLUMNS = f"number, {FACTS}"
 _INSERT = f"INSERT INTO audit_events ({_COLUMNS}, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_NEWEST = f"SELECT {_COLUMNS} FROM audit_events WHERE {{}} < :before ORDER BY number DESC LIMIT :limit"
+# An action, or all of its kind: `session` is `session.create` as well.
+_NEWEST = f"""
+SELECT {_COLUMNS} FROM audit_events WHERE {{}} < :before AND (:outcome IS NULL OR outcome = :outcome)
+  AND (:action IS NULL OR action = :action OR substr(action, 1, length(:action) + 1) = :action || '.')
+  ORDER BY number DESC LIMIT :limit"""
 # What concerns a member: their own acts, what was done to them, and to their keys, sessions and mailboxes. Each of the
 # two goes by an index of its own, in its order.
 _NEWEST_ABOUT = f"""
@@ -144,16 +148,21 @@ class Audit:
             self._keep_end(number, mac)
 
     def list(
-        self, before: int | None, limit: int, *, about: str | None = None
+        self,
+        before: int | None,
+        limit: int,
+        *,
+        about: str | None = None,
+        action: str | None = None,
+        outcome: str | None = None,
     ) -> tuple[tuple[AuditEvent, ...], int | None]:
         """The newest rows, those below the number `before`; of those that concern a member where one is named.
 
         Answers them and the number to go on below, or None at the end.
         """
-        rows = self._database.rows(
-            _NEWEST.format("number") if about is None else _NEWEST_ABOUT,
-            {"before": _END if before is None else before, "member": about, "limit": limit + 1},
-        )
+        values: dict[str, object] = {"member": about, "action": action, "outcome": outcome, "limit": limit + 1}
+        values["before"] = _END if before is None else before
+        rows = self._database.rows(_NEWEST.format("number") if about is None else _NEWEST_ABOUT, values)
         following = rows[limit - 1][0] if len(rows) > limit else None
         return tuple(map(_to_event, rows[:limit])), following
 

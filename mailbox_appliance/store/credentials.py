@@ -88,10 +88,14 @@ class Credentials:
 
     def find_again(self, found: FoundCredential) -> FoundCredential | None:
         """The same credential as it is now; None where it has ended since. Notes nothing."""
-        if found.kind == "api_key":
-            row = self._database.row(_KEY_BY_ID, (found.id,))
+        return self.find_live(found.kind, found.id)
+
+    def find_live(self, kind: Literal["session", "api_key"], credential_id: str) -> FoundCredential | None:
+        """The live credential with this id, or None. Notes nothing."""
+        if kind == "api_key":
+            row = self._database.row(_KEY_BY_ID, (credential_id,))
             return None if row is None else _to_key(row)
-        row = self._database.row(_SESSION_BY_ID, (found.id,))
+        row = self._database.row(_SESSION_BY_ID, (credential_id,))
         if row is None or not self._is_live(row[2], row[3]):
             return None
         return FoundCredential("session", row[1], _to_member(row))

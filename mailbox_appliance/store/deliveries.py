@@ -86,7 +86,7 @@ class Deliveries:
         if row is None:
             return None
         if row[11] != request_hash:
-            raise IdempotencyConflict
+            raise IdempotencyConflict(operation=f": see the delivery operation {row[0]}")
         return AcceptedDelivery(to_delivery(row), warnings_of(row), is_new=False, is_shown=bool(row[10]))
 
     def show(self, operation_id: str) -> bool:

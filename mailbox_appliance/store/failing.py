@@ -15,6 +15,8 @@ from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.store import room
 from mailbox_appliance.store.database import FAILED
 
+#: For whoever asked for something meanwhile: they may not be able to log in and see the status.
+DISK_FULL = "The disk of the appliance is full. Its operator has to make room; then repeat the request."
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # The index of a log is made of 32 KiB at once, and a page is to go into the log.
 _LEAST = 64 * 1024

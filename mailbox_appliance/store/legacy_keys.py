@@ -32,6 +32,6 @@ class LegacyKeys:
         if row is None:
             return None
         if row[0] != request_hash:
-            raise IdempotencyConflict
+            raise IdempotencyConflict(operation="")
         envelope = msgspec.json.decode(row[2], type=_Envelope)
         return LegacyAnswer(row[1], envelope.data, envelope.warnings)

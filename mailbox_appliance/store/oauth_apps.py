@@ -1,7 +1,7 @@
 """The applications that members connect Google and Outlook mailboxes by, as an administrator saved them."""
 
 from mailbox_appliance.clock import Clock, to_timestamp
-from mailbox_appliance.errors import NotFound
+from mailbox_appliance.errors import NothingToRemove
 from mailbox_appliance.records import OAuthApp, OAuthProvider
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.tables import OAUTH_APPS
@@ -32,6 +32,6 @@ class OAuthApps:
         self._database.change(_SAVE, facts)
 
     def remove(self, provider: OAuthProvider) -> None:
-        """Forget a saved application. Inside a transaction. Raises NotFound."""
+        """Forget a saved application. Inside a transaction. Raises NothingToRemove."""
         if not self._database.run(OAUTH_APPS.delete().where(OAUTH_APPS.provider == provider)):
-            raise NotFound(what="saved OAuth application")
+            raise NothingToRemove(what="saved OAuth application")

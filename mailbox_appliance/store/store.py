@@ -24,11 +24,13 @@ from mailbox_appliance.store.credentials import Credentials
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.deliveries import Deliveries
 from mailbox_appliance.store.delivery_lists import DeliveryLists
+from mailbox_appliance.store.delivery_timelines import DeliveryTimelines
 from mailbox_appliance.store.due import Due
 from mailbox_appliance.store.failing import failures_as_unusable as failures_as_unusable
 from mailbox_appliance.store.files import DATABASE, KEY, remove_database, remove_half_written, sync_folder, unfinished
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.history import History
 from mailbox_appliance.store.invitations import Invitations
 from mailbox_appliance.store.keyfile import StoreKey, drop_half_written, keep_key, new_key, write_key
 from mailbox_appliance.store.legacy_keys import LegacyKeys
@@ -76,6 +78,8 @@ class Store:
         self.deliveries = Deliveries(database, self.delivery_lists, self.messages, self.mirror, clock)
         self.sent_copies = SentCopies(database, clock)
         self.due = Due(database)
+        self.delivery_timelines = DeliveryTimelines(database)
+        self.history = History(database)
         self.legacy_keys = LegacyKeys(database, clock)
         self.upkeep = Upkeep(database, clock, self.parts)
         self.backups = Backups(folder, database, key, key_file, clock)

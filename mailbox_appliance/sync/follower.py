@@ -256,7 +256,7 @@ class Follower:
 
 def bodies_left(count: int) -> str:
     """As `Follower.progress`, when only bodies are to come."""
-    return f"bodies of {count:,} messages left"
+    return f"{count:,} messages still without their text"
 
 
 def _rank(folder: MirroredFolder) -> tuple[int, str]:

@@ -3,14 +3,26 @@
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import count
+from typing import Any
 
 from mailbox_appliance import passwords
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail import folder_roles
+from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import Connection, Endpoint, FetchedMessage, ListedFolder, Role
+from mailbox_appliance.records import (
+    Address,
+    Connection,
+    Endpoint,
+    FetchedMessage,
+    ListedFolder,
+    NewDelivery,
+    Outgoing,
+    Role,
+)
 from mailbox_appliance.tokens import hash_token, new_token
 from tests.checked_client import PASSWORD, CheckedClient
 
@@ -47,6 +59,22 @@ class FilledMailbox:
             batch.append((fetched, parse(source)))
         return list(self.store.mirror.add(found, batch))
 
+    def accept(self, member_id: str, outcome: str = "", *, is_shown: bool = True, **more: Any) -> str:
+        """An operation of now, and what became of it; answers its id. `more`: further fields of `NewDelivery`."""
+        sender = Address(email="box@example.org")
+        message = Outgoing(sender=sender, to=(Address(email="eve@example.test"),), subject="s", text="t")
+        composed = compose(message, message_id="<a@example.org>", date=self._moments)
+        deliveries, key = self.store.deliveries, new_id("key")
+        new = NewDelivery(self.id, "ses_1", member_id, key, "hash", more.pop("kind", "send"), composed, None, **more)
+        operation = deliveries.accept(new).delivery.operation_id
+        if is_shown:
+            deliveries.show(operation)
+        if outcome == "succeeded":
+            deliveries.succeed(operation, None, reply_code=250)
+        elif outcome:
+            deliveries.settle(operation, outcome)  # type: ignore[arg-type]
+        return operation
+
     def grant(self, member_id: str) -> None:
         """Let another member reach the mailbox."""
         with self.store.database.transaction(durable=True):
@@ -68,10 +96,16 @@ def path_of(who: CheckedClient, rest: str = "") -> str:
 
 def add_member(appliance: Appliance, name: str, role: Role = "member") -> str:
     """A member who may log in as `name`@example.org; answers the id."""
-    hashed = passwords.hash_password(PASSWORD)
+    email = f"{name}@example.org"
     with appliance.store.database.transaction(durable=True):
-        member = appliance.store.members.add(name=name, email=f"{name}@example.org", role=role, password_hash=hashed)
+        member = appliance.store.members.add(name=name, email=email, role=role, password_hash=_hashed())
     return member.id
+
+
+@cache
+def _hashed() -> str:
+    """The hash of everybody's password: made once, since that takes longer than all the rest."""
+    return passwords.hash_password(PASSWORD)
 
 
 def add_key(

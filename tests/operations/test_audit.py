@@ -78,6 +78,25 @@ def test_a_cursor_belongs_to_its_list(ada: CheckedClient, bob: CheckedClient) ->
     assert ada.ask("GET", "/admin/audit-events?limit=0").refusal == (400, "invalid_request")
 
 
+def test_it_is_asked_for_what_one_looks_for(ada: CheckedClient, bob: CheckedClient) -> None:
+    log_in(ada, WRONG | {"email": "bob@example.org"}, "192.0.2.7")
+    ada.ask("PATCH", path_of(bob), {"name": "Robert"})
+
+    def found(query: str) -> list[str]:
+        return [event["action"] for event in ada.ask("GET", f"/admin/audit-events?{query}").data["items"]]
+
+    assert found("action=session") == ["session.create"] * 3
+    assert found("action=session.create&outcome=failure") == ["session.create"]
+    assert found("action=sess") == []
+    assert found(f"memberId={bob.member['id']}") == ["member.update", "session.create", "session.create"]
+    assert found(f"memberId={bob.member['id']}&action=member") == ["member.update"]
+    assert found("memberId=mem_unknown") == []
+    cursor = ada.ask("GET", "/admin/audit-events?action=session&limit=1").data["nextCursor"]
+    assert found(f"action=session&limit=2&cursor={cursor}") == ["session.create"] * 2
+    assert ada.ask("GET", f"/admin/audit-events?cursor={cursor}").places == ["query:cursor"]
+    assert ada.ask("GET", "/admin/audit-events?outcome=perhaps").places == ["query:outcome"]
+
+
 def test_the_guide_names_every_action() -> None:
     root = Path(mailbox_appliance.__file__).parent
     sources = "".join(file.read_text() for floor in ("operations", "sending") for file in (root / floor).glob("*.py"))

@@ -107,7 +107,9 @@ def test_long_work_is_shown_while_it_lasts(checked_client: CheckedClient, applia
         progress("copying", 3, 10)
         shown = checked_client.ask("GET", "/status").data["store"]["progress"]
         assert shown == {"work": "A backup", "step": "copying", "done": 3, "total": 10}
+        assert checked_client.ask("GET", "/admin/store").data["progress"] == shown
     assert "progress" not in checked_client.ask("GET", "/status").data["store"]
+    assert "progress" not in checked_client.ask("GET", "/admin/store").data
 
 
 def test_uptime_is_of_the_clock_that_only_grows(timed: Appliance, clock: FakeClock) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.web.api.examination import examine, operations
 from tests.web.api.household import Household
 
-EXAMPLES = 50
+EXAMPLES = 25
 #: Fewer of what takes long: backups, and passphrases that are hashed so that guessing takes long.
 FEWER = dict.fromkeys(("backups_create_backup", "backups_verify_backup", "restoring_restore"), 8)
 
