@@ -28,6 +28,7 @@ SERVICES = {
     "import_certificate_on_files": "mailbox_appliance.on_files.https:import_",
     "rotate_certificate_on_files": "mailbox_appliance.on_files.https:rotated",
     "https_fingerprint": "mailbox_appliance.on_files.https:fingerprint",
+    "mcp_stdio": "mailbox_appliance.mcp_server.stdio:serve",
     "demo": "mailbox_appliance.demo.run:main",
 }
 

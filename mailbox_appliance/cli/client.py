@@ -5,19 +5,24 @@ silence; and a GET whose connection dropped, once. Nothing else: a send whose an
 holds its idempotency key.
 """
 
-import http.client
 import json
-import ssl
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mailbox_appliance.cli import tls
 from mailbox_appliance.cli.address import API, Address, is_plain
 from mailbox_appliance.cli.failures import INTERNAL, Failure, of_answer, unreachable, wrong_usage
 from mailbox_appliance.version import __version__
 
+if TYPE_CHECKING:
+    # `http.client` and TLS take longer than all the rest of a start, and help and completion ask nobody.
+    from http.client import HTTPConnection
+
+Tell = Callable[[str, int, int], None]
+#: Bytes of a body that are handed over at once, and then told of.
+_PIECE = 256 * 1024
 #: Answers larger than this are refused, in bytes.
 LARGEST_ANSWER = 64 * 1024 * 1024
 _PAUSE_BEFORE_SECOND_TRY = 0.2
@@ -36,6 +41,12 @@ class Request:
     headers: dict[str, str] = field(default_factory=dict)
     #: Seconds to wait for the server, each time it is silent.
     timeout: float = 60.0
+    #: Is told how far a large body is: what is done, so many bytes, of so many.
+    telling: Tell | None = None
+    #: What stands before the path.
+    base: str = API
+    #: What to do where the answer is lost; empty: what is right for a command.
+    advice: str = ""
 
 
 class Client:
@@ -46,12 +57,16 @@ class Client:
 
     def call(self, request: Request) -> Any:
         """The answer to a request, decoded. An error answer, and no answer, raise a Failure."""
-        target, body, headers = self.prepared(request)
-        status, payload = self._exchange(request, target, body, headers)
+        status, payload, retry_after = self._exchange(request, *self.prepared(request))
         answer = decoded(status, payload)
         if not 200 <= status < 300:
-            raise of_answer(status, answer)
+            raise of_answer(status, answer, retry_after)
         return answer
+
+    def exchange(self, request: Request) -> tuple[int, bytes]:
+        """Status and body of the answer, whatever they are. No answer raises a Failure."""
+        status, payload, _ = self._exchange(request, *self.prepared(request))
+        return status, payload
 
     def prepared(self, request: Request) -> tuple[str, bytes | None, dict[str, str]]:
         """What goes over the wire: the target, the body, the header fields."""
@@ -69,26 +84,28 @@ class Client:
             if not is_plain(self._token):
                 raise wrong_usage("The token holds characters that no token has.")
             headers["Authorization"] = f"Bearer {self._token}"
-        return self.address.prefix + API + request.path + (f"?{query}" if query else ""), body, headers
+        return self.address.prefix + request.base + request.path + (f"?{query}" if query else ""), body, headers
 
     def _exchange(
         self, request: Request, target: str, body: bytes | None, headers: dict[str, str]
-    ) -> tuple[int, bytes]:
+    ) -> tuple[int, bytes, str | None]:
+        from http.client import HTTPException
+
         repeats = 1 if request.method == "GET" else 0
         while True:
             connection = self.connected(request.timeout)
             try:
-                return _talk(connection, request.method, target, body, headers)
+                return _talk(connection, request, target, body, headers)
             except TimeoutError as error:
                 raise unreachable(silence(request)) from error
-            except (http.client.HTTPException, OSError) as error:
+            except (HTTPException, OSError) as error:
                 if repeats == 0:
                     raise unreachable(lost(request)) from error
                 repeats -= 1
             finally:
                 connection.close()
 
-    def connected(self, timeout: float) -> http.client.HTTPConnection:
+    def connected(self, timeout: float) -> "HTTPConnection":
         """A connection to the appliance. Raises a Failure where there is none, or not the right one."""
         try:
             return self._connect(timeout)
@@ -102,15 +119,21 @@ class Client:
             raise self._missing(error) from error
 
     def _missing(self, error: OSError) -> Failure:
+        from mailbox_appliance.cli import tls
+
         return unreachable(tls.sentence(f"No appliance answers at {self.address.url}: {_why(error)}"))
 
-    def _connect(self, timeout: float) -> http.client.HTTPConnection:
+    def _connect(self, timeout: float) -> "HTTPConnection":
+        from mailbox_appliance.cli import tls
+
         connection = tls.open_connection(self.address, self._fingerprint, min(timeout, _TO_CONNECT))
         connection.sock.settimeout(timeout)
         return connection
 
 
 def _why(error: OSError) -> str:
+    from mailbox_appliance.cli import tls
+
     if isinstance(error, tls.NoHandshake):
         return str(error)
     if isinstance(error, TimeoutError):
@@ -119,11 +142,18 @@ def _why(error: OSError) -> str:
 
 
 def _talk(
-    connection: http.client.HTTPConnection, method: str, target: str, body: bytes | None, headers: dict[str, str]
-) -> tuple[int, bytes]:
+    connection: "HTTPConnection", request: Request, target: str, body: bytes | None, headers: dict[str, str]
+) -> tuple[int, bytes, str | None]:
+    """Status, body and Retry-After of the answer."""
+    from ssl import SSLEOFError
+
     try:
-        connection.request(method, target, body, headers)
-    except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+        if body is None or request.telling is None or len(body) <= _PIECE:
+            connection.request(request.method, target, body, headers)
+        else:
+            sized = headers | {"Content-Length": str(len(body))}
+            connection.request(request.method, target, _told(body, request.telling), sized)
+    except (BrokenPipeError, ConnectionResetError, SSLEOFError):
         # A server that refuses a large body answers before it has read it all: the answer is already there.
         if body is None:
             raise
@@ -131,7 +161,15 @@ def _talk(
     payload = answer.read(LARGEST_ANSWER + 1)
     if len(payload) > LARGEST_ANSWER:
         raise Failure("unexpected_answer", "The answer is too large.", INTERNAL)
-    return answer.status, payload
+    return answer.status, payload, answer.headers.get("Retry-After")
+
+
+def _told(body: bytes, tell: Tell) -> Iterator[bytes]:
+    """The body in pieces, while it is told how far it is."""
+    for start in range(0, len(body), _PIECE):
+        yield body[start : start + _PIECE]
+        done = min(start + _PIECE, len(body))
+        tell(f"{done / 1e6:.1f} of {len(body) / 1e6:.1f} MB", done, len(body))
 
 
 def decoded(status: int, payload: bytes) -> Any:
@@ -155,6 +193,8 @@ def lost(request: Request) -> str:
 
 
 def _advice(request: Request) -> str:
+    if request.advice:
+        return f" {request.advice}"
     if "Idempotency-Key" in request.headers:
         return " The message may have been accepted: repeat the command with the same --idempotency-key."
     return "" if request.method == "GET" else " It may have been done: look before you repeat the command."

@@ -1,11 +1,13 @@
 """Files that are fetched: where they go, under which name, and how far they are.
 
 What is saved is readable by its owner alone, and stands under its name when it is complete. Names come from mail that
-strangers wrote: a name is only ever a name in the folder where the command runs, and never hides there.
+strangers wrote: a name is only ever a name in the folder where the command runs, and never hides there. What is no
+regular file (a device, a FIFO, an open descriptor) is written into, and never replaced.
 """
 
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,11 +28,16 @@ _UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|\u200e\u200f\u202a-\u202e\u2
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)  # devices on Windows
 _LONGEST = 200  # bytes
 _OUTPUT = "option:--output"
+# Names of what this process has open: where they lead to a regular file, the name itself must stay all the same.
+_DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdout|stderr))|/proc/self/fd/(\d+)")
+_STANDARD = {"stdout": 1, "stderr": 2}
 
 
 def save(invocation: Invocation, client: Client, path: str, output: str | None, *, force: bool, otherwise: str) -> int:
     """Fetch a file and put it where it belongs; `otherwise` is its name where it has none. The exit code."""
-    if output not in (None, "-"):
+    if output is not None and (descriptor := _descriptor(output)) is not None:
+        output = "-" if descriptor == 1 else output
+    elif output not in (None, "-"):
         _check(str(output), force=force)
     incoming = receive(client, Request("GET", path, timeout=120.0))
     chunks = _told(invocation, incoming)
@@ -41,7 +48,7 @@ def save(invocation: Invocation, client: Client, path: str, output: str | None, 
     target = Path(output) if output else Path(safe_name(_name_of(incoming), otherwise))
     if _is_folder(str(target)):
         target /= safe_name(_name_of(incoming), otherwise)
-    size = _write(target, chunks, force=force)
+    size = _write_into(target, chunks) if _is_special(str(target)) else _write(target, chunks, force=force)
     saved: dict[str, Any] = {
         "file": str(target),
         "sizeBytes": size,
@@ -58,8 +65,28 @@ def _check(output: str, *, force: bool) -> None:
     folder = output.rstrip(os.sep) if output.endswith(os.sep) else os.path.dirname(output)  # noqa: PTH120 - keeps `x/`
     if not _is_folder(folder or "."):
         raise wrong_usage(f"There is no folder {folder} to save into.", _OUTPUT)
-    if not force and os.path.lexists(output):
+    if not force and os.path.lexists(output) and not _is_special(output):
         raise _is_there(Path(output))
+
+
+def _descriptor(output: str) -> int | None:
+    """The number of the open descriptor that a name such as `/dev/stdout` stands for; None of another name."""
+    found = _DESCRIPTOR.fullmatch(output)
+    if found is None:
+        return None
+    number, standard, of_proc = found.groups()
+    return _STANDARD[standard] if standard else int(number or of_proc)
+
+
+def _is_special(output: str) -> bool:
+    """Whether this is there and neither a regular file nor a folder: nothing may take its place."""
+    if _descriptor(output) is not None:
+        return True
+    try:
+        mode = os.stat(output).st_mode  # noqa: PTH116 - as `_is_folder`
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _is_folder(path: str) -> bool:
@@ -89,13 +116,25 @@ def _name_of(incoming: Incoming) -> str:
 def _told(invocation: Invocation, incoming: Incoming) -> Iterator[bytes]:
     """The chunks, while a terminal is told how far they are."""
     done, of = 0, f" of {incoming.size / 1e6:.1f}" if incoming.size else ""
-    try:
+    with invocation.terminal.bar() as tell:
         for chunk in incoming.chunks:
             done += len(chunk)
-            invocation.terminal.progress(f"{done / 1e6:.1f}{of} MB")
+            tell(f"{done / 1e6:.1f}{of} MB", done, incoming.size or 0)
             yield chunk
-    finally:
-        invocation.terminal.progress("")
+
+
+def _write_into(target: Path, chunks: Iterator[bytes]) -> int:
+    """Write into what is there: a device, a FIFO, an open descriptor. How much it was."""
+    descriptor, size = _descriptor(str(target)), 0
+    with _told_why(target):
+        opened = os.open(target, os.O_WRONLY | os.O_NOCTTY) if descriptor is None else os.dup(descriptor)
+    with os.fdopen(opened, "wb", buffering=0) as stream:
+        for chunk in chunks:
+            left = memoryview(chunk)
+            while left:
+                left = left[stream.write(left) :]
+            size += len(chunk)
+    return size
 
 
 def _write(target: Path, chunks: Iterator[bytes], *, force: bool) -> int:

@@ -3,6 +3,7 @@
 0 success · 2 wrong input · 3 uncertain or partial · 4 access · 5 provider or network · 1 the rest · 130 and 141
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,8 +64,8 @@ def unreachable(message: str) -> Failure:
     return Failure("appliance_unreachable", message, NETWORK)
 
 
-def of_answer(status: int, answer: object) -> Failure:
-    """The failure that an error answer of the API stands for."""
+def of_answer(status: int, answer: object, retry_after: str | None = None) -> Failure:
+    """The failure that an error answer of the API stands for; its Retry-After, in seconds, stands in the message."""
     error = answer.get("error") if isinstance(answer, dict) else None
     if 300 <= status < 400:
         moved = (
@@ -81,6 +82,8 @@ def of_answer(status: int, answer: object) -> Failure:
         if isinstance(detail, dict)
     ]
     message, request_id = str(error.get("message", "")), error.get("requestId")
+    if retry_after is not None and re.fullmatch(r"[0-9]{1,9}", retry_after):
+        message += f" Wait {int(retry_after)} s."
     return Failure(
         error["code"],
         message,

@@ -32,7 +32,8 @@ def receive(client: Client, request: Request) -> Incoming:
             connection.request(request.method, target, body, headers | {"Accept": "*/*"})
             answer = connection.getresponse()
             if not 200 <= answer.status < 300:
-                raise of_answer(answer.status, decoded(answer.status, answer.read(LARGEST_ANSWER)))
+                refused = decoded(answer.status, answer.read(LARGEST_ANSWER))
+                raise of_answer(answer.status, refused, answer.headers.get("Retry-After"))
     except BaseException:
         connection.close()
         raise

@@ -1,8 +1,8 @@
 """Which appliance a command speaks to.
 
-`--instance` or its environment variable decides; else the one that `instances use` or `login URL` chose; else `local`,
-the one of the data directory. The choice belongs to the data directory in which it was made: under another one, as that
-of a demo, commands never reach what was chosen elsewhere.
+`--instance` decides; then `--data-dir`, which means the appliance of that directory; then the environment's instance;
+then the one that `instances use` or `login URL` chose; else it is `local`, the one of the data directory. The choice
+belongs to the data directory in which it was made: under another one, as that of a demo, commands never reach it.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mailbox_appliance.cli import local, private_files
 from mailbox_appliance.cli.address import Address
-from mailbox_appliance.cli.failures import ACCESS, INPUT, Failure, unreachable
+from mailbox_appliance.cli.failures import ACCESS, INPUT, Failure, unreachable, wrong_usage
 
 LOCAL = "local"
 #: What the keys of tokens begin with that belong to an address, and not to a data directory.
@@ -71,13 +71,17 @@ class Instances:
         return instance
 
     def use(self, name: str) -> None:
-        """Speak to this instance from now on."""
+        """Speak to this instance from now on: one of this name, or a remembered one at this address."""
+        if "://" in name and (known := self.find_by_url(Address.parse(name).url)):
+            name = known.name
         if name != LOCAL:
             self.get(name)
         self._save(self._known(), name)
 
     def remove(self, name: str) -> Instance:
         """Forget an instance. What was in use falls back to the local one."""
+        if name == LOCAL:
+            raise wrong_usage("`local` is the appliance of the data directory; it cannot be removed, only others can.")
         removed, known = self.get(name), self._known()
         del known[name]
         self._save(known, self.current)

@@ -3,13 +3,14 @@
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mailbox_appliance.cli.failures import ACCESS, INTERNAL, NETWORK, Failure
 from mailbox_appliance.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mailbox_appliance.cli.client import Client
     from mailbox_appliance.cli.instances import Instance, Instances
     from mailbox_appliance.cli.tokens import Tokens
@@ -31,15 +32,19 @@ class Invocation:
         """An environment variable of ours; an empty one counts as not set."""
         return self.terminal.environment.get(ENVIRONMENT + name) or None
 
-    def data_directory(self) -> Path:
+    def data_directory(self) -> "Path":
         """The data directory: named, or this user's."""
+        from pathlib import Path
+
         from mailbox_appliance.cli.local import default_data_dir
 
         named = self.data_dir or self.variable("DATA_DIR")
         return Path(named).expanduser().absolute() if named else default_data_dir()
 
-    def config_directory(self) -> Path:
+    def config_directory(self) -> "Path":
         """Where this user's instances and tokens are remembered."""
+        from pathlib import Path
+
         if named := self.variable("CONFIG_DIR"):
             return Path(named).expanduser().absolute()
         import platformdirs
@@ -58,13 +63,21 @@ class Invocation:
 
         return Tokens(self.config_directory(), self.terminal.environment)
 
+    def wanted(self) -> str | None:
+        """The instance that is named; None: the one in use. `--data-dir X` on the command line means X: it beats
+        both the environment and what is in use.
+        """
+        if self.instance or self.data_dir is None:
+            return self.instance or self.variable("INSTANCE")
+        from mailbox_appliance.cli.instances import LOCAL
+
+        return LOCAL
+
     def chosen(self) -> "Instance":
         """The instance that is spoken to."""
         from mailbox_appliance.cli.instances import choose
 
-        # An option beats the environment: `--data-dir X` means X, whatever instance the environment names.
-        wanted = self.instance or (None if self.data_dir else self.variable("INSTANCE"))
-        return choose(self.instances(), wanted, self.data_directory())
+        return choose(self.instances(), self.wanted(), self.data_directory())
 
     def client(self) -> "Client":
         """A client of the chosen instance that shows a token: the environment's, else the one of the last login."""

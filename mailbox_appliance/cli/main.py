@@ -1,6 +1,7 @@
 """The command line: one table of commands, and one place where everything that goes wrong becomes an exit code."""
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 import click
@@ -8,6 +9,7 @@ import click
 from mailbox_appliance.cli import failures
 from mailbox_appliance.cli.failures import Failure
 from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.reference import epilog
 from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.cli.tree import FORMATS, Root
 from mailbox_appliance.version import __version__
@@ -17,31 +19,39 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "demo": ("serve", "Try everything in one go, with a mail server and a mailbox of its own."),
     "serve": ("serve", "Run the appliance until it is told to stop."),
     "setup": ("setup", "Create the first administrator."),
+    "enroll": ("enrolment", "Take up an invitation: choose a password, and log in."),
     "login": ("login", "Log in to an appliance, here or at a URL."),
     "logout": ("login", "End the log-in."),
+    "reset-password": ("enrolment", "Choose a new password with the link of a reset, and log in."),
+    "password": ("profile", "Change your password."),
+    "profile": ("profile", "What others are told of you: update."),
+    "console": ("profile", "Make a link that opens the console as you."),
+    "about": ("me", "Show what answers, and its version."),
     "whoami": ("me", "Show who is logged in, and what they may do."),
     "status": ("me", "Show how the appliance and its mailboxes are."),
-    "accounts": ("accounts", "Mailboxes: list, show, add, reconnect, access, remove, folders, map-folders."),
+    "history": ("me", "Show how much was sent and how much came, over the last hours."),
+    "accounts": ("accounts", "Mailboxes: list, show, add, rename, reconnect, access, remove, folders, map-folders."),
     "emails": (
         "emails",
         (
-            "Messages: list, search, get, send, preview, forward, delivery-status, deliveries, resolve, "
+            "Messages: list, search, get, send, preview, forward, delivery-status, timeline, deliveries, resolve, "
             "read, unread, star, unstar, archive, trash, untrash, delete, move, label."
         ),
     ),
     "labels": ("labels", "Labels of messages: list."),
-    "attachments": ("attachments", "Attachments: download."),
+    "attachments": ("attachments", "Attachments: download, link."),
     "drafts": ("drafts", "Drafts: list, get, create, update, delete, send."),
     "scheduled": ("scheduled", "What is sent later: list, cancel, release."),
     "threads": ("threads", "Conversations: get."),
-    "sessions": ("me", "Log-ins of yours: list, revoke."),
+    "sessions": ("me", "Log-ins of yours: list, show, revoke."),
     "members": (
         "members",
         "Who may log in: list, show, add, update, suspend, activate, invite, reset-password, remove.",
     ),
     "audit": ("audit", "What was done, and whether the log of it is whole: list, verify."),
-    "backup": ("backup", "Backups of everything: create, list, verify, restore."),
+    "backup": ("backup", "Backups of everything: create, list, verify, download, restore."),
     "store": ("store", "The store as a whole: status, check, compact, migrate, rekey."),
+    "settings": ("settings", "Settings that may change while it runs: show, set, reset."),
     "https": ("https", "HTTPS for other computers: status, enable, disable, fingerprint, import, rotate."),
     "oauth-apps": ("oauth_apps", "OAuth applications for Google and Outlook: show, set, remove."),
     "api-keys": ("api_keys", "Credentials for programs: list, create, update, revoke."),
@@ -49,41 +59,25 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "key": ("key", "What opens the store: show, add-passphrase, use-keyring, use-file."),
     "instances": ("instances", "Appliances that you logged in to: list, use, remove."),
     "openapi": ("me", "Print the description of the API."),
+    "mcp": ("mcp", "Serve tools to an assistant, on standard input and output."),
     "logs": ("logs", "Print the log of the appliance on this computer."),
+    "completion": ("shell", "Print what makes bash, zsh or fish complete these commands."),
+    "man": ("shell", "Print the manual page."),
     "ask-keychain": ("login", ""),
 }
 
 _HELP = "Your mailboxes in one encrypted file on your own machine, for people, scripts and assistants."
-_EPILOG = """Output is the API's JSON on stdout; errors are JSON on stderr (plain text with --format table).
-With --format ndjson, warnings and the nextCursor of a list that goes on are lines of JSON on stderr.
-
-\b
-Environment: MAILBOX_APPLIANCE_...
-  INSTANCE, DATA_DIR  stand for the options
-  TOKEN               a session or an API key, instead of a log-in
-  PASSWORD            instead of the prompt of login and setup
-  MAILBOX_PASSWORD    instead of the prompt of accounts add and reconnect
-  CLIENT_SECRET       instead of the prompt of oauth-apps set
-  LICENSE_TOKEN       instead of the prompt of license set
-  PASSPHRASE          of a backup, and of the key of the store
-  NEW_PASSPHRASE      instead of the prompt of key add-passphrase
-  KEY_FILE            a key file that is kept elsewhere
-  CONFIG_DIR          where log-ins are remembered
-  KEYCHAIN=off        keeps tokens in a 0600 file there
-  KEYCHAIN_SECONDS    how long to wait for the keychain (30)
-
-\b
-Exit codes:
-  0  done, queued or sending     3  uncertain or partial
-  2  wrong input                 4  access
-  5  network or mail server, a failed delivery
-  1  the rest
-"""
+#: How shells ask what could be typed next (`completion`); the word before the `_` is the shell.
+COMPLETE = "_MAILBOX_APPLIANCE_COMPLETE"
 
 
 def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal: Terminal | None = None) -> int:
     """Run one command line and return its exit code. `services` names what floors above offer, as `module:function`."""
     invocation = Invocation(terminal or Terminal.of_process(), services or {}, format=_format_of(argv))
+    if instruction := invocation.terminal.environment.get(COMPLETE):
+        from mailbox_appliance.cli.completion import answer
+
+        return answer(instruction, root(), invocation)
     try:
         return _invoke(list(argv), invocation)
     except click.exceptions.Exit as leave:
@@ -91,27 +85,35 @@ def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal
     except BrokenPipeError:
         return _output_closed(terminal is None)
     except (KeyboardInterrupt, click.Abort):
-        return _report(Failure("interrupted", "Interrupted.", failures.INTERRUPTED), invocation)
+        told = "Interrupted. What was asked for may have been done all the same: look before you repeat the command."
+        return _report(Failure("interrupted", told, failures.INTERRUPTED), invocation)
     except click.exceptions.NoArgsIsHelpError as shown:
-        invocation.terminal.write(shown.format_message() + "\n")
-        return _report(failures.wrong_usage("Name a command."), invocation)
+        return _report(failures.wrong_usage("Name a command."), invocation, shown.format_message() + "\n\n")
     except click.ClickException as error:
         return _report(_of_usage(error), invocation)
     except Exception as error:  # noqa: BLE001 - whatever it is, it becomes an error object and an exit code
+        if terminal is None:
+            _drop_what_cannot_be_written()
         return _report(_of_exception(error), invocation)
 
 
+def root() -> Root:
+    """The whole tree of commands."""
+    top = Root(ENTRIES, name="mailbox-appliance", help=_HELP, epilog=epilog(), no_args_is_help=True)
+    top.params.append(_version_option())
+    return top
+
+
 def _invoke(argv: list[str], invocation: Invocation) -> int:
-    root = Root(ENTRIES, name="mailbox-appliance", help=_HELP, epilog=_EPILOG, no_args_is_help=True)
-    root.params.append(_version_option())
-    # Not root.main(): it would turn a closed pipe and an interrupt into exit codes of its own.
-    with root.make_context("mailbox-appliance", argv, obj=invocation) as context:
-        return int(root.invoke(context) or 0)
+    top = root()
+    # Not top.main(): it would turn a closed pipe and an interrupt into exit codes of its own.
+    with top.make_context("mailbox-appliance", argv, obj=invocation) as context:
+        return int(top.invoke(context) or 0)
 
 
 def _version_option() -> click.Option:
     def show(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-        if wanted:
+        if wanted and not context.resilient_parsing:
             click.echo(f"mailbox-appliance {__version__}")
             context.exit()
 
@@ -142,7 +144,17 @@ def _of_usage(error: click.ClickException) -> Failure:
         )
     else:
         path = f"option:{error.option_name}" if isinstance(error, click.NoSuchOption) else None
+    if isinstance(error, click.UsageError) and _takes_secret(error) and "unexpected extra argument" in error.message:
+        # It may be the secret: it would go on to logs.
+        told = "There is an argument too many. A secret is asked for, or read from stdin; it is never an argument."
+        return failures.wrong_usage(told, path)
     return failures.wrong_usage(error.format_message(), path)
+
+
+def _takes_secret(error: click.UsageError) -> bool:
+    """Whether it is about a command that reads a secret from the standard input."""
+    command = error.ctx.command if error.ctx else None
+    return any(str(one.name).endswith("_stdin") for one in (command.params if command else ()))
 
 
 def _of_exception(error: Exception) -> Failure:
@@ -161,11 +173,12 @@ def _of_exception(error: Exception) -> Failure:
     return Failure("internal_error", f"This is a fault of ours: {type(error).__name__}{place}.", failures.INTERNAL)
 
 
-def _report(failure: Failure, invocation: Invocation) -> int:
+def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> int:
+    """Tell why a command ends, below the help where that is what is wanting."""
     from mailbox_appliance.cli.render import error_text
 
     try:
-        invocation.terminal.complain(error_text(failure.error, invocation.format))
+        invocation.terminal.complain(help_text + error_text(failure.error, invocation.format))
     except BrokenPipeError:
         pass  # Nobody listens; the exit code still tells.
     return failure.exit_code
@@ -174,7 +187,20 @@ def _report(failure: Failure, invocation: Invocation) -> int:
 def _output_closed(of_process: bool) -> int:
     """End as quietly as a program that a closed pipe kills; Python would complain when it flushes at the end."""
     if of_process:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (1, 2):
-            os.dup2(nowhere, stream)
+        _send_nowhere(1, 2)
     return failures.OUTPUT_CLOSED
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Python tries again at the end, and would complain in words of its own beside the error that is told."""
+    try:
+        if sys.stdout is not None and not sys.stdout.closed:
+            sys.stdout.flush()
+    except OSError:
+        _send_nowhere(1)
+
+
+def _send_nowhere(*streams: int) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(nowhere, stream)

@@ -1,15 +1,13 @@
 """A message from options: the bodies that send, preview and forward a message, and that keep a draft."""
 
-import base64
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mailbox_appliance.cli import moments
 from mailbox_appliance.cli.failures import Failure, wrong_usage
-from mailbox_appliance.cli.inputs import LARGEST_ATTACHMENTS, given_options, read_file, read_input, read_text, too_large
+from mailbox_appliance.cli.inputs import LARGEST_ATTACHMENTS, given_options, read_body, read_file, read_text, too_large
 
 if TYPE_CHECKING:
     from mailbox_appliance.cli.terminal import Terminal
@@ -19,6 +17,8 @@ Given = dict[str, Any]
 #: `Name <a@b>` or `<a@b>` (RFC 5322 3.4); what the address itself may look like is the server's to say.
 _NAMED = re.compile(r"\s*(?P<name>.*?)\s*<(?P<email>[^<>]*)>\s*", re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+#: What a name has only where it is more than that, and an address where it is two; neither counts in quotation marks.
+_MORE_NAMED, _MORE_PLAIN = re.compile(r"[<>@]"), re.compile(r"@.*[,;\s<>].*@", re.DOTALL)
 _BESIDE_THE_BODY = ("account", "idempotency_key", "draft_id", "message_id")
 
 #: What a message is made of, for a send and for a draft.
@@ -50,22 +50,41 @@ FORWARD_OPTIONS: tuple[click.Parameter, ...] = (
 )
 
 
-def address(text: str) -> dict[str, str]:
-    """An address as the API takes it, from `a@b` or `Name <a@b>`; a name may stand in quotation marks."""
+def address(text: str, option: str = "--to") -> dict[str, str]:
+    """An address as the API takes it, from `a@b` or `Name <a@b>`; a name may stand in quotation marks.
+
+    Raises Failure where there is more than one: whoever stands in another's name would never get the message.
+    """
     named = _NAMED.fullmatch(text)
-    if named is None:
-        return {"email": text.strip()}
-    name = named["name"]
+    name, email = (named["name"], named["email"].strip()) if named else ("", text.strip())
+    if _MORE_NAMED.search(_QUOTED.sub("", name)) or _MORE_PLAIN.search(_QUOTED.sub("", email)):
+        raise wrong_usage(
+            f"{option} takes one address, a@b or 'Name <a@b>': repeat the option for each of them. A name with @, < or"
+            " > in it stands in quotation marks: '\"Name @ work\" <a@b>'.",
+            f"option:{option}",
+        )
     if quoted := _QUOTED.fullmatch(name):
         name = re.sub(r"\\(.)", r"\1", quoted[1], flags=re.DOTALL)
-    return {"email": named["email"].strip(), **({"name": name} if name else {})}
+    return {"email": email, **({"name": name} if name else {})}
+
+
+def _people(given: Given, *names: str) -> dict[str, Any]:
+    return {name: [address(text, f"--{name}") for text in given[name]] or None for name in names}
+
+
+def _sender(given: Given) -> str | None:
+    """The sender as it was given; what it may look like is the server's to say, but it is one."""
+    if given["from_"] is not None:
+        address(given["from_"], "--from")
+    written: str | None = given["from_"]
+    return written
 
 
 def body(terminal: "Terminal", given: Given) -> Any:
     """What is sent: the input as it stands, a saved draft, or a message made of the options."""
     if given["input_"] is not None:
         _goes_alone(given, "input_")
-        return read_input(terminal, given["input_"])
+        return read_body(terminal, given["input_"])
     if given.get("draft") is not None:
         _goes_alone(given, "draft", "send_at")
         return saved_draft(given["draft"], given)
@@ -81,13 +100,14 @@ def forward(terminal: "Terminal", given: Given) -> Any:
     """The body that forwards a message: the input as it stands, or one made of the options."""
     if given["input_"] is not None:
         _goes_alone(given, "input_")
-        return read_input(terminal, given["input_"])
+        return read_body(terminal, given["input_"])
     if not given["to"]:
         raise wrong_usage("Say who it goes to.", "option:--to")
-    people = {name: [address(text) for text in given[name]] or None for name in ("to", "cc")}
     comment = _one_text(terminal, given, "comment")
     no_files = False if given["no_attachments"] else None
-    return _without_none({**people, "from": given["from_"], "comment": comment, "includeAttachments": no_files})
+    return _without_none(
+        {**_people(given, "to", "cc"), "from": _sender(given), "comment": comment, "includeAttachments": no_files}
+    )
 
 
 def _goes_alone(given: Given, name: str, *also: str) -> None:
@@ -100,8 +120,8 @@ def _inline(terminal: "Terminal", given: Given) -> dict[str, Any]:
     if given["reply_all"] and given["reply_to"] is None:
         raise wrong_usage("--reply-all needs --reply-to MESSAGE-ID.", "option:--reply-all")
     message = {
-        "from": given["from_"],
-        **{name: [address(text) for text in given[name]] or None for name in ("to", "cc", "bcc")},
+        "from": _sender(given),
+        **_people(given, "to", "cc", "bcc"),
         "subject": given["subject"],
         "body": _content(terminal, given),
         "replyToMessageId": given["reply_to"],
@@ -141,9 +161,14 @@ def _one_text(terminal: "Terminal", given: Given, name: str) -> str | None:
 def attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
     """The files as the API takes them; all together they stay under the limit of one message."""
     import mimetypes
+    from base64 import b64encode
+    from pathlib import Path
 
     left, found = LARGEST_ATTACHMENTS, []
     for name in names:
+        if name == "-":
+            told = "--attach takes files; the standard input is for --text-file, --html-file and --input."
+            raise wrong_usage(told, "option:--attach")
         content = read_file(Path(name), left)
         left -= len(content)
         if left < 0:
@@ -154,7 +179,7 @@ def attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
                 "filename": Path(name).name,
                 # A compressed file is sent as what it is, not as what is inside it.
                 "mimeType": kind if kind and not encoding else "application/octet-stream",
-                "content": base64.b64encode(content).decode("ascii"),
+                "content": b64encode(content).decode("ascii"),
             }
         )
     return found

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,8 @@ def read(file: Path) -> dict[str, Any]:
 def write(file: Path, value: dict[str, Any]) -> None:
     """Replace the file, readable by its owner alone (0600, the folder 0700 when it is made here)."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    import tempfile
+
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # made with 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:

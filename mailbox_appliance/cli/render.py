@@ -3,7 +3,6 @@
 Mail is written by strangers: characters that steer a terminal or turn the reading direction never reach it as they are.
 """
 
-import json
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -13,7 +12,11 @@ from typing import Any
 _RISKY = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f]")
 _GAP = 2
-_NARROWEST = 8
+#: What a column keeps: as long as that does, and at the least.
+_COMFORTABLE, _NARROWEST = 12, 8
+#: A time as the API writes it, and how much of it is shown where room is short: to the minute, then the day.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_WHOLE_TIME, _TO_THE_MINUTE, _THE_DAY = 24, 16, 10
 #: Columns that a column of a table takes at most, where the output is no terminal.
 _WIDEST = 60
 #: Characters for each column, on average: accents take none, and nobody needs hundreds of them on a letter.
@@ -22,6 +25,8 @@ _MOST_MARKS = 8
 
 def json_text(value: Any, *, unicode: bool = True, indent: int | None = None) -> str:
     """JSON of a value. Risky characters are escaped, which changes nothing for a reader of JSON."""
+    import json
+
     text = json.dumps(value, ensure_ascii=not unicode, indent=indent)
     return _RISKY.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -40,9 +45,10 @@ def error_text(error: dict[str, Any], form: str) -> str:
     """An error object as one line of JSON, or as sentences for a person."""
     if form != "table":
         return json_text({"error": error}, unicode=False)
-    lines = [f"Error: {one_line(error['message'])} ({one_line(error['code'])})"]
+    message = one_line(error["message"])
+    lines = [f"Error: {message} ({one_line(error['code'])})"]
     # A single detail mostly says what the message says already.
-    details = error.get("details") or ()
+    details = [one for one in error.get("details") or () if one_line(one["message"]).rstrip(".") not in message]
     lines += [f"  {one_line(detail['path'])}: {one_line(detail['message'])}" for detail in details]
     return "\n".join(lines)
 
@@ -89,33 +95,79 @@ def look_up(item: Any, path: str) -> Any:
 def table(items: Sequence[Any], columns: Sequence[str], width: int | None) -> str:
     """Aligned columns with their names above.
 
-    The widest columns give way when the terminal is narrow; ids and fingerprints never do.
+    Where the terminal is narrow, times are told to the minute, the widest columns give way, and times to the day; ids
+    and fingerprints never do.
     Without a terminal no column is wider than 60: what a stranger writes into one row does not pad all the others.
     """
     if not items:
         return "Nothing.\n"
     head = [_heading(column) for column in columns]
     rows = [head, *([field(column, look_up(item, column)) for column in columns] for item in items)]
-    widest = _WIDEST if width is None else width
     may_shrink = [not column.lower().endswith(("id", "fingerprint")) for column in columns]
-    widths = [max(display_width(row[place]) for row in rows) for place in range(len(columns))]
-    widths = [min(widest, needed) if may else needed for needed, may in zip(widths, may_shrink, strict=True)]
-    if width is not None:
-        _narrow(widths, may_shrink, width)
+    if width is None:
+        return _written(rows, _widths(rows, may_shrink, _WIDEST))
+    for length, narrowest in ((_WHOLE_TIME, width), (_TO_THE_MINUTE, _COMFORTABLE), (_THE_DAY, _NARROWEST)):
+        shown, widths = _fitted(rows, columns, may_shrink, width, length, narrowest)
+        if _whole(widths) <= width:
+            break
+    return _written(shown, widths)
+
+
+def _fitted(
+    rows: Sequence[Sequence[str]],
+    columns: Sequence[str],
+    may_shrink: Sequence[bool],
+    width: int,
+    length: int,
+    least: int,
+) -> tuple[Sequence[Sequence[str]], list[int]]:
+    """The rows with their times in so many characters, and widths of columns of which none gives up its least."""
+    times = {place for place, column in enumerate(columns) if _is_time(column)}
+    shown = [[_until(cell, length) if place in times else cell for place, cell in enumerate(row)] for row in rows]
+    # What stands above a time gives way as the time does.
+    widths = [
+        min(length, one) if place in times else one for place, one in enumerate(_widths(shown, may_shrink, width))
+    ]
+    _narrow(widths, [one and place not in times for place, one in enumerate(may_shrink)], width, least)
+    return shown, widths
+
+
+def _is_time(column: str) -> bool:
+    return column.endswith("At") or column.rpartition(".")[2] in ("date", "at")
+
+
+def _widths(rows: Sequence[Sequence[str]], may_shrink: Sequence[bool], widest: int) -> list[int]:
+    needed = [max(display_width(row[place]) for row in rows) for place in range(len(may_shrink))]
+    return [min(widest, one) if may else one for one, may in zip(needed, may_shrink, strict=True)]
+
+
+def _whole(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _written(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
     return "".join(_line(row, widths) for row in rows)
 
 
+def _until(text: str, length: int) -> str:
+    """A time in so many characters; any other text as it is."""
+    if length == _WHOLE_TIME or not _TIME.fullmatch(text):
+        return text
+    return text[:length].replace("T", " ")
+
+
 def _heading(column: str) -> str:
-    """`folder.name` -> FOLDER, `flags.read` -> READ, `actor.kind` -> ACTOR KIND: as short as it is still plain."""
+    """`folder.name` -> FOLDER, `flags.read` -> READ, `lastSyncAt` -> LAST SYNC AT: as short as it is still plain."""
     whole, _, part = column.rpartition(".")
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", part)
     if whole and part == "name":
         return whole.upper()
-    return part.upper() if whole in ("", "flags") else f"{whole} {part}".upper()
+    return spaced.upper() if whole in ("", "flags") else f"{whole} {spaced}".upper()
 
 
-def _narrow(widths: list[int], may_shrink: list[bool], width: int) -> None:
-    while sum(widths) + _GAP * (len(widths) - 1) > width:
-        candidates = [place for place, may in enumerate(may_shrink) if may and widths[place] > _NARROWEST]
+def _narrow(widths: list[int], may_shrink: Sequence[bool], width: int, narrowest: int) -> None:
+    while _whole(widths) > width:
+        candidates = [place for place, may in enumerate(may_shrink) if may and widths[place] > narrowest]
         if not candidates:
             return
         widths[max(candidates, key=lambda place: widths[place])] -= 1
@@ -165,7 +217,7 @@ def record(value: Any, prefix: str = "") -> str:
         elif isinstance(item, list) and item and isinstance(item[0], dict):
             lines.append(f"{prefix}{one_line(name)}:\n" + "".join(f"{prefix}  {cell(one)}\n" for one in item))
         else:
-            lines.append(f"{prefix}{one_line(name)}: {field(name, item)}\n")
+            lines.append(f"{prefix}{one_line(name)}: {field(name, item)}".rstrip() + "\n")
     return "".join(lines)
 
 

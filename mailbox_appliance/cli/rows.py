@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import click
 
@@ -100,13 +99,13 @@ def execute(row: Row, invocation: Invocation, given: Given, client: "Client | No
     client = client or invocation.client()
     template = row.everywhere.path if row.everywhere and wanted_mailbox(given) is None else row.call.path
     path = filled(template, _path_values(template, client, given))
-    pause = invocation.terminal.waiting(row.waiting_for) if row.waiting_for else nullcontext()
+    pause = invocation.terminal.waiting(row.waiting_for) if row.waiting_for else nullcontext(None)
     from mailbox_appliance.cli.client import Request
 
     if given.get("all_pages") or given.get("max_results"):
         return _follow(row, invocation, client, path, given)
-    with pause:
-        answer = client.call(Request(row.call.method, path, _query(row, given), body, headers, row.timeout))
+    with pause as tell:
+        answer = client.call(Request(row.call.method, path, _query(row, given), body, headers, row.timeout, tell))
     show.show(invocation, answer, row.columns, row.view, row.remark)
     return row.exit_code(answer)
 
@@ -128,6 +127,8 @@ def wanted_mailbox(given: Given) -> str | None:
 
 def filled(path: str, values: Mapping[str, str]) -> str:
     """The path with its parameters put in, each as one segment."""
+    from urllib.parse import quote
+
     for name, value in values.items():
         if value in ("", ".", ".."):
             raise wrong_usage(f"{value!r} is no id.", f"path:{name}")

@@ -1,5 +1,6 @@
 """Where a command reads and writes: streams and environment, passed in, so that only this knows the process's own."""
 
+import errno
 import os
 import sys
 import time
@@ -13,6 +14,8 @@ from mailbox_appliance.cli.failures import wrong_usage
 
 #: Longest line that is read as a secret, in bytes: 16,384 characters of UTF-8 fit, as the longest that the API takes.
 _LONGEST_SECRET = 65536
+#: Characters, or bytes, that are written at once.
+_PIECE = 32 * 1024
 #: Characters of a bar, and seconds between two looks of it.
 _BAR, _BETWEEN_LOOKS = 30, 0.1
 
@@ -25,25 +28,39 @@ class Terminal:
     stdout: TextIO
     stderr: TextIO
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: Whether whoever started this process gave it no output: what a command answers cannot be told.
+    is_output_closed: bool = False
 
     @classmethod
     def of_process(cls) -> "Terminal":
         """The streams and the environment of this process; a stream that is closed leads to nowhere."""
-        streams.open_closed()
-        return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ)
+        closed = streams.open_closed()
+        return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ, 1 in closed)
 
     def write(self, text: str) -> None:
-        """Put text on the output at once, so that a closed pipe is noticed here."""
-        self.stdout.write(text)
-        self.stdout.flush()
+        """Put text on the output at once, so that a closed pipe is noticed here.
+
+        Raises BrokenPipeError where nobody reads any more, and OSError where nothing can be written.
+        """
+        self._see_that_it_is_open()
+        # In pieces: of a long text Python would let go unnoticed what a reader that goes away has not read.
+        for begin in range(0, len(text), _PIECE):
+            self.stdout.write(text[begin : begin + _PIECE])
+            self.stdout.flush()
+
+    def _see_that_it_is_open(self) -> None:
+        if self.is_output_closed:
+            raise OSError(errno.EBADF, "The standard output is closed")
 
     def write_bytes(self, data: bytes) -> None:
         """Put bytes on the output as they are."""
         output = getattr(self.stdout, "buffer", None)
         if output is None:
             raise wrong_usage("The output takes text only; name a file with --output.", "option:--output")
-        output.write(data)
-        output.flush()
+        self._see_that_it_is_open()
+        for begin in range(0, len(data), _PIECE):
+            output.write(data[begin : begin + _PIECE])
+            output.flush()
 
     def complain(self, text: str) -> None:
         """Put one line on the error output; where that is full, it is let go. Raises BrokenPipeError."""
@@ -70,16 +87,17 @@ class Terminal:
         return shutil.get_terminal_size().columns
 
     @contextmanager
-    def waiting(self, text: str) -> Iterator[None]:
-        """Say on a terminal what is being waited for, and wipe it away afterwards."""
+    def waiting(self, text: str) -> Iterator[Callable[[str, int, int], None]]:
+        """Say on a terminal what is being waited for, and wipe it away afterwards.
+
+        Who knows more meanwhile tells it as with `bar`; after the last of it the text stands there again.
+        """
         if not self.stderr.isatty():
-            yield
+            yield lambda *_: None
             return
         self.progress(text)
-        try:
-            yield
-        finally:
-            self.progress("")
+        with self.bar() as tell:
+            yield lambda step, done, total: self.progress(text) if 0 < total <= done else tell(step, done, total)
 
     @contextmanager
     def bar(self) -> Iterator[Callable[[str, int, int], None]]:

@@ -15,7 +15,8 @@ from mailbox_appliance.cli.failures import NETWORK, Failure, unreachable, wrong_
 _FINGERPRINT = re.compile(r"(?:sha256:)?([0-9a-f]{2}(?::?[0-9a-f]{2}){31})")
 _UNKNOWN = "certificate_unknown"
 _WITHOUT_LOGIN = (
-    "With an API key alone, save the certificate (`tls/cert.pem` there) and let SSL_CERT_FILE name the file."
+    "Who has no password yet repeats `enroll` or `reset-password` with that --fingerprint. With an API key alone, save"
+    " the certificate (`tls/cert.pem` there) and let SSL_CERT_FILE name the file."
 )
 _HTTP_PORT = "is it its HTTP port?"
 #: What OpenSSL calls an answer that is no record of TLS, by release.

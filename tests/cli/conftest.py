@@ -29,8 +29,8 @@ class Outcome:
 
     @property
     def error(self) -> Any:
-        """The error object on the error output."""
-        return json.loads(self.err)["error"]
+        """The error object on the error output; nothing but help stands before it."""
+        return json.loads(self.err.splitlines()[-1] if self.err.startswith("Usage: ") else self.err)["error"]
 
 
 class Screen(io.StringIO):

@@ -3,6 +3,7 @@
 import json
 import ssl
 import threading
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -36,6 +37,8 @@ class Canned:
     early: bool = False
     #: Waits until the server stops.
     silent: bool = False
+    #: Waits until this has been asked, such as `GET /admin/store`.
+    after: str = ""
     #: Header fields besides the length.
     fields: tuple[tuple[str, str], ...] = ()
 
@@ -63,6 +66,14 @@ class RecordingServer:
         if not waiting:
             return Canned(404, {"error": {"code": "not_found", "message": "nothing here", "requestId": "req_test"}})
         return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+    def wait_for(self, line: str, seconds: float = 20) -> None:
+        """Wait until a request with this method and target below /api/v1 has been answered, twice over."""
+        method, target = line.split(" ")
+        until = time.monotonic() + seconds
+        while [(asked.method, asked.target) for asked in self.asked].count((method, "/api/v1" + target)) < 2:
+            assert time.monotonic() < until, f"nobody asks {line}"
+            self.stopping.wait(0.01)
 
     def __enter__(self) -> "RecordingServer":
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -95,6 +106,8 @@ def _handler(server: RecordingServer) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(length)
             server.asked.append(Asked(self.command, self.path, dict(self.headers.items()), body))
             self.close_connection = True
+            if canned.after:
+                server.wait_for(canned.after)
             if canned.silent:
                 server.stopping.wait(20)
             elif not canned.drop:

@@ -53,7 +53,7 @@ WRONG: list[tuple[str, str]] = [
     ("accounts map-folders",                             ""),
     ("accounts map-folders --sent a --clear sent",       "option:--clear"),
     ("accounts map-folders --clear inbox",               "option:--clear"),
-    ("drafts update",                                    "argument:DRAFT_ID"),
+    ("drafts update",                                    "argument:DRAFT-ID"),
     ("drafts create --input - --to a@b",                 "option:--input"),
 ]
 # fmt: on

@@ -53,7 +53,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     (f"{ONE} --all-accounts --no-accounts",                  "option:--all-accounts"),
     (f"{ONE} --all-accounts --account acc_1",                "option:--all-accounts"),
     (f"{ONE} --no-supplemental --supplemental admin.audit",  "option:--no-supplemental"),
-    ("api-keys revoke",                                      "argument:KEY_ID"),
+    ("api-keys revoke",                                      "argument:KEY-ID"),
 )
 # fmt: on
 
@@ -104,7 +104,7 @@ def test_the_token_is_shown_with_the_word_that_it_is_once(client_of: CommandLine
 def test_a_table_of_keys(client_of: CommandLine, server: RecordingServer) -> None:
     server.answer("GET", ALL, Canned(200, {"data": [KEY | {"memberId": "mem_1"}]}))
     head, row = client_of("api-keys", "list", "--all-members", "--format", "table").out.splitlines()
-    assert head.split()[:3] == ["ID", "MEMBERID", "NAME"]
+    assert head.split()[:4] == ["ID", "MEMBER", "ID", "NAME"]
     assert row.split()[:3] == ["key_1", "mem_1", "Backup"]
 
 

@@ -109,7 +109,17 @@ def test_answers_for_people(cli: CommandLine, running: RecordingServer) -> None:
     whole = cli("backup", "verify", "bak_1", "--format", "table")
     assert whole.out.endswith("It is whole, and holds 1 member, 0 accounts, 1,234 messages.\n")
     assert "Making a backup…" in cli("backup", "create", screen=True).err
-    assert len(running.asked) == 5
+
+
+def test_a_terminal_is_told_how_far_the_running_appliance_is(cli: CommandLine, running: RecordingServer) -> None:
+    running.answer("POST", "/admin/backups", Canned(201, {"data": BACKUP}, after="GET /admin/store"))
+    progress = {"work": "A backup", "step": "copying", "done": 3, "total": 4}
+    running.data("GET", "/admin/store", {"progress": progress})
+    outcome = cli("backup", "create", screen=True)
+    assert outcome.code == 0
+    assert "Making a backup…" in outcome.err
+    assert "copying [######################--------]  75 %" in outcome.err
+    assert outcome.err.endswith("\r\x1b[K"), "it is wiped away"
 
 
 #: status and code of a refusal -> exit code

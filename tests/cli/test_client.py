@@ -62,7 +62,7 @@ def test_a_silent_server_is_given_up(server: RecordingServer) -> None:
 def test_an_answer_that_comes_before_the_body_was_taken(client_of: CommandLine, server: RecordingServer) -> None:
     error = {"code": "message_too_large", "message": "Too large.", "requestId": "req_1"}
     server.answer("POST", "/accounts/acc_1/send", Canned(400, {"error": error}, early=True))
-    outcome = client_of("emails", "send", "--account", "acc_1", "--idempotency-key", "k", "--input", "-", stdin=b"[]")
+    outcome = client_of("emails", "send", "--account", "acc_1", "--idempotency-key", "k", "--input", "-", stdin=b"{}")
     assert (outcome.code, outcome.error) == (2, error)
 
 

@@ -98,6 +98,39 @@ def test_nothing_is_replaced_unless_told(client_of: CommandLine, server: Recordi
     assert sorted(os.listdir(here)) == ["link", "there"]
 
 
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_what_is_no_regular_file_is_written_into(
+    client_of: CommandLine, server: RecordingServer, here: Path, force: tuple[str, ...]
+) -> None:
+    server.answer("GET", FILE, Canned(raw=CONTENT))
+    os.mkfifo(here / "fifo")
+    (here / "null").symlink_to("/dev/null")
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append((here / "fifo").read_bytes()))
+    reader.start()
+    outcome = client_of(*GET, "--output", "fifo", *force)
+    reader.join(20)
+    assert (outcome.code, outcome.data["sizeBytes"], received) == (0, len(CONTENT), [CONTENT])
+    for name in ("null", str(here / "null")):
+        assert client_of(*GET, "--output", name, *force).code == 0
+    assert (here / "fifo").is_fifo()
+    assert (here / "null").is_symlink()
+    assert sorted(os.listdir(here)) == ["fifo", "null"]
+
+
+def test_open_descriptors_are_written_into(client_of: CommandLine, server: RecordingServer, here: Path) -> None:
+    server.answer("GET", FILE, Canned(raw=b"new"))
+    with (here / "open").open("wb") as stream:
+        stream.write(b"before, ")
+        stream.flush()
+        for name in ("/dev/fd", "/proc/self/fd"):
+            assert client_of(*GET, "--output", f"{name}/{stream.fileno()}", "--force").code == 0
+        stream.write(b", after")
+    assert (here / "open").read_bytes() == b"before, newnew, after"
+    assert client_of(*GET, "--output", "/dev/fd/999").error["code"] == "invalid_request"
+    assert client_of(*GET, "--output", "/dev/stdout").code == client_of(*GET, "--output", "-").code == 2  # text only
+
+
 def test_errors_leave_nothing_behind(client_of: CommandLine, server: RecordingServer, here: Path) -> None:
     assert client_of(*GET).error["code"] == "not_found"
     server.answer("GET", FILE, Canned(raw=b"x"))

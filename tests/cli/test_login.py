@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.cli import local
-from mailbox_appliance.errors import Conflict
+from mailbox_appliance.errors import Conflict, StoreInUse
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 
@@ -60,6 +61,33 @@ def test_the_token_is_not_shown_in_a_window(cli: CommandLine, running: Recording
         assert outcome.code == 0
         assert "mem_1" in outcome.out
         assert "mbxs_new" not in outcome.out + outcome.err
+
+
+def test_a_login_leaves_the_one_before_alone(cli: CommandLine, running: RecordingServer) -> None:
+    for token in ("mbxs_1", "mbxs_2"):
+        running.data("POST", "/auth/login", LOGGED_IN | {"token": token})
+        assert cli(*LOGIN, stdin=b"password").data["token"] == token
+    assert [asked.target for asked in running.asked] == ["/api/v1/auth/login"] * 2
+
+
+def test_what_is_named_on_the_line_beats_what_is_in_use(
+    cli: CommandLine, server: RecordingServer, running: RecordingServer
+) -> None:
+    with RecordingServer() as other:
+        other.data("POST", "/auth/login", LOGGED_IN)
+        assert cli("login", other.url, *LOGIN[1:], stdin=b"password").code == 0
+        assert cli(*LOGIN, stdin=b"password").code == 0
+        assert len(other.asked) == 2
+        running.data("POST", "/auth/login", LOGGED_IN)
+        here = ("--data-dir", str(cli.data_dir))
+        assert cli(*LOGIN, *here, stdin=b"password").code == 0
+        assert running.asked[-1].target == "/api/v1/auth/login"
+        running.data("GET", "/me", {"member": {}})
+        assert cli("whoami", *here).code == 0
+        assert cli("whoami", *here, environment={"MAILBOX_APPLIANCE_INSTANCE": other.url}).code == 0
+        other.data("GET", "/me", {"member": {}})
+        assert cli("whoami", *here, "--instance", other.url).code == 0
+    assert running.asked[-1].target == "/api/v1/me"
 
 
 def test_what_a_login_leaves_is_for_its_owner_alone(cli: CommandLine, running: RecordingServer) -> None:
@@ -165,6 +193,8 @@ def test_a_second_setup_says_so(cli: CommandLine, running: RecordingServer) -> N
 
 def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
     """Stands in for the floor above."""
+    if name == "Early":
+        raise StoreInUse(holder="", folder=data_dir)
     if name == "Again":
         raise Conflict(reason="There is an administrator already.")
     (data_dir / "done").write_text(f"{name} {email} {password} {bool(device_name)}")
@@ -195,6 +225,26 @@ def test_setup_on_files_when_nothing_runs(cli: CommandLine, server: RecordingSer
     (cli.data_dir / "run.json").unlink()
     outcome = cli("setup", "--name", "Again", *SETUP[3:], stdin=b"correct horse\n")
     assert (outcome.code, outcome.error["code"]) == (2, "conflict")
+
+
+def test_setup_waits_for_an_appliance_that_starts(cli: CommandLine, server: RecordingServer) -> None:
+    cli.services["setup_on_files"] = f"{__name__}:setup_on_files"
+    (cli.data_dir / "setup-code").write_text("code-1\n")
+    server.data("POST", "/setup", LOGGED_IN, status=201)
+    with owned(cli.data_dir, server.url):
+        (cli.data_dir / "run.json").rename(cli.data_dir / "later")
+        starting = threading.Timer(0.3, (cli.data_dir / "later").rename, (cli.data_dir / "run.json",))
+        starting.start()
+        assert cli("setup", "--name", "Early", *SETUP[3:], stdin=b"correct horse\n").code == 0
+        starting.join()
+
+
+def test_setup_says_that_it_may_be_starting(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.services["setup_on_files"] = f"{__name__}:setup_on_files"
+    monkeypatch.setattr("mailbox_appliance.cli.commands.setup._PATIENCE", 0.1)
+    outcome = cli("setup", "--name", "Early", *SETUP[3:], stdin=b"correct horse\n")
+    assert (outcome.code, outcome.error["code"]) == (1, "store_in_use")
+    assert "still starting" in outcome.error["message"]
 
 
 def test_serve_and_demo_hand_over(cli: CommandLine) -> None:

@@ -43,8 +43,8 @@ def test_a_member_is_named_by_email(client_of: CommandLine, server: RecordingSer
     assert (outcome.code, outcome.error["code"]) == (2, "not_found")
 
 
-#: command -> where its link is taken up
-LINKS = {"invite": "enroll", "reset-password": "password-reset", "add": "enroll"}
+#: command -> the command that takes its link up
+LINKS = {"invite": "enroll", "reset-password": "reset-password", "add": "enroll"}
 
 
 @pytest.mark.parametrize("command", LINKS)
@@ -66,10 +66,10 @@ def test_what_becomes_of_a_link_is_said(
     shown = client_of(*line, "--format", "table").out
     assert issued["url"] in shown
     assert "good once" in shown
-    assert f"--data @- {base}/api/v1/auth/{LINKS[command]}\n" in shown
+    assert f"\n  mailbox-appliance {LINKS[command]}\n" in shown
     assert ("server.public_url" in shown) == ("127.0.0.1" in base)
     (helped,) = (row.help for row in (members.ADD, *members.SINGLE) if row.name == command)
-    assert f"POST /api/v1/auth/{LINKS[command]}" in helped
+    assert f"`mailbox-appliance {LINKS[command]}` asks for it" in helped
 
 
 def test_who_has_not_enrolled_is_seen(client_of: CommandLine, server: RecordingServer) -> None:
@@ -77,7 +77,7 @@ def test_who_has_not_enrolled_is_seen(client_of: CommandLine, server: RecordingS
     invited = {"id": "mem_2", "invitation": {"expiresAt": "2026-01-02T00:00:00.000Z"}}
     server.data("GET", "/admin/members", [member | {"lastLoginAt": None, "invitation": None}, member | invited])
     head, enrolled, waiting = client_of("members", "list", "--format", "table").out.splitlines()
-    assert head.endswith("INVITATION EXPIRESAT")
+    assert head.endswith("INVITATION EXPIRES AT")
     assert (enrolled.split()[-1], waiting.split()[-1]) == ("-", "2026-01-02T00:00:00.000Z")
 
 

@@ -49,6 +49,34 @@ def test_help_imports_next_to_nothing() -> None:
     assert not [name for name in found if name.startswith("mailbox_appliance.cli.commands.")]
 
 
+#: What only those need who ask an appliance: each takes longer than all the rest of a help text.
+ASKING = {"http", "http.client", "ssl", "socket", "email", "subprocess", "tempfile", "platformdirs", "hashlib"}
+_EVERYTHING = """
+import sys
+from mailbox_appliance.cli.main import ENTRIES, run
+from mailbox_appliance.cli.terminal import Terminal
+for name in ENTRIES:
+    assert run([name, "--help"]) == 0
+    line = {"_MAILBOX_APPLIANCE_COMPLETE": "zsh_complete", "_MAILBOX_APPLIANCE_LINE": f"mailbox-appliance {name} -"}
+    assert run([], {}, Terminal(sys.stdin.buffer, sys.stdout, sys.stderr, line)) == 0
+print(" ".join(sys.modules), file=sys.stderr)
+"""
+
+
+def test_the_commands_of_every_day_are_offered_at_once() -> None:
+    for name in ("emails", "accounts", "drafts", "members", "status"):
+        assert modules_after(name, "--help") & {"json", "pathlib", "urllib.parse", "ipaddress"} == set()
+
+
+def test_no_help_and_no_completion_imports_what_only_asking_needs() -> None:
+    found = set(run(sys.executable, "-c", _EVERYTHING).stderr.splitlines()[-1].split())
+    assert "mailbox_appliance.cli.commands.emails" in found
+    assert "click.shell_completion" in found
+    assert found & {*HEAVY, *ASKING, "mcp", "pydantic"} == set()
+    ours = {name for name in found if name.startswith("mailbox_appliance.") and ".cli" not in name}
+    assert ours <= {f"mailbox_appliance.{name}" for name in ("errors", "regular_files", "streams", "version")}
+
+
 def test_a_command_imports_no_server_and_no_keychain(client_of: CommandLine, server: RecordingServer) -> None:
     server.data("GET", "/accounts/acc_1/messages", {"items": [], "nextCursor": None})
     found = modules_after("emails", "list", "--account", "acc_1", environment=client_of.environment)
@@ -75,10 +103,11 @@ def test_the_console_script_and_the_module_are_the_same() -> None:
 
 
 def test_nothing_to_do_shows_the_help() -> None:
-    finished = run(*PROGRAM)
-    assert finished.returncode == 2
-    assert finished.stdout.startswith("Usage: ")
-    assert json.loads(finished.stderr)["error"]["code"] == "invalid_request"
+    for words in ((), ("emails",)):
+        finished = run(*PROGRAM, *words)
+        assert (finished.returncode, finished.stdout) == (2, "")  # what is on the output is an answer
+        assert finished.stderr.startswith("Usage: ")
+        assert json.loads(finished.stderr.splitlines()[-1])["error"]["code"] == "invalid_request"
 
 
 @pytest.fixture
@@ -129,3 +158,28 @@ def test_a_reader_that_goes_away_is_no_error_of_ours(
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(20) == 141
+
+
+@pytest.mark.parametrize("format_", ["json", "table", "ndjson"])
+def test_one_that_goes_away_amid_an_answer_is_141_in_every_format(
+    format_: str, process_environment: dict[str, str], server: RecordingServer
+) -> None:
+    server.data("GET", "/me", {"much": ["x" * 1_000] * 1_000})
+    line = [*PROGRAM, "whoami", "--format", format_]
+    environment = process_environment | {"PYTHONUNBUFFERED": "1"}  # where Python itself notices nothing
+    with subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert os.read(process.stdout.fileno(), 10) != b""
+        process.stdout.close()
+        assert process.wait(20) == 141
+
+
+@pytest.mark.parametrize("unbuffered", ["1", ""])
+@pytest.mark.parametrize("to", [">&-", ">/dev/full"])
+def test_an_output_that_takes_nothing_is_1(
+    to: str, unbuffered: str, process_environment: dict[str, str], server: RecordingServer
+) -> None:
+    server.data("GET", "/me", {})
+    environment = process_environment | {"PYTHONUNBUFFERED": unbuffered}
+    finished = run("sh", "-c", f'"$@" {to}', "sh", *PROGRAM, "whoami", environment=environment)
+    assert (finished.returncode, json.loads(finished.stderr)["error"]["code"]) == (1, "internal_error")

@@ -84,6 +84,31 @@ def test_from_the_unknown_certificate_to_another_one(both: Both) -> None:
     assert both.elsewhere("whoami").code == 0
 
 
+def test_a_member_takes_up_links_from_another_computer(both: Both, tmp_path: Path) -> None:
+    pin = ("--fingerprint", both.fingerprint)
+    assert both.log_in(*pin).code == 0
+    carol, new = CommandLine(tmp_path), ("--name", "Carol", "--email", "carol@example.org")
+    invited = both.elsewhere("members", "add", *new).data["invitation"]["url"]
+    stdin = ("--link-stdin", "--password-stdin")
+    refused = carol("enroll", both.url, *stdin, stdin=f"{invited}\na first password".encode())
+    assert (refused.code, refused.error["code"]) == (5, "certificate_unknown")
+    assert carol("enroll", both.url, *stdin, *pin, stdin=f"{invited}\ncarol".encode()).code == 2, "no password"
+    assert carol("enroll", both.url, *stdin, *pin, stdin=f"{invited}\na first password".encode()).code == 0
+    assert carol("whoami").data["member"]["email"] == "carol@example.org"
+
+    both_passwords = ("--password-stdin", "--new-password-stdin")
+    assert carol("password", *both_passwords, stdin=b"a wrong password\na second password").code == 4
+    assert carol("password", *both_passwords, stdin=b"a first password\na second password").code == 0
+    reset = both.elsewhere("members", "reset-password", "carol@example.org").data["url"]
+    assert carol("enroll", both.url, *stdin, stdin=f"{reset}\na third password".encode()).code == 2
+    assert carol("reset-password", both.url, *stdin, stdin=f"{reset}\na third password".encode()).code == 0
+    used = carol("reset-password", both.url, *stdin, stdin=f"{reset}\na third password".encode())
+    assert (used.code, used.error["code"]) == (2, "invalid_token")
+    assert len(carol("sessions", "list").data) == 1
+    assert carol("profile", "update", "--name", "Carol C").data["name"] == "Carol C"
+    assert carol("about").data["setupRequired"] is False
+
+
 def test_a_certificate_that_is_trusted_needs_no_pin(
     both: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

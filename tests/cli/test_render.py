@@ -68,7 +68,27 @@ def test_json_for_an_output_without_unicode() -> None:
 
 
 def test_what_stands_above_a_column() -> None:
-    columns = ("name", "memberId", "folder.name", "flags.read", "actor.kind", "target.kind")
+    columns = ("name", "memberId", "folder.name", "flags.read", "actor.kind", "invitation.expiresAt", "isOAuth")
     item = {"name": "n", "actor": {"kind": "a"}, "target": {"kind": "t"}}
     first, _ = render.table([item], columns, None).splitlines()
-    assert first.split("  ") == ["NAME", "MEMBERID", "FOLDER", "READ", "ACTOR KIND", "TARGET KIND"]
+    headings = ["NAME", "MEMBER ID", "FOLDER", "READ", "ACTOR KIND", "INVITATION EXPIRES AT", "IS OAUTH"]
+    assert first.split("  ") == headings
+
+
+#: columns of the terminal -> what is left of a time, and of a subject of 30 letters
+TIMES = [
+    (86, "2026-01-31T09:08:07.123Z", 30),
+    (85, "2026-01-31 09:08", 30),
+    (60, "2026-01-31 09:08", 12),
+    (59, "2026-01-31", 17),
+    (50, "2026-01-31", 8),
+    (40, "2026-01-31", 8),
+]
+
+
+@pytest.mark.parametrize(("width", "time", "left"), TIMES)
+def test_a_time_is_shortened_before_what_says_more(width: int, time: str, left: int) -> None:
+    item = {"id": "msg_" + "0" * 24, "date": "2026-01-31T09:08:07.123Z", "subject": "x" * 30}
+    head, line = render.table([item], ("id", "date", "subject"), width).splitlines()
+    assert line.split("  ") == [item["id"], time, "x" * 30 if left == 30 else "x" * (left - 1) + "…"]
+    assert head.split() == ["ID", "DATE", "SUBJECT"]

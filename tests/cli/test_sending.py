@@ -50,6 +50,28 @@ TOLD: list[tuple[dict[str, Any], list[str], int]] = [
      ["UNCERTAIN: This message may have been delivered", "Never send it again with another key", LOOK,
       "mailbox-appliance emails resolve dlv_1 --account acc_1 --outcome succeeded|failed"], 3),
 ]
+#: what one --to holds -> the address that it is, or None where it is refused
+ADDRESSES: list[tuple[str, dict[str, str] | None]] = [
+    ("a@b",                               {"email": "a@b"}),
+    ("Ann <a@b>",                         {"name": "Ann", "email": "a@b"}),
+    ("Lee, Ann <a@b>",                    {"name": "Lee, Ann", "email": "a@b"}),
+    ('"Lee, Ann" <a@b>',                  {"name": "Lee, Ann", "email": "a@b"}),
+    ('"x@y, <z>" <a@b>',                  {"name": "x@y, <z>", "email": "a@b"}),
+    ('"A \\" @" <a@b>',                   {"name": 'A " @', "email": "a@b"}),
+    ("a@b@c",                             {"email": "a@b@c"}),   # the server says what is wrong with it
+    ("Ann <a@b>, Bob <c@d>",              None),
+    ("a@b, Bob <c@d>",                    None),
+    ("<a@b>,<c@d>",                       None),
+    ('"Ann" <a@b>, "Bob" <c@d>',          None),
+    ('"Ann <a@b>, Bob" <e@f>, "C" <c@d>', None),
+    ("Ann @ work <a@b>",                  None),
+    ('"Ann <a@b>, Bob <c@d>',             None),
+    ("a@b, c@d",                          None),
+    ("a@b;c@d",                           None),
+    ("a@b c@d",                           None),
+    ("<a@b, c@d>",                        None),
+    ("Ann <a@b>, c@d",                    None),
+]
 # fmt: on
 
 
@@ -62,6 +84,26 @@ def test_a_forward_from_options(
     assert (outcome.code, outcome.err, outcome.data) == (0, "", OPERATION)
     (asked,) = server.asked
     assert (asked.json, asked.headers["Idempotency-Key"]) == (body, "k1")
+
+
+@pytest.mark.parametrize(("text", "found"), ADDRESSES)
+@pytest.mark.parametrize("option", ["--to", "--cc", "--bcc"])
+def test_one_option_is_one_address(
+    option: str, text: str, found: dict[str, str] | None, client_of: CommandLine, server: RecordingServer
+) -> None:
+    server.data("POST", f"{IN}/send/preview", {"subject": ""})
+    outcome = client_of("emails", "preview", *AT, option, text)
+    if found is not None:
+        assert server.asked[0].json[option.strip("-")] == [found]
+        return
+    assert (outcome.code, server.asked) == (2, [])
+    assert outcome.error["details"][0]["path"] == f"option:{option}"
+    assert f"{option} takes one address" in outcome.error["message"]
+
+
+def test_a_sender_is_one_address(client_of: CommandLine, server: RecordingServer) -> None:
+    outcome = client_of("emails", "preview", *AT, "--to", "a@b", "--from", "Ann <a@b>, Bob <c@d>")
+    assert (outcome.code, outcome.error["details"][0]["path"], server.asked) == (2, "option:--from", [])
 
 
 def test_a_whole_body_forwards_as_it_stands(client_of: CommandLine, server: RecordingServer) -> None:
@@ -144,9 +186,9 @@ def test_doubt_shows_in_lists(client_of: CommandLine, server: RecordingServer) -
     outcome = client_of("emails", "deliveries", *AT, "--format", "table")
     assert outcome.code == 0
     assert outcome.out.splitlines()[:3] == [
-        "OPERATIONID  KIND  STATUS     ERROR CODE",
-        "dlv_0        send  succeeded  -",
-        "dlv_1        send  uncertain  -",
+        "OPERATION ID  KIND  STATUS     ERROR CODE",
+        "dlv_0         send  succeeded  -",
+        "dlv_1         send  uncertain  -",
     ]
     assert "UNCERTAIN: What was sent as dlv_1, dlv_2, " in outcome.out
     assert "dlv_10 and 2 more may have been delivered" in outcome.out
@@ -189,6 +231,54 @@ def test_a_preview_for_people(client_of: CommandLine, server: RecordingServer) -
         "accountId: acc_1\nfrom: me@b.example\nto:\n  Ann <a@b>\ncc: -\nbcc: -\nsubject: Hi\n"
         "attachments:\n  filename: a.txt, mimeType: text/plain, sizeBytes: 3\nbodyTextChars: 5\nbodyHtmlChars: 0\n"
     )
+
+
+def test_a_terminal_is_told_how_far_a_large_message_is(client_of: CommandLine, server: RecordingServer) -> None:
+    large = client_of.folder / "large"
+    large.write_bytes(bytes(1_500_000))
+    server.data("POST", f"{IN}/send", OPERATION)
+    outcome = client_of("emails", "send", *AT, *KEY, "--to", "a@b", "--attach", str(large), screen=True)
+    assert outcome.code == 0
+    assert len(server.asked[0].json["attachments"][0]["content"]) == 2_000_000
+    assert "\r\x1b[K0.3 of 2.0 MB [###---" in outcome.err
+    assert outcome.err.endswith("\r\x1b[KSending…\r\x1b[K"), "the answer is waited for, then all is wiped away"
+
+
+PREVIEW = {"accountId": "acc_1", "from": "me@b.example", "to": [{"email": "a@b"}], "subject": "Hi"}
+
+
+@pytest.mark.parametrize("key", [(), KEY])
+@pytest.mark.parametrize(
+    ("line", "body"),
+    [
+        (("emails", "send", "--to", "a@b"), {"to": [{"email": "a@b"}], "body": {}}),
+        (("drafts", "send", "msg_1", "--send-at", "2030-01-31T09:00:00Z"),
+         {"draftId": "msg_1", "sendAt": "2030-01-31T09:00:00Z"}),
+    ],
+)  # fmt: skip
+def test_a_dry_run_is_a_preview(
+    line: tuple[str, ...], body: dict[str, Any], key: tuple[str, ...], client_of: CommandLine, server: RecordingServer
+) -> None:
+    value = {"data": PREVIEW, "warnings": ["The quota is used up."]}
+    server.answer("POST", f"{IN}/send/preview", Canned(value=value))
+    outcome = client_of(*line, *AT, *key, "--dry-run")
+    assert (outcome.code, json.loads(outcome.out), outcome.err) == (0, value, "")
+    assert "Nothing was sent." in client_of(*line, *AT, *key, "--dry-run", "--format", "table").out
+    assert [asked.json for asked in server.asked] == [body] * 2
+    assert all("Idempotency-Key" not in asked.headers for asked in server.asked)
+
+
+def test_a_dry_run_ends_as_a_preview_does(client_of: CommandLine, server: RecordingServer) -> None:
+    error = {"code": "invalid_request", "message": "m", "requestId": "r"}
+    server.answer("POST", f"{IN}/send/preview", Canned(400, {"error": error}))
+    outcome = client_of("emails", "send", *AT, "--to", "a@b", "--dry-run")
+    assert (outcome.code, outcome.error) == (2, error)
+
+
+def test_a_key_is_asked_for_before_anything_is_read(client_of: CommandLine, server: RecordingServer) -> None:
+    outcome = client_of("emails", "send", *AT, "--input", "/no/such/file")
+    assert "Missing option '--idempotency-key'" in outcome.error["message"]
+    assert (outcome.code, server.asked) == (2, [])
 
 
 def test_a_lost_answer_is_to_be_asked_for_with_the_same_key(client_of: CommandLine, server: RecordingServer) -> None:

@@ -8,7 +8,7 @@ import click
 
 from mailbox_appliance.cli import show
 from mailbox_appliance.cli.failures import Failure, wrong_usage
-from mailbox_appliance.cli.inputs import given_options
+from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, whole_body
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import (
@@ -38,6 +38,7 @@ ACCESS = Row(
         click.Option(["--share-with-all/--not-with-all"], default=None, help="Every member, whoever joins later, too."),
         click.Option(["--grant"], multiple=True, metavar="ID|EMAIL", help="A member who reaches it (repeatable)."),
         click.Option(["--revoke"], multiple=True, metavar="ID|EMAIL", help="One who no longer does (repeatable)."),
+        INPUT_OPTION,
     ),
 )
 OWN = Call("GET", "/accounts/{accountId}")
@@ -51,13 +52,18 @@ def command_of() -> click.Command:
 
 
 def _act(invocation: Invocation, **given: Any) -> int:
+    if given["input_"] is not None and given["share_with_all"] is not None:
+        raise wrong_usage("--input holds the whole body; it does not go with --share-with-all.", "option:--input")
     if given["share_with_all"] is None and not given_options(given, "account", "mailbox", "share_with_all"):
         raise wrong_usage("Say what is to change, such as --grant ID.", "option:--grant")
     if twice := set(given["grant"]) & set(given["revoke"]):
         raise wrong_usage(f"{min(twice)} is both given access and deprived of it.", "option:--revoke")
+    # What is given whole replaces what there is; it is read before anybody is asked.
+    body: Any = whole_body(invocation.terminal, given, "account", "mailbox", "share_with_all")
     client = invocation.client()
     account_id = resolve_account(client, wanted_mailbox(given))
-    body = _changed(client, _settings(client, account_id), given)
+    if body is None:
+        body = _changed(client, _settings(client, account_id), given)
     return execute(replace(ACCESS, body=lambda *_: body), invocation, {"account": account_id})
 
 

@@ -6,7 +6,7 @@ import click
 
 from mailbox_appliance.cli.commands import access
 from mailbox_appliance.cli.failures import wrong_usage
-from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, read_input
+from mailbox_appliance.cli.inputs import INPUT_OPTION, needed, read_object, whole_body
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import ACCOUNT, MAILBOX, Call, Given, Row, execute
@@ -60,12 +60,9 @@ RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
 
 def connection(invocation: Invocation, given: Given) -> Any:
     """The body of POST /accounts: from the options, or as it was given."""
-    if (whole := _whole(invocation, given)) is not None:
+    if (whole := whole_body(invocation.terminal, given)) is not None:
         return whole
-    for name in ("email", "imap_host", "smtp_host"):
-        if not given[name]:
-            option = f"--{name.replace('_', '-')}"
-            raise wrong_usage(f"Missing option {option}.", f"option:{option}")
+    needed(given, "email", "imap_host", "smtp_host")
     terminal = invocation.terminal
     password = terminal.secret("Mailbox password", _VARIABLE, from_stdin=given["password_stdin"])
     smtp_password = terminal.secret_line() if given["smtp_password_stdin"] else password
@@ -78,13 +75,13 @@ def connection_of_member(invocation: Invocation, given: Given) -> Any:
     """The body of POST /admin/accounts."""
     body = connection(invocation, {**given, "owner": None})
     if isinstance(body, bytes):
-        raise wrong_usage("--input holds the whole body; it goes with no other option.", "option:--input")
-    return {"ownerMemberId": resolve_member(invocation.client(), given["owner"]), **body}
+        body = read_object(body, given["input_"])
+    return {**body, "ownerMemberId": resolve_member(invocation.client(), given["owner"])}
 
 
 def reconnection(invocation: Invocation, given: Given) -> Any:
     """The body of POST /accounts/{accountId}/reconnect: what was given; the rest stays as it is."""
-    if (whole := _whole(invocation, given, "account", "mailbox")) is not None:
+    if (whole := whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
         return whole
     fields = ("host", "port", "security", "username")
     body: dict[str, dict[str, Any]] = {
@@ -98,15 +95,6 @@ def reconnection(invocation: Invocation, given: Given) -> Any:
     if given["smtp_password_stdin"]:
         body["smtp"]["password"] = terminal.secret_line()
     return {kind: change for kind, change in body.items() if change}
-
-
-def _whole(invocation: Invocation, given: Given, *except_for: str) -> bytes | None:
-    """The body as it was given with --input; None where it is in the options."""
-    if given["input_"] is None:
-        return None
-    if given_options(given, "input_", *except_for):
-        raise wrong_usage("--input holds the whole body; it goes with no other option.", "option:--input")
-    return read_input(invocation.terminal, given["input_"])
 
 
 def _server(given: Given, kind: str, username: str, password: str) -> dict[str, Any]:
@@ -128,17 +116,25 @@ MAP_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(
         ["--clear"], multiple=True, type=click.Choice(ROLES), help="Leave this one to the server again (repeatable)."
     ),
+    INPUT_OPTION,
 )
 
 
-def folder_mapping(_invocation: Invocation, given: Given) -> Any:
+def folder_mapping(invocation: Invocation, given: Given) -> Any:
     """The body of PATCH /accounts/{accountId}/imap/folders: what was given, and null for what is cleared."""
+    if (whole := whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
+        return whole
     named = {role: given[role] for role in ROLES if given[role] is not None}
     if twice := named.keys() & set(given["clear"]):
         raise wrong_usage(f"{min(twice)} is both given and cleared.", "option:--clear")
     if not named and not given["clear"]:
         raise wrong_usage("Name a folder, such as --sent PATH, or --clear a role.")
     return {**named, **dict.fromkeys(given["clear"])}
+
+
+def _name(_invocation: Invocation, given: Given) -> Any:
+    """The body of PATCH /accounts/{accountId}; no name at all is null."""
+    return {"displayName": given["display_name"] or None}
 
 
 _COLUMNS = ("id", "email", "displayName", "provider", "status", "lastSyncAt")
@@ -168,6 +164,19 @@ RECONNECT = Row(
     body=reconnection,
     timeout=180.0,
     waiting_for=ADD.waiting_for,
+)
+RENAME = Row(
+    "rename",
+    Call("PATCH", "/accounts/{accountId}"),
+    "Change what a mailbox is called.",
+    (
+        ACCOUNT,
+        MAILBOX,
+        click.Option(
+            ["--display-name"], required=True, metavar="NAME", help="What it is called from now on; '' takes that away."
+        ),
+    ),
+    body=_name,
 )
 REMOVE = Row(
     "remove",
@@ -209,6 +218,7 @@ accounts = group(
         command("list", _list, LIST.help, LIST.parameters),
         SHOW.command(),
         command("add", _add, ADD.help, ADD.parameters),
+        RENAME.command(),
         RECONNECT.command(),
         access.command_of(),
         REMOVE.command(),

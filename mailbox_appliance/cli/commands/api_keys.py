@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli.failures import wrong_usage
-from mailbox_appliance.cli.inputs import given_options
+from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, needed, read_object, whole_body
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import Call, Given, Row, execute, resolve_account
@@ -45,17 +45,19 @@ _RIGHTS: tuple[click.Parameter, ...] = (
     click.Option(["--no-accounts"], is_flag=True, help="It reaches no mailbox."),
 )
 CREATE_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--name"], required=True, metavar="NAME", help="What the key is called."),
+    click.Option(["--name"], metavar="NAME", help="What the key is called."),
     *_RIGHTS,
     click.Option(
         ["--member"], metavar="ID|EMAIL", help="Whose key it is; for administrators. Others' keys get no mail rights."
     ),
+    INPUT_OPTION,
 )
 UPDATE_OPTIONS: tuple[click.Parameter, ...] = (
     _KEY,
     *_RIGHTS,
     click.Option(["--no-supplemental"], is_flag=True, help="It may do nothing besides its profile."),
     click.Option(["--all-accounts"], is_flag=True, help="It reaches every mailbox that its owner reaches."),
+    INPUT_OPTION,
 )
 
 
@@ -65,6 +67,9 @@ def _shown_once(_answer: Any) -> str:
 
 def _new(invocation: Invocation, given: Given) -> Any:
     """The body of POST .../api-keys."""
+    if (whole := whole_body(invocation.terminal, given, "member")) is not None:
+        return whole
+    needed(given, "name")
     if not given["profile"] and not given["capabilities"]:
         raise wrong_usage("Say what it may do: --profile, or --capability once or more.", "option:--profile")
     return {"name": given["name"], **_permissions(invocation, given)}
@@ -73,11 +78,15 @@ def _new(invocation: Invocation, given: Given) -> Any:
 def _new_of(invocation: Invocation, given: Given) -> Any:
     """The same for a member."""
     body = _new(invocation, given)
-    return {"memberId": resolve_member(invocation.client(), given["member"]), **body}
+    if isinstance(body, bytes):
+        body = read_object(body, given["input_"])
+    return {**body, "memberId": resolve_member(invocation.client(), given["member"])}
 
 
 def _change(invocation: Invocation, given: Given) -> Any:
     """The body of PATCH /admin/api-keys/{keyId}: what was given."""
+    if (whole := whole_body(invocation.terminal, given, "key_id")) is not None:
+        return whole
     if not given_options(given, "key_id"):
         raise wrong_usage("Say what is to change, such as --profile read-only.", "option:--profile")
     return _permissions(invocation, given)

@@ -1,9 +1,11 @@
 """Attachments of messages."""
 
+from typing import Any
+
 import click
 
 from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.rows import ACCOUNT, Call, filled, resolve_account
+from mailbox_appliance.cli.rows import ACCOUNT, Call, Row, filled, resolve_account
 from mailbox_appliance.cli.tree import command, group
 
 DOWNLOAD = Call("GET", "/accounts/{accountId}/messages/{messageId}/attachments/{attachmentId}")
@@ -38,7 +40,21 @@ def _download(
     return save(invocation, DOWNLOAD, account, {"messageId": message_id, "attachmentId": attachment_id}, output, force)
 
 
+def _whoever(answer: Any) -> str:
+    return f"Until {answer['data']['expiresAt']} it gives the file to whoever has it, without a log-in.\n"
+
+
 _ARGUMENTS = (click.Argument(["message_id"]), click.Argument(["attachment_id"]))
+LINK = Row(
+    "link",
+    Call("POST", "/accounts/{accountId}/messages/{messageId}/attachments/{attachmentId}/download-link"),
+    "Make a link that fetches an attachment without a log-in, for five minutes.\n\nIt is for a program that shall fetch"
+    " the file and shall not have your log-in. It ends earlier with the log-in or key that made it.",
+    (*_ARGUMENTS, ACCOUNT),
+    remark=_whoever,
+)
 attachments = group(
-    "attachments", "Attachments.", [command("download", _download, _HELP, (*_ARGUMENTS, ACCOUNT, *SAVE_OPTIONS))]
+    "attachments",
+    "Attachments.",
+    [command("download", _download, _HELP, (*_ARGUMENTS, ACCOUNT, *SAVE_OPTIONS)), LINK.command()],
 )

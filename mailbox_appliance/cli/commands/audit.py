@@ -5,8 +5,9 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import local, passphrases, render, show
-from mailbox_appliance.cli.failures import INTERNAL
+from mailbox_appliance.cli.failures import INTERNAL, wrong_usage
 from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.operator import names_another
 from mailbox_appliance.cli.rows import ALL_PAGES, Call, Row, execute
 from mailbox_appliance.cli.tree import command, group
@@ -30,7 +31,13 @@ LIST = Row(
     "list",
     Call("GET", "/admin/audit-events"),
     "List what was done, the newest first.",
-    (click.Option(["--mine"], is_flag=True, help="What concerns you; everybody may ask for that."), *ALL_PAGES),
+    (
+        click.Option(["--mine"], is_flag=True, help="What concerns you; everybody may ask for that."),
+        click.Option(["--member", "member_id"], metavar="ID|EMAIL", help="What this member did, or was done to them."),
+        click.Option(["--action"], metavar="NAME", help="An action, or all of its kind: session, session.create."),
+        click.Option(["--outcome"], type=click.Choice(("success", "failure", "denied")), help="Only what ended so."),
+        *ALL_PAGES,
+    ),
     _COLUMNS,
 )
 LIST_MINE = Row("list", Call("GET", "/me/audit-events"), "", columns=_COLUMNS)
@@ -47,6 +54,11 @@ VERIFY = Row(
 
 
 def _list(invocation: Invocation, mine: bool, **given: Any) -> int:
+    filters = [name for name in ("member_id", "action", "outcome") if given[name] is not None]
+    if mine and filters:
+        raise wrong_usage("--mine goes with no filter.", f"option:--{filters[0].removesuffix('_id')}")
+    if given["member_id"] is not None:
+        given["member_id"] = resolve_member(invocation.client(), given["member_id"])
     return execute(LIST_MINE if mine else LIST, invocation, given)
 
 

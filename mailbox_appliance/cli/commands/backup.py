@@ -7,19 +7,23 @@ import click
 
 from mailbox_appliance.cli import backups, passphrases, render, show
 from mailbox_appliance.cli.client import Client, Request
+from mailbox_appliance.cli.commands.attachments import SAVE_OPTIONS
 from mailbox_appliance.cli.commands.restore import restore
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import LONG, operator_client
 from mailbox_appliance.cli.rows import ALL, ALL_PAGES, Call, Given, Row, execute, filled
 from mailbox_appliance.cli.tree import command, group
+from mailbox_appliance.cli.watching import watched
 
 Tell = Callable[[str, int, int], None]
 
 _COLUMNS = ("id", "createdAt", "reason", "format", "sizeBytes", "passphraseProtected", "fileName")
 CREATE = Call("POST", "/admin/backups")
+DOWNLOAD = Call("GET", "/admin/backups/{backupId}")
 VERIFY = Call("POST", "/admin/backups/{backupId}/verify")
 LIST = Row("list", Call("GET", "/admin/backups"), "List the backups, the newest first.", ALL_PAGES, _COLUMNS)
 _ASKS = click.Option(["--with-passphrase"], is_flag=True, help="Ask for a passphrase: it opens with that alone.")
+_ID = click.Argument(["backup_id"], metavar="ID")
 _NAMED = click.Argument(["backup"], metavar="ID|FILE")
 
 
@@ -92,11 +96,19 @@ def _on_files(invocation: Invocation, service: str, *what: Any) -> Callable[[str
     return opening
 
 
+def _download(invocation: Invocation, backup_id: str, output: str | None, force: bool) -> int:
+    """Not as the operator, who has the file: what a backup holds leaves the computer with an administrator."""
+    from mailbox_appliance.cli import downloads
+
+    path = filled(DOWNLOAD.path, {"backupId": backup_id})
+    return downloads.save(invocation, invocation.client(), path, output, force=force, otherwise=backup_id)
+
+
 def _asked(
     invocation: Invocation, client: Client, method: str, path: str, passphrase: str | None, waiting_for: str
 ) -> Any:
     body = {} if passphrase is None else {"passphrase": passphrase}
-    with invocation.terminal.waiting(waiting_for):
+    with watched(invocation, client, waiting_for):
         return client.call(Request(method, path, body=body, timeout=LONG))
 
 
@@ -120,6 +132,13 @@ backup = group(
             "Read all of a backup, check the database in it, and tell what it holds.\n\nA FILE may lie anywhere, and"
             " needs no appliance.",
             (_NAMED, passphrases.PASSPHRASE_STDIN),
+        ),
+        command(
+            "download",
+            _download,
+            "Save the file of a backup, to keep it elsewhere; for administrators.\n\nWhat opens without a passphrase"
+            " is not given out: make one with --with-passphrase.",
+            (_ID, *SAVE_OPTIONS),
         ),
         restore,
     ],

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import outgoing, render
-from mailbox_appliance.cli.commands.sending import DRAFT, SEND_DRAFT
+from mailbox_appliance.cli.commands.sending import DRAFT, DRAFT_COMMAND
 from mailbox_appliance.cli.inputs import INPUT_OPTION
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import ACCOUNT, ALL_PAGES, Call, Given, Row
@@ -49,6 +49,5 @@ ROWS = (
         waiting_for="Saving…",
     ),
     Row("delete", Call("DELETE", _ONE), "Delete a draft for good.", (DRAFT, ACCOUNT), timeout=180.0),
-    SEND_DRAFT,
 )
-drafts = group("drafts", "Drafts.", [row.command() for row in ROWS])
+drafts = group("drafts", "Drafts.", [*(row.command() for row in ROWS), DRAFT_COMMAND])

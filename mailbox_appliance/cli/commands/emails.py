@@ -3,5 +3,5 @@
 from mailbox_appliance.cli.commands import actions, reading, searching, sending
 from mailbox_appliance.cli.tree import group
 
-_REST = (row.command() for row in (*sending.ROWS, *actions.ROWS))
-emails = group("emails", "Messages.", [*(row.command() for row in searching.ROWS), reading.GET, *_REST])
+_LISTS = (row.command() for row in searching.ROWS)
+emails = group("emails", "Messages.", [*_LISTS, reading.GET, *sending.COMMANDS, *actions.COMMANDS])

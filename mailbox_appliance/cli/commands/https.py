@@ -23,7 +23,7 @@ ROTATE = Call("POST", "/admin/https/rotate")
 _MOST = 64 * 1024
 _PORT = click.Option(["--port"], type=click.IntRange(0, 65535), help="The port, 8443 at first; 0 picks a free one.")
 _HOST = click.Option(["--host"], metavar="ADDRESS", help="The address to listen on; '' is every one, as at first.")
-_FILES = tuple(click.Argument([name], metavar=name.upper()) for name in ("certificate", "key"))
+_FILES = tuple(click.Argument([name], metavar=f"{name.upper()}-FILE") for name in ("certificate", "key"))
 _OPENED = (passphrases.PASSPHRASE_STDIN,)
 
 

@@ -7,7 +7,7 @@ import click
 from mailbox_appliance.cli import show
 from mailbox_appliance.cli.instances import LOCAL, find_local, local_key
 from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.tree import command, group
+from mailbox_appliance.cli.tree import command, complete_instances, group
 
 _COLUMNS = ("name", "url", "current", "loggedIn", "fingerprint")
 
@@ -33,7 +33,7 @@ def _list(invocation: Invocation) -> int:
 
 def _use(invocation: Invocation, name: str) -> int:
     invocation.instances().use(name)
-    show.show(invocation, {"data": next(row for row in _rows(invocation) if row["name"] == name)})
+    show.show(invocation, {"data": next(row for row in _rows(invocation) if row["current"])})
     return 0
 
 
@@ -44,7 +44,7 @@ def _remove(invocation: Invocation, name: str) -> int:
     return 0
 
 
-_NAME = click.Argument(["name"])
+_NAME = click.Argument(["name"], shell_complete=complete_instances)
 instances = group(
     "instances",
     "Appliances that you logged in to; `local` is the one of the data directory.",

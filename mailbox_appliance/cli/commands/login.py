@@ -11,7 +11,6 @@ from mailbox_appliance.cli.failures import INTERNAL, Failure, wrong_usage
 from mailbox_appliance.cli.instances import REMOTE, Instance, at_url
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call
-from mailbox_appliance.cli.tls import checked_fingerprint
 from mailbox_appliance.cli.tree import command
 
 LOGIN, LOGOUT = Call("POST", "/auth/login"), Call("POST", "/auth/logout")
@@ -22,14 +21,15 @@ PASSWORD_STDIN = click.Option(
 DEVICE_NAME = click.Option(
     ["--device-name"], metavar="NAME", help="What the log-in is called (default: this computer)."
 )
+FINGERPRINT = click.Option(
+    ["--fingerprint"], metavar="sha256:HEX", help="The certificate that `https fingerprint` prints there."
+)
 OPTIONS: tuple[click.Parameter, ...] = (
     click.Argument(["url"], required=False),
     click.Option(["--email"], required=True, metavar="ADDRESS", help="Your address."),
     PASSWORD_STDIN,
     DEVICE_NAME,
-    click.Option(
-        ["--fingerprint"], metavar="sha256:HEX", help="The certificate that `https fingerprint` prints there."
-    ),
+    FINGERPRINT,
 )
 
 
@@ -48,17 +48,32 @@ def _login(
     device_name: str | None,
     fingerprint: str | None,
 ) -> int:
-    instance = _meant(invocation, url, fingerprint)
-    password = invocation.terminal.secret("Password", PASSWORD_VARIABLE, from_stdin=password_stdin)
-    body = {"email": email, "password": password, "deviceName": device(device_name)}
-    client = Client(instance.url, fingerprint=instance.fingerprint)
-    answer = client.call(Request(LOGIN.method, LOGIN.path, body=body))
+    instance = meant(invocation, url, fingerprint)
+    # Where it goes is said before it is typed: without a URL it is whatever appliance is in use.
+    password = invocation.terminal.secret(f"Password for {instance.url}", PASSWORD_VARIABLE, from_stdin=password_stdin)
+    return let_in(
+        invocation, instance, LOGIN, {"email": email, "password": password, "deviceName": device(device_name)}
+    )
+
+
+def let_in(invocation: Invocation, instance: Instance, call: Call, body: dict[str, str]) -> int:
+    """Ask for a log-in, remember where, keep its token for the next commands, and show the answer.
+
+    A log-in whose token this one replaces goes on: a script may have taken that token from the answer and hold both.
+    """
+    answer = Client(instance.url, fingerprint=instance.fingerprint).call(Request(call.method, call.path, body=body))
     if instance.key.startswith(REMOTE):
         invocation.instances().add(instance.url, instance.fingerprint)
     return keep(invocation, instance.key, answer)
 
 
-def _meant(invocation: Invocation, url: str | None, fingerprint: str | None) -> Instance:
+def meant(invocation: Invocation, url: str | None, fingerprint: str | None) -> Instance:
+    """The appliance that somebody wants to get in to, here or at a URL.
+
+    Raises Failure where a password would go there unprotected, or the fingerprint makes no sense.
+    """
+    from mailbox_appliance.cli.tls import checked_fingerprint
+
     pin = checked_fingerprint(fingerprint) if fingerprint is not None else None
     if url is not None:
         instance = at_url(invocation.instances(), url, invocation.data_directory())

@@ -11,8 +11,16 @@ from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import Call, Given, Row, execute
 from mailbox_appliance.cli.tree import command, group
 
+ABOUT = Row("about", Call("GET", "/"), "Show what answers there, and its version; no log-in is needed.")
 WHOAMI = Row("whoami", Call("GET", "/me"), "Show who is logged in, and what they may do.")
 STATUS = Row("status", Call("GET", "/status"), "Show how the appliance and its mailboxes are.")
+HISTORY = Row(
+    "history",
+    Call("GET", "/status/history"),
+    "Show how much was sent and how much came, over the last hours.\n\nOf the mailboxes that you reach. Steps are 5 "
+    "minutes (up to 6 hours), an hour (up to 48), or 6 hours.",
+    (click.Option(["--hours"], type=click.IntRange(1, 168), help="How far back (default 24)."),),
+)
 OPENAPI = Row("openapi", Call("GET", "/openapi.json"), "Print the description of the API (OpenAPI 3.1).")
 
 _MEMBER = click.Option(["--member", "member_id"], metavar="ID|EMAIL", help="Of this member; for administrators.")
@@ -21,6 +29,15 @@ _COLUMNS = ("id", "deviceName", "createdAt", "lastUsedAt", "expiresAt", "current
 _OF = "/admin/members/{memberId}/sessions"
 LIST = Row("list", Call("GET", "/me/sessions"), "List where you are logged in.", (_MEMBER,), _COLUMNS)
 LIST_OF = Row("list", Call("GET", _OF), "", columns=_COLUMNS)
+SHOW_OF = Row(
+    "show",
+    Call("GET", f"{_OF}/{{sessionId}}"),
+    "Show a log-in of a member; for administrators. Your own are in `sessions list`.",
+    (
+        click.Argument(["session_id"]),
+        click.Option(["--member", "member_id"], required=True, metavar="ID|EMAIL", help="Whose log-in it is."),
+    ),
+)
 REVOKE = Row(
     "revoke",
     Call("DELETE", "/me/sessions/{sessionId}"),
@@ -37,13 +54,24 @@ def _all_ended(data: Any) -> str:
 REVOKE_ALL_OF = Row("revoke", Call("DELETE", _OF), "", view=_all_ended)
 
 
+def _about(invocation: Invocation) -> int:
+    from mailbox_appliance.cli.client import Client
+
+    instance = invocation.chosen()
+    return execute(ABOUT, invocation, {}, Client(instance.url, fingerprint=instance.fingerprint))
+
+
+def _show(invocation: Invocation, **given: Any) -> int:
+    return execute(SHOW_OF, invocation, _named(invocation, given))
+
+
 def _list(invocation: Invocation, **given: Any) -> int:
     return execute(LIST if given["member_id"] is None else LIST_OF, invocation, _named(invocation, given))
 
 
 def _revoke(invocation: Invocation, **given: Any) -> int:
     if given["session_id"] is None and given["member_id"] is None:
-        raise wrong_usage("Say which session; `sessions list` shows them.", "argument:SESSION_ID")
+        raise wrong_usage("Say which session; `sessions list` shows them.", "argument:SESSION-ID")
     others = REVOKE_OF if given["session_id"] is not None else REVOKE_ALL_OF
     return execute(REVOKE if given["member_id"] is None else others, invocation, _named(invocation, given))
 
@@ -54,12 +82,15 @@ def _named(invocation: Invocation, given: Given) -> Given:
     return given if wanted is None else given | {"member_id": resolve_member(invocation.client(), wanted)}
 
 
+about = command(ABOUT.name, _about, ABOUT.help)
 whoami, status, openapi = WHOAMI.command(), STATUS.command(), OPENAPI.command()
+history = HISTORY.command()
 sessions = group(
     "sessions",
     "Log-ins of yours, or of a member's.",
     [
         command("list", _list, LIST.help, LIST.parameters),
+        command("show", _show, SHOW_OF.help, SHOW_OF.parameters),
         command("revoke", _revoke, REVOKE.help, REVOKE.parameters),
     ],
 )

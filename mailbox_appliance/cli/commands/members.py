@@ -1,13 +1,13 @@
 """Members, for administrators."""
 
+from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
 from mailbox_appliance.cli import render
 from mailbox_appliance.cli.failures import wrong_usage
-from mailbox_appliance.cli.inputs import given_options
+from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, needed, whole_body
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import Call, Given, Row, execute
@@ -16,16 +16,21 @@ from mailbox_appliance.cli.tree import command, group
 MEMBER = click.Argument(["member"], metavar="ID|EMAIL")
 _ROLES = click.Choice(("admin", "member"))
 _PATH = "/admin/members/{memberId}"
-_TAKEN_UP = "Send them the link: the appliance sends none. They open it, or ask POST /api/v1/auth/{} with its token."
+_TAKEN_UP = "Send them the link: the appliance sends none. On their computer `mailbox-appliance {}` asks for it."
 _ONLY_HERE = "The link leads to this computer only: `server.public_url` says where others reach the appliance.\n"
 
 
-def _new(_invocation: Invocation, given: Given) -> Any:
-    return {name: given[name] for name in ("name", "email", "role")}
+def _new(invocation: Invocation, given: Given) -> Any:
+    if (whole := whole_body(invocation.terminal, given)) is not None:
+        return whole
+    needed(given, "name", "email")
+    return {"name": given["name"], "email": given["email"], "role": given["role"] or "member"}
 
 
-def _change(_invocation: Invocation, given: Given) -> Any:
-    if not given_options(given, "member_id"):
+def _change(invocation: Invocation, given: Given) -> Any:
+    if (whole := whole_body(invocation.terminal, given)) is not None:
+        return whole
+    if not given_options(given):
         raise wrong_usage("Say what is to change: --name, --email or --role.", "option:--name")
     return {name: given[name] for name in ("name", "email", "role") if given[name] is not None}
 
@@ -43,17 +48,18 @@ def _link(answer: Any) -> str:
     data = answer["data"]
     url = str(data.get("invitation", data)["url"])
     base, _, fragment = url.partition("/#")
-    path = "password-reset" if fragment.startswith("reset=") else "enroll"
+    verb = "reset-password" if fragment.startswith("reset=") else "enroll"
     told = (
         "Send the member this link. It is good once, and shown only now.\n"
-        "The page that it opens says what they do. With curl:\n"
-        f"  curl -H 'Content-Type: application/json' --data @- {base}/api/v1/auth/{path}\n"
-        '  {"token": "...", "password": "...", "deviceName": "..."}\n'
+        "The page that it opens asks for a password. On their computer this does, too:\n"
+        f"  mailbox-appliance {verb}\n"
     )
     return render.plain(told + (_ONLY_HERE if _is_loopback(base) else ""))
 
 
 def _is_loopback(base: str) -> bool:
+    from urllib.parse import urlsplit
+
     host = urlsplit(base).hostname or ""
     return host in ("localhost", "::1") or host.startswith("127.")
 
@@ -62,9 +68,10 @@ def about_member(row: Row) -> click.Command:
     """The command of a row whose path has `{memberId}`: the member may be named by email."""
 
     def act(invocation: Invocation, member: str, **given: Any) -> int:
-        if row.body is not None:
-            row.body(invocation, given)  # what is wrong with the options is told before anybody is asked
-        return execute(row, invocation, {**given, "member_id": resolve_member(invocation.client(), member)})
+        # What is wrong with the options is told before anybody is asked.
+        body = row.body(invocation, given) if row.body is not None else None
+        asked = row if body is None else replace(row, body=lambda *_: body)
+        return execute(asked, invocation, {**given, "member_id": resolve_member(invocation.client(), member)})
 
     return command(row.name, act, row.help, row.parameters)
 
@@ -80,9 +87,10 @@ ADD = Row(
     Call("POST", "/admin/members"),
     f"Make a member, and a link with which they enroll.\n\n{_TAKEN_UP.format('enroll')}",
     (
-        click.Option(["--name"], required=True, metavar="NAME", help="What they are called."),
-        click.Option(["--email"], required=True, metavar="ADDRESS", help="The address to log in with."),
-        click.Option(["--role"], type=_ROLES, default="member", help="What they are (default member)."),
+        click.Option(["--name"], metavar="NAME", help="What they are called."),
+        click.Option(["--email"], metavar="ADDRESS", help="The address to log in with."),
+        click.Option(["--role"], type=_ROLES, help="What they are (default member)."),
+        INPUT_OPTION,
     ),
     remark=_link,
     body=_new,
@@ -99,6 +107,7 @@ SINGLE = (
             click.Option(["--name"], metavar="NAME", help="What they are called."),
             click.Option(["--email"], metavar="ADDRESS", help="The address to log in with."),
             click.Option(["--role"], type=_ROLES, help="What they are."),
+            INPUT_OPTION,
         ),
         body=_change,
     ),
@@ -124,7 +133,7 @@ SINGLE = (
         "reset-password",
         Call("POST", f"{_PATH}/password-reset"),
         "Make a link with which a member sets a new password, good for 24 hours.\n\n"
-        f"The member is told that you did. {_TAKEN_UP.format('password-reset')}",
+        f"The member is told that you did. {_TAKEN_UP.format('reset-password')}",
         (MEMBER,),
         remark=_link,
     ),

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli.failures import wrong_usage
+from mailbox_appliance.cli.inputs import INPUT_OPTION, needed, whole_body
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call, Given, Row
 from mailbox_appliance.cli.tree import group
@@ -15,16 +16,20 @@ _METAVAR = "|".join(_PROVIDERS)
 PROVIDER = click.Argument(["provider"], metavar=_METAVAR)
 SET_OPTIONS: tuple[click.Parameter, ...] = (
     PROVIDER,
-    click.Option(["--client-id"], required=True, metavar="ID", help="The id that the provider gave the application."),
+    click.Option(["--client-id"], metavar="ID", help="The id that the provider gave the application."),
     click.Option(["--client-secret-stdin"], is_flag=True, help="Read the client secret from the first line of stdin."),
     click.Option(["--keep-client-secret"], is_flag=True, help="Keep the saved one, where the id stays the same."),
     click.Option(["--public-client"], is_flag=True, help="The application has no secret."),
     click.Option(["--tenant-id"], metavar="ID", help="Outlook only: the tenant that members belong to."),
+    INPUT_OPTION,
 )
 
 
 def application(invocation: Invocation, given: Given) -> Any:
     """The body of PUT /admin/oauth-apps/{provider}."""
+    if (whole := whole_body(invocation.terminal, given, "provider")) is not None:
+        return whole
+    needed(given, "client_id")
     chosen = [name for name in ("client_secret_stdin", "keep_client_secret", "public_client") if given[name]]
     if len(chosen) > 1:
         options = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)

@@ -28,7 +28,8 @@ Spam and trash are searched only where --folder names them."""
 
 
 def _joined(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> str | None:
-    return " ".join(value) or None
+    # A word that is empty is passed on, and refused: it is no search for everything.
+    return " ".join(value) if value else None
 
 
 ROWS = (

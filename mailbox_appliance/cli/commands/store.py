@@ -12,6 +12,7 @@ from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import LONG, operator_client
 from mailbox_appliance.cli.rows import Call, Row, execute
 from mailbox_appliance.cli.tree import command, group
+from mailbox_appliance.cli.watching import watched
 
 STATUS = Row("status", Call("GET", "/admin/store"), "Show how the store is: format, size, room, key, newest backup.")
 CHECK = Call("POST", "/admin/store/check")
@@ -30,7 +31,7 @@ def _status(invocation: Invocation) -> int:
 def _check(invocation: Invocation, full: bool, passphrase_stdin: bool) -> int:
     client = operator_client(invocation)
     if client is not None:
-        with invocation.terminal.waiting("Looking through the store…"):
+        with watched(invocation, client, "Looking through the store…"):
             answer = client.call(Request(CHECK.method, CHECK.path, body={"full": full}, timeout=LONG))
     else:
         folder, check = invocation.data_directory(), invocation.service("check_store_on_files")

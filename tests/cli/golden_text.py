@@ -1,0 +1,82 @@
+"""What commands leave behind, as text that is the same with every run: what moves is put at a fixed value.
+
+Ids and tokens keep their length, so that tables keep their columns; the same id is the same number throughout a file.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from mailbox_appliance.version import __version__
+
+#: The year of all that is made up; other times are those of the run.
+YEAR = 2024
+#: Of what is long, only this much is kept: so many lines, so many characters of one.
+_MOST_LINES, _KEPT_LINES, _LONGEST_LINE, _KEPT_OF_LINE = 120, 25, 3_000, 600
+
+_ID = re.compile(r"\b(mem|ses|key|acc|fld|msg|thr|att|dlv|sch|inv|aud|bak|req)_[0-9a-hjkmnp-tv-z]{26}\b")
+
+
+def _zeros(found: re.Match[str]) -> str:
+    return re.sub(r"\d", "0", found[0])
+
+
+# fmt: off
+_MOVES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    # Times but those of the letters, also in names of files.
+    (rf"\b(?!{YEAR}|2026-01-31)\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z",  _zeros),
+    (rf"\b\w{{3}}, \d\d? \w{{3}} (?!{YEAR})\d{{4}} \d\d:\d\d:\d\d [+-]\d{{4}}", "DATE"),
+    (r"\b\d{8}T\d{6}\d*Z",                                       _zeros),
+    # Tokens and links, the set-up code, passphrases and passwords that are made up, fingerprints, ids of stores.
+    (r"\b(mbx[a-z]_)[0-9A-Za-z]{49}",                            lambda found: found[1] + "0" * 49),
+    (r"(?<=/downloads/)[\w-]+",                                  "TOKEN"),
+    (r"\b[0-9a-f]{6}(-[0-9a-f]{6}){3}\b",                        "CODE"),
+    (r"\b[a-z0-9]{5}(-[a-z0-9]{5}){5}\b",                        "RECOVERY"),
+    (r"(?<=  Password  )[\w-]+",                                    "PASSWORD"),
+    (r"\b[0-9a-f]{32}(?=@)",                                     "0" * 32),
+    (r"\b[0-9a-f]{64}\b",                                        "0" * 64),
+    (r"\b[0-9a-f]{16}\b",                                        "0" * 16),
+    # Places: scratch directories, ports, processes, this computer.
+    (r"/files-\d+",                                              "/files"),
+    (r"/mailbox-demo-\w{8}",                                     "/mailbox-demo"),
+    (r"(?<=127\.0\.0\.1:)\d{5}\b",                               "00000"),
+    (r"(?<=port\": )\d{5}\b",                                    "00000"),
+    (r"(\"?pid\"?:? )\d+",                                       r"\g<1>0"),
+    (r"(::1\"?,\s+\"?)[\w.-]+",                                  r"\1HOST"),
+    # How far a mailbox that was just connected is, which its workers and the answer run a race for.
+    (r"((?:\"status\"|(?m:^)status): \"?)(?:connecting|syncing)\b", r"\1ready"),
+    # Cursors, what is counted by the clock or the disk, the release.
+    (r"((?:nextCursor\": \"|There is more: --cursor ))[\w=.-]+", r"\1CURSOR"),
+    (r"(uptimeSeconds\"?: )\d+",                                 r"\g<1>0"),
+    (r"\b\d{6,}\b",                                              _zeros),
+    (re.escape(__version__),                                     "VERSION"),
+)
+# fmt: on
+
+
+def fixed(text: str, known: Mapping[str, str]) -> str:
+    """The text without what moves. `known`: texts of this run -> what stands for them."""
+    numbers: dict[str, str] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        kind = found[1]
+        if kind == "req":
+            return f"req_{0:026}"
+        count = sum(1 for one in numbers if one.startswith(kind)) + 1
+        return numbers.setdefault(found[0], f"{kind}_{count:026}")
+
+    text = _ID.sub(numbered, text)
+    for moving, stands in known.items():
+        text = re.sub(rf"(?<!\w){re.escape(moving)}(?!\w)", stands, text)
+    for pattern, standing in _MOVES:
+        text = re.sub(pattern, standing, text)
+    return text
+
+
+def shortened(text: str) -> str:
+    """The beginning of what is long, and how long it is."""
+    lines = [
+        line if len(line) <= _LONGEST_LINE else f"{line[:_KEPT_OF_LINE]} [and so on]" for line in text.splitlines()
+    ]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_KEPT_LINES], "[and so on]"]
+    return "".join(f"{line}\n" for line in lines)
