@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.certificates.issued import FAR, authority, issued
+from tests.full_run_by_tools import ByTools, letter, misplace
+from tests.mcp_server.assistant import over_http
 from tests.servers.dovecot import PASSWORD as MAILBOX_PASSWORD
-from tests.servers.dovecot import MailServer
+from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.running import PASSWORD, Answer, RunningAppliance
 
 Steps = tuple[str, ...]
+ASSISTANT = {"name": "assistant", "permissionProfile": "full"}
 
 
 @dataclass
@@ -35,6 +38,8 @@ class FullRun:
     steps: list[Step] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict)
     shown_by: dict[str, str] = field(default_factory=dict)
+    #: Tools that were used, and those there are.
+    tools: tuple[set[str], set[str]] = (set(), set())
     _seen: set[str] = field(default_factory=set)
 
     def go(self) -> "FullRun":
@@ -143,6 +148,7 @@ class FullRun:
         self._secret("mailbox password", f': "{MAILBOX_PASSWORD}"')  # as it stands in JSON
         bad = self._secret("wrong mailbox password", "mailbox-gherkin")
         self.ask("connect wrongly", "POST", "/accounts", self._mailbox(user, bad), status=400)
+        self.mail.deliver(user, letter(user))
         account = self.ask("connect", "POST", "/accounts", self._mailbox(user), status=201)["id"]
         path = f"/accounts/{account}"
         self.ask("rename a mailbox", "PATCH", path, {"displayName": "Work"}, status=200)
@@ -155,6 +161,24 @@ class FullRun:
         session = self.secrets["member's new session"]
         self.ask("remove a mailbox", "DELETE", f"/accounts/{made['id']}", status=200, token=session)
         self.ask("list all mailboxes", "GET", "/admin/accounts", status=200)
+        self._assistant(account)
+
+    def _assistant(self, account: str) -> None:
+        wait_until(lambda: len(self._messages(account)) > 0, lambda: "the letter does not come", 20)
+        made = self.ask("make a key for an assistant", "POST", "/me/api-keys", ASSISTANT, status=201)
+        key = self._remember("make a key for an assistant", "assistant's key", made["token"])
+        with over_http(self.running.url, key) as assistant:
+            by = ByTools(assistant, account, self.mail.fresh_user(), self._tell, self._remember)
+            by.go()
+            misplace(by, key, self.secrets["changed password"])
+            self.tools = (by.used, {tool["name"] for tool in assistant.tools()})
+
+    def _messages(self, account: str) -> Any:
+        return self.running.ask("GET", f"/accounts/{account}/messages").data["items"]
+
+    def _tell(self, step: str, result: dict[str, Any]) -> None:
+        """What a tool came to, as a step."""
+        self.steps.append(Step(step, Answer(200, result, {}), self._news()))
 
     def _mailbox(self, user: str, password: str = MAILBOX_PASSWORD) -> dict[str, Any]:
         server = {"host": "127.0.0.1", "security": "none", "username": user, "password": password}

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from mailbox_appliance.store.store import Store
 from tests.full_run import FullRun, Steps, leaks
+from tests.full_run_by_tools import PRIVATE
 from tests.servers.dovecot import MailServer
 from tests.servers.running import RunningAppliance
 from tests.store.test_secrets_at_rest import files_of, found
@@ -43,6 +44,8 @@ RECORDED: dict[str, Steps] = {
     "reconnect": ("account.reconnect success",),
     "connect for somebody": ("account.create success",),
     "remove a mailbox": ("account.delete success",),
+    "make a key for an assistant": ("api_key.create success",),
+    "tool cancel_scheduled_email": ("schedule.cancel success",),
     "save an app": ("oauth_app.set success",),
     "forget an app": ("oauth_app.delete success",),
     "install a licence": ("license.set success",),
@@ -122,11 +125,18 @@ def test_a_secret_is_shown_once_by_the_step_that_makes_it(full_run: FullRun) -> 
     answers += [(step.name, str(dict(step.answer.headers))) for step in full_run.steps]
     expected = {(step, name) for name, step in full_run.shown_by.items() if step != "set up"}
     assert leaks(answers, full_run.secrets) == expected
+    # A link to a file stands in the text, in the structure, and as a link, with the file where it was asked for.
     assert all(
-        json.dumps(step.answer.body).count(full_run.secrets[name]) <= 2
+        json.dumps(step.answer.body).count(full_run.secrets[name]) <= (4 if name == "download link" else 2)
         for step in full_run.steps
         for name in full_run.shown_by
     )
+
+
+def test_every_tool_was_used(full_run: FullRun) -> None:
+    used, listed = full_run.tools
+    assert used == listed
+    assert len(used) == 21
 
 
 def test_nothing_tells_a_secret_afterwards(full_run: FullRun) -> None:
@@ -140,6 +150,13 @@ def test_no_file_holds_a_secret(full_run: FullRun) -> None:
     assert len(files["logs/appliance.log"]) > 10_000
     assert len([name for name in files if name.startswith("backups/")]) == 2
     assert found(files, full_run.secrets) == set()
+    assert found(files, PRIVATE) == set()
+
+
+def test_the_log_tells_of_tools_and_links_by_their_templates(full_run: FullRun) -> None:
+    lines = (full_run.running.folder / "logs" / "appliance.log").read_text().splitlines()
+    routes = {json.loads(line).get("route") for line in lines}
+    assert {"POST /mcp", "GET /api/v1/downloads/{token}"} <= routes
 
 
 def test_the_store_itself_holds_no_token_and_no_password(full_run: FullRun, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ BENCHMARKS = {
     "start": ("starting:measure_serve", "from the start of `serve` to its first answer"),
     "memory": ("memory:measure", "the serving process with a mailbox, idle"),
     "help": ("starting:measure_help", "`--help` over the import of click"),
+    "cli": ("starting:measure_cli", "help, completion and `emails list` over an empty Python"),
     "send": ("sending:measure", "sends through the API over plain smtplib"),
     "stall": ("stalling:measure", "GET /me while a mail server does not answer"),
     "first-sync": ("first_sync:measure", "20,000 messages for the first time, beside mbsync and notmuch"),
@@ -29,6 +30,8 @@ BENCHMARKS = {
     "backup": ("backing_up:measure", "a backup of 1,000,000 messages while it serves"),
     "https": ("securing:measure", "GET /me and downloads over HTTPS, beside HTTP"),
     "crowd": ("crowding:measure", "GET /me while 600 bad clients stand there"),
+    "mcp": ("assisting:measure", "tools over the REST calls they stand for, and what their door costs"),
+    "console": ("browsing:measure", "the console in a browser with an empty cache, beside a page of plain text"),
     "upgrade": ("upgrading:measure", "a store of release 0.10 with 1,000,000 rows of audit log"),
 }
 

@@ -25,7 +25,7 @@ from tests.servers.running import PASSWORD, RunningAppliance
 from tests.servers.vocabulary import Vocabulary
 
 #: To be raised when other messages are made: a store in the cache is then made anew, as when the format changes.
-VERSION = 1
+VERSION = 2
 _SHARES = (0.5, 0.25, 0.15, 0.08, 0.02)  # of the messages, by mailbox
 _FOLDERS = (("INBOX", "inbox", 0.45), ("Archive", "archive", 0.4), ("Sent", "sent", 0.1), ("Lists", None, 0.05))
 TINY, TINY_MESSAGES = "Tiny", 40
@@ -122,7 +122,7 @@ class _Mailbox:
             database.change(
                 "INSERT INTO folders (number, id, account, path, name, delimiter, role, role_source)"
                 " VALUES (?, ?, ?, ?, ?, '/', ?, ?)",
-                (folders[-1], f"fld_{folders[-1]:026d}", number, path, path, role, role and "special_use"),
+                (folders[-1], f"fld_{folders[-1]:026d}", number, path, path, role, role and "extension"),
             )
         return cls(number, tuple(folders[:-1]), folders[-1], dict.fromkeys(folders, 0), [])
 

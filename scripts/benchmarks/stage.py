@@ -52,9 +52,14 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def appliance(folder: Path, arguments: Sequence[str] = ()) -> Iterator[RunningAppliance]:
-    """The appliance as a process of its own, set up, with an administrator's token; `arguments` go to `serve`."""
-    process = RunningAppliance(folder, arguments=arguments).start()
+def appliance(
+    folder: Path, arguments: Sequence[str] = (), argv: Sequence[str] | None = None
+) -> Iterator[RunningAppliance]:
+    """The appliance as a process of its own, set up, with an administrator's token; `arguments` go to `serve`.
+
+    `argv`: another program that serves.
+    """
+    process = RunningAppliance(folder, arguments=arguments, argv=argv).start()
     try:
         process.set_up()
         yield process

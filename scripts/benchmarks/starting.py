@@ -1,4 +1,4 @@
-"""How long `serve` takes from the start of the process to its first answer, and `--help` beside the import of click."""
+"""How long `serve` takes from the start of the process to its first answer, and how long short commands take."""
 
 import http.client
 import json
@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +14,8 @@ from benchmarks import stage
 from benchmarks.figures import Figure, ratio_of, spread
 
 _STARTS, _CALLS = 5, 15
+#: As a user's: modules are compiled once.
+_ENVIRONMENT = {name: value for name, value in stage.ENVIRONMENT.items() if name != "PYTHONDONTWRITEBYTECODE"}
 _PROGRAM = Path(sys.executable).with_name("mailbox-appliance")
 
 
@@ -44,6 +46,49 @@ def measure_help() -> Iterator[Figure]:
     )
 
 
+def measure_cli() -> Iterator[Figure]:
+    """Whole processes, each in turns with an empty Python."""
+    tab = {"_MAILBOX_APPLIANCE_COMPLETE": "bash_complete", "_MAILBOX_APPLIANCE_LINE": "mailbox-appliance emails l"}
+    cheap: dict[str, tuple[Sequence[str], dict[str, str]]] = {
+        "--help": (["--help"], {}),
+        "emails --help": (["emails", "--help"], {}),
+        "backup --help": (["backup", "--help"], {}),
+        "a completion": ([], tab),
+    }
+    for name, (words, more) in cheap.items():
+        ours, empty = _in_turns([str(_PROGRAM), *words], _ENVIRONMENT | more)
+        value = statistics.median(one - other for one, other in zip(ours, empty, strict=True))
+        yield Figure(
+            f"{name} over python -c pass", value, 100, "at most", " ms", f"{spread(ours)} ms", f"{spread(empty)} ms"
+        )
+    yield from _measure_list()
+
+
+def _measure_list() -> Iterator[Figure]:
+    with (
+        stage.scratch() as folder,
+        stage.mail_servers(folder) as mail,
+        stage.appliance(folder / "data") as running,
+    ):
+        account = running.connect(
+            mail.sender, imap_port=mail.imap_port, smtp_port=mail.smtp_port, password=mail.password
+        )
+        stage.wait_until_ready(running, account)
+        words = ["--data-dir", str(running.folder), "emails", "list"]
+        ours, empty = _in_turns([str(_PROGRAM), *words], _ENVIRONMENT | {"MAILBOX_APPLIANCE_TOKEN": str(running.token)})
+    yield Figure(
+        "emails list", statistics.median(ours), 200, "at most", " ms", f"{spread(ours)} ms", f"{spread(empty)} ms"
+    )
+
+
+def _in_turns(command: Sequence[str], environment: Mapping[str, str]) -> tuple[list[float], list[float]]:
+    """Milliseconds of a command, and of an empty Python beside it."""
+    empty = [sys.executable, "-c", "pass"]
+    _wall(command, environment)
+    pairs = [(_wall(command, environment), _wall(empty, environment)) for _ in range(_CALLS)]
+    return [ours * 1000 for ours, _ in pairs], [theirs * 1000 for _, theirs in pairs]
+
+
 def _first_answer(folder: Path) -> float:
     command = [str(_PROGRAM), "--data-dir", str(folder), "serve", "--port", "0", "--ready-json"]
     began = time.perf_counter()
@@ -61,7 +106,7 @@ def _first_answer(folder: Path) -> float:
     return took
 
 
-def _wall(command: Sequence[str]) -> float:
+def _wall(command: Sequence[str], environment: Mapping[str, str] = _ENVIRONMENT) -> float:
     began = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=stage.ENVIRONMENT)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     return time.perf_counter() - began

@@ -37,7 +37,7 @@ class Rest:
     def offered(self) -> set[str]:
         """Every method and path that the application answers, also outside `/api/v1`."""
         rules = {f"{route.method} {route.rule}" for route in self._app._bottle.routes}
-        return {re.sub(r"<(\w+)>", r"{\1}", rule) for rule in rules}
+        return {re.sub(r"<(\w+)(?::path)?>", r"{\1}", rule) for rule in rules}
 
     def data(self, path: str, who: Credential) -> Any:
         """What is answered to a request that is right in every way."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from mailbox_appliance.web.console_files import digest
+
 READ, DRAFTS, ORGANIZE = "mail.read", "mail.drafts", "mail.organize"
 TRASH, DELETE, SEND = "mail.trash", "mail.delete", "mail.send"
 MAIL = (READ, DRAFTS, ORGANIZE, TRASH, DELETE, SEND)
@@ -143,6 +145,7 @@ RIGHTS: tuple[Right, ...] = (
     everybody("POST /auth/password-reset", HTTPS),
     everybody("POST /auth/console-links/redeem", HTTPS),
     credential("GET /status", READ),                      # C 2: accounts, status: mail.read
+    credential("GET /status/history", READ),
 
     # S 3 and S 4; C 3.
     credential("GET /me"),
@@ -212,6 +215,8 @@ RIGHTS: tuple[Right, ...] = (
     credential(f"GET {MESSAGE}/body", READ),
     credential(f"GET {MESSAGE}/raw", READ),
     credential(f"GET {MESSAGE}/attachments/{{attachmentId}}", READ),
+    credential(f"POST {MESSAGE}/attachments/{{attachmentId}}/download-link", READ),
+    everybody("GET /downloads/{token}"),                  # C 3: the token
     credential(f"GET {BOX}/threads/{{threadId}}", READ),
     credential(f"GET {BOX}/drafts", READ),
     credential(f"GET {BOX}/drafts/{{draftId}}", READ),
@@ -223,8 +228,10 @@ RIGHTS: tuple[Right, ...] = (
     credential(f"POST {MESSAGE}/forward", SEND),
     credential(f"GET {BOX}/scheduled", READ),
     credential(f"DELETE {BOX}/scheduled/{{scheduleId}}", SEND),
+    credential("GET /delivery-operations", READ),
     credential(f"GET {BOX}/delivery-operations", READ),
     credential(f"GET {OPERATION}", READ),
+    credential(f"GET {OPERATION}/timeline", READ),
     session(f"POST {OPERATION}/resolve", Guard.SENDER_OR_OWNER),
 
     # C 2: which action needs what. Where the body does not say which, one of the three is needed all the same.
@@ -252,13 +259,14 @@ RIGHTS: tuple[Right, ...] = (
     session("POST /accounts/oauth/{provider}"),
     everybody("GET /oauth/callback", is_page=True),
     session("POST /accounts/oauth/{provider}/finish"),
-    everybody("GET /downloads/{token}"),
     session("POST /admin/restore", HTTPS, Guard.ADMIN),
 )
 # fmt: on
 
 #: Outside `/api/v1`: pages for everybody that show nothing of anybody's (C 3: "no auth; 200 once serving").
 PAGES = frozenset({"GET /", "GET /healthz"})
+#: Templates of files that are the same for everybody, and one of each.
+FILES = {"GET /console/{digest}/{name}": f"/console/{digest()}/app.js"}
 #: C 3: "local only unless allowed", whatever one comes with.
 LOCAL_PAGES = frozenset({"GET /metrics"})
 
@@ -269,6 +277,5 @@ NOT_YET = frozenset(
         "POST /accounts/oauth/{provider}",
         "GET /oauth/callback",
         "POST /accounts/oauth/{provider}/finish",
-        "GET /downloads/{token}",
     }
 )

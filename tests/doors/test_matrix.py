@@ -14,9 +14,10 @@ from mailbox_appliance.web.routes import ROUTES
 from tests.doors.cli import Cli
 from tests.doors.door import Door, Way
 from tests.doors.gathering import Gathering
+from tests.doors.mcp import Mcp
 from tests.doors.people import ELSEWHERE, HERE, Aim, Credential, Origin, World
 from tests.doors.rest import Rest
-from tests.doors.rights import ACCOUNTS, LOCAL_PAGES, NOT_YET, PAGES, READ, RIGHTS, Right
+from tests.doors.rights import ACCOUNTS, FILES, LOCAL_PAGES, NOT_YET, PAGES, READ, RIGHTS, Right
 from tests.doors.verdicts import ALLOWED, Verdict, capabilities, expected
 
 #: The description is beside the table of routes.
@@ -77,11 +78,13 @@ def test_every_operation_has_a_row_and_every_row_an_operation() -> None:
 
 def test_nothing_is_offered_beside_the_table(rest: Rest) -> None:
     below = {right.call.replace(" /", " /api/v1/").rstrip("/") for right in RIGHTS}
-    assert not rest.offered() - below - PAGES - LOCAL_PAGES, "write a row for it in tests/doors/rights.py"
+    assert not rest.offered() - below - PAGES - FILES.keys() - LOCAL_PAGES, (
+        "write a row for it in tests/doors/rights.py"
+    )
 
 
 def test_a_page_is_the_same_for_everybody(world: World, rest: Rest) -> None:
-    for page in PAGES:
+    for page in PAGES | {f"GET {path}" for path in FILES.values()}:
         method, path = page.split(" ")
         shown = {
             (answer.status, answer.content)
@@ -174,7 +177,7 @@ def test_everybody_is_told_what_they_may_and_reach(world: World, rest: Rest) -> 
 
 # --- the other doors --------------------------------------------------------------------------------------------------
 
-DOORS: dict[str, type[Door]] = {"cli": Cli}
+DOORS: dict[str, type[Door]] = {"cli": Cli, "mcp": Mcp}
 WAYS = [(name, way) for name, door in DOORS.items() for way in door.ways()]
 
 
@@ -201,6 +204,15 @@ def test_a_door_gives_the_rights_of_rest(name: str, way: Way, world: World, rest
         if wanted != given:
             wrong.append((who.name, origin.name, aim.name, wanted, given))
     assert wrong == []
+
+
+def test_an_assistant_is_shown_the_tools_that_it_may_use(world: World, doors: dict[str, Door]) -> None:
+    door = doors["mcp"]
+    assert isinstance(door, Mcp)
+    for who in world.credentials:
+        has_any = who.kind in ("session", "api_key") and not who.is_suspended
+        held = capabilities(who) if has_any else frozenset()
+        assert door.listed(who) == {row.tool for row in Mcp.ways() if held.intersection(right_of(row).needs)}, who.name
 
 
 def right_of(way: Way) -> Right:

@@ -1,0 +1,50 @@
+"""The door at `/mcp`, light until somebody comes: the SDK takes half a second and 31 MiB to load."""
+
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Stopping
+from mailbox_appliance.mcp_server.tool import Asked
+from mailbox_appliance.operations.caller import Origin
+
+if TYPE_CHECKING:
+    from mailbox_appliance.mcp_server.bridge import Bridge
+
+_RETRY_AFTER = 10
+
+
+class Door:
+    """Answers messages for whoever has been identified. It keeps no appliance: a restore replaces that."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bridge: Bridge | None = None
+        self._is_closed = False
+
+    def answer(
+        self, appliance: Appliance, origin: Origin, token: str, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        """Status, header fields and body for one POST. Raises Stopping once it is closed."""
+        bridge = self._opened()
+        from mailbox_appliance.mcp_server.exchange import Exchange  # loads asyncio: 1 MiB that nobody else needs
+
+        return bridge.answer(Exchange(Asked(appliance, origin, token)), headers, body)
+
+    def close(self) -> None:
+        """End; whoever waits for an answer is told so."""
+        self._is_closed = True
+        if (bridge := self._bridge) is not None:
+            bridge.close()
+
+    def _opened(self) -> "Bridge":
+        with self._lock:
+            if self._bridge is None and not self._is_closed:
+                from mailbox_appliance.mcp_server.bridge import Bridge
+
+                self._bridge = Bridge()
+            if self._is_closed or self._bridge is None:
+                self.close()
+                raise Stopping(retry_after=_RETRY_AFTER)
+            return self._bridge

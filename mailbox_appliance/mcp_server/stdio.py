@@ -1,0 +1,218 @@
+"""`mailbox-appliance mcp`: the protocol on standard input and output, its tools asked of a running appliance.
+
+    assistant <-> lines <-> the SDK's server, in either way of speaking <-> POST /mcp <-> the appliance
+
+Nothing of the catalogue is in this process, and no secret but the token that `post` shows.
+"""
+
+import asyncio
+import json
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
+
+from mailbox_appliance.mcp_server import messages, words
+from mailbox_appliance.mcp_server.handing_over import handed_over
+from mailbox_appliance.mcp_server.messages import Refused
+from mailbox_appliance.mcp_server.pipes import Writer, claimed, read_lines
+from mailbox_appliance.version import __version__
+
+#: Sends a message to the appliance, with these header fields; status and body. The last is what to do where the answer
+#: is lost. Where there is no answer, the status is 0 and the body an error object that says why.
+Post = Callable[[bytes, dict[str, str], str], tuple[int, bytes]]
+
+_HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION}
+_AT_ONCE = 16
+_LONGEST_LINE = 40 << 20  # bytes; the appliance takes 36 MiB
+#: Seconds in which what was asked is answered after the input has ended.
+_FINISH_WITHIN = 30.0
+_GLANCE = 0.02
+_REPEAT = "It may have been done all the same: repeat the call with the same idempotencyKey and the same arguments."
+_LOOK = "Whether it was done is not known: look before you repeat the call."
+
+
+def serve(post: Post) -> int:
+    """Serve until the input ends, or SIGTERM; the exit code. Raises KeyboardInterrupt, BrokenPipeError."""
+    with claimed() as (source, sink):
+        ended_by = asyncio.run(_until_told(speak(post, source, sink)))
+    if ended_by is signal.SIGINT:
+        raise KeyboardInterrupt
+    return 0
+
+
+async def speak(post: Post, source: int, sink: int) -> None:
+    """Read messages from one file and answer them on the other, until the end. Raises BrokenPipeError."""
+    await _Session(post, source, sink).speak()
+
+
+async def _until_told(speaking: Coroutine[Any, Any, None]) -> signal.Signals | None:
+    """Go on until a signal; which one, where one came."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[signal.Signals] = loop.create_future()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError):  # Windows
+            loop.add_signal_handler(number, _note, told, number)
+    serving = asyncio.ensure_future(speaking)
+    await asyncio.wait((serving, told), return_when=asyncio.FIRST_COMPLETED)
+    if serving.done():
+        await serving
+        return None
+    serving.cancel()
+    with suppress(asyncio.CancelledError):
+        await serving
+    return told.result()
+
+
+@dataclass
+class _Session:
+    """One assistant."""
+
+    post: Post
+    source: int
+    sink: int
+    #: The ids of requests that are to be answered.
+    pending: set[types.RequestId] = field(default_factory=set)
+
+    async def speak(self) -> None:
+        """Raises BrokenPipeError where nobody reads."""
+        self._writer, self._places = Writer(self.sink), asyncio.Semaphore(_AT_ONCE)
+        come, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, go = anyio.create_memory_object_stream[SessionMessage](0)
+        server = self._server()
+        async with come:
+            reading, writing = asyncio.ensure_future(self._read(come)), asyncio.ensure_future(self._write(go))
+            options = server.create_initialization_options()
+            serving = asyncio.ensure_future(server.run(incoming, outgoing, options))
+            try:
+                # The server ends when the reader has, and closes what the writer takes from.
+                await asyncio.wait((writing, serving), return_when=asyncio.FIRST_COMPLETED)
+                await writing
+                await serving
+            finally:
+                # What is still to be answered is told that it ends, so the writer goes last.
+                for tasks in ((reading, serving), (writing,)):
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(self, come: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        """Hand on what the assistant says; at the end what was asked is answered first."""
+        async with come:
+            async with aclosing(read_lines(self.source, _LONGEST_LINE)) as lines:
+                async for line in lines:
+                    if (message := await self._message(line)) is not None:
+                        await come.send(SessionMessage(message))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FINISH_WITHIN):
+                    while self.pending:
+                        await asyncio.sleep(_GLANCE)
+
+    async def _message(self, line: bytes) -> types.JSONRPCMessage | None:
+        if not line.strip():
+            return None
+        try:
+            messages.read(line)
+            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            await self._refuse(Refused(messages.PARSE_ERROR, messages.UNREADABLE))
+            return None
+        except Refused as refused:
+            await self._refuse(refused)
+            return None
+        if isinstance(message, types.JSONRPCRequest):
+            self.pending.add(message.id)
+        elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+            given_up = (message.params or {}).get("requestId")
+            self.pending -= {given_up} if isinstance(given_up, int | str) else set()  # it is never answered
+        return message
+
+    async def _write(self, go: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        async with go:
+            async for outgoing in go:
+                message = outgoing.message
+                await self._writer.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+                if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
+                    self.pending.discard(message.id)
+
+    async def _refuse(self, refused: Refused) -> None:
+        with suppress(OSError):  # the next answer will tell
+            await self._writer.write(refused.answer())
+
+    def _server(self) -> "Server[Any]":
+        return Server(
+            words.NAME,
+            version=__version__,
+            title=words.TITLE,
+            instructions=words.INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+
+    async def _list_tools(self, _context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        cursor = {"cursor": params.cursor} if params is not None and params.cursor else {}
+        answer = await self._ask("tools/list", cursor, "Repeat it.")
+        if "result" not in answer:
+            raise _refused(answer)
+        return types.ListToolsResult.model_validate(answer["result"])
+
+    async def _call_tool(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        arguments = params.arguments or {}
+        advice = _REPEAT if "idempotencyKey" in arguments else _LOOK
+        answer = await self._ask("tools/call", {"name": params.name, "arguments": arguments}, advice)
+        if "result" in answer:
+            return types.CallToolResult.model_validate(answer["result"])
+        if isinstance(answer["error"].get("code"), int):
+            raise _refused(answer)
+        return _failed(_with_advice(answer["error"], advice))
+
+    async def _ask(self, method: str, params: dict[str, Any], advice: str) -> dict[str, Any]:
+        """The answer of the appliance, with `result` or with `error`."""
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        async with self._places:
+            status, payload = await handed_over(lambda: self.post(body, dict(_HEADERS), advice), _in_a_thread)
+        with suppress(ValueError, RecursionError):
+            answer = json.loads(payload)
+            if isinstance(answer, dict) and ("result" in answer or isinstance(answer.get("error"), dict)):
+                return answer
+        told = f"What answers there is no appliance, or of another release: status {status}."
+        return {"error": {"code": "unexpected_answer", "message": told}}
+
+
+def _note(told: "asyncio.Future[signal.Signals]", number: signal.Signals) -> None:
+    if not told.done():
+        told.set_result(number)
+
+
+def _in_a_thread(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name="mcp-call", daemon=True).start()
+
+
+def _refused(answer: dict[str, Any]) -> MCPError:
+    """An error of the protocol; one of the API (the token is not good any more, say) becomes one."""
+    code, message = answer["error"].get("code"), str(answer["error"].get("message", ""))
+    return MCPError(code=code if isinstance(code, int) else types.INTERNAL_ERROR, message=message)
+
+
+def _with_advice(error: dict[str, Any], advice: str) -> dict[str, Any]:
+    """Where nothing was sent at all, what to do is told here."""
+    message = str(error.get("message", ""))
+    if error.get("code") != "appliance_unreachable" or advice in message:
+        return error
+    how = " with the same idempotencyKey" if advice is _REPEAT else ""
+    return {**error, "message": f"{message} Nothing was done: repeat the call{how} once the appliance runs."}
+
+
+def _failed(error: dict[str, Any]) -> types.CallToolResult:
+    text = json.dumps({"error": error}, ensure_ascii=False)
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)

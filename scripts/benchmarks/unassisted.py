@@ -1,0 +1,36 @@
+"""`mailbox-appliance serve` without the door for assistants, to be measured beside one that has it and is not asked.
+
+No release is built so. This program puts something empty in the place of the door; the rest is the same code.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+ARGV = (sys.executable, "-m", "benchmarks.unassisted")
+_DOOR = "mailbox_appliance.mcp_server.door"
+
+
+class Wall:
+    """Nobody comes in here."""
+
+    def answer(self, *_: Any) -> Any:
+        """Not to be asked."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def wall_up() -> None:
+    """From now on this process has no door for assistants."""
+    instead = ModuleType(_DOOR)
+    instead.Door = Wall  # type: ignore[attr-defined]
+    sys.modules[_DOOR] = instead
+
+
+if __name__ == "__main__":
+    wall_up()
+    from mailbox_appliance.__main__ import main
+
+    main()

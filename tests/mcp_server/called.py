@@ -1,0 +1,78 @@
+"""Tools called in this process, without the SDK: as the door calls them once it knows what is asked."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.mcp_server import calling
+from mailbox_appliance.mcp_server.bounds import LARGEST, size_of
+from mailbox_appliance.mcp_server.tool import Asked, Shown
+from mailbox_appliance.mcp_server.tools import TOOLS
+from mailbox_appliance.operations.caller import LOCAL
+
+_SCHEMAS = {tool.name: tool.output for tool in TOOLS}
+
+
+@cache
+def _output(name: str) -> Any:
+    return Draft202012Validator(_SCHEMAS[name](), format_checker=Draft202012Validator.FORMAT_CHECKER)
+
+
+@dataclass
+class Called:
+    """Somebody who calls tools. `token` may be given for a single call as well."""
+
+    appliance: Appliance
+    token: str | None
+
+    def call(self, name: str, /, token: str | None = None, **arguments: Any) -> Shown:
+        """The answer, whatever it is. `from_` becomes `from`."""
+        given = {key.removesuffix("_"): value for key, value in arguments.items()}
+        return calling.call(Asked(self.appliance, LOCAL, token or self.token), name, given)
+
+    def shown(self, name: str, /, **arguments: Any) -> Shown:
+        """A good answer: within its bound, and as its schema says."""
+        answer = self.call(name, **arguments)
+        assert not answer.is_error, answer.text
+        assert answer.structured is not None
+        _output(name).validate(json.loads(json.dumps(answer.structured)))
+        assert size_of(answer) <= LARGEST
+        return answer
+
+    def data(self, name: str, /, **arguments: Any) -> Any:
+        """The data of a good answer."""
+        structured = self.shown(name, **arguments).structured
+        assert structured is not None
+        return structured["data"]
+
+    def error(self, name: str, /, **arguments: Any) -> Any:
+        """The error object of an answer that is one."""
+        answer = self.call(name, **arguments)
+        assert answer.is_error, answer.text
+        assert answer.structured is None
+        return json.loads(answer.text)["error"]
+
+    def faults(self, name: str, /, **arguments: Any) -> dict[str, str]:
+        """Of a request that is not valid: what is wrong, by place."""
+        error = self.error(name, **arguments)
+        assert error["code"] == "invalid_request", error
+        return {detail["path"]: detail["message"] for detail in error["details"]}
+
+    def pages(self, name: str, /, **arguments: Any) -> Iterator[Any]:
+        """The data of every page of a list."""
+        cursor: dict[str, str] = {}
+        while True:
+            structured = self.shown(name, **arguments, **cursor).structured
+            assert structured is not None
+            data = structured["data"]
+            yield data
+            page = {} if isinstance(data, list) else data.get("messages", data)
+            following = page.get("nextCursor") or structured.get("nextCursor")
+            if following is None:
+                return
+            cursor = {"cursor": following}

@@ -1,0 +1,31 @@
+"""What the tests of the door share: a door for each file, and an appliance with an administrator behind it."""
+
+from collections.abc import Iterator
+
+import pytest
+from webtest import TestApp
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.mcp_server.door import Door
+from mailbox_appliance.web.app import App
+from tests.checked_client import CheckedClient
+
+
+@pytest.fixture(scope="module")
+def door() -> Iterator[Door]:
+    """One for all tests of a file, since the SDK takes a while to begin."""
+    made = Door()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def ada(timed: Appliance) -> CheckedClient:
+    """The first administrator, logged in."""
+    return CheckedClient(timed).set_up()
+
+
+@pytest.fixture
+def app(timed: Appliance, door: Door) -> TestApp:
+    """The HTTP side with the door."""
+    return TestApp(App(timed, assistants=door))

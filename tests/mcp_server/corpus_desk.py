@@ -1,0 +1,82 @@
+"""The hundred injections in a real mailbox, synced, and the tools as an assistant calls them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mailbox_appliance.mcp_server import calling
+from mailbox_appliance.mcp_server.tool import Asked
+from mailbox_appliance.operations.caller import LOCAL
+from tests.mcp_server.sceptic import Answer
+from tests.servers.desk import Desk
+from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.injected.case import Injection
+from tests.servers.injections import INJECTIONS, as_delivered
+
+#: Characters of a giant body that are read page by page.
+_ENOUGH = 20_000
+
+
+@dataclass
+class CorpusDesk:
+    """An appliance with the mailbox. Every answer is looked at; `called` says of which tools there were good ones."""
+
+    desk: Desk
+    account: str
+    user: str
+    ids: dict[str, str] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)
+
+    @classmethod
+    def made(cls, folder: Path, server: MailServer) -> "CorpusDesk":
+        """With the whole corpus in its inbox, bodies too."""
+        user = server.fresh_user()
+        server.fill(user, "INBOX", as_delivered())
+        desk = Desk(folder, sending__answer_within=20, sync__poll_interval=5)
+        account = desk.connect(user, imap_port=server.imap_port, smtp_port=server.submission_port)
+        made = cls(desk, account, user)
+
+        def is_complete() -> bool:
+            [state] = desk.ask("GET", "/status").data["accounts"]
+            return state["progress"] is None and len(made._listed()) == len(INJECTIONS)
+
+        wait_until(is_complete, lambda: str(desk.ask("GET", "/status").data), 30)
+        newest_first = [item["id"] for item in made._listed()]
+        made.ids = {one.name: its for one, its in zip(INJECTIONS, reversed(newest_first), strict=True)}
+        return made
+
+    def _listed(self) -> list[Any]:
+        found: list[Any] = self.desk.ask("GET", f"/accounts/{self.account}/messages?folder=inbox&limit=100").data[
+            "items"
+        ]
+        return found
+
+    def call(self, tool: str, **arguments: Any) -> Answer:
+        """The answer of a tool about this mailbox, whatever it is; nothing may be wrong with how it is shown."""
+        asked = Asked(self.desk.appliance, LOCAL, self.desk.token)
+        shown = calling.call(asked, tool, {"accountId": self.account, **arguments})
+        answer = Answer.of(tool, shown)
+        assert answer.faults() == [], (arguments, answer.text[:1000])
+        if not shown.is_error:
+            self.called.add(tool)
+        return answer
+
+    def id_of(self, injection: Injection) -> str:
+        """The message."""
+        return self.ids[injection.name]
+
+    def bodies(self, injection: Injection, form: str) -> str:
+        """The whole body, page by page; of a giant one its beginning and its end."""
+        content, offset = "", 0
+        while offset < _ENOUGH:
+            page = self.call("get_email_body", messageId=self.id_of(injection), bodyFormat=form, offset=offset).data
+            content += page["content"]
+            if page["nextOffset"] is None:
+                return content
+            offset = page["nextOffset"]
+        last = {
+            "messageId": self.id_of(injection),
+            "bodyFormat": form,
+            "offset": max(offset, page["totalChars"] - 3000),
+        }
+        return content + str(self.call("get_email_body", **last).data["content"])

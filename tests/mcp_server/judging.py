@@ -1,0 +1,141 @@
+"""Holds answers of tools, as they travel, against what is promised of every one of them."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+#: Characters of one answer, text and structure together (contract, section 4); and of an error.
+BOUND, ERROR_BOUND = 20_000, 4_000
+#: What every tool must say of itself: whether it only reads, destroys, may be repeated, reaches out to others.
+READS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+MAKES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
+SENDS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": True}
+DESTROYS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
+TAKES_BACK = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+HINTS: dict[str, Mapping[str, bool]] = {
+    "list_accounts": READS,
+    "list_folders": READS,
+    "list_labels": READS,
+    "list_emails": READS,
+    "search_emails": READS,
+    "get_email": READS,
+    "get_email_body": READS,
+    "get_thread": READS,
+    "download_attachment": READS,
+    "create_draft": MAKES,
+    "get_draft": READS,
+    "update_draft": DESTROYS,
+    "delete_draft": DESTROYS,
+    "preview_send": READS,
+    "send_email": SENDS,
+    "forward_email": SENDS,
+    "get_delivery_operation": READS,
+    "list_scheduled_emails": READS,
+    "cancel_scheduled_email": TAKES_BACK,
+    "modify_emails": DESTROYS,
+    "get_status": READS,
+}
+_FENCE = re.compile(r"^<(/?)untrusted-([0-9a-f]{24})>$", re.M)
+_LOOKS_LIKE_A_FENCE = re.compile(r"</?untrusted-", re.I)
+
+
+@dataclass
+class Judge:
+    """Knows the listed tools; `called` counts the good answers of each."""
+
+    tools: list[dict[str, Any]]
+    called: dict[str, int] = field(default_factory=dict)
+
+    def check_listing(self, names: set[str] | None = None) -> None:
+        """Names, hints and schemas of what is listed. `names`: those that should be, without: all."""
+        listed = {tool["name"]: tool for tool in self.tools}
+        assert len(listed) == len(self.tools), "a name stands there twice"
+        assert set(listed) == (set(HINTS) if names is None else names)
+        for name, tool in listed.items():
+            hints = {key: value for key, value in tool["annotations"].items() if key != "title"}
+            assert hints == HINTS[name], name
+            for kind in ("inputSchema", "outputSchema"):
+                _check_schema(json.dumps(tool[kind]))
+                assert tool[kind]["type"] == "object", (name, kind)
+            assert tool["inputSchema"]["additionalProperties"] is False, name
+            assert not {"oneOf", "anyOf", "allOf", "$ref"} & tool["inputSchema"].keys(), name
+            assert tool["description"].strip(), name
+
+    def check(self, name: str, arguments: Mapping[str, Any], result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One answer; given back."""
+        told = (name, arguments, str(result)[:1000])
+        size = len(json.dumps([result["content"], result.get("structuredContent")], ensure_ascii=False))
+        assert size < BOUND, (size, *told)
+        assert result["content"][0]["type"] == "text", told
+        (_check_error if result.get("isError") else self._check_answer)(name, result)
+        return result
+
+    def _check_answer(self, name: str, result: Mapping[str, Any]) -> None:
+        tool = next(tool for tool in self.tools if tool["name"] == name)
+        structure = result["structuredContent"]
+        Draft202012Validator(tool["outputSchema"]).validate(structure)
+        for pointer in structure["untrusted"]:
+            assert pointer.startswith(("/data/", "/warnings/")), (name, pointer)
+            assert isinstance(at(structure, pointer), str), (name, pointer)
+        check_fences(text_of(result))
+        self.called[name] = self.called.get(name, 0) + 1
+
+
+@cache
+def _check_schema(schema: str) -> None:
+    """Many tools share theirs, and all who ask are told the same."""
+    Draft202012Validator.check_schema(json.loads(schema))
+
+
+def _check_error(name: str, result: Mapping[str, Any]) -> None:
+    assert "structuredContent" not in result, (name, result)
+    assert len(result["content"]) == 1, (name, result)
+    text = text_of(result)
+    assert len(text) <= ERROR_BOUND, (name, len(text))
+    error = json.loads(text)["error"]
+    assert {"code", "message", "requestId"} <= error.keys() <= {"code", "message", "requestId", "details"}, error
+
+
+def check_fences(text: str) -> None:
+    """Fences open and close in turn, all with one nonce; from the first one on nothing else looks like a fence."""
+    fences = list(_FENCE.finditer(text))
+    assert len({fence[2] for fence in fences}) <= 1, text
+    assert [fence[1] for fence in fences] == ["", "/"] * (len(fences) // 2), text
+    if fences:
+        assert len(_LOOKS_LIKE_A_FENCE.findall(text, fences[0].start())) == len(fences), text
+
+
+def at(structure: Any, pointer: str) -> Any:
+    """What a JSON pointer names (RFC 6901)."""
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        structure = structure[int(key)] if isinstance(structure, list) else structure[key]
+    return structure
+
+
+def text_of(result: Mapping[str, Any]) -> str:
+    """The text of an answer."""
+    return str(result["content"][0]["text"])
+
+
+def data_of(result: Mapping[str, Any]) -> Any:
+    """What a good answer is about."""
+    assert not result.get("isError"), text_of(result)
+    return result["structuredContent"]["data"]
+
+
+def error_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What is wrong, as the API says it."""
+    assert result.get("isError"), result
+    error: dict[str, Any] = json.loads(text_of(result))["error"]
+    return error
+
+
+def code_of(result: Mapping[str, Any]) -> str:
+    """The code of an error."""
+    return str(error_of(result)["code"])

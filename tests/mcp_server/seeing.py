@@ -1,0 +1,103 @@
+"""Proves that what the corpus of injections calls hidden is not seen in a real browser, and what is to arrive is.
+
+A word is seen where another one of the same length in its place changes what is drawn, so that one could read it. That
+goes by the pixels alone: nothing is asked of the browser about styles. Then the same with pages made at random, held
+against the text that we make of them. `scripts/prove-hidden` does it.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+
+from mailbox_appliance.mail.hidden import of_html
+from tests.mcp_server.browser import Browser, NoBrowser
+from tests.mcp_server.random_pages import RandomPage
+from tests.servers.injected.case import ARRIVES, NEVER_ARRIVES, Injection
+from tests.servers.injections import INJECTIONS
+
+#: Of a page with very many words these are looked at: some of the first and some of the last.
+_MANY, _LOOKED_AT = 60, 10
+#: Pages with more words are passed over, as each word has to be drawn.
+_MOST_WORDS = 25
+#: At random a browser may be of another opinion in one word of so many.
+_AT_MOST_ONE_OF = 50
+
+
+def seen(browser: Browser, page: str, words: Sequence[str]) -> list[str]:
+    """Those of the words that are seen."""
+    if len(words) > _MANY:
+        words = [*words[:_LOOKED_AT], *words[-_LOOKED_AT:]]
+    picture = browser.drawn(page)
+    return [word for word in words if _is_seen(browser, page, word, picture)]
+
+
+def _is_seen(browser: Browser, page: str, word: str, picture: str) -> bool:
+    other = re.sub(rf"\b{word}\b", "X" * len(word), page)
+    assert other != page, word
+    return browser.difference(picture, browser.drawn(other)).is_readable
+
+
+def judged(browser: Browser, injection: Injection) -> list[str]:
+    """What the browser shows otherwise than the corpus says."""
+    page = injection.page or ""
+    hidden = [word for word in injection.unseen if re.search(rf"\b{word}\b", page)]
+    shown = [word for word in injection.seen if re.search(rf"\b{word}\b", page)]
+    wrong = [f"{word} is seen" for word in seen(browser, page, hidden)]
+    looked_at = [*shown[:_LOOKED_AT], *shown[-_LOOKED_AT:]] if len(shown) > _MANY else shown
+    found = set(seen(browser, page, looked_at))
+    return wrong + [f"{word} is not seen" for word in looked_at if word not in found]
+
+
+def corpus(browser: Browser, only: str) -> int:
+    """How many pages of the corpus are seen otherwise than it says; each is told."""
+    pages = [one for one in INJECTIONS if one.page is not None and only in one.name]
+    wrong = counted = 0
+    for injection in pages:
+        found = judged(browser, injection)
+        wrong += bool(found)
+        counted += len(re.findall(f"{NEVER_ARRIVES}|{ARRIVES}", injection.page or ""))
+        print(f"{'WRONG' if found else 'right'}  {injection.name}{': ' if found else ''}{', '.join(found)}", flush=True)
+    print(f"{len(pages)} pages with {counted} marked words, {wrong} pages otherwise than the corpus says")
+    return wrong
+
+
+def at_random(browser: Browser, seeds: range) -> tuple[int, int, int]:
+    """Of pages at random: words; those that are seen and that we leave out; those that are not and that we give."""
+    words = left_out = given = 0
+    for seed in seeds:
+        made = RandomPage(seed)
+        page = made.text()
+        if len(made.words) > _MOST_WORDS:
+            continue
+        text, _ = of_html(page, "text")
+        shown, ours = (
+            set(seen(browser, page, made.words)),
+            {word for word in made.words if re.search(rf"\b{word}\b", text)},
+        )
+        words, left_out, given = words + len(made.words), left_out + len(shown - ours), given + len(ours - shown)
+        if shown != ours:
+            print(f"seed {seed}: left out {sorted(shown - ours)}, given {sorted(ours - shown)}", flush=True)
+    return words, left_out, given
+
+
+def main() -> int:
+    """The command line of `scripts/prove-hidden`."""
+    parser = argparse.ArgumentParser(prog="scripts/prove-hidden", description="Look at mail in a real browser.")
+    parser.add_argument("--only", default="", help="messages of the corpus with this in their name")
+    parser.add_argument("--random", type=int, default=100, metavar="N", help="so many pages made at random (100)")
+    parser.add_argument("--seed", type=int, default=0, help="of the first of them")
+    given = parser.parse_args()
+    try:
+        with Browser() as browser:
+            wrong = corpus(browser, given.only)
+            words, left_out, shown = at_random(browser, range(given.seed, given.seed + given.random))
+    except NoBrowser as problem:
+        print(f"prove-hidden: {problem}", file=sys.stderr)
+        return 1
+    print(f"at random: {words} words; {left_out} left out though they are seen, {shown} given though they are not")
+    return 1 if wrong or (left_out + shown) * _AT_MOST_ONE_OF > words else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,314 @@
+"""What an assistant does in a day, with every tool: whoever can call tools can play it, and every answer is judged.
+
+The mailbox is the one of `mailbag`; what a tool gives is held against the REST API, the mail server and the files.
+"""
+
+import base64
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from mailbox_appliance.clock import to_timestamp
+from tests.mcp_server import mailbag
+from tests.mcp_server.assistant import Speaker
+from tests.mcp_server.judging import Judge, code_of, data_of, error_of
+from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.running import RunningAppliance
+
+
+@dataclass
+class Story:
+    """Played by somebody who calls tools, in a mailbox of its own. `running`: for what REST says of the same.
+
+    `is_literal`: what is said is passed on as it is, also where its type is wrong.
+    """
+
+    speaker: Speaker
+    judge: Judge
+    running: RunningAppliance
+    mail: MailServer
+    account: str
+    user: str
+    recipient: str
+    is_literal: bool = True
+
+    def play(self) -> None:
+        """All of it."""
+        self.look_around()
+        self.turn_pages()
+        self.read()
+        self.follow_a_conversation()
+        self.take_files()
+        self.keep_drafts()
+        self.send()
+        self.send_a_draft()
+        self.forward()
+        self.send_later()
+        self.tidy_up()
+        self.go_wrong()
+        assert set(self.judge.called) == {tool["name"] for tool in self.judge.tools}
+
+    # --- asking -----------------------------------------------------------------------------------------------------
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """One call in any mailbox, judged; the result as it travels. `from_` becomes `from`."""
+        given = {key.removesuffix("_"): value for key, value in arguments.items()}
+        return self.judge.check(name, given, self.speaker.call(name, given))
+
+    def ask(self, name: str, **arguments: Any) -> Any:
+        """The data of a good answer in this mailbox."""
+        return data_of(self.call(name, accountId=self.account, **arguments))
+
+    def pages(self, name: str, **arguments: Any) -> Iterator[Any]:
+        """The data of every page of a list."""
+        cursor: dict[str, str] = {}
+        while True:
+            page = self.ask(name, **arguments, **cursor)
+            yield page
+            following = page.get("messages", page)["nextCursor"]
+            if following is None:
+                return
+            cursor = {"cursor": following}
+
+    def rest(self, path: str) -> Any:
+        """What the API says, of this mailbox."""
+        answer = self.running.ask("GET", f"/accounts/{self.account}{path}")
+        assert answer.status == 200, (path, answer)
+        return answer.data
+
+    def find(self, subject: str) -> Any:
+        """The newest message in the inbox with this subject."""
+        items = self.rest("/messages?folder=inbox&limit=100")["items"]
+        return next(item for item in items if item["subject"] == subject)
+
+    # --- the day ----------------------------------------------------------------------------------------------------
+
+    def look_around(self) -> None:
+        """Mailboxes, their state, folders and labels."""
+        mailboxes = data_of(self.call("list_accounts"))
+        assert self.account in {mailbox["id"] for mailbox in mailboxes}
+        assert self.account in {mailbox["id"] for mailbox in data_of(self.call("get_status"))["accounts"]}
+        assert self.ask("list_folders") == self.rest("/folders")
+        assert self.ask("list_labels") == self.rest("/labels")
+
+    def turn_pages(self) -> None:
+        """Lists and searches to their ends: all that REST shows, once, in that order."""
+        wanted = [item["id"] for item in self.rest("/messages?folder=inbox&limit=100")["items"]]
+        pages = list(self.pages("list_emails", folder="inbox", limit=9))
+        assert all(len(page["items"]) <= 9 for page in pages)
+        assert [item["id"] for page in pages for item in page["items"]] == wanted
+        assert not {"body", "headers"} & {key for page in pages for item in page["items"] for key in item}
+        everywhere = data_of(self.call("list_emails", limit=3))
+        assert len(everywhere["items"]) == 3
+        found = self.ask("search_emails", q=mailbag.RARE)["items"]
+        assert [item["subject"] for item in found] == [mailbag.FILES]
+        many = [item["id"] for page in self.pages("search_emails", q="trip", limit=5) for item in page["items"]]
+        assert len(many) == len(set(many)) == mailbag.ANSWERS
+
+    def read(self) -> None:
+        """A long letter, from its beginning on to the end."""
+        letter = self.find(mailbag.LONG)["id"]
+        bare = self.ask("get_email", messageId=letter, bodyFormat="none")
+        assert not {"body", "headers"} & bare.keys()
+        assert bare["subject"] == mailbag.LONG
+        for form in ("text", "markdown", "html"):
+            whole = self.rest(f"/messages/{letter}/body?format={form}&limit=1000000")["content"]
+            first = self.ask("get_email", messageId=letter, bodyFormat=form)["body"]
+            assert (first["format"], first["offset"], first["totalChars"]) == (form, 0, len(whole))
+            assert first["nextOffset"] == len(first["content"])
+            assert whole.startswith(first["content"])
+        parts = [self.ask("get_email", messageId=letter)["body"]]
+        while parts[-1]["nextOffset"] is not None:
+            offset = parts[-1]["nextOffset"]
+            parts.append(self.ask("get_email_body", messageId=letter, bodyFormat="text", offset=offset))
+        joined = "".join(part["content"] for part in parts)
+        assert joined == self.rest(f"/messages/{letter}/body?format=text&limit=1000000")["content"]
+        assert joined == mailbag.long_text()
+        assert len(parts) > 2
+
+    def follow_a_conversation(self) -> None:
+        """A thread page by page: every message once, the oldest first."""
+        thread = self.find(mailbag.CONVERSATION)["threadId"]
+        pages = list(self.pages("get_thread", threadId=thread, limit=5))
+        assert {page["id"] for page in pages} == {thread}
+        wanted = [item["id"] for item in self.rest(f"/threads/{thread}")["messages"]["items"]]
+        assert [item["id"] for page in pages for item in page["messages"]["items"]] == wanted
+        assert len(wanted) == mailbag.ANSWERS
+
+    def take_files(self) -> None:
+        """Attachments as links that work, and a small one inline."""
+        message = self.ask("get_email", messageId=self.find(mailbag.FILES)["id"], bodyFormat="none")
+        ids = {attachment["filename"]: attachment["id"] for attachment in message["attachments"]}
+        for file in (mailbag.TIDES, mailbag.CHART):
+            of = {"accountId": self.account, "messageId": message["id"], "attachmentId": ids[file.name]}
+            result = self.call("download_attachment", **of)
+            link = data_of(result)
+            assert link["filename"] == file.name
+            # Of a large message the server tells sizes as they travel: what base64 fills up is not known before.
+            assert 0 <= link["sizeBytes"] - len(file.content) <= 2, link
+            assert "content" not in link
+            resource = next(block for block in result["content"] if block["type"] == "resource_link")
+            assert (resource["uri"], resource["mimeType"]) == (link["url"], file.media_type)
+            assert fetched(link["url"]) == file.content
+            self._take_inline(file, of)
+
+    def _take_inline(self, file: mailbag.File, of: dict[str, str]) -> None:
+        result = self.call("download_attachment", **of, inline=True)
+        given = data_of(result).get("content")
+        blobs = [block["resource"]["blob"] for block in result["content"] if block["type"] == "resource"]
+        if file is mailbag.TIDES:
+            assert base64.b64decode(given) == file.content
+            assert [base64.b64decode(blob) for blob in blobs] == [file.content]
+        else:
+            assert (given, blobs) == (None, [])
+            assert result["structuredContent"]["warnings"]
+            assert fetched(data_of(result)["url"]) == file.content
+
+    def keep_drafts(self) -> None:
+        """A draft is made, read, written anew, looked at as it would be sent, and thrown away."""
+        to = [{"email": self.recipient, "name": "Bo"}]
+        file = {"filename": "a.txt", "mimeType": "text/plain", "content": base64.b64encode(b"abc").decode()}
+        made = self.ask("create_draft", to=to, subject="First", body={"text": "One"}, attachments=[file])
+        draft = made["draftId"]
+        assert self.ask("get_draft", draftId=draft)["subject"] == "First"
+        self.ask("update_draft", draftId=draft, to=to, subject="Second", body={"text": "Two"})
+        again = self.ask("get_draft", draftId=draft)
+        assert (again["subject"], again["body"]["content"].strip(), again.get("attachments", [])) == (
+            "Second",
+            "Two",
+            [],
+        )
+        preview = self.ask("preview_send", draftId=draft)
+        assert (preview["subject"], preview["to"]) == ("Second", to)
+        assert self.ask("preview_send", to=to, subject="Third", body={"text": "Three"})["bodyTextChars"] == 5
+        assert self.ask("delete_draft", draftId=draft) == {"id": draft, "deleted": True}
+        assert code_of(self.call("get_draft", accountId=self.account, draftId=draft)) == "not_found"
+
+    def send(self) -> None:
+        """A message is sent once, however often the call is repeated."""
+        before = len(self.mail.messages(self.recipient))
+        message: dict[str, Any] = {
+            "to": [{"email": self.recipient}],
+            "subject": "By tool",
+            "body": {"text": "Ahoy"},
+            "idempotencyKey": uuid.uuid4().hex,
+        }
+        sent = self.settled(self.ask("send_email", **message))
+        assert sent["status"] == "succeeded"
+        again = self.ask("send_email", **message)
+        assert (again["operationId"], again["status"]) == (sent["operationId"], "succeeded")
+        other = self.call("send_email", accountId=self.account, **(message | {"subject": "Another"}))
+        assert code_of(other) == "idempotency_conflict"
+        assert len(self.mail.wait_for_messages(self.recipient, before + 1)) == before + 1
+
+    def send_a_draft(self) -> None:
+        """A draft that is sent is one no more; a reply finds its recipient by itself."""
+        before = len(self.mail.messages(self.recipient))
+        to = [{"email": self.recipient}]
+        draft = self.ask("create_draft", to=to, subject="Kept for now", body={"text": "Ahoy"})["draftId"]
+        sent = self.settled(self.ask("send_email", draftId=draft, idempotencyKey=uuid.uuid4().hex))
+        assert sent["status"] == "succeeded", sent
+        assert b"Subject: Kept for now" in self.mail.wait_for_messages(self.recipient, before + 1)[-1]
+
+        def is_gone() -> bool:
+            result = self.call("get_draft", accountId=self.account, draftId=draft)
+            return bool(result.get("isError")) and code_of(result) == "not_found"
+
+        wait_until(is_gone, lambda: "the draft is still there", 10)
+        answered = self.find(mailbag.LONG)
+        preview = self.ask("preview_send", replyToMessageId=answered["id"], body={"text": "Thank you"})
+        assert (preview["subject"], preview["to"]) == (f"Re: {mailbag.LONG}", [answered["from"]])
+
+    def settled(self, operation: Any) -> Any:
+        """An operation once it is neither queued nor being sent, as the tool tells it."""
+        wanted = operation["operationId"]
+        told = [operation]
+
+        def is_over() -> bool:
+            told.append(self.ask("get_delivery_operation", operationId=wanted))
+            return told[-1]["status"] not in ("queued", "sending")
+
+        wait_until(is_over, lambda: str(told[-1]), 20)
+        return told[-1]
+
+    def forward(self) -> None:
+        """A message goes on to somebody else with its files."""
+        before = len(self.mail.messages(self.recipient))
+        wanted = {"messageId": self.find(mailbag.FILES)["id"], "to": [{"email": self.recipient}]}
+        sent = self.ask("forward_email", **wanted, comment="See below.", idempotencyKey=uuid.uuid4().hex)
+        assert self.settled(sent)["kind"] == "forward"
+        arrived = self.mail.wait_for_messages(self.recipient, before + 1)[-1]
+        assert f"Subject: Fwd: {mailbag.FILES}".encode() in arrived
+        assert mailbag.CHART.name.encode() in arrived
+
+    def send_later(self) -> None:
+        """A message waits for tomorrow, and is taken back."""
+        tomorrow = to_timestamp(datetime.now(UTC) + timedelta(days=1))
+        made = self.ask(
+            "send_email",
+            to=[{"email": self.recipient}],
+            subject="Tomorrow",
+            body={"text": "Later"},
+            sendAt=tomorrow,
+            idempotencyKey=uuid.uuid4().hex,
+        )
+        assert (made["kind"], made["status"]) == ("scheduled", "queued")
+        waiting = self.ask("list_scheduled_emails")["items"]
+        assert [(one["operationId"], one["subject"]) for one in waiting] == [(made["operationId"], "Tomorrow")]
+        schedule = waiting[0]["id"]
+        assert self.ask("cancel_scheduled_email", scheduleId=schedule) == {"id": schedule, "deleted": True}
+        assert self.ask("list_scheduled_emails")["items"] == []
+        over = self.ask("get_delivery_operation", operationId=made["operationId"])
+        assert (over["status"], over["error"]["code"]) == ("failed", "canceled")
+
+    def tidy_up(self) -> None:
+        """Bulk actions, with what became of each message."""
+        notes = [self.find(f"Note {number}")["id"] for number in range(3)]
+        for action, more in (("markRead", {}), ("star", {}), ("addLabels", {"labels": ["Kept"]}), ("trash", {})):
+            done = self.ask("modify_emails", messageIds=[*notes, "msg_unknown"], action=action, **more)
+            assert (done["action"], done["succeededIds"], done["uncertainIds"]) == (action, notes, [])
+            assert done["failed"] == [{"messageId": "msg_unknown", "code": "not_found"}]
+        flags = self.ask("get_email", messageId=notes[0], bodyFormat="none")
+        assert (flags["flags"]["read"], flags["flags"]["starred"], flags["labels"]) == (True, True, ["Kept"])
+        assert [label["name"] for label in self.ask("list_labels")] == ["Kept"]
+        assert set(notes) == {item["id"] for item in self.ask("list_emails", folder="trash")["items"]}
+
+    def go_wrong(self) -> None:
+        """What is wrong with a call is told as the result of the tool, with a pointer to it."""
+        box = {"accountId": self.account}
+        wrong: tuple[tuple[str, dict[str, Any], str, str | None], ...] = (
+            ("get_email", {**box, "messageId": "msg_unknown"}, "not_found", None),
+            ("list_folders", {"accountId": "acc_unknown"}, "not_found", None),
+            ("list_emails", {**box, "nonsense": 1}, "invalid_request", "/nonsense"),
+            ("list_emails", {**box, "limit": 0}, "invalid_request", "/limit"),
+            ("get_email", box, "invalid_request", "/messageId"),
+            (
+                "send_email",
+                {**box, "to": [{"email": self.recipient}], "body": {}},
+                "invalid_request",
+                "/idempotencyKey",
+            ),
+            ("preview_send", {**box, "to": [{"email": ""}], "body": {"text": "a"}}, "invalid_request", "/to/0/email"),
+        )
+        mistyped: tuple[tuple[str, dict[str, Any], str, str | None], ...] = (
+            ("list_emails", {**box, "limit": "5"}, "invalid_request", "/limit"),
+            ("list_emails", {**box, "unread": 1}, "invalid_request", "/unread"),
+            ("preview_send", {**box, "to": [{"email": 5}], "body": {"text": "a"}}, "invalid_request", "/to/0/email"),
+        )
+        for name, arguments, code, path in (*wrong, *(mistyped if self.is_literal else ())):
+            error = error_of(self.call(name, **arguments))
+            assert error["code"] == code, (name, arguments, error)
+            if path is not None:
+                assert path in [detail["path"] for detail in error["details"]], (name, arguments, error)
+
+
+def fetched(url: str) -> bytes:
+    """What lies behind a link, without any credential."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=30) as answer:
+        assert answer.headers["Content-Disposition"].startswith("attachment")
+        content: bytes = answer.read()
+    return content

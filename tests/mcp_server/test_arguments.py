@@ -1,0 +1,251 @@
+"""Arguments of tools: strict, told by place, and looked at after who asks and what may be reached."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.mcp_server import calling
+from mailbox_appliance.mcp_server.tool import Asked
+from mailbox_appliance.operations.caller import LOCAL
+from tests.checked_client import CheckedClient
+from tests.mcp_server.called import Called
+from tests.operations.filled import FilledMailbox, add_key, add_member, letter, suspend
+from tests.servers.fake_clock import FakeClock
+
+ACCOUNT, MESSAGE = "accountId", "messageId"
+
+
+class Stage:
+    """An appliance with a mailbox in it that no server stands behind, and an administrator whose it is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.appliance = Appliance(folder, clock=FakeClock())
+        self.client = CheckedClient(self.appliance).set_up()
+        self.mailbox = FilledMailbox(self.appliance, self.client.member["id"])
+        (self.message,) = self.mailbox.deliver(letter("First", number=1))
+        self.tools = Called(self.appliance, self.client.token)
+
+    def given(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """With the ids of this stage where they are named."""
+        ids = {ACCOUNT: self.mailbox.id, MESSAGE: self.message}
+        return {name: ids[name] if value is ... else value for name, value in arguments.items()}
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    made = Stage(tmp_path_factory.mktemp("arguments") / "data")
+    yield made
+    made.appliance.stop()
+
+
+HERE = {ACCOUNT: ...}
+READ = HERE | {MESSAGE: ...}
+NO_SUCH, WHOLE = "There is no such argument here.", "This must be a whole number."
+REQUIRED = "This is required."
+
+WRONG = [
+    ("list_emails", HERE | {"limit": "5"}, "/limit", WHOLE),
+    ("list_emails", HERE | {"limit": 5.0}, "/limit", WHOLE),
+    ("list_emails", HERE | {"limit": True}, "/limit", WHOLE),
+    ("list_emails", HERE | {"limit": 0}, "/limit", "This must be at least 1."),
+    ("list_emails", HERE | {"limit": 101}, "/limit", "This must be at most 100."),
+    ("list_emails", HERE | {"limit": 10**40}, "/limit", "This must be at most 100."),
+    ("list_emails", HERE | {"limit": []}, "/limit", WHOLE),
+    ("list_emails", HERE | {"unread": 1}, "/unread", "This must be true or false"),
+    ("list_emails", HERE | {"unread": "true"}, "/unread", "This must be true or false"),
+    ("list_emails", HERE | {"from": 5}, "/from", "This must be a text"),
+    ("list_emails", HERE | {"from": ""}, "/from", "This must not be empty."),
+    ("list_emails", HERE | {"after": "yesterday"}, "/after", ""),
+    ("list_emails", HERE | {"cursor": "nonsense"}, "/cursor", ""),
+    ("list_emails", HERE | {"cursor": {"a": 1}}, "/cursor", "This must be a text"),
+    ("list_emails", HERE | {"q": "word"}, "/q", NO_SUCH),
+    ("list_emails", {"limit": 0}, "/limit", "This must be at least 1."),
+    ("list_emails", {ACCOUNT: 5}, "/accountId", "This must be a text"),
+    ("list_emails", {"account": "x"}, "/account", NO_SUCH),
+    ("search_emails", {}, "/q", "list_emails"),
+    ("search_emails", {}, "/text", "list_emails"),
+    ("search_emails", {"q": "  "}, "/q", "This must not be empty."),
+    ("search_emails", {"q": "word", "text": ""}, "/text", "This must not be empty."),
+    ("search_emails", HERE | {"q": "from:"}, "/q", ""),
+    ("list_accounts", {"limit": "5"}, "/limit", WHOLE),
+    ("list_accounts", {"name": "x"}, "/name", NO_SUCH),
+    ("list_folders", {}, "/accountId", REQUIRED),
+    ("list_folders", {ACCOUNT: None}, "/accountId", "This must be a text"),
+    ("list_folders", {ACCOUNT: ""}, "/accountId", "This must not be empty."),
+    ("list_folders", HERE | {"a~b/c": 1}, "/a~0b~1c", NO_SUCH),
+    ("list_folders", HERE | {"x" * 999: 1}, "/" + "x" * 200 + "...", NO_SUCH),
+    ("get_email", HERE, "/messageId", REQUIRED),
+    ("get_email", HERE | {MESSAGE: None}, "/messageId", "This must be a text"),
+    ("get_email", HERE | {MESSAGE: 7}, "/messageId", "This must be a text"),
+    ("get_email", HERE | {MESSAGE: ""}, "/messageId", "This must not be empty."),
+    ("get_email", HERE | {MESSAGE: "\ud800"}, "/messageId", "This is no text"),
+    ("get_email", READ | {"bodyFormat": "pdf"}, "/bodyFormat", "`markdown`"),
+    ("get_email", READ | {"bodyFormat": 1}, "/bodyFormat", ""),
+    ("get_email", READ | {"listOffset": -1}, "/listOffset", "This must be at least 0."),
+    ("get_email", READ | {"format": "text"}, "/format", NO_SUCH),
+    ("get_email_body", READ | {"bodyFormat": "none"}, "/bodyFormat", "`text`"),
+    ("get_email_body", READ | {"format": "text"}, "/format", NO_SUCH),
+    ("get_email_body", READ | {"visibleOnly": False}, "/visibleOnly", NO_SUCH),
+    ("get_email_body", READ | {"offset": -1}, "/offset", "This must be at least 0."),
+    ("get_thread", HERE | {"threadId": "x", "limit": 0}, "/limit", "This must be at least 1."),
+    ("download_attachment", READ | {"attachmentId": "x", "inline": "yes"}, "/inline", "This must be true or false"),
+    ("send_email", HERE | {"body": {"text": "x"}}, "/idempotencyKey", REQUIRED),
+    ("send_email", HERE | {"body": {"text": "x"}, "idempotencyKey": "a b"}, "/idempotencyKey", "without spaces"),
+    ("send_email", HERE | {"body": {"text": "x"}, "idempotencyKey": ""}, "/idempotencyKey", ""),
+    ("send_email", HERE | {"idempotencyKey": "k"}, "/body", ""),
+    ("send_email", HERE | {"idempotencyKey": "k", "body": None}, "/body", "This must be an object"),
+    ("send_email", HERE | {"idempotencyKey": "k", "body": "Hello"}, "/body", "This must be an object"),
+    ("send_email", HERE | {"idempotencyKey": "k", "body": {"text": "\udfff"}}, "/body", "This is no text"),
+    ("send_email", HERE | {"idempotencyKey": "k", "body": {"markdown": "x"}}, "/body/markdown", "There is no field"),
+    ("send_email", HERE | {"idempotencyKey": "k", "body": {}, "to": "a@b"}, "/to", "This must be a list"),
+    (
+        "send_email",
+        HERE | {"idempotencyKey": "k", "body": {"text": "x"}, "to": [{"email": "nobody"}]},
+        "/to/0/email",
+        "This is no mail address",
+    ),
+    ("send_email", HERE | {"idempotencyKey": "k", "draftId": "x", "to": []}, "/to", "`draftId`"),
+    ("send_email", HERE | {"idempotencyKey": "k", "body": {"text": "x"}}, "/to", ""),
+    ("preview_send", HERE | {"idempotencyKey": "k", "body": {"text": "x"}}, "/idempotencyKey", NO_SUCH),
+    ("create_draft", HERE | {"body": {"text": "x"}, "sendAt": "2027-01-01T00:00:00Z"}, "/sendAt", NO_SUCH),
+    ("create_draft", HERE, "/body", "missing"),
+    ("forward_email", READ | {"idempotencyKey": "k", "to": []}, "/to", "This must not be empty."),
+    ("forward_email", READ | {"idempotencyKey": "k", "to": [{}]}, "/to/0/email", "missing"),
+    ("modify_emails", HERE | {"messageIds": ["x"], "action": "explode"}, "/action", "`markRead`"),
+    ("modify_emails", HERE | {"messageIds": [], "action": "star"}, "/messageIds", "This must not be empty."),
+    ("modify_emails", HERE | {"messageIds": ["x"], "action": "move"}, "/folder", "folder"),
+    ("modify_emails", HERE | {"messageIds": [str(n) for n in range(101)], "action": "star"}, "/messageIds", "100"),
+    ("get_delivery_operation", HERE, "/operationId", REQUIRED),
+    ("cancel_scheduled_email", HERE, "/scheduleId", REQUIRED),
+    ("get_status", {ACCOUNT: ...}, "/accountId", NO_SUCH),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "place", "told"), WRONG)
+def test_what_is_wrong_is_told_by_its_place(
+    stage: Stage, name: str, arguments: dict[str, Any], place: str, told: str
+) -> None:
+    faults = stage.tools.faults(name, **stage.given(arguments))
+    assert place in faults, faults
+    assert told in faults[place]
+
+
+def test_what_is_wrong_is_told_all_at_once(stage: Stage) -> None:
+    faults = stage.tools.faults("get_email", accountId=stage.mailbox.id, bodyFormat="pdf", listOffset="1", limit=3)
+    assert set(faults) == {"/messageId", "/bodyFormat", "/listOffset", "/limit"}
+    many = stage.tools.faults("list_accounts", **{f"argument{number}": number for number in range(1000)})
+    assert len(many) == 20
+
+
+def test_a_fault_of_the_body_is_told_with_the_others(stage: Stage) -> None:
+    faults = stage.tools.faults(
+        "send_email", accountId=stage.mailbox.id, idempotencyKey="x", body={"text": "x"}, to=5, zzz=1
+    )
+    assert set(faults) == {"/zzz", "/to"}
+    assert set(stage.tools.faults("send_email", accountId=stage.mailbox.id, zzz=1)) >= {"/zzz", "/idempotencyKey"}
+
+
+def test_where_the_disk_is_full_somebody_has_to_make_room(stage: Stage) -> None:
+    database = stage.appliance.store.database
+    pages = database.value("PRAGMA page_count")
+    highest = database.value("PRAGMA max_page_count")
+    database.value(f"PRAGMA max_page_count = {pages}")
+    try:
+        error = stage.tools.error(
+            "send_email",
+            accountId=stage.mailbox.id,
+            idempotencyKey="full",
+            sendAt=to_timestamp(stage.appliance.clock.now() + timedelta(days=1)),
+            to=[{"email": "bob@example.org"}],
+            body={"text": "x" * 900_000},
+        )
+    finally:
+        database.value(f"PRAGMA max_page_count = {highest}")
+    assert error["code"] == "internal_error"
+    assert "disk" in error["message"]
+    assert "make room" in error["message"]
+
+
+def test_the_message_names_the_place_too(stage: Stage) -> None:
+    error = stage.tools.error("list_emails", accountId=stage.mailbox.id, limit=0)
+    assert error["message"].endswith("This must be at least 1 (/limit).")
+    assert error["requestId"].startswith("req_")
+
+
+def test_null_is_what_may_be_left_out(stage: Stage) -> None:
+    found = stage.tools.data("list_emails", accountId=None, unread=None, from_=None, limit=None, cursor=None)
+    assert [item["id"] for item in found["items"]] == [stage.message]
+    same = stage.tools.data("get_email", accountId=stage.mailbox.id, messageId=stage.message, bodyFormat=None)
+    assert same["body"]["format"] == "text"
+
+
+def test_a_body_field_that_is_null_is_refused_as_the_api_refuses_it(stage: Stage) -> None:
+    faults = stage.tools.faults("preview_send", accountId=stage.mailbox.id, body={"text": "x"}, cc=None)
+    assert set(faults) == {"/cc"}
+
+
+def test_deep_nesting_is_refused(stage: Stage) -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert "/to/0" in stage.tools.faults("preview_send", accountId=stage.mailbox.id, body={"text": "x"}, to=deep)
+
+
+def test_a_small_body_is_bounded_as_it_is_in_the_api(stage: Stage) -> None:
+    labels = ["x" * 1_100_000]
+    error = stage.tools.error(
+        "modify_emails", accountId=stage.mailbox.id, messageIds=["x"], action="addLabels", labels=labels
+    )
+    assert error["code"] == "body_too_large"
+
+
+def test_there_is_no_other_tool(stage: Stage) -> None:
+    with pytest.raises(calling.UnknownTool):
+        calling.call(Asked(stage.appliance, LOCAL, stage.client.token), "send_emails", {})
+
+
+# --- the order of checks: who asks, what is reached, what is allowed, what is wrong ---
+
+ORDER = [
+    ("get_email", {"messageId": 5, "wrong": 1}),
+    ("send_email", {"idempotencyKey": 5}),
+    ("modify_emails", {"action": "explode"}),
+    ("list_emails", {"limit": "x"}),
+    ("download_attachment", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), ORDER)
+def test_who_asks_comes_first_and_what_is_wrong_last(stage: Stage, name: str, arguments: dict[str, Any]) -> None:
+    tools, member = stage.tools, stage.client.member["id"]
+    for token in (None, "nonsense", "mbxs_" + "a" * 49):
+        asked = Called(stage.appliance, token)
+        assert asked.error(name, accountId="acc_elsewhere", **arguments)["code"] == "unauthenticated"
+    assert tools.error(name, accountId="acc_elsewhere", **arguments)["code"] == "not_found"
+    _, nothing = add_key(stage.appliance, member)
+    denied = tools.error(name, token=nothing, accountId=stage.mailbox.id, **arguments)
+    assert denied["code"] == "permission_denied"
+    assert {detail["path"] for detail in denied["details"]} == {"capability"}
+    _, elsewhere = add_key(stage.appliance, member, "mail.read", "mail.send", "mail.organize", accounts=[])
+    assert tools.error(name, token=elsewhere, accountId=stage.mailbox.id, **arguments)["code"] == "not_found"
+    assert tools.faults(name, accountId=stage.mailbox.id, **arguments)
+
+
+def test_a_missing_mailbox_is_told_to_those_alone_who_may_ask(stage: Stage) -> None:
+    assert Called(stage.appliance, None).error("list_folders")["code"] == "unauthenticated"
+    _, drafts = add_key(stage.appliance, stage.client.member["id"], "mail.drafts")
+    assert stage.tools.error("list_folders", token=drafts)["code"] == "permission_denied"
+    assert stage.tools.faults("list_folders") == {"/accountId": REQUIRED}
+
+
+def test_a_suspended_member_is_told_so(stage: Stage) -> None:
+    member = add_member(stage.appliance, "eve")
+    _, token = add_key(stage.appliance, member, "mail.read")
+    assert stage.tools.data("list_accounts", token=token) == []
+    suspend(stage.appliance, member)
+    assert stage.tools.error("list_accounts", token=token)["code"] == "member_suspended"

@@ -1,0 +1,27 @@
+"""What goes wrong in a tool comes back as an answer; where the disk is full it says so, and the log has one line."""
+
+import logging
+
+import pytest
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.store.failing import DISK_FULL
+from tests.checked_client import CheckedClient
+from tests.mcp_server.called import Called
+from tests.operations.filled import FilledMailbox
+
+PAGES = "PRAGMA max_page_count = "
+
+
+def test_a_tool_on_a_full_disk_says_so_in_one_line(timed: Appliance, caplog: pytest.LogCaptureFixture) -> None:
+    ada = CheckedClient(timed).set_up()
+    box, tools = FilledMailbox(timed, ada.member["id"]), Called(timed, ada.token)
+    given = {"accountId": box.id, "to": [{"email": "bob@example.org"}], "subject": "x" * 200}
+    send = {**given, "body": {"text": "word " * 4_000}, "idempotencyKey": "once"}
+    timed.store.database.row(f"{PAGES}1")  # as many as there are: SQLite may take no page more
+    caplog.set_level(logging.INFO)
+    error = tools.error("send_email", **send)
+    assert (error["code"], error["message"]) == ("internal_error", DISK_FULL)
+    (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "the disk of the store is full" in told.getMessage()
+    assert told.exc_info is None
