@@ -17,8 +17,9 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, Restarting
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.store.failing import is_full
-from mailbox_appliance.web import pages, responses
+from mailbox_appliance.web import console_files, pages, responses
 from mailbox_appliance.web.answers import HAND_OVER
+from mailbox_appliance.web.assistants import PATH, Assistants, answer_post
 from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
 from mailbox_appliance.web.measured import Figures, Measured
 from mailbox_appliance.web.openapi import describe
@@ -41,7 +42,10 @@ Answering = Callable[[Appliance, Environ, str, Mapping[str, str]], Response]
 class App:
     """The application: call it as WSGI does. `present` is the appliance behind it, which a restore replaces."""
 
-    def __init__(self, appliance: Appliance, allowed_hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self, appliance: Appliance, allowed_hosts: Iterable[str] = (), assistants: Assistants | None = None
+    ) -> None:
+        """`assistants` answers at `/mcp`; without one there is no such path."""
         self.present = Present(appliance)
         self._hosts = AllowedHosts(allowed_hosts)
         #: Whose word counts on where a request comes from; who puts another appliance behind it sets it anew.
@@ -58,8 +62,11 @@ class App:
             self._offer(route.method, path, self._operation(route))
         self._offer("GET", "/healthz", self._page(pages.healthz))
         self._offer("GET", "/metrics", self._metrics)
-        self._offer("GET", "/", self._page(pages.front))
+        self._offer("GET", "/", _console)
+        self._offer("GET", console_files.PREFIX + "/{digest}/{name:path}", _console)
         self._offer("GET", f"{PREFIX}/openapi.json", self._page(_openapi))
+        if assistants is not None:
+            self._offer("POST", PATH, self._assist(assistants))
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -77,7 +84,7 @@ class App:
                 millis = round((time.perf_counter() - started) * 1000, 2)
                 log.info("request", extra={"route": template, "status": response.status, "ms": millis})
         except Restarting:
-            response = _restarting(request_id)
+            response = self._while_restarting(environ, request_id)
         finally:
             logs.request_id.reset(token)
         self._tally.count(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
@@ -89,6 +96,15 @@ class App:
         if response.stream is not None:
             return _streamed(environ, response.stream)
         return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
+
+    def _while_restarting(self, environ: Environ, request_id: str) -> Response:
+        """The console's own files need no appliance: who waits in it may load the page anew."""
+        try:
+            self._hosts.check(environ)
+            (_, answering), path = self._find(environ)
+            return _console_file(environ, path) if answering is _console else _restarting(request_id)
+        except (Problem, bottle.HTTPError):
+            return _restarting(request_id)
 
     def use_hosts(self, allowed: Iterable[str]) -> None:
         """Answer to these names from now on."""
@@ -117,7 +133,7 @@ class App:
         path = path_of(environ)
         if path is None:
             raise bottle.HTTPError(404)
-        if path.endswith("/") and path.startswith(PREFIX):
+        if path.endswith("/") and path.startswith((PREFIX, PATH)):
             path = path[:-1]
         environ["PATH_INFO"] = path
         route, arguments = self._bottle.match(environ)
@@ -149,6 +165,11 @@ class App:
         pages.require_observer(appliance, environ, self.proxies)
         told = {} if self.figures is None else self.figures()
         return pages.metrics(self._measured.values(appliance, self.present.under_way, told))
+
+    def _assist(self, answering: Assistants) -> Answering:
+        return lambda appliance, environ, request_id, _: answer_post(
+            answering, appliance, origin_of(environ, self.proxies), environ, request_id
+        )
 
     def _page(self, page: Callable[[Appliance], Response]) -> Answering:
         return lambda appliance, *_: page(appliance)
@@ -182,6 +203,14 @@ def _with_head(allowed: str) -> str:
     """The methods of a path; where there is GET there is HEAD (RFC 9110 9.1), which Bottle does not list."""
     methods = {method.strip() for method in allowed.split(",")}
     return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
+
+
+def _console(_: Appliance, environ: Environ, __: str, path: Mapping[str, str]) -> Response:
+    return _console_file(environ, path)
+
+
+def _console_file(environ: Environ, path: Mapping[str, str]) -> Response:
+    return console_files.served(environ, path["digest"], path["name"]) if path else console_files.page(environ)
 
 
 def _openapi(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets it

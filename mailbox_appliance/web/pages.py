@@ -1,8 +1,6 @@
 """The few things that are served beside the API."""
 
 from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from mailbox_appliance.appliance import Appliance
@@ -11,10 +9,6 @@ from mailbox_appliance.web.callers import client_known, origin_of
 from mailbox_appliance.web.measured import Value
 from mailbox_appliance.web.proxies import Proxies
 from mailbox_appliance.web.responses import Response
-
-_POLICY = (
-    "default-src 'none'; style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 
 
 def healthz(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets it
@@ -39,14 +33,3 @@ def metrics(values: Iterable[Value]) -> Response:
 
     body, media_type = render(values)
     return Response(200, body, media_type=media_type)
-
-
-def front(appliance: Appliance) -> Response:  # noqa: ARG001
-    """The page at the console's address."""
-    headers = (("Content-Security-Policy", _POLICY), ("Referrer-Policy", "no-referrer"))
-    return Response(200, _page("index.html"), headers, "text/html; charset=utf-8")
-
-
-@cache
-def _page(name: str) -> bytes:
-    return (files("mailbox_appliance.web") / "static" / name).read_bytes()

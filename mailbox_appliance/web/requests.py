@@ -46,7 +46,7 @@ def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: Rou
     return Request(
         values=values,
         places=places,
-        body=_body(environ, route.operation.body_limit) if has_body else None,
+        body=read_body(environ, route.operation.body_limit) if has_body else None,
         media_type=environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower(),
         is_body_discarded=BODY_DISCARDED in environ,
         postponed_bytes=environ.get(BODY_POSTPONED, 0) if has_body else 0,
@@ -73,7 +73,7 @@ def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tu
     return tuple(faults)
 
 
-def _body(environ: Mapping[str, Any], limit: int) -> bytes:
+def read_body(environ: Mapping[str, Any], limit: int) -> bytes:
     """The body; of one that is over the limit only so much that this can be seen."""
     length = min(int(environ.get("CONTENT_LENGTH") or 0), limit + 1)
     body: bytes = environ["wsgi.input"].read(length) if length else b""

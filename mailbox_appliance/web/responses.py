@@ -25,6 +25,7 @@ from mailbox_appliance.errors import (
     WrongMedia,
 )
 from mailbox_appliance.records import Answer, Download
+from mailbox_appliance.store.failing import DISK_FULL
 
 JSON = "application/json; charset=utf-8"
 #: Bytes of a streamed body that are handed over at once: small beside what a connection may hold of its own.
@@ -109,7 +110,7 @@ class _Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
 
 
-_ALWAYS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
+_NOSNIFF, _NO_STORE = ("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store")
 _encoder = msgspec.json.Encoder()
 
 
@@ -173,9 +174,8 @@ def internal_error(request_id: str) -> Response:
 
 
 def disk_full(request_id: str) -> Response:
-    """The same where the disk of the store is full: whoever gets this may not be able to log in and see the status."""
-    told = "The disk of the appliance is full. Its operator has to make room; then repeat the request."
-    return error(500, "internal_error", told, request_id)
+    """The same where the disk of the store is full."""
+    return error(500, "internal_error", DISK_FULL, request_id)
 
 
 def _listed(status: int, problem: Problem) -> tuple[int, Problem]:
@@ -196,6 +196,7 @@ def headers_of(response: Response, request_id: str) -> list[tuple[str, str]]:
         ("Content-Type", response.media_type),
         *((("Content-Length", str(size)),) if size is not None else ()),
         ("X-Request-Id", request_id),
-        *_ALWAYS,
+        _NOSNIFF,
+        *(() if any(name == _NO_STORE[0] for name, _ in response.headers) else (_NO_STORE,)),
         *response.headers,
     ]

@@ -14,9 +14,11 @@ from mailbox_appliance.operations import (
     console_links,
     contents,
     deliveries,
+    downloads,
     drafts,
     enrolment,
     folders,
+    history,
     https,
     instance_settings,
     license,  # noqa: A004 - the contract's name
@@ -39,6 +41,7 @@ from mailbox_appliance.records import Delivery, LegacySend
 
 PREFIX = "/api/v1"
 _MESSAGE = "/accounts/{accountId}/messages/{messageId}"
+_ATTACHMENT = f"{_MESSAGE}/attachments/{{attachmentId}}"
 _DELIVERIES = "/accounts/{accountId}/delivery-operations"
 _MEMBER, _BACKUP = "/admin/members/{memberId}", "/admin/backups/{backupId}"
 
@@ -77,6 +80,7 @@ def _is_scheduled(delivery: Delivery | LegacySend) -> bool:
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", status.get_about, OPEN),
     Route("GET", "/status", status.get_status, ADMIN),
+    Route("GET", "/status/history", history.get_history, ADMIN),
     Route("POST", "/setup", set_up.set_up, ADMIN | {415}, success=201),
     Route("POST", "/auth/login", sessions.log_in, AUTH),
     Route("POST", "/auth/enroll", enrolment.enroll, AUTH),
@@ -127,7 +131,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/accounts/{accountId}/messages/{messageId}", messages.get_message, MAIL),
     Route("GET", f"{_MESSAGE}/body", contents.get_body, MAIL),
     Route("GET", f"{_MESSAGE}/raw", contents.get_source, MAIL, media="message/rfc822"),
-    Route("GET", f"{_MESSAGE}/attachments/{{attachmentId}}", contents.get_attachment, MAIL, media="*/*"),
+    Route("GET", _ATTACHMENT, contents.get_attachment, MAIL, media="*/*"),
+    Route("POST", f"{_ATTACHMENT}/download-link", downloads.link_attachment, MAIL, success=201),
+    Route("GET", "/downloads/{token}", downloads.download, MAIL - {401}, media="*/*"),
     Route("GET", "/accounts/{accountId}/threads/{threadId}", messages.get_thread, MAIL),
     Route("POST", "/accounts/{accountId}/messages/actions", actions.perform, MAIL),
     Route("GET", "/accounts/{accountId}/drafts", drafts.list_drafts, MAIL),
@@ -140,8 +146,10 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{_MESSAGE}/forward", sending.forward, MAIL),
     Route("GET", "/accounts/{accountId}/scheduled", scheduled.list_scheduled, MAIL),
     Route("DELETE", "/accounts/{accountId}/scheduled/{scheduleId}", scheduled.cancel_scheduled, MAIL),
+    Route("GET", "/delivery-operations", deliveries.list_all_deliveries, MAIL),
     Route("GET", _DELIVERIES, deliveries.list_deliveries, MAIL),
     Route("GET", f"{_DELIVERIES}/{{operationId}}", deliveries.get_delivery, MAIL),
+    Route("GET", f"{_DELIVERIES}/{{operationId}}/timeline", deliveries.get_timeline, MAIL),
     Route("POST", f"{_DELIVERIES}/{{operationId}}/resolve", deliveries.resolve_delivery, MAIL | {413}),
     Route("GET", "/admin/oauth-apps", oauth_apps.get_oauth_apps, ADMIN | {502}),
     Route("PUT", "/admin/oauth-apps/{provider}", oauth_apps.set_oauth_app, OAUTH_APP),

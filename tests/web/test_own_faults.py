@@ -28,7 +28,7 @@ def test_a_fault_of_ours_is_logged_and_tells_nothing(
 def test_a_store_that_cannot_be_used_is_a_fault_of_ours(
     checked_client: CheckedClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    checked_client.appliance.store.database.close()
+    checked_client.appliance.stop()
     answer = checked_client.ask("GET", "/me")
     assert answer.refusal == (500, "internal_error")
     assert b"closed" not in answer.content

@@ -1,0 +1,57 @@
+// @ts-check
+/** Begins: takes up a session or a one-time link, and draws the page that the address names. */
+import "./accounts.js"; // with this, and the choice below, most pages begin
+import * as api from "./api.js";
+import { html, render } from "./html.js";
+import { go, mayLeave, takeLink } from "./router.js";
+import * as session from "./session.js";
+import { Shell } from "./shell.js";
+import "./ui/choice.js";
+import { sure } from "./ui/dialog.js";
+import { done, failed } from "./ui/notices.js";
+
+/** The links of the contract: what stands behind the `#`. @type {Record<string, (token: string) => Promise<void> | void>} */
+const LINKS = {
+  enroll: (token) => go("/enroll", { kind: "enroll", token }, { replace: true }),
+  reset: (token) => go("/enroll", { kind: "reset", token }, { replace: true }),
+  console: async (token) => {
+    const before = session.member.value;
+    const text = `You are signed in as ${before?.name}. The link signs you in as whoever made it; use it only if that was you.`;
+    if (before && !(await sure({ title: "Sign in by a link?", text, action: "Use the link" }))) return;
+    if (!mayLeave()) return;
+    const old = session.token();
+    const { data } = await api.ask("POST", "/auth/console-links/redeem", { body: { token }, isAnonymous: true });
+    if (old) await api.logOut(old).catch(failed); // nobody would hold it any more
+    session.start(data);
+    done(`You are signed in as ${data.member.name}.`);
+  },
+};
+
+async function begin() {
+  await session.begin();
+  addEventListener("hashchange", () => void use(takeLink()));
+  const link = takeLink();
+  if (!session.member.value) await use(link); // nothing is asked then, so the page need not be there
+  const app = document.getElementById("app");
+  if (app) {
+    app.replaceChildren();
+    render(html`<${Shell} />`, app);
+  }
+  if (!session.member.value) return;
+  await use(link);
+  const { member } = await api.get("/me"); // the role or the name may be another one by now
+  const { name, role } = session.member.value;
+  if (member.name !== name || member.role !== role) session.update(member);
+}
+
+/** @param {ReturnType<typeof takeLink>} link */
+async function use(link) {
+  try {
+    if (link && !link.token) throw new Error("This link is not whole. Open it once more, or have it sent again.");
+    if (link) await LINKS[link.kind]?.(link.token);
+  } catch (problem) {
+    failed(problem);
+  }
+}
+
+begin().catch(failed);

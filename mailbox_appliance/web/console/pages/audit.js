@@ -1,0 +1,69 @@
+// @ts-check
+/** The audit log: who did what, with filters, and whether it is as it was written. */
+import { get } from "../api.js";
+import { html, useState } from "../html.js";
+import { go, to } from "../router.js";
+import { Title } from "../title.js";
+import { Choice } from "../ui/choice.js";
+import { useForm } from "../ui/form.js";
+import { Empty, Loaded, Pager, Problem, useLoad, usePages } from "../ui/load.js";
+import * as words from "../words.js";
+import { KINDS, OUTCOMES, Row } from "./audit/wording.js";
+
+/** @typedef {{id: string, name: string, email: string}} Member */
+
+/** @param {{query: Record<string, string>}} props */
+export default function Page({ query }) {
+  const { memberId = "", action = "", outcome = "" } = query;
+  const asked = useLoad((signal) => get("/admin/members", undefined, signal), []);
+  const members = asked.data ?? [];
+  const pages = usePages(
+    ({ cursor }, signal) => get("/admin/audit-events", { memberId, action, outcome, cursor, limit: 25 }, signal),
+    [memberId, action, outcome],
+  );
+  const names = new Map(members.map((/** @type {Member} */ one) => [one.id, one.name]));
+  const nameOf = (/** @type {string} */ id) => names.get(id);
+  const filter = (/** @type {string} */ name) => (/** @type {string} */ value) =>
+    go("/audit", { memberId, action, outcome, [name]: value });
+  return html`
+    <${Title}>Audit<//>
+    <${Verify} />
+    <div class="delivery-filters">
+      <${Choice} label="Member" every="Everybody" value=${memberId} onChoose=${filter("memberId")}
+        options=${members.map((/** @type {Member} */ one) => [one.id, `${one.name} (${one.email})`])} />
+      <${Choice} label="What" every="Everything" value=${action} options=${KINDS} onChoose=${filter("action")} />
+      <${Choice} label="Outcome" every="Every outcome" value=${outcome} options=${OUTCOMES} onChoose=${filter("outcome")} />
+    </div>
+    <${Problem} error=${asked.error} again=${asked.reload} />
+    <${Loaded} of=${asked.data || asked.error ? pages : asked} what="the audit log">
+      ${(/** @type {{items: import("./audit/wording.js").Event[]}} */ { items }) =>
+        items.length === 0
+          ? html`<${Empty} title="Nothing fits."><a role="button" class="secondary" href=${to("/audit")}>Show everything</a><//>`
+          : html`<ul class="deliveries" aria-label="Events">${items.map((one) => html`<${Row} key=${one.id} event=${one} nameOf=${nameOf} />`)}</ul>
+              <${Pager} of=${pages} label="Pages of the log" />`}
+    <//>`;
+}
+
+/** Whether every row is as it was written. */
+function Verify() {
+  const [found, setFound] = useState(/** @type {any} */ (null));
+  const form = useForm({}, async () => {
+    setFound(null);
+    setFound(await get("/admin/audit-events/verify"));
+  });
+  return html`<section aria-labelledby="verify">
+    <h2 id="verify">Is the log whole?</h2>
+    <p>Each row is sealed together with the one before, so that a row that was changed, dropped, added or moved is found.</p>
+    <div role="status">${found && html`<${Verdict} found=${found} />`}</div>
+    <${Problem} error=${form.error} />
+    <div class="actions"><button type="button" class="secondary" aria-disabled=${form.isBusy} aria-busy=${form.isBusy} onClick=${() => form.submit()}>Check every row</button></div>
+  </section>`;
+}
+
+/** @param {{found: {ok: boolean, count: number, firstBroken: {number: number, id: string | null, reason: string} | null}}} props */
+function Verdict({ found: { count, firstBroken } }) {
+  if (firstBroken === null)
+    return html`<p class="all-well">All ${words.number(count)} rows are as they were written.</p>`;
+  return html`<p class="problem"><strong>The log is not as it was written.</strong> Row ${words.number(firstBroken.number)}${firstBroken.id && html` (<code>${firstBroken.id}</code>)`}: ${firstBroken.reason}.
+    Compare the log with a backup.</p>`;
+}

@@ -1,0 +1,97 @@
+// @ts-check
+/** Rows of the audit log in words: what somebody did. */
+import { html } from "../../html.js";
+import { Badge, Time } from "../../ui/values.js";
+
+/** @typedef {{kind: "session" | "api_key" | "local" | "system", id: string | null, memberId: string | null}} Actor */
+/** @typedef {{id: string, at: string, actor: Actor, action: string, target: {kind: string, id: string} | null, outcome: "success" | "failure" | "denied", clientAddress: string | null}} Event */
+
+/** @type {[key: string, name: string][]} */
+export const OUTCOMES = [
+  ["success", "Done"],
+  ["failure", "Failed"],
+  ["denied", "Denied"],
+];
+
+/** What actions are about, by how they begin. @type {Record<string, string>} */
+const THINGS = {
+  session: "a session",
+  password: "a password",
+  password_reset: "a password reset",
+  invitation: "an invitation",
+  console_link: "a link into the console",
+  member: "a member",
+  api_key: "an API key",
+  account: "a mailbox",
+  delivery: "an uncertain delivery",
+  schedule: "a scheduled message",
+  oauth_app: "an OAuth app",
+  settings: "a setting",
+  certificate: "a certificate",
+  backup: "a backup",
+  key: "the store’s key",
+  license: "the licence",
+  setup: "the set-up",
+  store: "the store",
+};
+/** The same as filters have them. @type {[string, string][]} */
+export const KINDS = Object.entries(THINGS).map(([kind, thing]) => {
+  const name = thing.slice(thing.indexOf(" ") + 1);
+  return [kind, name.charAt(0).toUpperCase() + name.slice(1)];
+});
+
+/** What is done, by how actions end; whole ones where that would be no English. @type {Record<string, string>} */
+const DEEDS = {
+  setup: "set the appliance up",
+  "session.create": "signed in",
+  "member.create": "added a member",
+  "member.enroll": "took up an invitation",
+  "member.update": "changed a name or email",
+  "member.promote": "made a member an administrator",
+  "member.demote": "made an administrator a member",
+  "password_reset.create": "issued a password reset",
+  "account.create": "connected a mailbox",
+  "account.access": "changed who has access to a mailbox",
+  "account.folders": "mapped the folders of a mailbox",
+  "delivery.resolve_succeeded": "decided that a delivery was made",
+  "delivery.resolve_failed": "decided that a delivery was not made",
+  "delivery.confirm": "found an uncertain message at its mailbox",
+  "member.activate": "let a member in again",
+  create: "made",
+  make: "made",
+  redeem: "used",
+  rotate: "replaced",
+  set: "set",
+};
+
+/** @param {string} action such as `member.create` @param {string} outcome */
+function deed(action, outcome) {
+  const [kind = "", end = ""] = action.split(".");
+  const past = DEEDS[end] ?? end.replace(/e?$/, "ed");
+  const words = DEEDS[action] ?? `${past} ${THINGS[kind] ?? kind}`;
+  if (outcome === "success") return words;
+  return action === "session.create" ? "tried to sign in" : `${words}, without success`;
+}
+
+/** @param {{event: Event, nameOf: (memberId: string) => string | undefined}} props `nameOf`: of a member, where they are known */
+export function Row({ event: { at, actor, action, target, outcome, clientAddress }, nameOf }) {
+  const name = target?.kind === "member" && nameOf(target.id);
+  return html`<li>
+    <div class="what">
+      <span><strong>${who(actor, outcome, nameOf)}</strong> ${deed(action, outcome)}</span>
+      <small class="muted"><code>${action}</code>${target && html` · ${target.kind.replace("_", " ")} ${name || html`<code>${target.id}</code>`}`}${clientAddress && ` · from ${clientAddress}`}</small>
+    </div>
+    <span class="when">
+      <${Badge} kind=${outcome === "success" ? "plain" : "bad"}>${OUTCOMES.find(([key]) => key === outcome)?.[1]}<//>
+      <small><${Time} at=${at} /></small>
+    </span>
+  </li>`;
+}
+
+/** @param {Actor} actor @param {string} outcome @param {(memberId: string) => string | undefined} nameOf */
+function who({ kind, memberId }, outcome, nameOf) {
+  if (kind === "local") return outcome === "success" ? "The operator" : "Somebody on this computer";
+  if (memberId === null) return kind === "system" && outcome === "success" ? "The appliance" : "Somebody";
+  const name = nameOf(memberId) ?? `Member ${memberId}`;
+  return kind === "api_key" ? `${name}, by an API key,` : name;
+}

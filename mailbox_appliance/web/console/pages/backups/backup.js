@@ -1,0 +1,74 @@
+// @ts-check
+/** What a backup is, in words, and what is in it. */
+import * as api from "../../api.js";
+import { html } from "../../html.js";
+import { Field, Form, useForm } from "../../ui/form.js";
+import { Badge, Facts } from "../../ui/values.js";
+import * as words from "../../words.js";
+import { Working } from "./work.js";
+
+/**
+ * @typedef {object} Backup
+ * @property {string} id
+ * @property {string} fileName
+ * @property {string} createdAt
+ * @property {"manual" | "daily" | "migration" | "pre-restore"} reason
+ * @property {string} version the release that made it
+ * @property {number} sizeBytes
+ * @property {boolean} passphraseProtected
+ * @property {boolean} verified
+ */
+/** @typedef {{ok: boolean, createdAt: string, format: number, version: string, members: number, accounts: number, messages: number}} Summary */
+
+const REASONS = {
+  manual: "Made by hand",
+  daily: "Daily backup",
+  migration: "Made before an upgrade",
+  "pre-restore": "What a restore replaced",
+};
+
+/** When it was made: "3 Jun 2026, 10:12". @param {{createdAt: string}} backup */
+export function moment(backup) {
+  return words.exactTime(backup.createdAt);
+}
+
+/** Why and when it was made, and what it is like. @param {{backup: Backup}} props */
+export function About({ backup }) {
+  return html`<div>
+    <strong>${REASONS[backup.reason]}</strong>, ${moment(backup)} <small class="muted">(${words.ago(backup.createdAt)})</small>
+    <div><small>${words.size(backup.sizeBytes)}, release ${backup.version}</small> <${Badge} kind=${backup.verified ? "good" : "bad"}>${backup.verified ? "Found good" : "Damaged"}<//> <${Badge}>Opens ${backup.passphraseProtected ? "with" : "without"} a passphrase<//></div>
+    <small class="muted">${backup.fileName}</small>
+  </div>`;
+}
+
+/** What is in a backup, after all of it was read. @param {{summary: Summary}} props */
+export function Contents({ summary }) {
+  return html`<${Facts} of=${[
+    ["Made", moment(summary)],
+    ["Members", words.number(summary.members)],
+    ["Mailboxes", words.number(summary.accounts)],
+    ["Messages", words.number(summary.messages)],
+    ["By release", `${summary.version}, format ${summary.format} of the store`],
+  ]} />`;
+}
+
+/**
+ * Has all of a backup read. `found` is told what is in it, with which passphrase it opened, and how many milliseconds that took.
+ * @param {{backup: Backup, action: string, path: string, body?: object, found: (summary: Summary, passphrase: string, took: number) => void}} props
+ */
+export function Look({ backup, action, path, body, found }) {
+  const form = useForm({ passphrase: "" }, async ({ passphrase }) => {
+    const began = performance.now();
+    const summary = await api.post(path, { ...body, ...(passphrase && { passphrase }) });
+    found(summary, passphrase, performance.now() - began);
+  });
+  return html`<p>All of it is read and checked. <strong>Nothing is changed.</strong></p>
+    <${Form} of=${form} action=${action} busy="Reading the backup …" label=${action}>
+      ${
+        backup.passphraseProtected &&
+        html`<${Field} of=${form} name="passphrase" label="Passphrase of the backup" type="password" autocomplete="off"
+          hint="The one that it was made with." />`
+      }
+      ${form.isBusy && html`<${Working} label="Reading the backup" />`}
+    <//>`;
+}

@@ -1,0 +1,42 @@
+// @ts-check
+/** Making a backup, with a passphrase or without. */
+import * as api from "../../api.js";
+import { html } from "../../html.js";
+import { Dialog } from "../../ui/dialog.js";
+import { Check, Field, Form, useForm } from "../../ui/form.js";
+import { done } from "../../ui/notices.js";
+import { Working } from "./work.js";
+
+/**
+ * @param {{onClose: () => void, onMade: (warnings: string[]) => void, isSealed?: boolean}} props
+ *   `onMade` is told what to see to; `isSealed`: with a passphrase
+ */
+export function CreateBackup({ onClose, onMade, isSealed = false }) {
+  const form = useForm({ isSealed, passphrase: "", again: "" }, async ({ isSealed, passphrase, again }) => {
+    if (isSealed && passphrase !== again) throw different();
+    const { data, warnings } = await api.ask("POST", "/admin/backups", { body: isSealed ? { passphrase } : {} });
+    done("The backup is made. It was read back and found good.");
+    onMade(warnings.map((one) => `${data.fileName}: ${one}`));
+  });
+  const field = { of: form, type: "password", autocomplete: "new-password" };
+  return html`<${Dialog} title="Create a backup" onClose=${onClose}>
+    <p>Everything goes into one file, while work goes on.</p>
+    <${Form} of=${form} action="Create backup" busy="Creating the backup …" label="Create a backup">
+      <${Check} of=${form} name="isSealed" isSwitch label="Protect it with a passphrase"
+        hint="Else whoever has the file can open it, and it cannot be downloaded here." />
+      ${
+        form.values.isSealed &&
+        html`<${Field} ...${field} name="passphrase" label="Passphrase"
+            hint="At least 12 characters. Keep it apart from the backup: nobody opens it without." />
+          <${Field} ...${field} name="again" label="The same passphrase again" />`
+      }
+      ${form.isBusy && html`<${Working} label="Creating the backup" /><p><small>It is made also if you close this window.</small></p>`}
+    <//>
+  <//>`;
+}
+
+/** The passphrases are not the same, told as the API would. */
+function different() {
+  const details = [{ path: "/again", message: "The two passphrases are not the same." }];
+  return new api.ApiError(400, { code: "invalid_request", message: "No backup was made.", details });
+}

@@ -1,0 +1,35 @@
+// @ts-check
+/** A backup saved on one's own computer, however large it is: see `saving.js`. */
+import { html, useEffect, useRef, useState } from "../../html.js";
+import { Dialog } from "../../ui/dialog.js";
+import { Form, useForm } from "../../ui/form.js";
+import { Progress } from "../../ui/values.js";
+import * as words from "../../words.js";
+import { moment } from "./backup.js";
+import { save } from "./saving.js";
+
+/** @param {{backup: import("./backup.js").Backup, onClose: () => void, onSeal: () => void}} props `onSeal`: make another one */
+export function DownloadBackup({ backup, onClose, onSeal }) {
+  return html`<${Dialog} title=${`Download the backup of ${moment(backup)}`} onClose=${onClose}>
+    ${
+      backup.passphraseProtected
+        ? html`<${Saving} backup=${backup} />`
+        : html`<p>This backup opens without a passphrase: whoever has the file can read all of it. So it is not given out, but one with a passphrase is.</p>
+          <footer><button type="button" onClick=${onSeal}>Create one with a passphrase</button></footer>`
+    }
+  <//>`;
+}
+
+/** Closing the dialog ends it. @param {{backup: import("./backup.js").Backup}} props */
+function Saving({ backup }) {
+  const [got, setGot] = useState(0);
+  const [isSaved, setSaved] = useState(false);
+  const stop = useRef(new AbortController());
+  useEffect(() => () => stop.current.abort(), []);
+  const form = useForm({}, async () => setSaved(await save(backup, setGot, stop.current.signal)));
+  return html`<p><code>${backup.fileName}</code>, ${words.size(backup.sizeBytes)}. It opens with its passphrase only.</p>
+    <${Form} of=${form} action="Download" busy="Downloading …">
+      ${form.isBusy && html`<${Progress} label="Downloading" done=${got} total=${backup.sizeBytes} />`}
+      <p role="status">${isSaved && "The backup is saved. Keep it and its passphrase in two places."}</p>
+    <//>`;
+}

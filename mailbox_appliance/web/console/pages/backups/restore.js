@@ -1,0 +1,111 @@
+// @ts-check
+/** The way through a restore: look into the backup, read what will happen, restore, see how it went. */
+import * as api from "../../api.js";
+import { html, useEffect, useRef, useState } from "../../html.js";
+import { go, guard, to } from "../../router.js";
+import { Title } from "../../title.js";
+import { sure } from "../../ui/dialog.js";
+import { Loaded, Problem, useLoad } from "../../ui/load.js";
+import { About, Contents, Look, moment } from "./backup.js";
+import { Consequences } from "./consequences.js";
+import { Outcome } from "./outcome.js";
+import { LEAVING, newestRow } from "./waiting.js";
+import { Working } from "./work.js";
+
+/** @typedef {import("./backup.js").Backup} Backup */
+/** @typedef {{summary: import("./backup.js").Summary, passphrase: string, took: number}} Looked `took`: milliseconds */
+
+/** @param {{backupId: string, after: string | null}} props `after`: it was begun; the row of the audit log before it, or "-" */
+export function Restore({ backupId, after }) {
+  return html`<${Title}>Restore a backup<//>
+    ${after === null ? html`<${Prepare} backupId=${backupId} />` : html`<${Outcome} backupId=${backupId} after=${after} />`}`;
+}
+
+/** @param {{backupId: string}} props */
+function Prepare({ backupId }) {
+  const loading = useLoad((signal) => find(backupId, signal), [backupId]);
+  const [looked, setLooked] = useState(/** @type {Looked | null} */ (null));
+  return html`<p><a href=${to("/backups")}>All backups</a></p>
+    <${Loaded} of=${loading} what="the backup">${(/** @type {Backup} */ backup) => html`
+      <article><${About} backup=${backup} /></article>
+      ${
+        looked === null
+          ? html`<h2>First, a trial run</h2><${Look} backup=${backup} action="Start the trial run" path="/admin/restore" body=${{ backupId, dryRun: true }}
+              found=${(/** @type {Looked["summary"]} */ summary, /** @type {string} */ passphrase, /** @type {number} */ took) => setLooked({ summary, passphrase, took })} />`
+          : html`<${Decide} backup=${backup} looked=${looked} />`
+      }`}<//>`;
+}
+
+/** @param {string} id @param {AbortSignal} signal @returns {Promise<Backup>} */
+async function find(id, signal) {
+  let cursor = null;
+  do {
+    /** @type {{items: Backup[], nextCursor: string | null}} */
+    const page = await api.get("/admin/backups", { limit: 100, cursor }, signal);
+    const found = page.items.find((one) => one.id === id);
+    if (found) return found;
+    cursor = page.nextCursor;
+  } while (cursor !== null);
+  throw new Error("This backup is not there any more.");
+}
+
+/** @param {{backup: Backup, looked: Looked}} props */
+function Decide({ backup, looked }) {
+  const heading = useRef(/** @type {HTMLElement | null} */ (null));
+  const [state, setState] = useState(/** @type {{isBusy: boolean, error?: unknown}} */ ({ isBusy: false }));
+  const isHere = useRef(true);
+  useEffect(() => {
+    heading.current?.focus();
+    return () => {
+      isHere.current = false;
+    };
+  }, []);
+  const begin = async () => {
+    if (state.isBusy || !(await agreed(backup))) return;
+    setState({ isBusy: true });
+    const release = guard(() => LEAVING);
+    try {
+      const after = await restore(backup.id, looked.passphrase);
+      release();
+      if (isHere.current) go("/backups", { restore: backup.id, after }, { replace: true });
+    } catch (error) {
+      release();
+      setState({ isBusy: false, error });
+    }
+  };
+  return html`<h2 ref=${heading} tabindex="-1">The backup is good. This is in it</h2>
+    <${Contents} summary=${looked.summary} />
+    <${Consequences} summary=${looked.summary} took=${looked.took} />
+    ${state.error !== undefined && html`<${Problem} error=${state.error} /><p><strong>Nothing was restored.</strong> Everything is as it was.</p>`}
+    ${state.isBusy && html`<${Working} label="Reading the backup once more" />`}
+    <div class="actions">
+      <button type="button" class="danger" aria-disabled=${state.isBusy} aria-busy=${state.isBusy} onClick=${begin}>
+        ${state.isBusy ? "Restoring …" : "Restore this backup"}</button>
+      ${!state.isBusy && html`<a role="button" class="secondary" href=${to("/backups")}>Leave everything as it is</a>`}
+    </div>`;
+}
+
+/** @param {Backup} backup */
+function agreed(backup) {
+  return sure({
+    title: "Restore this backup now?",
+    text: `The appliance goes back to the backup of ${moment(backup)}. What is there now is kept as a backup first.`,
+    action: "Restore now",
+    danger: true,
+  });
+}
+
+/**
+ * Begins it; answers what the log said last of restores of this backup. A lost answer is not a refusal: it may go on.
+ * @param {string} backupId
+ * @param {string} passphrase
+ */
+async function restore(backupId, passphrase) {
+  const after = (await newestRow(backupId))?.id ?? "-";
+  try {
+    await api.post("/admin/restore", { backupId, ...(passphrase && { passphrase }) });
+  } catch (error) {
+    if (!(error instanceof api.ApiError) || !["unreachable", "foreign_answer"].includes(error.code)) throw error;
+  }
+  return after;
+}

@@ -1,0 +1,101 @@
+// @ts-check
+/** Files that go along. They are held in memory as soon as they are chosen: nothing that happens to them later matters. */
+import { html, useId, useRef } from "../../html.js";
+import { warn } from "../../ui/notices.js";
+import * as words from "../../words.js";
+
+const MOST_BYTES = 25 * 1024 * 1024;
+
+/** @typedef {{id: number, filename: string, mimeType: string, blob: Blob, contentId?: string, disposition?: string}} Attached */
+let last = 0;
+
+/** @param {Blob} blob @param {Omit<Attached, "id" | "blob">} about @returns {Attached} */
+export function attached(blob, about) {
+  last += 1;
+  return { ...about, id: last, blob };
+}
+
+/**
+ * Reads files, as far as they fit; what does not is told.
+ * @param {() => Attached[]} now what is there, which changes meanwhile
+ * @param {Iterable<File>} chosen
+ * @param {(file: Attached) => void} add
+ */
+export async function added(now, chosen, add) {
+  for (const file of chosen) {
+    const all = now();
+    const refuse = (/** @type {string} */ why) => warn(`“${file.name}” was not added: ${why}.`);
+    if (total(all) + file.size > MOST_BYTES)
+      refuse(
+        `its ${words.size(file.size)} are too much, since all files together have at most ${words.size(MOST_BYTES)}`,
+      );
+    else await read(file).then(add, () => refuse("it could not be read"));
+  }
+}
+
+/** @param {File} file */
+async function read(file) {
+  const type = /^[\w.+-]+\/[\w.+-]+$/.test(file.type) ? file.type : "application/octet-stream";
+  return attached(new Blob([await file.arrayBuffer()]), { filename: file.name || "file", mimeType: type });
+}
+
+/** @param {Attached[]} files bytes */
+export function total(files) {
+  return files.reduce((sum, file) => sum + file.blob.size, 0);
+}
+
+/** As the API takes it. @param {Attached} file */
+export async function encoded({ id: _, blob, ...about }) {
+  return { ...about, content: await base64(blob) };
+}
+
+/** @param {Blob} blob @returns {Promise<string>} */
+function base64(blob) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(String(reader.result).replace(/^[^,]*,?/, ""));
+    reader.onerror = () => reject(new Error("A file could not be read. Remove it and add it again."));
+    reader.readAsDataURL(blob);
+  });
+}
+
+/** @param {{files: Attached[], onAdd: (files: Iterable<File>) => void, onRemove: (file: Attached) => void}} props */
+export function Files({ files, onAdd, onRemove }) {
+  const id = useId();
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const choose = () => {
+    onAdd([...(input.current?.files ?? [])]);
+    if (input.current) input.current.value = "";
+  };
+  const remove = (/** @type {Attached} */ file) => {
+    onRemove(file);
+    input.current?.focus();
+  };
+  return html`<div class="field files">
+    <label for=${id}>Files</label>
+    ${
+      files.length > 0 &&
+      html`<ul class="deliveries" aria-label="Attached files">${files.map(
+        (
+          file,
+        ) => html`<li key=${file.id}><span class="what">${file.filename} <small class="muted">${words.size(file.blob.size)}</small></span>
+          <button type="button" class="secondary outline small" aria-label=${`Remove ${file.filename}`} onClick=${() => remove(file)}>Remove</button></li>`,
+      )}</ul>`
+    }
+    <input id=${id} ref=${input} type="file" multiple onChange=${choose} aria-describedby=${`${id}-hint`} />
+    <small id=${`${id}-hint`}>Or drop them anywhere on the message; ${words.size(MOST_BYTES)} at most, ${words.size(total(files))} so far.</small>
+  </div>`;
+}
+
+/** For the element that files may be dropped on. @param {(files: Iterable<File>) => void} onAdd */
+export function droppable(onAdd) {
+  const hasFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files");
+  return {
+    onDragOver: (/** @type {DragEvent} */ event) => void (hasFiles(event) && event.preventDefault()),
+    onDrop: (/** @type {DragEvent} */ event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      onAdd([...(event.dataTransfer?.files ?? [])]);
+    },
+  };
+}

@@ -1,0 +1,86 @@
+// @ts-check
+/** Passing a message on as it is, with a few words above. */
+import { html, useEffect, useState } from "../../html.js";
+import { guard, to } from "../../router.js";
+import { useShared } from "../../shared.js";
+import { Title } from "../../title.js";
+import { Check, Field } from "../../ui/form.js";
+import { Time } from "../../ui/values.js";
+import * as words from "../../words.js";
+import { given } from "./addresses.js";
+import { Handing, whyStay } from "./handing.js";
+import { filesOf, Preview } from "./preview.js";
+import { isAddressed, Recipients, toldOf } from "./recipients.js";
+import { Sending } from "./sending.js";
+import { forwarded, messagePath } from "./start.js";
+
+/** @typedef {{to: any[], cc: any[], comment: string, includeAttachments: boolean}} Values */
+
+/** @param {{start: import("./start.js").Start}} props */
+export function Forward({ start: { original, title, values: nothing } }) {
+  const { accountId } = nothing;
+  const [values, setValues] = useState({ to: [], cc: [], comment: "", includeAttachments: true });
+  const [sending] = useState(() => new Sending(original.id));
+  const [latest] = useState({ values });
+  const [isOpen, setOpen] = useState(false);
+  const { error } = useShared(sending.state);
+  const set = (/** @type {Partial<typeof values>} */ changed) => {
+    latest.values = { ...latest.values, ...changed };
+    setValues(latest.values);
+  };
+  useEffect(() => guard(() => whyStay(sending, isBegun(latest.values))), []);
+  const ready = (/** @type {() => unknown} */ then) => () => {
+    if (isAddressed(() => [...latest.values.to, ...latest.values.cc])) then();
+  };
+  const send = ready(() => {
+    setOpen(false);
+    void sending.send(async () => requestOf(accountId, original.id, latest.values));
+  });
+  const errors = toldOf(error);
+  const form = /** @type {any} */ ({ values, errors, set });
+  const files = filesOf(original);
+  return html`
+    <${Title}>${title}<//>
+    <section class="compose" aria-label="Forward">
+      <fieldset disabled=${sending.isOpen}>
+        <${Recipients} label="To" of=${form} name="to" autofocus />
+        <${Recipients} label="Cc" of=${form} name="cc" />
+        <${Field} of=${form} name="comment" label="Your words above it" rows=${5} />
+        <article class="original" aria-label="The message that is forwarded">
+          <p><strong>${original.subject || "No subject"}</strong><br /><small>${original.from ? words.person(original.from) : "Nobody"}, <${Time} at=${original.date} /></small></p>
+          <p class="muted">${original.snippet}</p>
+          ${files && html`<${Check} of=${form} name="includeAttachments" label=${`With its files: ${files}`} />`}
+        </article>
+      </fieldset>
+      <${Handing} sending=${sending} accountId=${accountId} />
+      ${
+        !sending.isOpen &&
+        html`<div class="actions">
+        <button type="button" onClick=${send}>Forward</button>
+        <button type="button" class="secondary" onClick=${ready(() => setOpen(true))}>Preview</button>
+        <a role="button" class="secondary outline" href=${to("/compose", { account: accountId, forward: original.id, as: "message" })}>Change or schedule it</a>
+      </div>`
+      }
+    </section>
+    ${
+      isOpen &&
+      html`<${Preview} accountId=${accountId} onClose=${() => setOpen(false)} onSend=${send}
+      prepare=${async () => previewOf(original, latest.values)} />`
+    }`;
+}
+
+/** @param {Values} values */
+function isBegun({ to, cc, comment }) {
+  return Boolean(to.length || cc.length || comment.trim());
+}
+
+/** @param {string} accountId @param {string} id @param {Values} values @returns {import("./sending.js").Request} */
+function requestOf(accountId, id, { to, cc, comment, includeAttachments }) {
+  const body = { to: given(to), cc: given(cc), includeAttachments, ...(comment.trim() && { comment }) };
+  return { accountId, path: `${messagePath(accountId, id)}/forward`, body, mark: JSON.stringify(body), isDraft: false };
+}
+
+/** The API has no preview of forwards: one of a message with these words and recipients. @param {any} original @param {Values} values */
+function previewOf(original, { to, cc, comment }) {
+  return { to: given(to), cc: given(cc), subject: forwarded(original), body: { text: comment.trim() || "." } };
+}

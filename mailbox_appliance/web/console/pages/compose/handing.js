@@ -1,0 +1,116 @@
+// @ts-check
+/** How far a message is on its way to being kept and handed over. What became of it is told by its delivery's page. */
+import { html, useEffect, useRef, useState } from "../../html.js";
+import { go, to } from "../../router.js";
+import { useShared } from "../../shared.js";
+import { refresh } from "../../status.js";
+import { sure } from "../../ui/dialog.js";
+import { Problem } from "../../ui/load.js";
+import { Progress, Warnings } from "../../ui/values.js";
+import { reason } from "../deliveries/wording.js";
+import { isInUse, leftOut } from "./saving.js";
+
+const SHOWN_WITHIN = 120_000; // milliseconds: the API lists no delivery before its first answer, after 25 s at the latest
+
+/** Whether what one writes is kept. @param {{saving: import("./saving.js").Saving}} props */
+export function SaveState({ saving }) {
+  const { kind, error } = useShared(saving.state);
+  const left = kind === "saved" && leftOut(saving.values);
+  return html`<span role="status" class="muted">${kind === "lost" ? html`<${Lost} saving=${saving} error=${error} />` : WORDS[kind]}${left && `, but for ${left}`}
+    ${kind === "failed" && html` <span class="wrong">${/** @type {any} */ (error).message}</span>`}</span>`;
+}
+
+/** @type {Record<string, string>} */
+const WORDS = {
+  changed: "Not saved yet",
+  busy: "Saving …",
+  saved: "Saved among the drafts",
+  failed: "Not saved.",
+};
+
+/** To one delivery, or to all of a mailbox. @param {{accountId: string, id?: string | null, children?: any}} props */
+function Deliveries({ accountId, id, children = "See its delivery" }) {
+  return html`<a href=${to(`/deliveries/${accountId}${id ? `/${id}` : ""}`)}>${children}</a>`;
+}
+
+/** @param {{saving: import("./saving.js").Saving, error: unknown}} props */
+function Lost({ saving, error }) {
+  const id = isInUse(error);
+  const accountId = saving.values.accountId;
+  if (id)
+    return html`This draft is being sent, waits for its time, or may have been sent. <${Deliveries} accountId=${accountId} id=${id} />`;
+  const keep = () => void saving.saveAsNew().catch(() => undefined);
+  return html`This is not saved any more: ${error instanceof Error && error.message} It may have been sent, changed or deleted elsewhere: look at <${Deliveries} accountId=${accountId}>the deliveries<//> before you send it as another one.${" "}
+    <button type="button" class="secondary outline small" onClick=${keep}>Keep as a new draft</button>`;
+}
+
+/**
+ * @param {{sending: import("./sending.js").Sending, accountId: string, goOn?: () => void}} props
+ *   `goOn`: opens what was being sent, where it is not on the page
+ */
+export function Handing({ sending, accountId, goOn }) {
+  const { kind, error, isUnsaved, isStranger, delivery, warnings } = useShared(sending.state);
+  const element = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    if (kind !== "idle") element.current?.focus();
+    if (!sending.isOver || !delivery) return;
+    void refresh();
+    go(`/deliveries/${delivery.accountId}/${delivery.operationId}`, {}, { replace: true });
+  }, [kind]);
+  const id = isInUse(error);
+  return html`<div ref=${element} class="handing" tabindex="-1">
+    ${kind === "busy" && html`<div role="status"><${Progress} label="Handing your message over …" /></div>`}
+    ${
+      kind === "refused" &&
+      html`<${Problem} error=${error} /><p>${
+        id
+          ? html`It is not sent a second time. <${Deliveries} accountId=${accountId} id=${id} />`
+          : `${isUnsaved ? "It could not be saved among the drafts, so it was not sent" : "This try sent nothing"}${goOn ? "." : "; everything is still here."}`
+      }</p>`
+    }
+    ${kind === "unknown" && html`<${Unknown} sending=${sending} accountId=${accountId} isStranger=${isStranger} error=${error} goOn=${goOn ?? (() => sending.reset())} />`}
+    ${
+      kind === "answered" &&
+      delivery?.status === "failed" &&
+      html`<div class="problem" role="alert"><p><strong>It was not sent: nobody got it.</strong> ${reason(/** @type {any} */ (delivery))}</p>
+        <${Warnings} of=${warnings} />
+        <p>Everything is still here. Change what is needed and send it then. <${Deliveries} accountId=${accountId} id=${delivery.operationId} /></p></div>`
+    }
+    ${goOn && (kind === "refused" || kind === "answered") && html`<button type="button" onClick=${goOn}>Open it</button>`}
+  </div>`;
+}
+
+/** @param {{sending: import("./sending.js").Sending, accountId: string, isStranger?: boolean, error: unknown, goOn: () => void}} props */
+function Unknown({ sending, accountId, isStranger, error, goOn }) {
+  const [isHeld, setHeld] = useState(true);
+  useEffect(() => {
+    const over = (sending.attempt?.at ?? 0) + SHOWN_WITHIN;
+    const timer = setTimeout(() => setHeld(false), Math.min(over - Date.now(), SHOWN_WITHIN));
+    return () => clearTimeout(timer);
+  }, [isStranger]);
+  const anew = async () => {
+    const question = {
+      title: "Is it not among the deliveries?",
+      text: "If the first try went through, sending again sends it twice.",
+      action: "It is not there: write on",
+      danger: true,
+    };
+    if (await sure(question)) goOn();
+  };
+  return html`<div class="problem" role="alert"><p><strong>It is not known yet whether this was sent.</strong> ${error instanceof Error && error.message}</p>
+    ${
+      isStranger
+        ? html`<p>The page was loaded anew or your session has ended since the first try, so the appliance cannot tell by itself that another one is the same message.
+            Look at <${Deliveries} accountId=${accountId}>the deliveries<//>: within two minutes it stands there, if it was taken. Until then the button waits.</p>
+          <button type="button" class="secondary" disabled=${isHeld} onClick=${anew}>It is not there …</button>`
+        : html`<p>Asking again makes the very same request: if the message has been taken already, it is not sent a second time.</p>
+          <div class="actions"><button type="button" onClick=${() => sending.again()}>Ask again</button>
+            ${sending.request?.isDraft && html`<button type="button" class="secondary outline" onClick=${goOn}>Write on instead</button>`}</div>`
+    }</div>`;
+}
+
+/** What to ask somebody who leaves. @param {import("./sending.js").Sending} sending @param {boolean} isUnsaved */
+export function whyStay(sending, isUnsaved) {
+  if (sending.isOpen) return "It is not known yet what became of your message. Leave this page all the same?";
+  return isUnsaved && !sending.isOver ? "What you wrote last is not saved yet. Leave this page all the same?" : null;
+}

@@ -1,0 +1,80 @@
+// @ts-check
+/** What waits in a mailbox, a line each with what can be done with it; the address keeps which mailbox. */
+import { nameOf, useAccounts } from "../../accounts.js";
+import * as api from "../../api.js";
+import { html } from "../../html.js";
+import { go, to } from "../../router.js";
+import { Choice } from "../../ui/choice.js";
+import { sure } from "../../ui/dialog.js";
+import { Empty, Loaded, Pager, usePages } from "../../ui/load.js";
+import { attempt, done, warn } from "../../ui/notices.js";
+import * as words from "../../words.js";
+
+/**
+ * @typedef {object} Kind
+ * @property {"drafts" | "scheduled"} name in addresses of the console and of the API
+ * @property {string} title
+ * @property {string} none what is said where there is nothing
+ * @property {(item: any, accountId: string) => [message: any, when: any]} cells of a line
+ * @property {(item: any) => string | null} action what its button says; null: there is none
+ * @property {(item: any) => import("../../ui/dialog.js").Question} question
+ * @property {(accountId: string) => any} told when it is done
+ */
+
+/** @param {{kind: Kind, query: Record<string, string>}} props */
+export function Piles({ kind, query }) {
+  return html`<${Loaded} of=${useAccounts()} what="your mailboxes">
+    ${(/** @type {import("../../accounts.js").Account[]} */ accounts) => {
+      const chosen = accounts.find((one) => one.id === query.account) ?? accounts[0];
+      if (!chosen) return html`<${NoMailbox} />`;
+      return html`
+        ${
+          accounts.length > 1 &&
+          html`<${Choice} label="Mailbox" value=${chosen.id} options=${accounts.map((one) => [one.id, nameOf(one)])}
+            onChoose=${(/** @type {string} */ account) => go(`/${kind.name}`, { account })} />`
+        }
+        <${Pile} key=${chosen.id} kind=${kind} accountId=${chosen.id} />`;
+    }}
+  <//>`;
+}
+
+/** There is nothing to write from. */
+export function NoMailbox() {
+  return html`<${Empty} title="No mailbox is connected yet."><p><a role="button" href=${to("/mailboxes/connect")}>Connect a mailbox</a></p><//>`;
+}
+
+/** @param {{kind: Kind, accountId: string}} props */
+function Pile({ kind, accountId }) {
+  const root = api.at`/accounts/${accountId}/` + kind.name;
+  const pages = usePages(({ cursor }) => api.get(root, { cursor }), [accountId], { every: 15_000 });
+  const take = async (/** @type {any} */ item) => {
+    if (!(await sure(kind.question(item)))) return;
+    await attempt(async () => {
+      const { warnings } = await api.ask("DELETE", root + api.at`/${item.id}`);
+      warnings.forEach(warn);
+      done(kind.told(accountId));
+      document.querySelector("h1")?.focus();
+    });
+    await pages.reload();
+  };
+  return html`<${Loaded} of=${pages} what="the list">
+    ${(/** @type {{items: any[]}} */ { items }) =>
+      items.length === 0
+        ? html`<${Empty} title=${kind.none} />`
+        : html`<ul class="deliveries" aria-label=${kind.title}>${items.map((item) => {
+            const action = kind.action(item);
+            const [message, when] = kind.cells(item, accountId);
+            return html`<li key=${item.id}>
+                <div class="what">${message}<small class="muted">${item.to.length > 0 && `To ${words.list(item.to.map(words.person))}`}</small></div>
+                <span class="when">${when}
+                  ${action && html`<button type="button" class="secondary outline small" aria-label=${`${action} “${subjectOf(item)}”`} onClick=${() => take(item)}>${action}</button>`}</span>
+              </li>`;
+          })}</ul>`}
+  <//>
+  <${Pager} of=${pages} label="Pages of the list" />`;
+}
+
+/** @param {{subject: string}} item */
+export function subjectOf({ subject }) {
+  return subject || "No subject";
+}

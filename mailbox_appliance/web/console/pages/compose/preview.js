@@ -1,0 +1,67 @@
+// @ts-check
+/** What would go out, as the API has made it ready, and when. */
+import * as api from "../../api.js";
+import { html } from "../../html.js";
+import { Dialog } from "../../ui/dialog.js";
+import { Field, Form, useForm } from "../../ui/form.js";
+import { Loaded, useLoad } from "../../ui/load.js";
+import { Facts, Warnings } from "../../ui/values.js";
+import * as words from "../../words.js";
+import { people } from "./addresses.js";
+
+/**
+ * @param {{accountId: string, prepare: () => Promise<any>, onClose: () => void, onSend: () => void}} props
+ *   `prepare`: the body of the request, once all of it is saved
+ */
+export function Preview({ accountId, prepare, onClose, onSend }) {
+  const loading = useLoad(
+    async () => api.ask("POST", api.at`/accounts/${accountId}/send/preview`, { body: await prepare() }),
+    [],
+  );
+  return html`<${Dialog} title="Before it goes out" wide onClose=${onClose}>
+    <${Loaded} of=${loading} what="the preview">
+      ${(/** @type {api.Answer} */ { data, warnings }) => html`
+        <${Warnings} of=${warnings} />
+        <p>This goes to <strong>${words.count(data.to.length + data.cc.length + data.bcc.length, "recipient")}</strong>.</p>
+        <${Facts} of=${[
+          ["From", data.from],
+          ["To", people(data.to)],
+          ["Cc", people(data.cc)],
+          ["Bcc", data.bcc.length > 0 && `${people(data.bcc)} (nobody else sees this)`],
+          ["Subject", data.subject || "none"],
+          ["Files", filesOf(data)],
+        ]} />
+        <footer>
+          <button type="button" class="secondary" onClick=${onClose}>Go on writing</button>
+          <button type="button" onClick=${onSend}>Send now</button>
+        </footer>`}
+    <//>
+  <//>`;
+}
+
+/** Names and sizes. @param {{attachments?: {filename: string, sizeBytes: number}[]}} message */
+export function filesOf({ attachments = [] }) {
+  return attachments.map((file) => `${file.filename} (${words.size(file.sizeBytes)})`).join(", ");
+}
+
+/** When it is to go out. @param {{onClose: () => void, onChosen: (sendAt: string) => void}} props `onChosen`: RFC 3339 */
+export function Later({ onClose, onChosen }) {
+  const form = useForm({ at: tomorrow() }, async ({ at }) => {
+    if (!(new Date(at).getTime() > Date.now())) throw new Error("Choose a time to come.");
+    onChosen(new Date(at).toISOString());
+  });
+  return html`<${Dialog} title="Send later" onClose=${onClose}>
+    <${Form} of=${form} action="Schedule" more=${html`<button type="button" class="secondary" onClick=${onClose}>Go on writing</button>`}>
+      <${Field} of=${form} name="at" label="When" type="datetime-local" hint=${words.longTime(form.values.at)} />
+      <p><small>Until then you can take it back under Scheduled. The appliance has to be running then, or within 24 hours.</small></p>
+    <//>
+  <//>`;
+}
+
+/** At eight by this computer's clock; as the field has it: without a zone, to the minute. */
+function tomorrow() {
+  const at = new Date();
+  at.setDate(at.getDate() + 1);
+  at.setHours(8, 0, 0, 0);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}

@@ -1,0 +1,95 @@
+// @ts-check
+/** Whom a message goes to: each a piece of its own that can be changed and taken out. */
+import { ApiError } from "../../api.js";
+import { html, useEffect, useId, useRef, useState } from "../../html.js";
+import { done } from "../../ui/notices.js";
+import { joined, parse, written } from "./addresses.js";
+
+/** @typedef {import("./addresses.js").Recipient} Recipient */
+
+/**
+ * @param {{label: string, name: string, autofocus?: boolean,
+ *   of: {values: any, errors: Record<string, string>, set: (changed: any) => void}}} props `of`: as a `Field` has it
+ */
+export function Recipients({ label, name, of: { values, errors, set }, autofocus = false }) {
+  /** @type {Recipient[]} */
+  const people = values[name];
+  const onChange = (/** @type {Recipient[]} */ list) => set({ [name]: list });
+  const id = useId();
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const [text, setText] = useState("");
+  useEffect(() => void (autofocus && input.current?.focus()), []);
+  const take = (/** @type {string} */ typed) => {
+    const found = parse(typed);
+    setText("");
+    if (found.length) onChange(joined(people, found));
+  };
+  const without = (/** @type {Recipient} */ person) => {
+    onChange(
+      joined(
+        people.filter((one) => one !== person),
+        parse(text),
+      ),
+    );
+    input.current?.focus();
+  };
+  const change = (/** @type {Recipient} */ person) => {
+    without(person);
+    setText(written(person));
+  };
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (!/^(Enter|,|;)$/.test(event.key) || event.isComposing || event.ctrlKey || event.metaKey || !text.trim()) return;
+    if (event.key !== "Enter" && parse(text).some((one) => one.isWrong)) return;
+    event.preventDefault();
+    take(text);
+  };
+  // By itself the field would join the lines of what is pasted.
+  const onPaste = (/** @type {ClipboardEvent} */ event) => {
+    const pasted = event.clipboardData?.getData("text") ?? "";
+    if (!/[,;\n]/.test(pasted)) return;
+    event.preventDefault();
+    take(text + pasted);
+  };
+  const wrongOf = (/** @type {Recipient} */ person) =>
+    person.isWrong ? "this is no complete address" : errors[`/${name}/${people.indexOf(person)}/email`];
+  const wrongs = people.flatMap((person) => (wrongOf(person) ? [`${person.email}: ${wrongOf(person)}`] : []));
+  if (errors[`/${name}`]) wrongs.push(errors[`/${name}`] ?? "");
+  return html`<div class="field people">
+    <label for=${id}>${label}</label>
+    <div class="entry" onClick=${(/** @type {Event} */ event) => event.target === event.currentTarget && input.current?.focus()}>
+      ${
+        people.length > 0 &&
+        html`<ul aria-label=${`${label}: recipients`}>${people.map(
+          (person) => html`<li key=${person.email} class=${wrongOf(person) && "wrong"}>
+            <button type="button" aria-label=${`Change ${written(person)}`} onClick=${() => change(person)}>${person.name} <small>${person.email}</small></button>
+            <button type="button" aria-label=${`Remove ${person.email}`} onClick=${() => without(person)}>×</button>
+          </li>`,
+        )}</ul>`
+      }
+      <input id=${id} ref=${input} value=${text} autocomplete="off" autocapitalize="off" spellcheck=${false} inputmode="email"
+        aria-invalid=${wrongs.length ? "true" : undefined} aria-describedby=${wrongs.length ? `${id}-wrong` : undefined}
+        onInput=${(/** @type {any} */ event) => setText(event.currentTarget.value)} onKeyDown=${onKeyDown} onPaste=${onPaste}
+        onBlur=${() => take(text)} />
+    </div>
+    ${wrongs.length > 0 && html`<small class="wrong" id=${`${id}-wrong`}>${wrongs.join(" · ")}</small>`}
+  </div>`;
+}
+
+/**
+ * Whether a message can go to somebody; what stands in a field is taken first, and what is missing gets the focus.
+ * @param {() => import("./addresses.js").Recipient[]} everybody
+ */
+export function isAddressed(everybody) {
+  if (document.activeElement instanceof HTMLInputElement) document.activeElement.blur();
+  const people = everybody();
+  if (people.length && !people.some((one) => one.isWrong)) return true;
+  if (!people.length) done("Say whom the message goes to."); // beside what is no address, that is said
+  const wrong = document.querySelector('.people [aria-invalid="true"]') ?? document.querySelector(".people input");
+  if (wrong instanceof HTMLElement) wrong.focus();
+  return false;
+}
+
+/** What the API said of places in a request, by JSON pointer. @param {unknown} error @returns {Record<string, string>} */
+export function toldOf(error) {
+  return error instanceof ApiError ? Object.fromEntries(error.details.map((one) => [one.path, one.message])) : {};
+}

@@ -1,0 +1,147 @@
+// @ts-check
+/** One delivery: what became of it, step by step, and how to decide an uncertain one. */
+import { nameOf, useAccounts } from "../../accounts.js";
+import { at, post, whole } from "../../api.js";
+import { html, useRef, useState } from "../../html.js";
+import { to } from "../../router.js";
+import * as session from "../../session.js";
+import { refresh } from "../../status.js";
+import { Title } from "../../title.js";
+import { sure } from "../../ui/dialog.js";
+import { useForm } from "../../ui/form.js";
+import { Loaded, Problem, useLoad } from "../../ui/load.js";
+import { done } from "../../ui/notices.js";
+import { Badge, Copy, Facts, Time, Warnings } from "../../ui/values.js";
+import * as words from "../../words.js";
+import { isMoving, reason, STATUS, story, titleOf } from "./wording.js";
+
+/** @typedef {import("./wording.js").Timeline} Timeline */
+
+/** @param {{accountId: string, operationId: string}} props */
+export function Delivery({ accountId, operationId }) {
+  const [every, setEvery] = useState(15_000); // milliseconds; less while it is on its way
+  const path = at`/accounts/${accountId}/delivery-operations/${operationId}/timeline`;
+  const found = useLoad(
+    async (signal) => {
+      const one = await whole(path, {}, signal);
+      setEvery(isMoving(one) || one.sentCopy === "pending" ? 1_500 : 15_000);
+      return one;
+    },
+    [path],
+    { every },
+  );
+  return html`
+    <p><a href=${to("/deliveries")}>All deliveries</a></p>
+    ${!found.data && html`<${Title}>Delivery<//>`}
+    <${Loaded} of=${found} what="the delivery">
+      ${(/** @type {Timeline} */ one) => html`<${Shown} found=${one} reload=${found.reload} />`}
+    <//>`;
+}
+
+/** @param {{found: Timeline, reload: () => Promise<void>}} props */
+function Shown({ found, reload }) {
+  const { name, kind, says } = STATUS[found.status];
+  const account = useAccounts().data?.find((one) => one.id === found.accountId);
+  const outcome = useRef(/** @type {HTMLElement | null} */ (null));
+  const decided = async () => {
+    await reload();
+    outcome.current?.focus();
+  };
+  return html`
+    <${Title}>${titleOf(found)}<//>
+    <div class="outcome" role="status" tabindex="-1" ref=${outcome}>
+      <p><${Badge} kind=${kind}>${name}<//> ${says} ${found.status === "failed" && reason(found)}</p>
+    </div>
+    <${Warnings} of=${told(found)} />
+    <p>${next(found)}</p>
+    ${found.status === "uncertain" && html`<${Doubt} found=${found} onDecided=${decided} />`}
+    <section aria-labelledby="steps">
+      <h2 id="steps">What happened</h2>
+      <ol class="timeline">
+        ${story(found).map(
+          ([at, says, kind], index) =>
+            html`<li key=${index} class=${kind}><span>${says}</span>${at && html`<time datetime=${at}>${words.longTime(at)}</time>`}</li>`,
+        )}
+      </ol>
+    </section>
+    <section aria-labelledby="facts">
+      <h2 id="facts">Details</h2>
+      <${Facts} of=${[
+        ["To", found.recipients.join(", ")],
+        ["Mailbox", account && nameOf(account)],
+        ["Sent by", found.isOwn ? "You, or a program with an API key of yours" : "Another member"],
+        ["Asked for", html`<${Time} at=${found.createdAt} ago />`],
+        ["Message-ID", html`<code>${found.messageIdHeader}</code>`],
+      ]} />
+    </section>`;
+}
+
+/** The warnings; of a doubt the page says more than they do. @param {Timeline} found */
+function told({ warnings, result, status }) {
+  const isSaid = (/** @type {string} */ one) => status === "uncertain" && one.includes("emails resolve");
+  return [...warnings, ...(result?.warnings ?? [])].filter((one) => !isSaid(one));
+}
+
+/** Where one goes from here. @param {Timeline} found */
+function next({ status, result, accountId }) {
+  if (status === "succeeded" && result)
+    return html`<a href=${to(at`/mail/${accountId}/${result.id}`)}>Open the sent message</a>`;
+  if (status === "queued")
+    return html`Until it is sent it can be called back: see <a href=${to("/scheduled", { account: accountId })}>what is scheduled</a>.`;
+  if (status === "failed")
+    return html`To send it after all, <a href=${to("/compose")}>write it again</a>, or look among your <a href=${to("/drafts", { account: accountId })}>drafts</a>: what was saved or scheduled is kept there.`;
+}
+
+/** What each decision means. @type {[outcome: "succeeded" | "failed", action: string, text: string][]} */
+const DECISIONS = [
+  [
+    "succeeded",
+    "It was delivered",
+    "Say so when a recipient has it, or the mail server's log shows that it was taken. This is final.",
+  ],
+  ["failed", "Nobody got it", "Be sure: whoever sends it again would otherwise deliver it twice. This is final."],
+];
+
+/** What to do where nobody knows whether it was made. @param {{found: Timeline, onDecided: () => Promise<void>}} props */
+function Doubt({ found, onDecided }) {
+  const account = useAccounts().data?.find((one) => one.id === found.accountId);
+  const mayDecide = found.isOwn || account?.ownerMemberId === session.member.value?.id;
+  return html`<section aria-labelledby="doubt" class="doubt">
+    <h2 id="doubt">How to find out</h2>
+    <ol>
+      <li>Wait: the appliance looks for it in Sent and in the inbox by itself${looked(found)}.</li>
+      <li>Ask somebody it went to: ${found.recipients.length ? words.list(found.recipients) : "a recipient"}.</li>
+      <li>Whoever runs the mail server can look for this Message-ID in its log:${" "}
+        <code> ${found.messageIdHeader}</code> <${Copy} text=${found.messageIdHeader} label="Copy the Message-ID" /></li>
+    </ol>
+    <p><strong>Do not send it again before you know.</strong> Whoever has got it would get it twice.</p>
+    ${
+      mayDecide
+        ? html`<${Decide} found=${found} onDecided=${onDecided} />`
+        : html`<p>Only who sent it, or the owner of the mailbox, can decide what became of it.</p>`
+    }
+  </section>`;
+}
+
+/** @param {Timeline} found */
+function looked({ looks, nextLookAt }) {
+  const often = looks > 0 && ` (${words.count(looks, "time")} so far)`;
+  return `${often || ""}${nextLookAt ? `, next ${words.ago(nextLookAt)}` : ", but has given up after 24 hours"}`;
+}
+
+/** @param {{found: Timeline, onDecided: () => Promise<void>}} props */
+function Decide({ found, onDecided }) {
+  const form = useForm({}, async ({ outcome }) => {
+    await post(at`/accounts/${found.accountId}/delivery-operations/${found.operationId}/resolve`, { outcome });
+    done("Your decision is noted.");
+    void refresh();
+    await onDecided();
+  });
+  return html`<${Problem} error=${form.error} />
+    <div class="actions">${DECISIONS.map(([outcome, action, text]) => {
+      const decide = async () => {
+        if (await sure({ title: `${action}?`, text, action, danger: true })) await form.submit({ outcome });
+      };
+      return html`<button type="button" class="secondary" aria-disabled=${form.isBusy} onClick=${decide}>${action} …</button>`;
+    })}</div>`;
+}

@@ -1,0 +1,144 @@
+// @ts-check
+/** What a key may do, as values and in plain words. Pure. */
+import { list } from "../../words.js";
+
+/**
+ * @typedef {object} ApiKey
+ * @property {string} id
+ * @property {string} name
+ * @property {string} createdAt
+ * @property {string | null} lastUsedAt
+ * @property {string} memberId
+ * @property {"read-only" | "read-write" | "full" | "custom"} permissionProfile
+ * @property {string[]} capabilities
+ * @property {string[]} supplementalCapabilities
+ * @property {string[] | null} accountIds
+ */
+/**
+ * What is chosen: `mail` counts with the profile "custom" only, `accounts` with the reach "some" only.
+ * @typedef {object} Rights
+ * @property {string} profile
+ * @property {string[]} mail
+ * @property {string[]} admin
+ * @property {"all" | "some"} reach
+ * @property {string[]} accounts
+ */
+/** `brief`: within a sentence; `full`: by itself. @typedef {{id: string, brief: string, full: string}} Capability */
+
+/** @type {Capability[]} */
+export const MAIL = [
+  { id: "mail.read", brief: "read mail", full: "Read, list and search mail, and download attachments" },
+  { id: "mail.drafts", brief: "write drafts", full: "Write, change and remove drafts, which somebody else sends" },
+  { id: "mail.organize", brief: "organise mail", full: "Mark, star, label, archive and move messages" },
+  { id: "mail.trash", brief: "trash mail", full: "Move messages to the trash and back" },
+  { id: "mail.delete", brief: "delete mail for good", full: "Delete messages for good" },
+  { id: "mail.send", brief: "send mail", full: "Send, forward and schedule mail from these mailboxes" },
+];
+/** @type {Capability[]} */
+export const ADMIN = [
+  {
+    id: "admin.accounts",
+    brief: "manage mailboxes",
+    full: "Connect mailboxes, take access to them away, set up OAuth apps",
+  },
+  {
+    id: "admin.members",
+    brief: "manage members",
+    full: "Invite, change, suspend and remove members who are no administrators, reset their passwords",
+  },
+  { id: "admin.api_keys", brief: "manage API keys", full: "See everybody's API keys, change and revoke them" },
+  { id: "admin.license", brief: "change the licence", full: "See and change the licence" },
+  { id: "admin.audit", brief: "read the audit log", full: "Read the audit log" },
+];
+/** @type {Record<string, {label: string, hint: string, mail: string[]}>} */
+export const PROFILES = {
+  "read-only": {
+    label: "Read only",
+    hint: "Changes nothing and sends nothing.",
+    mail: ["mail.read"],
+  },
+  "read-write": {
+    label: "Read and organise",
+    hint: "Also drafts, labels, archives and trashes. Sends nothing: you send its drafts.",
+    mail: ["mail.read", "mail.drafts", "mail.organize", "mail.trash"],
+  },
+  full: {
+    label: "Everything with mail",
+    hint: "Also sends in your name, and deletes for good.",
+    mail: MAIL.map((one) => one.id),
+  },
+};
+
+/** What is chosen before anything is: as little as is of use. @returns {Rights} */
+export function noRights() {
+  return { profile: "read-only", mail: ["mail.read"], admin: [], reach: "all", accounts: [] };
+}
+
+/** @param {ApiKey} key @returns {Rights} */
+export function rightsOf(key) {
+  return {
+    profile: key.permissionProfile,
+    mail: key.capabilities.filter((one) => one.startsWith("mail.")),
+    admin: key.capabilities.filter((one) => one.startsWith("admin.")),
+    reach: key.accountIds === null ? "all" : "some",
+    accounts: key.accountIds ?? [],
+  };
+}
+
+/** Every capability that they mean. @param {Rights} rights @returns {string[]} */
+export function held(rights) {
+  return [...(PROFILES[rights.profile]?.mail ?? rights.mail), ...rights.admin];
+}
+
+/** The capabilities, as the API takes them. @param {Rights} rights */
+export function permissionsOf(rights) {
+  if (!PROFILES[rights.profile]) return { customCapabilities: held(rights) };
+  return { permissionProfile: rights.profile, supplementalCapabilities: rights.admin };
+}
+
+/** The mailboxes, as the API takes them. @param {Rights} rights */
+export function scopeOf(rights) {
+  return rights.reach === "all" ? null : rights.accounts;
+}
+
+/**
+ * In a sentence or two: what it can do where, and what of mail it cannot.
+ * @param {Rights} rights
+ * @param {{id: string, email: string}[]} accounts
+ * @param {string} [owner] who, if somebody else
+ */
+export function sentence(rights, accounts, owner) {
+  const has = held(rights);
+  const can = MAIL.filter((one) => has.includes(one.id)).map((one) => one.brief);
+  const cannot = MAIL.filter((one) => !has.includes(one.id)).map((one) => one.brief);
+  const rules = ADMIN.filter((one) => has.includes(one.id)).map((one) => one.brief);
+  if (has.length === 0) return "This key can do nothing yet.";
+  const mail = can.length ? `can ${list(can)} ${whereOf(rights, accounts, owner)}` : "can do nothing with mail";
+  const not = can.length && cannot.length ? ` It cannot ${list(cannot, true)}.` : "";
+  return `This key ${mail}.${not}${rules.length ? ` It can also ${list(rules)}.` : ""}`;
+}
+
+/** @param {Rights} rights @param {{id: string, email: string}[]} accounts @param {string} [owner] */
+function whereOf(rights, accounts, owner) {
+  if (rights.reach === "all") return `in all ${owner ? `${owner}'s` : "your"} mailboxes, now and later`;
+  const names = rights.accounts.map((id) => accounts.find((one) => one.id === id)?.email ?? "a mailbox out of reach");
+  return names.length ? `in ${list(names)} only` : "in no mailbox";
+}
+
+/** What one should know before such a key is given away. @param {Rights} rights */
+export function cautions(rights) {
+  const has = held(rights);
+  const mail = has.filter((one) => one.startsWith("mail."));
+  /** @type {[boolean, string][]} */
+  const rules = [
+    [mail.length > 0 && !has.includes("mail.read"), "Without reading it finds no mailbox and no message by itself."],
+    [has.includes("mail.send"), "It sends without asking anybody. What was sent cannot be called back."],
+    [has.includes("mail.delete"), "What it deletes for good cannot be brought back."],
+    [
+      mail.length > 0 && rights.reach === "some" && rights.accounts.length === 0,
+      "No mailbox is chosen, so it reaches none.",
+    ],
+    [has.includes("admin.members"), "Whoever has it can reset a member's password, and then read that member's mail."],
+  ];
+  return rules.filter(([isSo]) => isSo).map(([, text]) => text);
+}

@@ -1,0 +1,53 @@
+// @ts-check
+/** How programs are told of a key: texts that work as they are. Pure. */
+
+/** @typedef {[title: string, hint: string, label: string, text: string]} Use */
+
+/**
+ * @param {string} address of the appliance, without a slash at the end
+ * @param {string} token
+ * @param {string[]} capabilities of the key
+ * @returns {Use[]}
+ */
+export function usesOf(address, token, capabilities) {
+  const reads = capabilities.includes("mail.read");
+  const program = `mailbox-appliance --instance ${address}`;
+  /** @type {Use[]} */
+  const uses = [
+    [
+      "Assistant that starts programs (MCP, stdio)",
+      "For the assistant's configuration. The command must be installed beside the assistant.",
+      "Configuration for stdio",
+      mcp({
+        command: "mailbox-appliance",
+        args: ["--instance", address, "mcp"],
+        env: { MAILBOX_APPLIANCE_TOKEN: token },
+      }),
+    ],
+    [
+      "Assistant that speaks HTTP (MCP)",
+      "For the assistant's configuration. It must reach the address and trust its certificate.",
+      "Configuration for HTTP",
+      mcp({ type: "http", url: `${address}/mcp`, headers: { Authorization: `Bearer ${token}` } }),
+    ],
+    [
+      "Command line",
+      "For bash and zsh, until the terminal is closed.",
+      "Commands",
+      `export MAILBOX_APPLIANCE_TOKEN=${token}\n${program} ${reads ? `accounts list\n${program} status` : "whoami"}`,
+    ],
+    [
+      "curl, and programs of your own",
+      `The API is described at ${address}/api/v1/openapi.json.`,
+      "curl command",
+      `curl -H "Authorization: Bearer ${token}" ${address}/api/v1/${reads ? "accounts" : "me"}`,
+    ],
+  ];
+  const hasMail = capabilities.some((one) => one.startsWith("mail."));
+  return uses.slice(hasMail ? 0 : 2);
+}
+
+/** @param {object} mailbox the server */
+function mcp(mailbox) {
+  return JSON.stringify({ mcpServers: { mailbox } }, null, 2);
+}

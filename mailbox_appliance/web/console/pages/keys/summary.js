@@ -1,0 +1,18 @@
+// @ts-check
+/** What a key that is being made may do, and may not, while one chooses. */
+import { html } from "../../html.js";
+import { cautions, sentence } from "./rights.js";
+
+/** @typedef {import("../../accounts.js").Account} Account */
+
+/** @param {{rights: import("./rights.js").Rights, accounts: Account[], owner?: string}} props
+ *   `owner`: who, if somebody else */
+export function Summary({ rights, accounts, owner }) {
+  const warned = cautions(rights);
+  return html`<aside class="summary" aria-label="What this key may do">
+    <h2>In plain words</h2>
+    <p aria-live="polite">${sentence(rights, accounts, owner)}</p>
+    ${warned.length > 0 && html`<div class="warning"><ul>${warned.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>`}
+    <p><small>It never may do more than ${owner ?? "you"} may.</small></p>
+  </aside>`;
+}

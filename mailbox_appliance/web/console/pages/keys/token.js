@@ -1,0 +1,31 @@
+// @ts-check
+/** A new key: its token, which is shown this once, and how programs take it. */
+import { html } from "../../html.js";
+import { Snippet } from "../../ui/values.js";
+import { ShownOnce } from "../shown-once.js";
+import { usesOf } from "./snippets.js";
+
+/** @typedef {{apiKey: import("./rights.js").ApiKey, token: string}} Issued */
+
+/** @param {{issued: Issued, onClose: () => void}} props */
+export function NewToken({ issued, onClose }) {
+  const uses = usesOf(location.origin, issued.token, issued.apiKey.capabilities);
+  const isOwnCertificate = location.protocol === "https:";
+  return html`<${ShownOnce} title=${`Key “${issued.apiKey.name}”`} what="token" wide onClose=${onClose}>
+    <p>Copy the token now: <strong>it is shown this once</strong>. Whoever has it may do what the key may.</p>
+    <${Snippet} label="Token" copy="Copy token" text=${issued.token} />
+    <h3>Ready to paste</h3>
+    ${uses.map(
+      (
+        [title, hint, label, text],
+        index,
+      ) => html`<details key=${label} name="uses" open=${index === 0}><summary>${title}</summary>
+        <p><small>${hint}</small></p><${Snippet} label=${label} text=${text} /></details>`,
+    )}
+    ${
+      isOwnCertificate &&
+      html`<p><small>If the appliance made its certificate itself, run <code>mailbox-appliance login ${location.origin}</code> once; it says what
+      to compare. curl takes the certificate with <code>--cacert</code>.</small></p>`
+    }
+  <//>`;
+}

@@ -1,0 +1,172 @@
+// @ts-check
+/** What is done to many messages: asked for mailbox by mailbox, told of message by message, taken back where it can be. */
+import { at, post } from "../../api.js";
+import { html } from "../../html.js";
+import { sure } from "../../ui/dialog.js";
+import { done, failed, warn } from "../../ui/notices.js";
+import { count, list } from "../../words.js";
+
+/** @typedef {import("./listing.js").Message} Message */
+/** @typedef {{folder?: string, labels?: string[]}} More */
+/** @typedef {{succeeded: Message[], failed: {message: Message, code: string}[], uncertain: Message[], errors: unknown[]}} Outcome */
+/** @typedef {{action: string, more?: More, messages: Message[]}} Step */
+
+/** What was done, in words, and what takes a flag back. @type {Record<string, [participle: string, opposite?: string]>} */
+const KNOWN = {
+  markRead: ["marked as read", "markUnread"],
+  markUnread: ["marked as unread", "markRead"],
+  star: ["starred", "unstar"],
+  unstar: ["no longer starred", "star"],
+  archive: ["archived"],
+  trash: ["moved to the trash"],
+  untrash: ["taken out of the trash"],
+  delete: ["deleted for good"],
+  move: ["moved"],
+  addLabels: ["labelled", "removeLabels"],
+  removeLabels: ["no longer labelled so", "addLabels"],
+  undo: ["put back as before"],
+};
+/** @type {Record<string, string>} */
+const REASONS = {
+  not_found: "no longer there",
+  identity_changed: "changed at the mail server meanwhile",
+  folder_not_found: "the folder is not there any more",
+  label_invalid: "the mail server refuses this label",
+  unsupported_capability: "the mail server cannot do this",
+  provider_rejected: "the mail server refused",
+  provider_unavailable: "the mail server was out of reach",
+};
+
+/**
+ * One action; a mailbox that refuses does not keep the others from it.
+ * @param {Step} step
+ * @returns {Promise<Outcome>}
+ */
+export async function perform({ action, messages, more }) {
+  /** @type {Outcome} */
+  const outcome = { succeeded: [], failed: [], uncertain: [], errors: [] };
+  for (const [accountId, those] of byAccount(messages)) {
+    const known = new Map(those.map((one) => [one.id, one]));
+    const of = (/** @type {string[]} */ ids) => ids.flatMap((id) => known.get(id) ?? []);
+    try {
+      const body = { action, messageIds: [...known.keys()], ...more };
+      const told = await post(at`/accounts/${accountId}/messages/actions`, body);
+      outcome.succeeded.push(...of(told.succeededIds));
+      outcome.uncertain.push(...of(told.uncertainIds));
+      for (const { messageId, code } of told.failed)
+        outcome.failed.push(...of([messageId]).map((message) => ({ message, code })));
+    } catch (error) {
+      outcome.errors.push(error);
+    }
+  }
+  return outcome;
+}
+
+/** @param {Message[]} messages @returns {Map<string, Message[]>} */
+export function byAccount(messages) {
+  return Map.groupBy(messages, (one) => one.accountId);
+}
+
+/**
+ * The steps that take back what succeeded; none where nothing can. Flags go back where they were other before.
+ * @param {Step} step its messages as they were before
+ * @returns {Step[]}
+ */
+export function undoing({ action, messages, more }) {
+  const opposite = KNOWN[action]?.[1];
+  if (opposite) return [{ action: opposite, more, messages: messages.filter((one) => wasOther(action, one, more)) }];
+  if (action === "delete") return [];
+  const folders = Map.groupBy(messages, (one) => `${one.accountId} ${one.folder?.id}`);
+  return [...folders.values()].flatMap((those) => back(those[0]?.folder, those));
+}
+
+/** @param {Message["folder"]} folder @param {Message[]} messages @returns {Step[]} */
+function back(folder, messages) {
+  if (!folder) return [];
+  if (folder.role === "archive" || folder.role === "trash") return [{ action: folder.role, messages }];
+  return [{ action: "move", more: { folder: folder.id }, messages }];
+}
+
+/** @param {string} action @param {Message} message @param {More} [more] */
+function wasOther(action, { flags, labels = [] }, more) {
+  if (action === "markRead") return !flags.read;
+  if (action === "markUnread") return flags.read;
+  if (action === "star") return !flags.starred;
+  if (action === "unstar") return flags.starred;
+  const had = more?.labels?.some((label) => labels.includes(label)) ?? false;
+  return action === "addLabels" ? !had : had;
+}
+
+/** Takes steps back, and tells of it. @param {Step[]} steps @param {(step: Step) => Promise<Outcome>} [run] */
+export async function takeBack(steps, run = perform) {
+  for (const step of steps) {
+    const outcome = await run(step);
+    tell({ action: "undo", messages: step.messages }, outcome, {});
+  }
+}
+
+/** What cannot be taken back is asked about. @param {Step} step */
+export function isMeant({ action, messages: { length } }) {
+  if (action !== "delete") return true;
+  const title = `Delete ${length === 1 ? "this message" : `these ${length} messages`} for good?`;
+  const text = "It is removed at the mail server, too. This cannot be undone.";
+  return sure({ title, text, action: "Delete for good", danger: true });
+}
+
+/** A message as it is after an action that leaves it in its place. @param {Step} step @returns {(message: Message) => Message} */
+export function changed({ action, more }) {
+  const given = more?.labels ?? [];
+  /** @type {Record<string, (message: Message) => Partial<Message>>} */
+  const changes = {
+    markRead: ({ flags }) => ({ flags: { ...flags, read: true } }),
+    markUnread: ({ flags }) => ({ flags: { ...flags, read: false } }),
+    star: ({ flags }) => ({ flags: { ...flags, starred: true } }),
+    unstar: ({ flags }) => ({ flags: { ...flags, starred: false } }),
+    addLabels: ({ labels = [] }) => ({ labels: [...new Set([...labels, ...given])] }),
+    removeLabels: ({ labels = [] }) => ({ labels: labels.filter((one) => !given.includes(one)) }),
+  };
+  return (message) => ({ ...message, ...changes[action]?.(message) });
+}
+
+/** Whether messages leave the folder that they are in. @param {string} action */
+export function leaves(action) {
+  return KNOWN[action]?.[1] === undefined;
+}
+
+/**
+ * Says what became of them. `where`: the name of the folder of a move.
+ * @param {Step} step
+ * @param {Outcome} outcome
+ * @param {{where?: string, undo?: () => void}} how
+ * @returns {(() => void) | undefined} takes it away
+ */
+export function tell({ action, more }, outcome, { where, undo }) {
+  const [participle = action] = KNOWN[action] ?? [];
+  const { succeeded, uncertain } = outcome;
+  const to = where ? ` to ${where}` : more?.labels ? `: ${list(more.labels)}` : "";
+  for (const error of outcome.errors) failed(error);
+  if (outcome.failed.length)
+    warn(`${count(outcome.failed.length, "message was", "messages were")} not ${participle}: ${reasons(outcome)}.`);
+  if (uncertain.length)
+    warn(
+      `Whether ${count(uncertain.length, "message was", "messages were")} ${participle} is not known: the connection ended first. Look at what is still selected before you try again.`,
+    );
+  if (!succeeded.length) return undefined;
+  const text = `${count(succeeded.length, "message")} ${participle}${to}.`;
+  const close = done(
+    html`${text} ${
+      undo &&
+      html`<button type="button" class="secondary outline small" onClick=${() => {
+        close();
+        undo();
+      }}>Undo</button>`
+    }`,
+  );
+  return close;
+}
+
+/** @param {Outcome} outcome */
+function reasons(outcome) {
+  const groups = Map.groupBy(outcome.failed, ({ code }) => REASONS[code] ?? code);
+  return list([...groups].map(([reason, those]) => (groups.size > 1 ? `${reason} (${those.length})` : reason)));
+}

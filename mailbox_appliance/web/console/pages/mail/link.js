@@ -1,0 +1,52 @@
+// @ts-check
+/** What a message's link really leads to, asked about before it is opened. */
+import { html } from "../../html.js";
+import { go } from "../../router.js";
+import { Dialog } from "../../ui/dialog.js";
+import { Copy } from "../../ui/values.js";
+
+const HOST = /(?:https?:\/\/)?((?:[\p{L}\p{N}-]+\.)+\p{L}{2,})/iu;
+
+const FILE = /\.(?:pdf|docx?|xlsx?|pptx?|txt|jpe?g|png)$/;
+
+/** @param {{link: {address: string, text: string}, accountId: string, onClose: () => void}} props */
+export function LinkDialog({ link: { address, text }, accountId, onClose }) {
+  const url = new URL(address);
+  const isPage = url.protocol === "http:" || url.protocol === "https:";
+  const named = isPage ? (HOST.exec(text)?.[1] ?? "").toLowerCase() : "";
+  const isOther = named !== "" && !FILE.test(named) && bare(named) !== bare(url.hostname);
+  const open = () => {
+    if (url.protocol === "mailto:") go("/compose", { ...mailTo(url), account: accountId });
+    else window.open(address, "_blank", "noopener,noreferrer");
+    onClose();
+  };
+  return html`<${Dialog} title=${isPage ? "Open this link?" : "Follow this link?"} onClose=${onClose}>
+    ${isPage && html`<p>It leads to <strong><bdi>${url.host}</bdi></strong>${url.protocol === "http:" && ", without encryption"}.</p>`}
+    ${isOther && html`<p class="warning">The message says <bdi>${named}</bdi>, which is another place.</p>`}
+    ${url.username && html`<p class="warning">What stands before the @ in this address is no part of where it leads.</p>`}
+    <pre tabindex="0"><code>${address}</code></pre>
+    <p><${Copy} text=${address} label="Copy address" /></p>
+    <footer>
+      <button type="button" class="secondary" onClick=${onClose}>Cancel</button>
+      <button type="button" onClick=${open}>${isPage ? "Open in a new tab" : url.protocol === "mailto:" ? "Write a message" : "Call"}</button>
+    </footer>
+  <//>`;
+}
+
+/** @param {string} host */
+function bare(host) {
+  try {
+    return new URL(`https://${host}`).hostname.replace(/^www\./, "");
+  } catch {
+    return host;
+  }
+}
+
+/** RFC 6068: "+" stands for itself, names are written in any case. @param {URL} url */
+function mailTo({ pathname, search }) {
+  const given = [...new URLSearchParams(`to=${pathname}&${search.slice(1)}`.replaceAll("+", "%2B"))];
+  const [to, cc, subject, body] = ["to", "cc", "subject", "body"].map((wanted) =>
+    given.flatMap(([name, value]) => (name.toLowerCase() === wanted ? value : [])).join(", "),
+  );
+  return { to, cc, subject, body: body?.replaceAll("\r\n", "\n") };
+}

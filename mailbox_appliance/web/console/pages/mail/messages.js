@@ -1,0 +1,182 @@
+// @ts-check
+/** A list of messages as one works with it: what is selected, what is done, which keys do it. */
+import { ApiError } from "../../api.js";
+import { html, useEffect, useRef, useState } from "../../html.js";
+import { useShortcuts } from "../../shortcuts.js";
+import { Busy, Empty, Pager, Problem } from "../../ui/load.js";
+import { changed, isMeant, leaves, perform, takeBack, tell, undoing } from "./actions.js";
+import { Labels, Move } from "./choose.js";
+import { Toolbar } from "./list-toolbar.js";
+import { useListing } from "./listing.js";
+import { focusedId, focusRow, Rows, useKeptFocus } from "./rows.js";
+import { useSelection } from "./selection.js";
+import { EVERYWHERE, hrefOf } from "./view.js";
+
+/** @typedef {import("./listing.js").Message} Message */
+/** @typedef {import("./view.js").View} View */
+
+/** @param {{view: View, place: string, accounts: import("../../accounts.js").Account[], onChanged: () => void}} props */
+export function Messages({ view, place, accounts, onChanged }) {
+  const listing = useListing(view);
+  const items = listing.shown?.items ?? [];
+  const selection = useSelection(items, listing.number);
+  const [asking, setAsking] = useState(/** @type {"move" | "labels" | null} */ (null));
+  const { act, undo, pending } = useActions(view, listing, selection, onChanged);
+  const meant = () =>
+    selection.map.size ? [...selection.map.values()] : items.filter((one) => one.id === focusedId());
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  useKeys({ items, meant, act, undo, selection, listing, ask: setAsking });
+  useReturn(listing, list);
+  if (!listing.shown)
+    return listing.error === undefined ? html`<${Busy} what="the messages" />` : html`<${Refused} of=${listing} />`;
+  const chosen = (
+    /** @type {string} */ action,
+    /** @type {import("./actions.js").More} */ more,
+    /** @type {string | undefined} */ where,
+  ) => {
+    setAsking(null);
+    void act(action, meant(), more, where);
+  };
+  const opened = (/** @type {Message} */ one) => {
+    listing.trail.at = one.id;
+  };
+  const mailboxOf = (/** @type {Message} */ { accountId }) =>
+    view.accountId === null ? (accounts.find((one) => one.id === accountId)?.email ?? null) : null;
+  return html`<div ref=${list} class="list">
+    <${Refused} of=${listing} />
+    ${listing.shown.warnings.map((one) => html`<p key=${one} class="muted"><small>${one}</small></p>`)}
+    <${Toolbar} view=${view} listing=${listing} selected=${selection.map} onAll=${selection.toggleAll} isBusy=${pending.size > 0}
+      onAct=${(/** @type {string} */ action) => act(action, meant())} onAsk=${setAsking} />
+    ${
+      items.length
+        ? html`<${Rows} messages=${items} view=${view} selected=${selection.ids} pending=${pending} onSelect=${selection.toggle}
+          onAct=${act} onOpen=${opened} mailboxOf=${mailboxOf} />`
+        : html`<${Nothing} view=${view} place=${place} />`
+    }
+    <${Pager} of=${listing} label="Pages of messages" />
+    ${asking && html`<${asking === "move" ? Move : Labels} messages=${meant()} onClose=${() => setAsking(null)} onChosen=${chosen} />`}
+  </div>`;
+}
+
+/** A search that is not understood is said once, in its own words. @param {{of: import("./listing.js").Listing}} props */
+function Refused({ of: { error, refresh } }) {
+  const [wrong] = error instanceof ApiError && error.code === "invalid_request" ? error.details : [];
+  return html`<${Problem} error=${wrong?.message ?? error} again=${wrong ? undefined : refresh} />`;
+}
+
+/** @param {{view: View, place: string}} props */
+function Nothing({ view, place }) {
+  if (view.q)
+    return html`<${Empty} title="No message matches">
+      <p>Words are found whole: end one with * to find what begins so. See “How to search”.</p>
+    <//>`;
+  if (view.show !== "all")
+    return html`<${Empty} title=${`Nothing of this kind in ${place}`}><a href=${hrefOf({ ...view, show: "all" })}>Show everything</a><//>`;
+  return html`<${Empty} title=${`${place} is empty`}>
+    <p>${view.folder === "inbox" && "New mail appears here by itself. "}${view.folder !== EVERYWHERE && html`<a href=${hrefOf({ ...view, folder: EVERYWHERE })}>See all mail</a>`}</p><//>`;
+}
+
+/**
+ * @param {View} view
+ * @param {import("./listing.js").Listing} listing
+ * @param {ReturnType<typeof useSelection>} selection
+ * @param {() => void} onChanged
+ */
+function useActions(view, listing, selection, onChanged) {
+  const [pending, setPending] = useState(/** @type {Set<string>} */ (new Set()));
+  const back = useRef(/** @type {(() => void) | undefined} */ (undefined));
+  const keepFocus = useKeptFocus(listing.shown?.items);
+
+  const run = async (/** @type {import("./actions.js").Step} */ step) => {
+    setPending(new Set(step.messages.map((one) => one.id)));
+    const outcome = await perform(step);
+    setPending(new Set());
+    const ids = new Set(outcome.succeeded.map((one) => one.id));
+    const isGone =
+      leaves(step.action) && (view.folder !== EVERYWHERE || step.action === "trash" || step.action === "delete");
+    if (isGone) listing.change((items) => items.filter((one) => !ids.has(one.id)));
+    else listing.change((items) => items.map((one) => (ids.has(one.id) ? changed(step)(one) : one)));
+    if (leaves(step.action)) selection.drop(ids);
+    void listing.refresh();
+    onChanged();
+    return outcome;
+  };
+  const act = async (
+    /** @type {string} */ action,
+    /** @type {Message[]} */ messages,
+    /** @type {import("./actions.js").More} */ more = {},
+    /** @type {string} */ where = "",
+  ) => {
+    const first = messages[0];
+    const step = { action, messages, more };
+    if (!first || pending.size || !(await isMeant(step))) return;
+    keepFocus(first.id);
+    const outcome = await run(step);
+    const steps = undoing({ ...step, messages: outcome.succeeded }).filter((one) => one.messages.length);
+    const undo = () => {
+      close?.();
+      if (back.current === undo) back.current = undefined;
+      void takeBack(steps, run);
+    };
+    const close = tell(step, outcome, { where, undo: steps.length ? undo : undefined });
+    if (close) back.current = steps.length ? undo : undefined;
+  };
+  return { act, undo: () => back.current?.(), pending };
+}
+
+/**
+ * @param {{items: Message[], meant: () => Message[], act: (action: string, messages: Message[]) => void, undo: () => void,
+ *   selection: ReturnType<typeof useSelection>, listing: import("./listing.js").Listing, ask: (what: "move" | "labels") => void}} parts
+ */
+function useKeys(parts) {
+  const now = useRef(parts);
+  now.current = parts;
+  const step = (/** @type {number} */ by) => {
+    const { items, listing } = now.current;
+    const at = items.findIndex((one) => one.id === (focusedId() ?? listing.trail.at));
+    focusRow(items[at < 0 ? 0 : Math.min(Math.max(at + by, 0), items.length - 1)]?.id);
+  };
+  const act = (/** @type {(one: Message[]) => string} */ choose) => () => {
+    const messages = now.current.meant();
+    if (messages.length) now.current.act(choose(messages), messages);
+  };
+  const ask = (/** @type {"move" | "labels"} */ what) => () =>
+    void (now.current.meant().length && now.current.ask(what));
+  useShortcuts(
+    {
+      j: ["Next message", () => step(1)],
+      k: ["Previous message", () => step(-1)],
+      x: ["Select the message", () => now.current.selection.toggleId(focusedId())],
+      a: ["Select all on this page", () => now.current.selection.toggleAll()],
+      e: ["Archive", act(() => "archive")],
+      "#": ["Move to trash", act(() => "trash")],
+      s: ["Star, or remove the star", act((those) => (those.some((one) => !one.flags.starred) ? "star" : "unstar"))],
+      u: ["Mark read or unread", act((those) => (those.some((one) => !one.flags.read) ? "markRead" : "markUnread"))],
+      m: ["Move to a folder", ask("move")],
+      l: ["Labels", ask("labels")],
+      z: ["Undo", () => now.current.undo()],
+      n: ["Older messages", () => now.current.listing.next?.()],
+      p: ["Newer messages", () => now.current.listing.previous?.()],
+    },
+    [],
+  );
+}
+
+/**
+ * Coming back from a message one finds it again; a page that was turned is seen from its top.
+ * @param {import("./listing.js").Listing} listing
+ * @param {{current: HTMLElement | null}} list
+ */
+function useReturn(listing, list) {
+  const seen = useRef(0);
+  useEffect(() => {
+    if (!listing.shown || listing.isTurning) return;
+    const isTurned = seen.current !== 0 && seen.current !== listing.number;
+    if (seen.current === 0 && listing.trail.at) focusRow(listing.trail.at);
+    seen.current = listing.number;
+    if (!isTurned) return;
+    const isBelow = document.activeElement?.closest(".pager") || document.activeElement === document.body;
+    if (isBelow) focusRow(listing.shown.items[0]?.id);
+    list.current?.scrollIntoView({ block: "start" });
+  }, [listing.shown, listing.number, listing.isTurning]);
+}

@@ -1,0 +1,55 @@
+// @ts-check
+/** The search box, and what can be said in it. */
+import { html, useEffect, useRef, useState } from "../../html.js";
+import { go } from "../../router.js";
+import { EVERYWHERE, hrefOf } from "./view.js";
+
+/** @type {[query: string, finds: string][]} */
+const TIPS = [
+  ["invoice march", "messages with both words, anywhere in them"],
+  ["“due date”", "these words, one after the other"],
+  ["inv*", "words that begin so"],
+  ["from:ada", "a sender; to: and subject: work the same way"],
+  ["after:2026-01-31", "from that day on; before: is up to a day"],
+  ["is:unread", "also is:read and is:starred"],
+  ["has:attachment", "messages with a file"],
+  ["label:work", "messages with a label"],
+];
+
+/** @param {{view: import("./view.js").View, place: string, isWanted: boolean}} props `isWanted`: the focus goes here */
+export function Search({ view, place, isWanted }) {
+  const [typed, setTyped] = useState(view.q);
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useEffect(() => setTyped(view.q), [view.q]);
+  useEffect(() => void (isWanted && input.current?.focus()), [isWanted]);
+  const search = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const q = typed.trim();
+    go("/mail", { account: view.accountId, q, show: q && view.show !== "all" ? view.show : undefined });
+  };
+  return html`<form role="search" class="find" onSubmit=${search}>
+      <input ref=${input} type="search" name="q" value=${typed} placeholder="Search mail" aria-label="Search mail" maxlength="1000" autocomplete="off"
+        onInput=${(/** @type {any} */ event) => setTyped(event.currentTarget.value)} />
+      <button type="submit">Search</button>
+    </form>
+    <details class="tips">
+      <summary>How to search</summary>
+      <p>Everything must be found. Capitals and accents do not count.</p>
+      <dl>${TIPS.map(([query, finds]) => html`<div><dt><code>${query}</code></dt><dd>${finds}</dd></div>`)}</dl>
+    </details>
+    ${view.q && html`<${Scope} view=${view} place=${place} />`}`;
+}
+
+/** Where is searched, and the way to search elsewhere or to end it. @param {{view: import("./view.js").View, place: string}} props */
+function Scope({ view, place }) {
+  const isEverywhere = view.folder === EVERYWHERE;
+  const elsewhere = [
+    isEverywhere ? ["inbox", "Only in the inbox"] : [EVERYWHERE, "In all folders"],
+    ["trash", "in the trash"],
+  ];
+  return html`<p class="scope">
+    Found ${isEverywhere ? "in all folders but spam and trash" : `in ${place}`}.${" "}
+    ${elsewhere.map(([folder, name]) => folder !== view.folder && html`<a key=${folder} href=${hrefOf({ ...view, folder })}>${name}</a>, `)}
+    <a href=${hrefOf({ accountId: view.accountId, folder: isEverywhere ? "inbox" : view.folder })}>end the search</a>.
+  </p>`;
+}

@@ -1,0 +1,57 @@
+// @ts-check
+/** A conversation, oldest message first; each is fetched when it is opened, the last one at once. */
+import { at, get } from "../../api.js";
+import { html, useState } from "../../html.js";
+import { to } from "../../router.js";
+import { Title } from "../../title.js";
+import { Loaded, Pager, usePages } from "../../ui/load.js";
+import { Time } from "../../ui/values.js";
+import { person } from "../../words.js";
+import { Content, useMessage } from "./content.js";
+import { BackToList, Toolbar } from "./toolbar.js";
+
+const PAGE = 25;
+
+/** @param {{params: Record<string, string>}} props */
+export default function Page({ params: { accountId = "", threadId = "" } }) {
+  const path = at`/accounts/${accountId}/threads/${threadId}`;
+  const [subject, setSubject] = useState("Conversation");
+  const pages = usePages(
+    async ({ cursor }, signal) => {
+      const thread = await get(path, { cursor, limit: PAGE }, signal);
+      setSubject(thread.subject || "(no subject)");
+      return thread.messages;
+    },
+    [path],
+  );
+  return html`<${BackToList} />
+    <${Title}>${subject}<//>
+    <${Loaded} of=${pages} what="the conversation">${(/** @type {any} */ { items }) => html`
+      ${items.map(
+        (/** @type {any} */ one, /** @type {number} */ index) => html`<${Part} key=${one.id} message=${one}
+        isOpen=${index === items.length - 1 && !pages.next} onGone=${pages.reload} />`,
+      )}
+    `}<//>
+    <${Pager} of=${pages} label="Pages of the conversation" />`;
+}
+
+/** @param {{message: any, isOpen: boolean, onGone: () => void}} props */
+function Part({ message, isOpen: isOpenAtFirst, onGone }) {
+  const [isOpen, setOpen] = useState(isOpenAtFirst);
+  const toggled = (/** @type {any} */ event) => setOpen(event.currentTarget.open);
+  return html`<article class="mail-part"><details open=${isOpen} onToggle=${toggled}>
+    <summary><strong><bdi>${message.from ? person(message.from) : "Unknown sender"}</bdi></strong> <${Time} at=${message.date} />${" "}
+      ${!isOpen && html`<small class="muted">${message.snippet}</small>`}</summary>
+    ${isOpen && html`<${Opened} accountId=${message.accountId} id=${message.id} onGone=${onGone} />`}
+  </details></article>`;
+}
+
+/** @param {{accountId: string, id: string, onGone: () => void}} props */
+function Opened({ accountId, id, onGone }) {
+  const { loading, changed } = useMessage(accountId, id);
+  return html`<${Loaded} of=${loading} what="the message">${(/** @type {any} */ one) => html`
+    <${Toolbar} message=${one} onChanged=${changed} onGone=${onGone} />
+    <${Content} message=${one} />
+    <p><a href=${to(at`/mail/${accountId}/${id}`)}>Open this message alone</a></p>
+  `}<//>`;
+}

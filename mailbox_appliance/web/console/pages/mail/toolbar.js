@@ -1,0 +1,97 @@
+// @ts-check
+/** What one does with a message: the buttons, and the same by keys. */
+import { useAccounts } from "../../accounts.js";
+import { at } from "../../api.js";
+import { html, useState } from "../../html.js";
+import { go, to } from "../../router.js";
+import { useShortcuts } from "../../shortcuts.js";
+import { Badge } from "../../ui/values.js";
+import { changed, isMeant, leaves, perform, takeBack, tell, undoing } from "./actions.js";
+import { listHref } from "./came-from.js";
+import { Labels, Move } from "./choose.js";
+
+/** @typedef {import("./listing.js").Message} Message */
+
+/**
+ * Does one thing to a message, tells of it where it goes elsewhere or was not done, and offers to take it back.
+ * @param {Message} message
+ * @param {string} action
+ * @param {{more?: import("./actions.js").More, where?: string, onUndone?: () => void}} [how]
+ * @returns {Promise<((message: Message) => Message) | null>} what it is to the message; null where nothing was done
+ */
+export async function act(message, action, { more, where, onUndone } = {}) {
+  const step = { action, messages: [message], ...(more && { more }) };
+  if (!(await isMeant(step))) return null;
+  const outcome = await perform(step);
+  const steps = undoing(step);
+  const undo = async () => {
+    await takeBack(steps);
+    onUndone?.();
+  };
+  if (leaves(action) || !outcome.succeeded.length)
+    tell(step, outcome, { where, undo: steps.length ? () => void undo() : undefined });
+  return outcome.succeeded.length ? changed(step) : null;
+}
+
+/** @param {{message: Message, onChanged: (change: (message: Message) => Message) => void, onGone: () => void, hasKeys?: boolean}} props */
+export function Toolbar({ message, onChanged, onGone, hasKeys = false }) {
+  const [asking, setAsking] = useState(/** @type {"move" | "labels" | null} */ (null));
+  const account = useAccounts().data?.find((one) => one.id === message.accountId);
+  const { id, accountId, flags, folder, labels = [] } = message;
+  const does = async (
+    /** @type {string} */ action,
+    /** @type {import("./actions.js").More} */ more = {},
+    /** @type {string | undefined} */ where = undefined,
+  ) => {
+    setAsking(null);
+    const change = await act(message, action, { more, where, onUndone: onGone });
+    if (change === null) return;
+    if (leaves(action)) onGone();
+    else onChanged(change);
+  };
+  /** @type {[label: string, press: () => void, key?: string][]} */
+  const buttons = [];
+  const write = (/** @type {string} */ label, /** @type {Record<string, string | number>} */ what, key = "") =>
+    buttons.push([label, () => go("/compose", { ...what, account: accountId }), key]);
+  const doing = (/** @type {string} */ label, /** @type {string} */ action, key = "") =>
+    buttons.push([label, () => void does(action), key]);
+  if (flags.draft && folder?.role === "drafts") write("Edit draft", { draft: id });
+  else {
+    write("Reply", { reply: id }, "r");
+    write("Reply all", { reply: id, replyAll: 1 }, "a");
+    write("Forward", { forward: id }, "f");
+  }
+  if (folder?.role === "trash") {
+    doing("Take out of trash", "untrash");
+    doing("Delete for good", "delete");
+  } else {
+    if (folder?.role !== "archive" && !flags.draft) doing("Archive", "archive", "e");
+    doing("Move to trash", "trash", "#");
+  }
+  buttons.push(["Move …", () => setAsking("move"), "m"]);
+  if (account?.capabilities.labels) buttons.push(["Labels …", () => setAsking("labels"), "l"]);
+  if (flags.starred) doing("Remove star", "unstar", "s");
+  else doing("Star", "star", "s");
+  if (flags.read) doing("Mark unread", "markUnread", "u");
+  else doing("Mark read", "markRead", "u");
+  const keys = buttons.flatMap(([label, press, key]) => (hasKeys && key ? [[key, [label, press]]] : []));
+  useShortcuts(Object.fromEntries(keys), [message, hasKeys, account]);
+  return html`<div class="actions mail-actions" role="toolbar" aria-label="What to do with this message">
+      ${buttons.map(
+        ([label, press], index) => html`<button key=${label} type="button"
+        class=${`small ${index === 0 ? "" : "secondary outline"}`} onClick=${press}>${label}</button>`,
+      )}
+      ${asking && html`<${asking === "move" ? Move : Labels} messages=${[message]} onClose=${() => setAsking(null)} onChosen=${does} />`}
+    </div>
+    <p class="mail-labels">${labels.map((one) => html`<${Badge} key=${one}>${one}<//>`)}</p>`;
+}
+
+/** Back to where one came from. */
+export function BackToList() {
+  return html`<p class="mail-back"><a href=${listHref()}>← Back to the list</a></p>`;
+}
+
+/** @param {Message & {threadId: string}} message */
+export function threadHref(message) {
+  return to(at`/threads/${message.accountId}/${message.threadId}`);
+}

@@ -1,0 +1,97 @@
+// @ts-check
+/** One mailbox: how it is, and what its owner may change. */
+import { nameOf, reload as reloadAccounts } from "../../accounts.js";
+import * as api from "../../api.js";
+import { html } from "../../html.js";
+import { go, to } from "../../router.js";
+import * as session from "../../session.js";
+import { useShared } from "../../shared.js";
+import { Title } from "../../title.js";
+import { sure } from "../../ui/dialog.js";
+import { Field, Form, useForm } from "../../ui/form.js";
+import { Loaded } from "../../ui/load.js";
+import { attempt, done } from "../../ui/notices.js";
+import { Time } from "../../ui/values.js";
+import { Folders } from "./folders.js";
+import { useEvery } from "./list.js";
+import { ProviderSignIn } from "./provider-sign-in.js";
+import { Reconnect } from "./reconnect.js";
+import { Sharing } from "./sharing.js";
+import { Condition, PROVIDERS, reaches, State } from "./state.js";
+
+/** @typedef {import("../../accounts.js").Account} Account */
+
+/** @param {{params: Record<string, string>}} props */
+export default function Mailbox({ params }) {
+  const member = useShared(session.member);
+  const every = useEvery(member, 5_000);
+  const account = /** @type {Account[] | undefined} */ (every.data)?.find((one) => one.id === params.accountId);
+  const reload = () => Promise.all([every.reload(), reloadAccounts()]);
+  if (account) return html`<${Shown} key=${account.id} account=${account} member=${member} reload=${reload} />`;
+  return html`<${Loaded} of=${every} what="the mailbox">${() => html`<${Missing} />`}<//>`;
+}
+
+function Missing() {
+  return html`<${Title}>There is no such mailbox<//>
+    <p>It may have been removed, or is not shared with you any more.</p><p><a href=${to("/mailboxes")}>To the mailboxes</a></p>`;
+}
+
+/** @param {{account: Account, member: session.Member | null, reload: () => Promise<unknown>}} props */
+function Shown({ account, member, reload }) {
+  const isOwner = account.ownerMemberId === member?.id;
+  const isReached = reaches(account, member?.id);
+  const read =
+    isReached &&
+    html`<a role="button" class="secondary outline" href=${to("/mail", { account: account.id })}>Read mail</a>`;
+  const signIn = isOwner && html`<${SignIn} account=${account} reload=${reload} />`;
+  const isUrgent = account.status === "reauth_required" || account.status === "error";
+  return html`<${Title} actions=${read}>${nameOf(account)}<//>
+    <p><a href=${to("/mailboxes")}>All mailboxes</a></p>
+    <article><h2>State <${State} account=${account} /></h2><${Condition} account=${account} />
+      <p class="muted">${PROVIDERS[account.provider]}, connected <${Time} at=${account.createdAt} exact />${!isOwner && isReached && ". It is shared with you: only its owner changes it"}.</p>
+    </article>
+    ${isUrgent && signIn}
+    ${isOwner && html`<${Name} account=${account} reload=${reload} />`}
+    ${(isOwner || member?.role === "admin") && html`<${Sharing} account=${account} isOwner=${isOwner} reload=${reload} />`}
+    ${isReached && html`<${Folders} account=${account} isOwner=${isOwner} reload=${reload} />`}
+    ${!isUrgent && signIn}
+    ${isOwner && html`<${Remove} account=${account} />`}`;
+}
+
+/** @param {{account: Account, reload: () => Promise<unknown>}} props */
+function SignIn({ account, reload }) {
+  if (account.provider === "imap") return html`<${Reconnect} account=${account} reload=${reload} />`;
+  return html`<article><h2>Sign-in</h2><p>When the provider has ended the access, such as after a new password.</p>
+    <${ProviderSignIn} only=${account.provider} /></article>`;
+}
+
+/** @param {{account: Account, reload: () => Promise<unknown>}} props */
+function Name({ account, reload }) {
+  const form = useForm({ displayName: account.displayName ?? "" }, async ({ displayName }) => {
+    const name = displayName.trim();
+    await api.patch(api.at`/accounts/${account.id}`, { displayName: name || null });
+    await reload();
+    done(name ? `The mailbox is called ${name} now.` : "The mailbox is shown by its address now.");
+  });
+  return html`<article><h2>Name</h2>
+    <${Form} of=${form} action="Save name" label="Name">
+      <${Field} of=${form} name="displayName" label="Name of the mailbox" hint="As it is shown here. Left empty, the address is shown." />
+    <//></article>`;
+}
+
+/** @param {{account: Account}} props */
+function Remove({ account }) {
+  const remove = async () => {
+    const text = html`The appliance forgets its login, its copy of the mail, its deliveries and whom it is shared with; API keys lose it, and what is
+      scheduled from it is not sent. The mail itself stays on its server, and the mailbox can be connected again.`;
+    if (!(await sure({ title: `Remove ${account.email}?`, text, action: "Remove mailbox", danger: true }))) return;
+    await attempt(async () => {
+      await api.remove(api.at`/accounts/${account.id}`);
+      await reloadAccounts();
+      go("/mailboxes", {}, { replace: true });
+      done(`${account.email} was removed.`);
+    });
+  };
+  return html`<article><h2>Remove</h2>
+    <button type="button" class="danger own-width" onClick=${remove}>Remove this mailbox …</button></article>`;
+}

@@ -1,0 +1,120 @@
+// @ts-check
+/** Google and Microsoft: signing in on their own page. */
+import * as api from "../../api.js";
+import { html, useEffect, useRef, useState } from "../../html.js";
+import { go, place, to } from "../../router.js";
+import * as session from "../../session.js";
+import { useShared } from "../../shared.js";
+import { Field, Form, useForm } from "../../ui/form.js";
+import { Problem, useLoad } from "../../ui/load.js";
+import { done } from "../../ui/notices.js";
+import { Time } from "../../ui/values.js";
+import * as oauth from "./oauth.js";
+import { PROVIDERS } from "./state.js";
+
+/** @typedef {oauth.Provider} Provider */
+/** @type {Provider[]} */
+const ALL = ["google", "outlook"];
+
+/** @param {{only?: Provider}} props `only`: of a mailbox that is there already */
+export function ProviderSignIn({ only }) {
+  const begun = useShared(oauth.begun);
+  const ended = useShared(oauth.ended);
+  useEffect(() => {
+    if (ended?.account) connected(ended.account);
+  }, [ended]);
+  return html`<section class="form-page">
+    ${!only && html`<h2>Google or Microsoft?</h2>`}
+    ${ended?.error !== undefined && html`<${Problem} error=${ended.error} />`}
+    ${begun ? html`<${Waiting} key=${begun.state} begun=${begun} />` : html`<${Choice} providers=${only ? [only] : ALL} />`}
+  </section>`;
+}
+
+/** @param {import("../../accounts.js").Account} account */
+export function connected(account) {
+  oauth.ended.set(null);
+  done(`${account.email} is connected. Its mail is being fetched.`);
+  if (place.value.path !== `/mailboxes/${account.id}`) go(`/mailboxes/${account.id}`, {}, { replace: true });
+}
+
+/** @param {{providers: Provider[]}} props */
+function Choice({ providers }) {
+  const isAdmin = session.member.value?.role === "admin";
+  const apps = useLoad((signal) => configured(isAdmin, signal), [isAdmin]);
+  const [error, setError] = useState(/** @type {unknown} */ (undefined));
+  const [busy, setBusy] = useState(/** @type {Provider | null} */ (null));
+  const begin = async (/** @type {Provider} */ provider) => {
+    if (busy) return;
+    setBusy(provider);
+    setError(undefined);
+    await oauth.begin(provider).catch((problem) => setError(explained(problem, provider)));
+    setBusy(null);
+  };
+  const offered = providers.filter((one) => apps.data?.[one] !== false);
+  const left = providers.filter((one) => !offered.includes(one));
+  if (!apps.data && apps.isBusy) return null;
+  return html`${
+    offered.length > 0 &&
+    html`<p>Sign in on their own page: this appliance never sees that password.</p>
+      <p class="actions">${offered.map(
+        (
+          one,
+        ) => html`<button key=${one} type="button" class="secondary" aria-disabled=${busy !== null} aria-busy=${busy === one}
+          onClick=${() => begin(one)}>Sign in with ${PROVIDERS[one]}</button>`,
+      )}</p>`
+  }
+    ${
+      left.length > 0 &&
+      html`<p>No OAuth app is set up for ${left.map((one) => PROVIDERS[one]).join(" and ")}.
+      ${" "}<a href=${to("/oauth-apps")}>Set one up</a></p>`
+    }
+    ${error !== undefined && html`<${Problem} error=${error} />`}`;
+}
+
+/**
+ * Which are set up, where one may know it; an empty answer: perhaps.
+ * @param {boolean} isAdmin
+ * @param {AbortSignal} signal
+ * @returns {Promise<Partial<Record<Provider, boolean>>>}
+ */
+async function configured(isAdmin, signal) {
+  if (!isAdmin) return {};
+  try {
+    const apps = await api.get("/admin/oauth-apps", {}, signal);
+    return Object.fromEntries(ALL.map((one) => [one, Boolean(apps[one].clientId)]));
+  } catch {
+    return {}; // who may not know it here is told by the click
+  }
+}
+
+/** @param {unknown} problem @param {Provider} provider */
+function explained(problem, provider) {
+  if (!(problem instanceof api.ApiError) || ![404, 405].includes(problem.status)) return problem;
+  const name = PROVIDERS[provider];
+  return new Error(
+    `This appliance cannot use ${name}'s sign-in. Connect the mailbox by its servers, with an app password that you make at ${name}.`,
+  );
+}
+
+/** @param {{begun: oauth.Begun}} props */
+function Waiting({ begun }) {
+  const panel = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => panel.current?.focus(), []);
+  const name = PROVIDERS[begun.provider];
+  const form = useForm({ redirectUrl: "" }, async ({ redirectUrl }) => {
+    connected(await oauth.finish(begun.provider, oauth.broughtBy(redirectUrl)));
+  });
+  return html`<article ref=${panel} tabindex="-1" aria-label=${`Signing in with ${name}`}>
+    <p role="status">Go on in the tab of ${name} that has opened. This page goes on by itself when you are done there.</p>
+    <p>No such tab? <a href=${begun.url} target="_blank" rel="noopener noreferrer">Open the page of ${name}</a>.
+      It is good until <${Time} at=${begun.expiresAt} />.</p>
+    <details>
+      <summary>The tab ended with an error, or at a page that cannot be reached</summary>
+      <p>Copy the whole address of that tab and paste it here.</p>
+      <${Form} of=${form} action="Finish with this address" label="Finish by hand">
+        <${Field} of=${form} name="redirectUrl" label="Address of the page where you ended" inputmode="url" autocomplete="off" required />
+      <//>
+    </details>
+    <footer class="actions"><button type="button" class="secondary outline small" onClick=${() => oauth.begun.set(null)}>Stop waiting</button></footer>
+  </article>`;
+}

@@ -1,0 +1,36 @@
+// @ts-check
+/** How a mailbox is, in words. */
+import { html } from "../../html.js";
+import { useStatus } from "../../status.js";
+import { Badge, Time } from "../../ui/values.js";
+
+/** @typedef {import("../../accounts.js").Account} Account */
+/** @type {Record<Account["status"], [kind: "good" | "bad" | "busy", text: string]>} */
+const WORDS = {
+  connecting: ["busy", "Connecting"],
+  syncing: ["busy", "Syncing"],
+  ready: ["good", "Up to date"],
+  reauth_required: ["bad", "Sign-in needed"],
+  error: ["bad", "Not reached"],
+};
+/** @type {Record<Account["provider"], string>} */
+export const PROVIDERS = { imap: "IMAP", google: "Google", outlook: "Microsoft" };
+
+/** @param {{account: Account}} props */
+export function State({ account }) {
+  const [kind, text] = WORDS[account.status];
+  return html`<${Badge} kind=${kind}>${text}<//>`;
+}
+
+/** What a person should know of it besides: how far it is, or what went wrong. @param {{account: Account}} props */
+export function Condition({ account }) {
+  const progress = useStatus()?.accounts.find((one) => one.id === account.id)?.progress;
+  return html`${WORDS[account.status][0] === "busy" && html`<p class="muted" role="status">Its mail is being fetched${progress && `: ${progress}`}. What is there can be read already.</p>`}
+    ${account.error && html`<div class="problem"><p>${account.error.message}</p></div>`}
+    <p class="muted">Last looked at: <${Time} at=${account.lastSyncAt} ago none="not yet" /></p>`;
+}
+
+/** Whether the member reads its mail. @param {Account} account @param {string} [memberId] */
+export function reaches(account, memberId = "") {
+  return account.sharedWithAll || [account.ownerMemberId, ...account.grantedMemberIds].includes(memberId);
+}

@@ -1,0 +1,24 @@
+// @ts-check
+/** A link that lets somebody in, shown once. */
+import { html } from "../../html.js";
+import { Snippet, Time } from "../../ui/values.js";
+import { ShownOnce } from "../shown-once.js";
+
+/** Hosts by which a browser reaches its own computer. */
+export const THIS_COMPUTER = ["localhost", "127.0.0.1", "[::1]"];
+
+/** @typedef {{token: string, url: string, expiresAt: string}} Invitation */
+
+/** @param {{title: string, name: string, invitation: Invitation, onClose: () => void}} props */
+export function OneTimeLink({ title, name, invitation, onClose }) {
+  const isOnlyHere = THIS_COMPUTER.includes(new URL(invitation.url).hostname);
+  return html`<${ShownOnce} title=${title} what="link" onClose=${onClose}>
+    <p>Send this link to ${name} in a way that nobody else reads: it lets in whoever opens it first. <strong>It is shown this once</strong> and
+      is good once, until <${Time} at=${invitation.expiresAt} exact />.</p>
+    <${Snippet} label="Link" text=${invitation.url} />
+    ${
+      isOnlyHere &&
+      html`<div class="warning"><p>It opens on this computer only. For other computers turn on HTTPS in the settings, then make another link.</p></div>`
+    }
+  <//>`;
+}

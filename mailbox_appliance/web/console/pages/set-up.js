@@ -1,0 +1,64 @@
+// @ts-check
+/** The first administrator, on a fresh appliance. */
+import * as api from "../api.js";
+import { html } from "../html.js";
+import { go, to } from "../router.js";
+import * as session from "../session.js";
+import { Title } from "../title.js";
+import { Field, Form, useForm } from "../ui/form.js";
+import { Loaded, useLoad } from "../ui/load.js";
+import { done } from "../ui/notices.js";
+import { THIS_COMPUTER } from "./members/link.js";
+import { beside, NewPassword } from "./new-password.js";
+import { deviceName } from "./sign-in.js";
+
+export default function SetUp() {
+  const about = useLoad(async () => (await api.ask("GET", "/", { isAnonymous: true })).data, []);
+  return html`<section class="narrow">
+    <${Title}>Set up<//>
+    <${Loaded} of=${about}>${(/** @type {any} */ data) => (data.setupRequired ? html`<${Begin} />` : html`<${Already} />`)}<//>
+  </section>`;
+}
+
+function Already() {
+  return html`<p>This appliance is set up already.</p><p><a role="button" href=${to("/sign-in")}>Sign in</a></p>`;
+}
+
+function Begin() {
+  const start = { setupCode: "", name: "", email: "", password: "" };
+  const form = useForm(start, async (values) => {
+    const body = { ...values, setupCode: values.setupCode?.trim(), deviceName: deviceName() };
+    const asked = api.ask("POST", "/setup", { body, isAnonymous: true });
+    session.start((await beside(asked, "invalid_token", "/setupCode", "This is not the code of this appliance.")).data);
+    go("/mailboxes/connect", {}, { replace: true });
+    done("Your appliance is set up. Next, connect a mailbox.");
+  });
+  return html`<p>Nobody uses this appliance yet. Make its first administrator: that is you.</p>
+    ${!THIS_COMPUTER.includes(location.hostname) && html`<${FromAfar} />`}
+    <${Form} of=${form} action="Set up" busy="Setting up …" label="Set up">
+      <${Field} of=${form} name="setupCode" label="Set-up code" autocomplete="off" spellcheck=${false} autofocus required
+        hint="The line that the appliance wrote when it started ends with it." />
+      <${WhereTheCodeIs} />
+      <${Field} of=${form} name="name" label="Your name" autocomplete="name" required />
+      <${Field} of=${form} name="email" label="Your email" type="email" autocomplete="username" required
+        hint="You sign in with it. It need not be one of the mailboxes." />
+      <${NewPassword} of=${form} />
+    <//>`;
+}
+
+function WhereTheCodeIs() {
+  return html`<details>
+    <summary>Where is the set-up code?</summary>
+    <p>In the terminal or log of the appliance, and in the file <code>setup-code</code> in its data directory:</p>
+    <ul>
+      <li>Linux: <code>~/.local/share/mailbox-appliance</code></li>
+      <li>macOS: <code>~/Library/Application Support/mailbox-appliance</code></li>
+      <li>or where <code>--data-dir</code> says</li>
+    </ul>
+    <p>There <code>mailbox-appliance setup</code> does the same as this page, and finds the code by itself.</p>
+  </details>`;
+}
+
+function FromAfar() {
+  return html`<div class="warning"><p>Set-up works on the computer that the appliance runs on only: open <code>http://127.0.0.1:8025</code> there.</p></div>`;
+}

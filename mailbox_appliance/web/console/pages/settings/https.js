@@ -1,0 +1,104 @@
+// @ts-check
+/** HTTPS: whether it is offered, where, and with which certificate. */
+import * as api from "../../api.js";
+import { html, useState } from "../../html.js";
+import { refresh } from "../../status.js";
+import { sure } from "../../ui/dialog.js";
+import { Check, Field, Form, useForm } from "../../ui/form.js";
+import { Loaded, useLoad } from "../../ui/load.js";
+import { done, failed } from "../../ui/notices.js";
+import { Badge, Facts, Snippet, Warnings } from "../../ui/values.js";
+import * as words from "../../words.js";
+import { ImportCertificate } from "./certificate.js";
+
+/** @typedef {{fingerprint: string, notAfter: string, names: string[], selfSigned: boolean, trusted: boolean}} Certificate */
+/** @typedef {{enabled: boolean, host: string, port: number, url: string | null, certificate: Certificate | null, warnings: string[]}} Offered */
+
+export function Https() {
+  const loading = useLoad((signal) => ask("GET", "", undefined, signal), []);
+  return html`<${Loaded} of=${loading} what="how HTTPS is">${(/** @type {Offered} */ offered) => html`
+    <${Warnings} of=${offered.warnings} />
+    <${Offer} offered=${offered} set=${loading.set} />
+    <${Served} certificate=${offered.certificate} set=${loading.set} />`}<//>`;
+}
+
+/** @param {string} method @param {string} path @param {unknown} [body] @param {AbortSignal} [signal] @returns {Promise<Offered>} */
+async function ask(method, path, body, signal) {
+  const { data, warnings } = await api.ask(method, `/admin/https${path}`, { body, signal });
+  if (method !== "GET") void refresh();
+  return { ...data, warnings };
+}
+
+/** @param {{offered: Offered, set: (offered: Offered) => void}} props */
+function Offer({ offered, set }) {
+  const { url } = offered;
+  const start = { enabled: offered.enabled, port: String(offered.port), host: offered.host };
+  const form = useForm(start, async ({ enabled, port, host }) => {
+    if (!enabled && offered.enabled && !(await mayTurnOff())) return;
+    const number = /^\d+$/.test(port.trim()) ? Number(port) : port.trim() || null;
+    const now = await ask("PATCH", "", { enabled, port: number, host: host.trim() });
+    set(now);
+    form.set({ port: String(now.port), host: now.host });
+    done(now.enabled ? "HTTPS is offered." : "HTTPS is not offered any more.");
+  });
+  return html`<article>
+    <h2>Where it is offered</h2>
+    <p>Other computers need HTTPS to sign in and to administrate. <${Badge} kind=${url ? "good" : "plain"}>${url ? "It answers" : "It is off"}<//>
+      ${url && html` at <a href=${url} rel="noopener" target="_blank">${url}</a>`}</p>
+    <${Form} of=${form} action="Save" label="HTTPS">
+      <${Check} of=${form} name="enabled" label="Offer HTTPS" isSwitch />
+      <div class="columns">
+        <${Field} of=${form} name="port" label="Port" inputmode="numeric" hint="From 1 to 65535; 0 takes a free one." />
+        <${Field} of=${form} name="host" label="Address to listen at" hint="An IP address of this computer, or localhost. Empty: all of its addresses." />
+      </div>
+    <//>
+  </article>`;
+}
+
+/** Who is here by HTTPS would shut themselves out. */
+async function mayTurnOff() {
+  if (location.protocol !== "https:") return true;
+  const text =
+    "You are here by HTTPS: this page will not reach the appliance any more, and only on its own computer can it be turned on again.";
+  return sure({ title: "Turn HTTPS off?", text, action: "Turn off", danger: true });
+}
+
+/** @param {{certificate: Certificate | null, set: (offered: Offered) => void}} props */
+function Served({ certificate, set }) {
+  const [isImporting, setImporting] = useState(false);
+  const replace = async (/** @type {string} */ method, /** @type {string} */ path, /** @type {object} */ body) => {
+    set(await ask(method, path, body));
+    setImporting(false);
+    done("Another certificate is used from now on.");
+  };
+  const rotate = async () => {
+    const text =
+      "The appliance makes one itself, in place of the present one. Who pinned that has to sign in again with the new fingerprint.";
+    if (await sure({ title: "Make another certificate?", text, action: "Make another one", danger: true }))
+      await replace("POST", "/rotate", {}).catch(failed);
+  };
+  return html`<article>
+    <h2>Certificate</h2>
+    ${certificate ? html`<${Shown} certificate=${certificate} />` : html`<p>One is made when HTTPS is first offered.</p>`}
+    <div class="actions">
+      <button type="button" class="secondary" onClick=${() => setImporting(true)}>Use a certificate of an authority</button>
+      <button type="button" class="secondary outline" onClick=${rotate}>Make another one</button>
+    </div>
+    ${
+      isImporting &&
+      html`<${ImportCertificate} onClose=${() => setImporting(false)} take=${(/** @type {object} */ body) => replace("PUT", "/certificate", body)} />`
+    }
+  </article>`;
+}
+
+/** @param {{certificate: Certificate}} props */
+function Shown({ certificate }) {
+  const { selfSigned, trusted, names, notAfter, fingerprint } = certificate;
+  const issuer = `an authority that this computer ${trusted ? "trusts" : "does not know"}`;
+  return html`<${Facts} of=${[
+    ["Made by", selfSigned ? "the appliance itself: clients compare its fingerprint" : issuer],
+    ["Names", names.join(", ") || "none"],
+    ["Good until", `${words.longTime(notAfter)} (${words.ago(notAfter)})`],
+  ]} />
+    <${Snippet} label="Fingerprint" text=${fingerprint} />`;
+}

@@ -1,0 +1,97 @@
+// @ts-check
+/** The settings that may change while running, by what they are about. A change counts at once. */
+import * as api from "../../api.js";
+import { html, useEffect, useRef } from "../../html.js";
+import { guard } from "../../router.js";
+import { refresh } from "../../status.js";
+import { sure } from "../../ui/dialog.js";
+import { Check, Field, Form, useForm } from "../../ui/form.js";
+import { Loaded, useLoad } from "../../ui/load.js";
+import { done, failed, warn } from "../../ui/notices.js";
+import { described, read, written } from "./schema.js";
+
+/** @typedef {import("./schema.js").Setting} Setting */
+/** @typedef {Record<string, import("./schema.js").Value>} Values */
+
+/** What they are about, in this order; others follow under their own name. @type {Record<string, string>} */
+const GROUPS = {
+  backup: "Daily backups",
+  sending: "Sending",
+  sync: "Fetching mail",
+  remote: "Mail servers",
+  store: "Store",
+  log: "Log",
+  metrics: "Metrics",
+  server: "Server",
+};
+const ELSEWHERE = ["server.https", "server.https_port", "server.https_host"]; // the part about HTTPS has them
+
+export function Running() {
+  const loading = useLoad(async (signal) => {
+    const [settings, values] = await Promise.all([described(signal), api.get("/admin/settings", {}, signal)]);
+    return { settings, values };
+  }, []);
+  return html`<p>A change counts at once. What the environment or the command line sets cannot be changed here; all other settings stand in
+      <code>config.toml</code>, and count from the next start on.</p>
+    <${Loaded} of=${loading} what="the settings">${(
+      /** @type {{settings: Setting[], values: Values}} */ { settings, values },
+    ) => html`
+      ${grouped(settings).map(([name, those]) => html`<${Group} key=${name} name=${name} settings=${those} values=${values} />`)}
+`}<//>`;
+}
+
+/** @param {Setting[]} settings @returns {[string, Setting[]][]} */
+function grouped(settings) {
+  const shown = settings.filter((one) => !ELSEWHERE.includes(one.name));
+  const names = new Set([...Object.keys(GROUPS), ...shown.map((one) => one.name.split(".")[0])]);
+  return [...names].map((name) => [name, shown.filter((one) => one.name.startsWith(`${name}.`))]);
+}
+
+/** @param {{name: string, settings: Setting[], values: Values}} props */
+function Group({ name, settings, values }) {
+  const known = useRef(values);
+  const label = GROUPS[name] ?? name;
+  const shown = () => Object.fromEntries(settings.map((one) => [one.name, written(known.current[one.name])]));
+  const changedBy = (/** @type {Record<string, string | boolean>} */ typed) => {
+    const before = shown();
+    const those = settings.filter((one) => typed[one.name] !== before[one.name]);
+    return Object.fromEntries(those.map((one) => [one.name, read(one, typed[one.name])]));
+  };
+  const change = async (/** @type {Values} */ changes) => {
+    if (Object.keys(changes).length === 0) return void done("Nothing was changed.");
+    const before = Object.fromEntries(Object.keys(changes).map((one) => [one, known.current[one]]));
+    const { data, warnings } = await api.ask("PATCH", "/admin/settings", { body: changes });
+    known.current = data;
+    form.set(shown());
+    const undo = () => void change(before).catch(failed);
+    done(
+      html`Saved. It counts from now on. <button type="button" class="secondary outline small" onClick=${undo}>Undo</button>`,
+    );
+    for (const warning of warnings) warn(warning);
+    void refresh();
+  };
+  const form = useForm(shown(), (typed) => change(changedBy(typed)));
+  const goBack = async () => {
+    const text = `All of “${label}” is again as config.toml says.`;
+    if (await sure({ title: "Go back to config.toml?", text, action: "Go back" }))
+      await change(Object.fromEntries(settings.map((one) => [one.name, null]))).catch(failed);
+  };
+  const isUnsaved = Object.keys(changedBy(form.values)).length > 0;
+  useEffect(() => (isUnsaved ? guard(() => "Settings are not saved. Leave the page?") : undefined), [isUnsaved]);
+  return html`<article>
+    <h2>${label}</h2>
+    <${Form} of=${form} action="Save" label=${label} more=${html`<button type="button" class="secondary outline"
+        aria-label=${`${label}: go back to config.toml`} onClick=${goBack}>Go back to config.toml</button>
+        ${isUnsaved && html`<small role="status">Not saved yet</small>`}`}>
+      <div class="columns">${settings.map((setting) => html`<${Entry} key=${setting.name} setting=${setting} form=${form} />`)}</div>
+    <//>
+  </article>`;
+}
+
+/** @param {{setting: Setting, form: import("../../ui/form.js").FormState}} props */
+function Entry({ setting: { name, type, help, choices, bounds }, form }) {
+  const shared = { of: form, name, label: help, hint: html`<code>${name}</code>${bounds}` };
+  if (type === "boolean") return html`<${Check} ...${shared} isSwitch />`;
+  const options = choices.length > 0 ? choices.map((one) => [one, one]) : undefined;
+  return html`<${Field} ...${shared} options=${options} rows=${type === "array" ? 2 : undefined} inputmode=${type === "integer" ? "numeric" : undefined} />`;
+}

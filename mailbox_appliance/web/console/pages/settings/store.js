@@ -1,0 +1,62 @@
+// @ts-check
+/** The store: how large it is, what opens it, and whether it is whole. */
+import * as api from "../../api.js";
+import { html, useState } from "../../html.js";
+import { to } from "../../router.js";
+import { Check, Form, useForm } from "../../ui/form.js";
+import { Loaded, useLoad } from "../../ui/load.js";
+import { Facts, Warnings } from "../../ui/values.js";
+import * as words from "../../words.js";
+import { Working } from "../backups/work.js";
+
+/** @typedef {{ok: boolean, checked: string[], problems: {message: string}[]}} Checked */
+/** @type {Record<string, string>} */
+const SLOTS = { file: "the key file alone", keyring: "this computer’s keychain", passphrase: "a passphrase" };
+
+export function Store() {
+  const loading = useLoad((signal) => api.ask("GET", "/admin/store", { signal }), []);
+  return html`<${Loaded} of=${loading} what="the store">${(
+    /** @type {import("../../api.js").Answer} */ { data, warnings },
+  ) => html`
+      <${Warnings} of=${[...warnings, data.key.problem].filter(Boolean)} />
+      <article>
+        <h2>What there is</h2>
+        <${Facts} of=${[
+          ["Folder", data.path],
+          ["Size", `${words.size(data.sizeBytes)}, format ${data.format}; ${words.size(data.freeBytes)} of room left`],
+          ["Opens with", words.list(data.key.slots.map((/** @type {string} */ one) => SLOTS[one] ?? one))],
+          [
+            "Newest backup",
+            html`<a href=${to("/backups")}>${data.lastBackup ? words.ago(data.lastBackup.at) : "none yet"}</a>`,
+          ],
+        ]} />
+      </article>`}<//>
+    <${Look} />`;
+}
+
+function Look() {
+  const [found, setFound] = useState(/** @type {Checked | null} */ (null));
+  const form = useForm({ full: false }, async ({ full }) => {
+    setFound(null);
+    setFound(await api.post("/admin/store/check", { full }));
+  });
+  return html`<article>
+    <h2>Is it whole?</h2>
+    <p>Every page of it is read. Nothing is changed.</p>
+    <${Form} of=${form} action="Check the store" busy="Checking the store …" label="Check of the store">
+      <${Check} of=${form} name="full" label="Check all of it" hint="Also indexes, counts and the audit log; takes some times as long." />
+      ${form.isBusy && html`<${Working} label="Checking the store" />`}
+      <div role="status">${found && html`<${Verdict} found=${found} />`}</div>
+    <//>
+  </article>`;
+}
+
+/** @param {{found: Checked}} props */
+function Verdict({ found }) {
+  if (found.ok)
+    return html`<p><strong>The store is whole.</strong> <small class="muted">Looked at: ${found.checked.join(", ")}.</small></p>`;
+  return html`<div class="problem">
+    <p><strong>Something is wrong with the store.</strong> Keep its files as they are, and <a href=${to("/backups")}>restore a backup</a>.</p>
+    <ul>${found.problems.map((one) => html`<li key=${one.message}>${one.message}</li>`)}</ul>
+  </div>`;
+}

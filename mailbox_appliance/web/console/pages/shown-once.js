@@ -1,0 +1,23 @@
+// @ts-check
+/** A dialog with what nobody can show again: it is not closed, nor its page left, without a question. */
+import { html, useEffect, useRef } from "../html.js";
+import { guard } from "../router.js";
+import { Dialog, sure } from "../ui/dialog.js";
+
+/** @param {{title: string, what: string, wide?: boolean, onClose: () => void, children: any}} props `what`: "token" */
+export function ShownOnce({ title, what, wide, onClose, children }) {
+  const text = `The ${what} cannot be shown again.`;
+  const isKept = useRef(false);
+  useEffect(() => guard(() => (isKept.current ? null : `${text} Leave it without having kept it?`)), []);
+  const close = () => {
+    isKept.current = true;
+    onClose();
+  };
+  const ask = async () => {
+    if (await sure({ title: `Have you kept the ${what}?`, text, action: "Yes, close" })) close();
+  };
+  return html`<${Dialog} title=${title} wide=${wide} onClose=${ask}>
+    ${children}
+    <footer><button type="button" onClick=${close}>I have kept the ${what}</button></footer>
+  <//>`;
+}

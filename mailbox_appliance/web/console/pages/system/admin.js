@@ -1,0 +1,50 @@
+// @ts-check
+/** What is told in cards; of the newest backup and the certificate of HTTPS only administrators are told. */
+import { get } from "../../api.js";
+import { html, useEffect } from "../../html.js";
+import { to } from "../../router.js";
+import { useShared } from "../../shared.js";
+import { failure } from "../../status.js";
+import { Loaded, useLoad } from "../../ui/load.js";
+import { Time } from "../../ui/values.js";
+import * as words from "../../words.js";
+
+const SOON = 14 * 86_400_000; // milliseconds: a certificate that ends so soon is told of
+
+/** As useLoad. That the appliance does not answer is told once, by the page; when it does again, so is this asked. @type {typeof useLoad} */
+export function useCard(load, of, how) {
+  const loading = useLoad(load, of, how);
+  const lost = useShared(failure);
+  useEffect(() => void (lost === undefined && loading.error !== undefined && loading.reload()), [lost]);
+  return lost === undefined ? loading : { ...loading, error: undefined };
+}
+
+/** @param {{title: string, children: any}} props */
+export function Card({ title, children }) {
+  return html`<section class="card" aria-label=${title}><h2>${title}</h2>${children}</section>`;
+}
+
+export function BackupAge() {
+  const loading = useCard((signal) => get("/admin/backups", { limit: 1 }, signal), [], { every: 60_000 });
+  return html`<${Card} title="Newest backup">
+    <${Loaded} of=${loading} what="backups">${(/** @type {{items: any[]}} */ { items: [newest] }) =>
+      newest
+        ? html`<p><${Time} at=${newest.createdAt} ago />, ${words.size(newest.sizeBytes)}${newest.verified && ", read back and checked"}</p>`
+        : html`<p>There is none yet.</p>`}<//>
+    <p><a href=${to("/backups")}>Backups</a></p><//>`;
+}
+
+export function Https() {
+  const loading = useCard((signal) => get("/admin/https", undefined, signal), []);
+  return html`<${Card} title="HTTPS">
+    <${Loaded} of=${loading} what="HTTPS">${certificate}<//>
+    <p><a href=${to("/settings", { part: "https" })}>HTTPS settings</a></p><//>`;
+}
+
+/** @param {any} https */
+function certificate({ enabled, url, certificate }) {
+  if (!enabled) return html`<p>Off: people sign in on this computer only.</p>`;
+  const ends = certificate && new Date(certificate.notAfter).getTime() - Date.now();
+  return html`<p>${url ? `Answers at ${url}` : html`<span class="wrong">It is on, and does not answer.</span>`}</p>
+    ${certificate && html`<p class=${ends < SOON ? "wrong" : ""}>The certificate ${ends < 0 ? "ended" : "lasts until"} <${Time} at=${certificate.notAfter} />${certificate.selfSigned && ", self-signed"}</p>`}`;
+}

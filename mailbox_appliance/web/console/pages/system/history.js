@@ -1,0 +1,114 @@
+// @ts-check
+/** How much was sent and how much came, over the last hours: bars as plain SVG, and the same numbers as a table. */
+import { get } from "../../api.js";
+import { html, useEffect, useRef, useState } from "../../html.js";
+import { Choice } from "../../ui/choice.js";
+import { Loaded } from "../../ui/load.js";
+import * as words from "../../words.js";
+import { useCard } from "./admin.js";
+
+/** @typedef {[name: string, told: string, look: string]} Part of a bar: the field, its name in words, and its class */
+/** @typedef {Record<string, any> & {at: string}} Step */
+
+const EVERY = 60_000; // milliseconds
+const HEIGHT = 120; // pixels of the tallest bar
+const TOP = 18;
+const BOTTOM = TOP + HEIGHT;
+/** @type {[string, string][]} */
+const SPANS = [
+  ["6", "6 hours"],
+  ["24", "24 hours"],
+  ["48", "2 days"],
+  ["168", "7 days"],
+];
+/** @type {Part[]} */
+const OUTCOMES = [
+  ["succeeded", "Sent", "bar-good"],
+  ["other", "On their way", "bar-busy"],
+  ["uncertain", "Uncertain", "bar-doubt"],
+  ["failed", "Not sent", "bar-bad"],
+];
+/** @type {Part[]} */
+const MESSAGES = [["messages", "Messages", "bar-plain"]];
+
+export function History() {
+  const [hours, setHours] = useState("24");
+  const loading = useCard((signal) => get("/status/history", { hours }, signal), [], { every: EVERY });
+  // The bars stay until the others are there: nothing jumps, and what was unfolded stays so.
+  const asked = useRef(hours);
+  useEffect(() => {
+    if (asked.current !== hours) void loading.reload();
+    asked.current = hours;
+  }, [hours]);
+  return html`<section aria-labelledby="history">
+    <div class="title">
+      <h2 id="history">Lately</h2>
+      <div class="span"><${Choice} label="How far back" value=${hours} options=${SPANS} onChoose=${setHours} /></div>
+    </div>
+    <${Loaded} of=${loading} what="the last hours">
+      ${(/** @type {any} */ { deliveries, arrived, stepSeconds }) => html`<div class="charts">
+        <${Chart} title="Deliveries" steps=${deliveries} seconds=${stepSeconds} parts=${OUTCOMES} none="Nothing was sent" />
+        <${Chart} title="Mail that came" steps=${arrived} seconds=${stepSeconds} parts=${MESSAGES} none="Nothing came" />
+      </div>`}
+    <//>
+  </section>`;
+}
+
+/**
+ * @param {{title: string, steps: Step[], seconds: number, parts: Part[], none: string}} props
+ *   `seconds`: of a step; `none`: what is said where nothing happened
+ */
+function Chart({ title, steps, seconds, parts, none }) {
+  const most = Math.max(0, ...steps.map((step) => parts.reduce((all, [name]) => all + step[name], 0)));
+  const totals = parts.map(
+    ([name, told]) => `${told}: ${words.number(steps.reduce((all, step) => all + step[name], 0))}`,
+  );
+  /** A moment: the time within a day or two, else with the day. */
+  const tick = (/** @type {string} */ at) => {
+    const weekday = seconds > 3600 ? /** @type {const} */ ("short") : undefined;
+    return new Date(at).toLocaleString(undefined, { weekday, hour: "2-digit", minute: "2-digit" });
+  };
+  return html`<figure class="chart">
+    <figcaption>
+      <h3>${title}</h3>
+      <ul class="legend">${parts.map(
+        ([name, , look], index) => html`<li key=${name}>
+        <svg width="12" height="12" aria-hidden="true"><rect width="12" height="12" class=${look} /></svg>${totals[index]}</li>`,
+      )}</ul>
+    </figcaption>
+    <svg role="img" aria-label=${`${title}. ${most === 0 ? none : totals.join(", ")}.`} width="100%" height=${BOTTOM + 22}>
+      <line x2="100%" y1=${BOTTOM} y2=${BOTTOM} class="axis" />
+      <text y=${TOP - 5}>${most === 0 ? none : words.number(most)}</text>
+      ${steps.map((step, index) => html`<${Bar} key=${step.at} step=${step} parts=${parts} scale=${HEIGHT / most} x=${index} of=${steps.length} />`)}
+      ${[0, 25, 50, 75].map(
+        (percent) => html`<text key=${percent} x=${`${percent}%`} y=${BOTTOM + 16}>
+        ${tick(steps[Math.floor((steps.length * percent) / 100)]?.at ?? "")}</text>`,
+      )}
+    </svg>
+    <details>
+      <summary>${title} in numbers</summary>
+      <div class="scroll" tabindex="0" role="region" aria-label=${`${title} in numbers`}>
+        <table>
+          <thead><tr><th scope="col">From</th>${parts.map(([name, told]) => html`<th scope="col" key=${name}>${told}</th>`)}</tr></thead>
+          <tbody>${steps.map(
+            (step) => html`<tr key=${step.at}>
+            <th scope="row"><time datetime=${step.at}>${tick(step.at)}</time></th>
+            ${parts.map(([name]) => html`<td key=${name}>${words.number(step[name])}</td>`)}
+          </tr>`,
+          )}</tbody>
+        </table>
+      </div>
+    </details>
+  </figure>`;
+}
+
+/** @param {{step: Step, parts: Part[], scale: number, x: number, of: number}} props `scale`: pixels of one */
+function Bar({ step, parts, scale, x, of }) {
+  let below = BOTTOM;
+  return parts.map(([name, , look]) => {
+    if (step[name] === 0) return null;
+    const height = Math.max(2, scale * step[name]); // one of thousands is still seen
+    below -= height;
+    return html`<rect key=${name} class=${look} x=${`${(100 * (x + 0.1)) / of}%`} width=${`${80 / of}%`} y=${below} height=${height} />`;
+  });
+}

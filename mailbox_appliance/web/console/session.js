@@ -1,0 +1,154 @@
+// @ts-check
+/**
+ * Who is signed in. The token lies in this tab's sessionStorage, which ends with the tab; other tabs of the console ask
+ * for it when they open. It is in no cookie, so no other site can make requests with it.
+ */
+import { isUnsaved } from "./router.js";
+import { Shared } from "./shared.js";
+
+const KEY = "mailbox-appliance.session";
+const CHANNEL = new BroadcastChannel("mailbox-appliance.session");
+const LOCK = "mailbox-appliance.session"; // held, together, by every tab in which somebody is signed in
+const WAIT_FOR_OTHERS = 300; // milliseconds, where there is such a tab
+
+/** @typedef {{id: string, name: string, email: string, role: "admin" | "member", status: string}} Member */
+/** @typedef {{token: string, member: Member, session: {id: string, deviceName: string, expiresAt: string}}} LoggedIn */
+
+/** The member who is signed in; null where nobody is. @type {Shared<Member | null>} */
+export const member = new Shared(/** @type {Member | null} */ (null));
+/** Whether the session has ended under the page's hands, and a sign-in in place is waited for. */
+export const isLost = new Shared(false);
+/** Why it has ended and what to do, where the page knows; it is said in place of the usual words. */
+export const why = new Shared("");
+
+/** @type {((isBack: boolean) => void)[]} */
+let waiting = [];
+
+/** Of the member whom this page shows, and of nobody else. @returns {string | null} */
+export function token() {
+  const known = stored();
+  return known && (member.value === null || member.value.id === known.member.id) ? known.token : null;
+}
+
+/** Whoever signed in at some tab; asks the other tabs where this one knows of nobody. @returns {Promise<void>} */
+export async function begin() {
+  CHANNEL.onmessage = (event) => heard(event.data);
+  const known = stored() ?? ((await isElsewhere()) ? await fromOthers() : null);
+  if (known) keep(known);
+}
+
+/** Takes what a login, an enrolment or a link gave. @param {LoggedIn} loggedIn */
+export function start(loggedIn) {
+  keep(loggedIn);
+  CHANNEL.postMessage({ kind: "begun", known: stored() });
+}
+
+/** The member changed, such as the name. @param {Member} changed */
+export function update(changed) {
+  const known = stored();
+  if (known) start({ ...known, member: changed });
+}
+
+/** Forgets the session, here and in the other tabs that have it. */
+export function end() {
+  const id = stored()?.session.id;
+  forget();
+  CHANNEL.postMessage({ kind: "ended", id });
+}
+
+/**
+ * The API said that `used` is no session any more: waits until the same member has signed in again.
+ * @param {string | null} used
+ * @returns {Promise<boolean>} whether the request may be made again
+ */
+export function renewed(used) {
+  if (used !== null && token() !== null && token() !== used) return Promise.resolve(true);
+  if (member.value === null) return Promise.resolve(false);
+  isLost.set(true);
+  return new Promise((resolve) => void waiting.push(resolve));
+}
+
+/** The person would not sign in again: what waited is refused, and nobody is signed in. */
+export function giveUp() {
+  end();
+}
+
+/** @param {LoggedIn} known */
+function keep(known) {
+  const isAnother = member.value !== null && member.value.id !== known.member.id;
+  sessionStorage.setItem(KEY, JSON.stringify(known));
+  if (isAnother) return void location.reload(); // nothing of the one before may stay on the page
+  if (member.value === null) hold();
+  member.set(known.member);
+  release(true);
+}
+
+/** Lets other tabs know that somebody is signed in here, for as long as that is so. */
+function hold() {
+  const ended = new Promise((/** @type {(value?: unknown) => void} */ end) => {
+    const stop = member.watch((now) => {
+      if (now !== null) return;
+      stop();
+      end();
+    });
+  });
+  void navigator.locks?.request(LOCK, { mode: "shared" }, () => ended);
+}
+
+/** Whether another tab may know of somebody. @returns {Promise<boolean>} */
+async function isElsewhere() {
+  if (!navigator.locks) return true;
+  const { held } = await navigator.locks.query();
+  return held?.some((one) => one.name === LOCK) ?? true;
+}
+
+function forget() {
+  sessionStorage.removeItem(KEY);
+  member.set(null);
+  release(false);
+}
+
+/** @param {boolean} isBack */
+function release(isBack) {
+  isLost.set(false);
+  const those = waiting;
+  waiting = [];
+  for (const resolve of those) resolve(isBack);
+}
+
+/** @returns {LoggedIn | null} */
+function stored() {
+  try {
+    return JSON.parse(sessionStorage.getItem(KEY) ?? "null");
+  } catch {
+    return null;
+  }
+}
+
+/** @param {{kind: string, known?: LoggedIn, id?: string}} told */
+function heard(told) {
+  if (told.kind === "wanted" && stored() && !isLost.value) CHANNEL.postMessage({ kind: "known", known: stored() });
+  if (told.kind === "begun" && told.known && (member.value === null || member.value.id === told.known.member.id))
+    keep(told.known);
+  if (told.kind !== "ended" || !member.value || told.id !== stored()?.session.id) return;
+  if (isUnsaved())
+    isLost.set(true); // what one writes waits for a sign-in in place
+  else forget();
+}
+
+/** @returns {Promise<LoggedIn | null>} */
+function fromOthers() {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => done(null), WAIT_FOR_OTHERS);
+    /** @param {LoggedIn | null} known */
+    const done = (known) => {
+      clearTimeout(timer);
+      CHANNEL.removeEventListener("message", listen);
+      resolve(known);
+    };
+    /** @param {MessageEvent} event */
+    const listen = (event) => void (event.data.kind === "known" && done(event.data.known));
+    CHANNEL.addEventListener("message", listen);
+    CHANNEL.postMessage({ kind: "wanted" });
+  });
+}

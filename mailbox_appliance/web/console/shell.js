@@ -1,0 +1,144 @@
+// @ts-check
+/** What is around every page: navigation, notices, the sign-in in place when a session ends. */
+import * as api from "./api.js";
+import { html, useEffect, useState } from "./html.js";
+import { SignInForm } from "./pages/sign-in.js";
+import { go, match, mayLeave, place, to } from "./router.js";
+import { HOME, PAGES } from "./routes.js";
+import * as session from "./session.js";
+import { useShared } from "./shared.js";
+import { useShortcuts } from "./shortcuts.js";
+import { ShortcutsHelp } from "./shortcuts-help.js";
+import { refresh, useStatus } from "./status.js";
+import { Title } from "./title.js";
+import { Dialog, Questions } from "./ui/dialog.js";
+import { Busy, Problem } from "./ui/load.js";
+import { clear, failed, Notices } from "./ui/notices.js";
+import { Badge } from "./ui/values.js";
+
+export function Shell() {
+  const member = useShared(session.member);
+  return html`
+    <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+    ${member && html`<${Navigation} member=${member} />`}
+    <main id="main" tabindex="-1"><${Here} member=${member} /></main>
+    <${Notices} />
+    <${Questions} />
+    <${ShortcutsHelp} />
+    <${SignInAgain} />
+  `;
+}
+
+/** @param {Event} event */
+function skip(event) {
+  event.preventDefault(); // the address stays: it names the page
+  document.getElementById("main")?.focus();
+}
+
+/** @param {{member: session.Member}} props */
+function Navigation({ member }) {
+  const { path } = useShared(place);
+  const [isOpen, setOpen] = useState(false);
+  const status = useStatus();
+  const doubts = status?.deliveries.uncertain ?? 0;
+  useEffect(() => {
+    setOpen(false);
+    void refresh();
+  }, [path]);
+  useShortcuts({ c: ["Write a message", () => go("/compose")], "/": ["Search", () => focusSearch()] }, []);
+  const shown = PAGES.filter((page) => page.nav && (page.who === "member" || member.role === "admin"));
+  const onKey = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && setOpen(false);
+  return html`<header class=${`bar ${isOpen ? "open" : ""}`} onKeyDown=${onKey}>
+    <a class="brand" href=${to(HOME)}>mailbox-appliance</a>
+    <button type="button" class="menu secondary outline" aria-expanded=${isOpen} aria-controls="navigation" onClick=${() => setOpen(!isOpen)}>Menu</button>
+    <nav id="navigation" aria-label="Pages">
+      <a role="button" href=${to("/compose")}>Write</a>
+      <ul>
+        ${shown.map((page) => {
+          const base = `/${page.path.split("/")[1]}`;
+          const isHere = path === base || path.startsWith(`${base}/`) || (path === "/" && base === HOME);
+          return html`<li><a href=${to(base)} aria-current=${isHere ? "page" : undefined}>${page.nav}
+            ${base === "/deliveries" && doubts > 0 && html` <${Badge} kind="bad">${doubts} uncertain<//>`}</a></li>`;
+        })}
+      </ul>
+      <div class="who"><small>${member.name}</small>
+        <button type="button" class="secondary outline small" onClick=${signOut}>Sign out</button></div>
+    </nav>
+  </header>`;
+}
+
+function focusSearch() {
+  const search = document.querySelector('main input[type="search"]');
+  if (search instanceof HTMLElement) search.focus();
+  else go(HOME, { search: "1" });
+}
+
+async function signOut() {
+  if (!mayLeave()) return;
+  const token = session.token();
+  session.end();
+  go("/sign-in");
+  clear();
+  await api.logOut(token).catch(failed);
+}
+
+/** The page that the address names. @param {{member: session.Member | null}} props */
+function Here({ member }) {
+  const { path, query } = useShared(place);
+  const asked = path === "/" ? HOME : path;
+  const page = PAGES.find((one) => match(one.path, asked) !== null);
+  if (!page) return html`<${Closed} title="There is no such page">The address may be mistyped or old.<//>`;
+  if (page.who !== "anybody" && member === null) return html`<${Door} />`;
+  if (page.who === "admin" && member?.role !== "admin")
+    return html`<${Closed} title="For administrators">Only administrators see this page.<//>`;
+  return html`<${Drawn} key=${page.path} page=${page} params=${match(page.path, asked) ?? {}} query=${query} />`;
+}
+
+/** @param {{title: string, children: any}} props */
+function Closed({ title, children }) {
+  return html`<${Title}>${title}<//><p>${children}</p><p><a href=${to(HOME)}>To your mail</a></p>`;
+}
+
+/** Nobody is signed in: the first administrator sets up, everybody else signs in. */
+function Door() {
+  const [needed, setNeeded] = useState(/** @type {boolean | null} */ (null));
+  useEffect(() => {
+    api.ask("GET", "/", { isAnonymous: true }).then(
+      ({ data }) => setNeeded(data.setupRequired),
+      () => setNeeded(false),
+    );
+  }, []);
+  if (needed === null) return html`<${Busy} />`;
+  const page = PAGES.find((one) => one.path === (needed ? "/set-up" : "/sign-in"));
+  return html`<${Drawn} key=${page?.path} page=${page} params=${{}} query=${{}} />`;
+}
+
+/** @param {{page: import("./routes.js").Page, params: Record<string, string>, query: Record<string, string>}} props */
+function Drawn({ page, params, query }) {
+  const [draw, setDraw] = useState(/** @type {{now: any} | null} */ (null));
+  const [error, setError] = useState(/** @type {unknown} */ (undefined));
+  useEffect(() => {
+    page.load().then(
+      (file) => setDraw({ now: file.default }),
+      () =>
+        setError(new Error("This page could not be loaded. The appliance may have been upgraded: reload the page.")),
+    );
+  }, [page]);
+  if (error !== undefined) return html`<${Problem} error=${error} again=${() => location.reload()} />`;
+  if (draw === null) return html`<${Busy} />`;
+  return html`<${draw.now} params=${params} query=${query} />`;
+}
+
+/** The session ended while the page was used: everything on it stays, and goes on when one has signed in again. */
+function SignInAgain() {
+  const isLost = useShared(session.isLost);
+  const member = useShared(session.member);
+  const why = useShared(session.why);
+  if (!isLost || member === null) return null;
+  const leave = () => mayLeave() && session.giveUp();
+  return html`<${Dialog} title="Sign in again" onClose=${leave}>
+    <p>${why || "Your session has ended. Nothing on this page is lost: sign in, and it goes on."}</p>
+    <${SignInForm} email=${member.email} />
+    <footer><button type="button" class="secondary outline" onClick=${leave}>I am somebody else</button></footer>
+  <//>`;
+}

@@ -1,0 +1,59 @@
+// @ts-check
+/** How the appliance is doing, asked now and then while the page is looked at; one question for all who show it. */
+import * as api from "./api.js";
+import { useEffect } from "./html.js";
+import * as session from "./session.js";
+import { Shared, useShared } from "./shared.js";
+
+const EVERY = 15_000; // milliseconds
+const WITHIN = 8_000; // milliseconds: of one that takes longer it is told that it does not answer
+
+/**
+ * @typedef {object} Status GET /status, with its warnings
+ * @property {string} version
+ * @property {number} uptimeSeconds
+ * @property {{format: number, sizeBytes: number, freeBytes: number, progress?: {work: string, step: string, done: number, total: number}}} store
+ * @property {{id: string, status: string, lastSyncAt: string | null, progress: string | null}[]} accounts
+ * @property {{queued: number, sending: number, uncertain: number}} deliveries
+ * @property {string[]} warnings
+ * @property {string} asOf when the appliance said so
+ */
+/** @type {Shared<Status | null>} */
+const status = new Shared(/** @type {Status | null} */ (null));
+/** Why it is not known, or not known anew; undefined where it is. @type {Shared<unknown>} */
+export const failure = new Shared(/** @type {unknown} */ (undefined));
+session.member.watch((member) => void (member ?? status.set(null)));
+let watchers = 0;
+let timer = 0;
+
+/** Asks now, such as after something that changes it. */
+export async function refresh() {
+  const asked = session.member.value?.id;
+  if (document.hidden || !asked || session.isLost.value) return;
+  try {
+    const { data, warnings } = await api.ask("GET", "/status", { signal: AbortSignal.timeout(WITHIN) });
+    if (asked !== session.member.value?.id) return;
+    status.set({ ...data, warnings, asOf: new Date().toISOString() });
+    failure.set(undefined);
+  } catch (error) {
+    failure.set(error);
+  }
+}
+
+document.addEventListener("visibilitychange", refresh); // what was told before is old
+
+/** @returns {Status | null} null until it is known */
+export function useStatus() {
+  useEffect(() => {
+    watchers += 1;
+    if (watchers === 1) {
+      void refresh();
+      timer = setInterval(refresh, EVERY);
+    }
+    return () => {
+      watchers -= 1;
+      if (watchers === 0) clearInterval(timer);
+    };
+  }, []);
+  return useShared(status);
+}

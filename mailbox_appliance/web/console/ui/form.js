@@ -1,0 +1,166 @@
+// @ts-check
+/** Forms: what is refused is told beside its field, what was typed stays. */
+import { ApiError } from "../api.js";
+import { html, useEffect, useId, useRef, useState } from "../html.js";
+import { Problem } from "./load.js";
+
+const NEEDED = "This is needed.";
+
+/** @typedef {Record<string, any>} Values */
+
+/**
+ * @param {Values} start
+ * @param {(values: Values) => Promise<unknown>} send throws an ApiError where it is refused
+ * @returns a form for `Form` and its fields
+ */
+export function useForm(start, send) {
+  const [values, setValues] = useState(start);
+  const [error, setError] = useState(/** @type {unknown} */ (undefined));
+  const [isBusy, setBusy] = useState(false);
+  const errors =
+    error instanceof ApiError ? Object.fromEntries(error.details.map((one) => [one.path, plain(one.message)])) : {};
+  const submit = async (/** @type {Values} */ given = values) => {
+    if (isBusy) return;
+    setBusy(true);
+    setError(undefined);
+    try {
+      await send(given);
+    } catch (problem) {
+      setError(problem);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return {
+    values,
+    errors,
+    error,
+    isBusy,
+    submit,
+    setError,
+    set: (/** @type {Values} */ changed) => setValues((before) => ({ ...before, ...changed })),
+    reset: () => setValues(start),
+  };
+}
+
+/** @typedef {ReturnType<typeof useForm>} FormState */
+
+/**
+ * @param {{of: FormState, action: string, busy?: string, children: any, danger?: boolean, more?: any, label?: string}} props
+ *   `action`: what the button says; `busy`: what it says meanwhile; `more`: further buttons; `label`: of the form
+ */
+export function Form({ of: form, action, busy = "One moment …", children, danger = false, more, label }) {
+  const element = useRef(/** @type {HTMLFormElement | null} */ (null));
+  useEffect(() => {
+    if (form.error === undefined) return;
+    const wrong = element.current?.querySelector('[aria-invalid="true"]');
+    if (wrong instanceof HTMLElement) wrong.focus();
+  }, [form.error]);
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const empty = [...(element.current?.querySelectorAll("[required]") ?? [])].filter(
+      (one) => !(/** @type {HTMLInputElement} */ (one).value.trim()),
+    );
+    const details = empty.map((one) => ({ path: one.getAttribute("data-path") ?? "", message: NEEDED }));
+    if (details.length) form.setError(new ApiError(400, { code: "invalid_request", message: NEEDED, details }));
+    else void form.submit();
+  };
+  return html`<form ref=${element} onSubmit=${submit} aria-label=${label} novalidate>
+    ${children}
+    <${Problem} error=${withoutShown(form.error, element.current)} />
+    <div class="actions">
+      <button type="submit" class=${danger ? "danger" : ""} aria-disabled=${form.isBusy} aria-busy=${form.isBusy}>
+        ${form.isBusy ? busy : action}
+      </button>
+      ${more}
+    </div>
+  </form>`;
+}
+
+/**
+ * What is left to tell: the details that a field shows are not told twice.
+ * @param {unknown} error
+ * @param {HTMLFormElement | null} form
+ */
+function withoutShown(error, form) {
+  if (!(error instanceof ApiError) || form === null) return error;
+  const shown = new Set([...form.querySelectorAll("[data-path]")].map((one) => one.getAttribute("data-path")));
+  const details = error.details.filter((one) => !shown.has(one.path));
+  // The API's own sentence names fields as programs do.
+  const told = details.length ? "This cannot be taken as it is:" : "Please see what is said beside the fields.";
+  const message = error.code === "invalid_request" && error.details.length ? told : error.message;
+  return new ApiError(error.status, { code: error.code, message, requestId: error.requestId, details });
+}
+
+/** What a program is told, as a person reads it beside the field. @param {string} message */
+function plain(message) {
+  return /^The field `\w+` is missing/.test(message) ? NEEDED : message;
+}
+
+/**
+ * One line of a form. `path`: the JSON pointer under which the API tells of it; `/name` unless given.
+ * @param {{of: FormState, name: string, label: string, path?: string, type?: string, hint?: any, placeholder?: string,
+ *   autocomplete?: string, required?: boolean, inputmode?: string, rows?: number, options?: [string, string][],
+ *   autofocus?: boolean, min?: string | number, max?: string | number, disabled?: boolean}} props
+ */
+export function Field({
+  of: form,
+  name,
+  label,
+  path = `/${name}`,
+  type = "text",
+  hint,
+  options,
+  rows,
+  autofocus,
+  ...more
+}) {
+  const id = useId();
+  const input = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => void (autofocus && input.current?.focus()), []);
+  const wrong = form.errors[path];
+  const told = `${hint ? `${id}-hint ` : ""}${wrong ? `${id}-wrong` : ""}`.trim() || undefined;
+  const shared = {
+    id,
+    name,
+    ref: input,
+    "data-path": path,
+    "aria-describedby": told,
+    "aria-invalid": wrong ? "true" : undefined,
+    ...more,
+  };
+  const take = (/** @type {any} */ event) => form.set({ [name]: event.currentTarget.value });
+  const value = form.values[name] ?? "";
+  const entry = options
+    ? html`<select ...${shared} onChange=${take}>
+        ${options.map(([key, text]) => html`<option value=${key} selected=${key === value}>${text}</option>`)}
+      </select>`
+    : rows
+      ? html`<textarea ...${shared} rows=${rows} value=${value} onInput=${take} />`
+      : html`<input ...${shared} type=${type} value=${value} onInput=${take} />`;
+  return html`<div class="field">
+    <label for=${id}>${label}</label>
+    ${entry}
+    ${hint && html`<small id=${`${id}-hint`}>${hint}</small>`}
+    ${wrong && html`<small class="wrong" id=${`${id}-wrong`}>${wrong}</small>`}
+  </div>`;
+}
+
+/**
+ * @param {{of: FormState, name: string, label: any, path?: string, hint?: any, isSwitch?: boolean, disabled?: boolean}} props
+ */
+export function Check({ of: form, name, label, path = `/${name}`, hint, isSwitch, disabled }) {
+  const id = useId();
+  const wrong = form.errors[path];
+  return html`<div class="field">
+    <label for=${id}>
+      <input id=${id} name=${name} type="checkbox" role=${isSwitch ? "switch" : undefined} checked=${Boolean(form.values[name])}
+        data-path=${path} disabled=${disabled} aria-describedby=${hint ? `${id}-hint` : undefined}
+        aria-invalid=${wrong ? "true" : undefined}
+        onChange=${(/** @type {any} */ event) => form.set({ [name]: event.currentTarget.checked })} />
+      ${label}
+    </label>
+    ${hint && html`<small id=${`${id}-hint`}>${hint}</small>`}
+    ${wrong && html`<small class="wrong">${wrong}</small>`}
+  </div>`;
+}

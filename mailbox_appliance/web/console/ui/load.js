@@ -1,0 +1,125 @@
+// @ts-check
+/** Values that are asked for: busy, refused, empty, there. */
+import { ApiError } from "../api.js";
+import { html, useCallback, useEffect, useRef, useState } from "../html.js";
+
+/**
+ * @template T
+ * @typedef {object} Loading
+ * @property {T | undefined} data the last that came, also while it is asked for anew
+ * @property {unknown} error
+ * @property {boolean} isBusy
+ * @property {() => Promise<void>} reload
+ * @property {(data: T) => void} set
+ */
+
+/**
+ * Asks at once, and again when one of `of` changes; what came too late is dropped.
+ * @template T
+ * @param {(signal: AbortSignal) => Promise<T>} load
+ * @param {unknown[]} of
+ * @param {{every?: number}} [how] `every`: milliseconds after which it is asked again while the page is looked at
+ * @returns {Loading<T>}
+ */
+export function useLoad(load, of, how = {}) {
+  const [state, setState] = useState(/** @type {{data?: T, error?: unknown, isBusy: boolean}} */ ({ isBusy: true }));
+  const latest = useRef({ load, stop: new AbortController() });
+  latest.current.load = load;
+  const reload = useCallback(async () => {
+    latest.current.stop.abort();
+    const stop = new AbortController();
+    latest.current.stop = stop;
+    setState((before) => ({ ...before, isBusy: true }));
+    try {
+      const data = await latest.current.load(stop.signal);
+      if (!stop.signal.aborted) setState({ data, isBusy: false });
+    } catch (error) {
+      if (!stop.signal.aborted) setState((before) => ({ data: before.data, error, isBusy: false }));
+    }
+  }, []);
+  useEffect(() => {
+    setState({ isBusy: true });
+    void reload();
+    return () => latest.current.stop.abort();
+  }, of);
+  useEffect(() => {
+    if (!how.every) return undefined;
+    const timer = setInterval(() => void (document.hidden || reload()), how.every);
+    return () => clearInterval(timer);
+  }, [how.every, ...of]);
+  const set = useCallback((/** @type {T} */ data) => {
+    latest.current.stop.abort(); // what was asked before knows nothing of it
+    setState({ data, isBusy: false });
+  }, []);
+  return { data: state.data, error: state.error, isBusy: state.isBusy, reload, set };
+}
+
+/**
+ * The children once the value is there: `<${Loaded} of=${loading}>${(data) => ...}<//>`.
+ * @param {{of: Loading<any>, children: any, what?: string}} props `what` is loaded: "the messages"
+ */
+export function Loaded({ of: loading, children, what = "this page" }) {
+  if (loading.data === undefined)
+    return loading.error === undefined
+      ? html`<${Busy} what=${what} />`
+      : html`<${Problem} error=${loading.error} again=${loading.reload} />`;
+  const draw = Array.isArray(children) ? children[0] : children;
+  return html`<${Problem} error=${loading.error} again=${loading.reload} />${draw(loading.data)}`;
+}
+
+/** @param {{what?: string}} props */
+export function Busy({ what = "this page" }) {
+  return html`<p class="busy" role="status" aria-busy="true">Loading ${what} …</p>`;
+}
+
+/** What went wrong, and what to do; nothing where `error` is undefined. @param {{error: unknown, again?: () => unknown}} props */
+export function Problem({ error, again }) {
+  if (error === undefined) return null;
+  const known = error instanceof ApiError ? error : null;
+  const isDenied = known?.code === "permission_denied"; // its details name capabilities, which the sentence does too
+  const message = error instanceof Error ? error.message : String(error);
+  const more = isDenied ? [] : (known?.details ?? []).filter((one) => !message.includes(one.message));
+  return html`<div class="problem" role="alert">
+    <p>${message}</p>
+    ${more.length > 0 && html`<ul>${more.map((one) => html`<li>${one.message}</li>`)}</ul>`}
+    ${known?.requestId && known.status >= 500 && html`<p><small>The log has it under <code>${known.requestId}</code>.</small></p>`}
+    ${again && !isDenied && html`<button type="button" class="secondary" onClick=${again}>Try again</button>`}
+  </div>`;
+}
+
+/** Nothing is there yet: says so, and what to do. @param {{title: string, children?: any}} props */
+export function Empty({ title, children }) {
+  return html`<div class="empty"><p><strong>${title}</strong></p>${children}</div>`;
+}
+
+/**
+ * A list that goes on, a page at a time: only one page is kept, so it never grows.
+ * @param {(query: {cursor: string | null}, signal: AbortSignal) => Promise<{items: any[], nextCursor: string | null}>} load
+ * @param {unknown[]} of
+ * @param {{every?: number}} [how]
+ */
+export function usePages(load, of, how) {
+  const list = JSON.stringify(of); // a cursor is good for the list that gave it
+  const [way, setWay] = useState({ list, cursors: /** @type {(string | null)[]} */ ([null]) });
+  const cursors = way.list === list ? way.cursors : [null];
+  const setCursors = (/** @type {(string | null)[]} */ next) => setWay({ list, cursors: next });
+  const cursor = cursors.at(-1) ?? null;
+  const loading = useLoad(async (signal) => ({ ...(await load({ cursor }, signal)), cursor }), [...of, cursor], how);
+  const next = loading.data?.cursor === cursor ? loading.data.nextCursor : null;
+  return {
+    ...loading,
+    number: cursors.length,
+    next: next === null ? null : () => setCursors([...cursors, next]),
+    previous: cursors.length < 2 ? null : () => setCursors(cursors.slice(0, -1)),
+  };
+}
+
+/** The way through such a list. @param {{of: ReturnType<typeof usePages>, newest?: string, label?: string}} props */
+export function Pager({ of: pages, label = "Pages" }) {
+  if (!pages.next && !pages.previous) return null;
+  return html`<nav class="pager" aria-label=${label}>
+    <button type="button" class="secondary outline" aria-disabled=${!pages.previous} onClick=${pages.previous}>Previous</button>
+    <span>Page ${pages.number}</span>
+    <button type="button" class="secondary outline" aria-disabled=${!pages.next} onClick=${pages.next}>Next</button>
+  </nav>`;
+}

@@ -1,0 +1,36 @@
+"""The browser of the tests."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, BrowserType
+
+#: Also keeps Chromium from looking up names and connecting before anybody needs it.
+_QUIET = "--disable-background-networking"
+_ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def launch(kind: BrowserType) -> Browser:
+    """Debian's Chromium; another one by CHROMIUM."""
+    return kind.launch(executable_path=_path(), args=[*_ARGUMENTS, _QUIET])
+
+
+def launch_as_people_do(kind: BrowserType, folder: Path, *more: str, **profile: Any) -> BrowserContext:
+    """The same with a profile that is kept, in `folder`: so it connects ahead where a page asks."""
+    arguments = [*_ARGUMENTS, *more]
+    return kind.launch_persistent_context(
+        folder, executable_path=_path(), args=arguments, ignore_default_args=[_QUIET], **profile
+    )
+
+
+def _path() -> str:
+    return os.environ.get("CHROMIUM", "/usr/bin/chromium")

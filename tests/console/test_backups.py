@@ -1,0 +1,204 @@
+"""Backups: made, checked, downloaded, and a real restore from its trial run to its outcome."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.console.house import House, a_mail
+from tests.console.walker import Walker
+from tests.servers.dovecot import MailServer
+from tests.servers.running import PASSWORD
+
+PASSPHRASE = "a boat, a lamp, a garden"
+# Browsers that let pages write files ask the person where to; here the answer is a file that the page can read again.
+_CHOOSES = """globalThis.showSaveFilePicker = async ({ suggestedName }) =>
+  (await navigator.storage.getDirectory()).getFileHandle(suggestedName, { create: true });"""
+_CHOOSES_NOT = "delete globalThis.showSaveFilePicker"
+_SAVED = """async (name) => {
+  const handle = await (await navigator.storage.getDirectory()).getFileHandle(name);
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", await (await handle.getFile()).arrayBuffer()));
+  return [...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}"""
+
+
+@pytest.fixture(scope="module")
+def sealed(house: House) -> dict[str, str]:
+    """A backup that opens with a passphrase."""
+    return _made(house, PASSPHRASE)
+
+
+@pytest.fixture(scope="module")
+def changing(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[House]:
+    """A house that goes back to its backups."""
+    made = House(tmp_path_factory.mktemp("restored-house"), mail_server)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def own_walker(profile: BrowserContext, changing: House) -> Iterator[Walker]:
+    """Somebody in front of its console."""
+    made = Walker(None, changing, profile, is_shared=True)
+    yield made
+    made.close()
+
+
+def test_a_backup_is_made_and_checked(walker: Walker) -> None:
+    walker.expects(400)
+    page = walker.open("/backups", walker.house.ada)
+    page.get_by_role("button", name="Create a backup").click()
+    dialog = page.get_by_role("dialog", name="Create a backup")
+    dialog.get_by_label("Protect it with a passphrase").check()
+    dialog.get_by_label("Passphrase", exact=True).fill(PASSPHRASE)
+    dialog.get_by_label("The same passphrase again").fill("another one altogether")
+    dialog.get_by_role("button", name="Create backup").click()
+    expect(dialog.get_by_text("The two passphrases are not the same.")).to_be_visible()
+    walker.look("backup-create")
+    dialog.get_by_label("The same passphrase again").fill(PASSPHRASE)
+    dialog.get_by_role("button", name="Create backup").click()
+    expect(dialog).to_be_hidden(timeout=20_000)
+    expect(page.get_by_text("It was read back and found good.")).to_be_visible()
+    entry = page.get_by_role("listitem").filter(has_text="Opens with a passphrase").first
+    entry.get_by_role("button", name="Check the backup").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Passphrase of the backup").fill("not the right one at all")
+    dialog.get_by_role("button", name="Check backup").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("does not open", timeout=20_000)
+    dialog.get_by_label("Passphrase of the backup").fill(PASSPHRASE)
+    dialog.get_by_role("button", name="Check backup").click()
+    expect(dialog.get_by_text("The backup is good.")).to_be_visible(timeout=20_000)
+    dialog.get_by_role("button", name="Close").last.click()
+    expect(entry.get_by_role("button", name="Check the backup")).to_be_focused()
+    walker.look("backups")
+
+
+def test_a_backup_is_saved_on_ones_own_computer_as_it_is(walker: Walker, sealed: dict[str, str]) -> None:
+    wanted = hashlib.sha256(_file(walker.house, sealed).read_bytes()).hexdigest()
+    walker.page.add_init_script(_CHOOSES)
+    page = walker.open("/backups", walker.house.ada)
+    dialog = _download(page, sealed)
+    expect(dialog.get_by_role("status")).to_contain_text("The backup is saved.")
+    assert page.evaluate(_SAVED, sealed["fileName"]) == wanted
+
+
+def test_browsers_that_let_pages_write_no_files_save_it_as_a_download(walker: Walker, sealed: dict[str, str]) -> None:
+    walker.page.add_init_script(_CHOOSES_NOT)
+    page = walker.open("/backups", walker.house.ada)
+    with page.expect_download() as downloading:
+        _download(page, sealed)
+    assert downloading.value.suggested_filename == sealed["fileName"]
+    assert downloading.value.path().read_bytes() == _file(walker.house, sealed).read_bytes()
+
+
+def test_one_that_anybody_could_open_is_not_given_out_and_the_page_says_what_to_do(walker: Walker) -> None:
+    page = walker.open("/backups", walker.house.ada)
+    page.get_by_role("button", name="Create a backup").click()
+    page.get_by_role("dialog").get_by_role("button", name="Create backup").click()
+    warned = page.get_by_text(re.compile(r"^\S+[.]mbxbackup: Whoever has this file can open it"))
+    expect(warned).to_be_visible(timeout=20_000)
+    page.get_by_role("button", name="Restore the backup").first.click()
+    expect(page.get_by_role("button", name="Start the trial run")).to_be_visible()
+    expect(warned).to_be_hidden()
+    page.get_by_role("link", name="All backups").click()
+    page.get_by_role("button", name="Download the backup").first.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("opens without a passphrase")).to_be_visible()
+    dialog.get_by_role("button", name="Create one with a passphrase").click()
+    expect(page.get_by_role("dialog", name="Create a backup").get_by_label("Passphrase", exact=True)).to_be_visible()
+
+
+def test_a_restore_is_walked_from_its_trial_run_to_its_outcome(own_walker: Walker) -> None:
+    walker, house = own_walker, own_walker.house
+    walker.expects(503)
+    house.connect(house.ada, a_mail("Before the backup"))
+    made = _made(house)
+    _, _ = house.invite("since")
+    page = walker.open("/backups", house.ada)
+    _entry(page, made).get_by_role("button", name="Restore the backup").click()
+    page.get_by_role("button", name="Start the trial run").click()
+    expect(page.get_by_role("heading", name="The backup is good.")).to_be_focused()
+    expect(page.get_by_text("There are 3 members and 1 mailbox now")).to_be_visible()
+    walker.look("restore-decide")
+    page.get_by_role("button", name="Restore this backup").click()
+    question = page.get_by_role("dialog", name="Restore this backup now?")
+    question.get_by_role("button", name="Restore now").click()
+    expect(page.get_by_role("heading", name="The backup is restored")).to_be_focused(timeout=30_000)
+    expect(page.get_by_role("link", name="restore that one")).to_be_visible()
+    walker.look("restored")
+    members = house.ask(house.ada, "GET", "/admin/members").data
+    assert len(members) == 2, "whoever was invited since the backup is no member any more"
+    page.get_by_role("link", name="restore that one").click()
+    expect(page.get_by_text("What a restore replaced")).to_be_visible()
+
+
+def test_who_is_not_in_the_backup_signs_in_as_somebody_who_is_and_sees_how_it_went(own_walker: Walker) -> None:
+    walker, house = own_walker, own_walker.house
+    walker.expects(401, 503)
+    made = _made(house)
+    eve = house.add_member("eve", "admin")
+    page = walker.open(f"/backups?restore={made['id']}", eve)
+    page.get_by_role("button", name="Start the trial run").click()
+    page.get_by_role("button", name="Restore this backup").click()
+    page.get_by_role("dialog").get_by_role("button", name="Restore now").click()
+    dialog = page.get_by_role("dialog", name="Sign in again")
+    expect(dialog).to_be_visible(timeout=30_000)
+    expect(dialog.get_by_text("sign in as somebody who is in the backup")).to_be_visible()
+    expect(dialog.get_by_label("Password")).to_be_focused()
+    dialog.get_by_role("button", name="I am somebody else").click()
+    page.get_by_label("Email").fill("ada@example.org")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="The backup is restored")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Pages")).to_contain_text("Ada")
+
+
+def test_what_is_damaged_is_not_restored_and_the_page_says_that_all_is_as_it_was(walker: Walker) -> None:
+    walker.expects(400)
+    made = _made(walker.house)
+    page = walker.open(f"/backups?restore={made['id']}", walker.house.ada)
+    page.get_by_role("button", name="Start the trial run").click()
+    expect(page.get_by_role("heading", name="The backup is good.")).to_be_visible()
+    file = _file(walker.house, made)
+    content = bytearray(file.read_bytes())
+    content[-100] ^= 1
+    file.write_bytes(content)
+    page.get_by_role("button", name="Restore this backup").click()
+    page.get_by_role("dialog").get_by_role("button", name="Restore now").click()
+    expect(page.get_by_role("alert")).to_contain_text("is not as it was written")
+    expect(page.get_by_text("Nothing was restored.")).to_be_visible()
+    # Whoever begins one whose answer is lost finds in the log how it went.
+    walker.open(f"/backups?restore={made['id']}&after=-")
+    expect(page.get_by_role("heading", name="The restore failed")).to_be_focused()
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_role("button", name="Start the trial run").click()
+    expect(page.get_by_role("alert")).to_contain_text("is not as it was written")
+    expect(page.get_by_role("button", name="Restore this backup")).to_have_count(0)
+    file.unlink()
+
+
+def _made(house: House, passphrase: str | None = None) -> dict[str, str]:
+    """A backup, as the API tells of it."""
+    body = {} if passphrase is None else {"passphrase": passphrase}
+    answer = house.ask(house.ada, "POST", "/admin/backups", body)
+    assert answer.status == 201, answer.body
+    made: dict[str, str] = answer.data
+    return made
+
+
+def _file(house: House, made: dict[str, str]) -> Path:
+    return house.running.folder / "backups" / made["fileName"]
+
+
+def _entry(page: Page, made: dict[str, str]) -> Locator:
+    return page.get_by_role("listitem").filter(has_text=re.compile(re.escape(made["fileName"])))
+
+
+def _download(page: Page, made: dict[str, str]) -> Locator:
+    _entry(page, made).get_by_role("button", name="Download the backup").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Download", exact=True).click()
+    return dialog

@@ -1,0 +1,192 @@
+"""Deliveries: what became of what was sent, step by step, and an uncertain one decided by a person."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.house import Box, House, Person
+from tests.console.walker import Walker
+from tests.servers.desk import a_key, a_message
+from tests.servers.dovecot import wait_until
+from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp, Stall
+
+
+class Sender:
+    """A member with a mailbox that sends through a server which does what the test tells it."""
+
+    def __init__(self, house: House) -> None:
+        self.house, self.person = house, house.add_member("grace")
+        user = house.server.fresh_user()
+        self.smtp = ScriptedSmtp(user=user).start()
+        servers = house.servers(user)
+        servers["smtp"]["port"] = self.smtp.port
+        answer = house.ask(self.person, "POST", "/accounts", {"email": user, **servers})
+        assert answer.status == 201, answer.body
+        self.box = Box(answer.data["id"], user, self.person)
+        house.wait_until_ready(self.box)
+
+    def send(self, to: str = "bob@example.test", **fields: Any) -> Any:
+        """What became of a send."""
+        body, key = a_message(to, **fields), {"Idempotency-Key": a_key()}
+        return self.house.ask(self.person, "POST", f"/accounts/{self.box.id}/send", body, **key).data
+
+    def uncertain(self, subject: str) -> Any:
+        """The connection is lost after the final dot."""
+        self.smtp.at("reply", Keep(DROP))
+        operation = self.send(subject=subject)
+        self.smtp.at("reply", None)
+        assert operation["status"] == "uncertain"
+        return operation
+
+    def path(self, operation: Any) -> str:
+        """Its page."""
+        return f"/deliveries/{self.box.id}/{operation['operationId']}"
+
+
+@pytest.fixture(scope="module")
+def sender(house: House) -> Iterator[Sender]:
+    """One for all tests of this file."""
+    made = Sender(house)
+    yield made
+    made.smtp.stop()
+
+
+def test_nobody_has_sent_anything(walker: Walker) -> None:
+    page = walker.open("/deliveries", walker.house.add_member("heidi"))
+    expect(page.get_by_text("Nothing has been sent yet.")).to_be_visible()
+    expect(page.get_by_role("main").get_by_role("button", name="Write a message")).to_be_visible()
+
+
+def test_what_was_sent_is_listed_and_told_step_by_step(walker: Walker, sender: Sender) -> None:
+    sender.send(
+        "guest0@example.test", subject="A walk on Sunday", cc=[{"email": f"guest{n}@example.test"} for n in range(1, 6)]
+    )
+    sender.smtp.recipients["nobody@example.test"] = "550 5.1.1 no such user"
+    sender.send("nobody@example.test", subject="To nobody")
+    sender.send(subject="In a week", sendAt=(datetime.now(UTC) + timedelta(days=7)).isoformat())
+    sender.uncertain("The contract")
+    page = walker.open("/deliveries", sender.person)
+    rows = page.get_by_role("list", name="Deliveries").get_by_role("listitem")
+    expect(rows).to_have_count(4)
+    expect(rows.nth(0)).to_contain_text("Uncertain")
+    expect(rows.nth(1)).to_contain_text("Waiting")
+    expect(rows.nth(2)).to_contain_text("The mail server refused a recipient")
+    expect(rows.nth(3)).to_contain_text("To guest0@example.test, guest1@example.test, and 4 others")
+    walker.look("deliveries")
+    page.get_by_label("Status").select_option("Sent")
+    expect(rows).to_have_count(1)
+    page.get_by_role("link", name="A walk on Sunday").click()
+    expect(page.get_by_role("heading", name="A walk on Sunday")).to_be_focused()
+    steps = page.get_by_role("region", name="What happened").get_by_role("listitem")
+    expect(steps.last).to_have_text("A copy lies in Sent")
+    expect(steps.first).to_contain_text("Accepted")
+    expect(page.get_by_role("link", name="Open the sent message")).to_be_visible()
+    page.get_by_role("link", name="All deliveries").click()
+    page.get_by_role("link", name="Message to nobody@example.test").click()
+    expect(page.get_by_role("region", name="What happened").get_by_role("listitem").last).to_contain_text("550 5.1.1")
+    expect(page.get_by_text("nobody@example.test").first).to_be_visible()
+    walker.look("delivery-failed")
+
+
+def test_a_filter_that_nothing_fits_says_so(walker: Walker, sender: Sender) -> None:
+    page = walker.open(f"/deliveries/{sender.box.id}?status=sending", sender.person)
+    expect(page.get_by_text("Nothing fits.")).to_be_visible()
+    expect(page.get_by_label("Mailbox")).to_have_value(sender.box.id)
+    expect(page.get_by_label("Status")).to_have_value("sending")
+    page.get_by_role("button", name="Show all deliveries").click()
+    expect(page.get_by_role("list", name="Deliveries")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("button", "answer", "outcome"),
+    [("It was delivered …", "It was delivered", "Sent"), ("Nobody got it …", "Nobody got it", "Not sent")],
+)
+def test_an_uncertain_one_is_decided(walker: Walker, sender: Sender, button: str, answer: str, outcome: str) -> None:
+    operation = sender.uncertain(f"Doubtful, then: {outcome}")
+    page = walker.open(sender.path(operation), sender.person)
+    expect(page.get_by_text("Do not send it again before you know.")).to_be_visible()
+    expect(page.get_by_role("region", name="How to find out")).to_contain_text("@")
+    expect(page.locator("p.warning"), "of a doubt the page says more than the API's warning").to_have_count(0)
+    if outcome == "Sent":
+        walker.look("delivery-uncertain")
+    page.get_by_role("button", name=button).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name=button)).to_be_focused()
+    page.get_by_role("button", name=button).click()
+    dialog.get_by_role("button", name=answer).click()
+    told = page.get_by_role("main").get_by_role("status").filter(has_text=outcome)
+    expect(told).to_be_focused()
+    expect(page.get_by_role("region", name="How to find out")).to_be_hidden()
+
+
+def test_a_decision_that_came_too_late_is_told(walker: Walker, sender: Sender) -> None:
+    walker.expects(409)
+    operation = sender.uncertain("Decided twice")
+    page = walker.open(sender.path(operation), sender.person)
+    page.get_by_role("button", name="Nobody got it …").click()
+    path = f"/accounts/{sender.box.id}/delivery-operations/{operation['operationId']}/resolve"
+    assert sender.house.ask(sender.person, "POST", path, {"outcome": "succeeded"}).status == 200
+    page.get_by_role("dialog").get_by_role("button", name="Nobody got it").click()
+    expect(page.get_by_role("alert")).to_contain_text("succeeded")
+
+
+def test_who_may_not_decide_is_told_who_may(walker: Walker, sender: Sender) -> None:
+    house = sender.house
+    guest = house.add_member("ivan")
+    access = {"sharedWithAll": False, "memberIds": [guest.id]}
+    assert house.ask(sender.person, "PUT", f"/accounts/{sender.box.id}/access", access).status == 200
+    sender.smtp.at("reply", Keep(DROP))
+    soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    operation = sender.send(subject="Scheduled and lost", sendAt=soon)
+    asked = f"/accounts/{sender.box.id}/delivery-operations/{operation['operationId']}"
+    wait_until(
+        lambda: house.ask(sender.person, "GET", asked).data["status"] == "uncertain", lambda: "not uncertain", 20
+    )
+    sender.smtp.at("reply", None)
+    page = walker.open(sender.path(operation), guest)
+    expect(page.get_by_text("Only who sent it, or the owner of the mailbox")).to_be_visible()
+    expect(page.get_by_role("button", name="Nobody got it …")).to_be_hidden()
+    expect(page.get_by_text("Another member")).to_be_visible()
+
+
+def test_what_is_being_sent_is_followed(walker: Walker, sender: Sender) -> None:
+    sender.smtp.at("dot", Stall())
+    try:
+        soon = (datetime.now(UTC) + timedelta(milliseconds=300)).isoformat()
+        operation = sender.send(subject="On its way", sendAt=soon)
+        sender.smtp.reached("dot", sender.smtp.count("dot") + 1)
+        page = walker.open(sender.path(operation), sender.person)
+        expect(page.get_by_text("Waiting for the mail server")).to_be_visible()
+    finally:
+        sender.smtp.at("dot", None)
+        sender.smtp.release()
+    expect(page.get_by_role("main").get_by_role("status").first).to_contain_text("Sent")
+
+
+def test_one_that_is_not_there(walker: Walker, sender: Sender) -> None:
+    walker.expects(404)
+    page = walker.open(sender.path({"operationId": "dlv_unknown"}), sender.person)
+    expect(page.get_by_role("alert")).to_be_visible()
+    walker.open("/deliveries/acc_unknown")
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_label("Mailbox")).to_have_value("acc_unknown")
+
+
+def test_pages_follow_each_other(walker: Walker) -> None:
+    house = walker.house
+    person: Person = house.add_member("judy")
+    box = house.connect(person)
+    later = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    for number in range(22):
+        body, key = a_message(subject=f"Number {number}", sendAt=later), {"Idempotency-Key": a_key()}
+        assert house.ask(person, "POST", f"/accounts/{box.id}/send", body, **key).status == 202
+    page = walker.open("/deliveries", person)
+    rows = page.get_by_role("list", name="Deliveries").get_by_role("listitem")
+    expect(rows).to_have_count(20)
+    page.get_by_role("button", name="Next").click()
+    expect(rows).to_have_count(2)
+    expect(rows.last).to_contain_text("Number 0")
