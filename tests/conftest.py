@@ -15,6 +15,14 @@ from tests.servers.dovecot import CannotStart, MailServer
 from tests.servers.fake_clock import FakeClock
 from tests.servers.running import RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.templates import Template, new_store, set_up_store
+
+pytest_plugins = ["tests.pace"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What this suite takes besides."""
+    parser.addoption("--update-golden", action="store_true", help="write the files of tests/cli/golden anew")
 
 
 @pytest.fixture(scope="session")
@@ -47,27 +55,43 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
+    """New stores, and such as were set up; by the clock of this computer, and by the first moment of a `FakeClock`."""
+    folder = tmp_path_factory.mktemp("templates")
+    return {
+        "new": new_store(folder / "new"),
+        "new, timed": new_store(folder / "new-timed", FakeClock()),
+        "set up": set_up_store(folder / "set-up"),
+        "set up, timed": set_up_store(folder / "set-up-timed", FakeClock()),
+    }
+
+
 @pytest.fixture
-def store(tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
+def store(tmp_path: Path, clock: FakeClock, templates: dict[str, Template]) -> Iterator[Store]:
     """A new, empty store, by `clock`."""
+    templates["new, timed"].copy(tmp_path / "data")
     opened = Store.open(tmp_path / "data", clock)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def appliance(tmp_path: Path) -> Iterator[Appliance]:
-    """An appliance in this process, on a store of its own, not yet set up; its workers run."""
-    made = Appliance(tmp_path / "data")
+def appliance(tmp_path: Path, templates: dict[str, Template], request: pytest.FixtureRequest) -> Iterator[Appliance]:
+    """An appliance in this process, on a store of its own; its workers run. Set up only for `checked_client`."""
+    made = templates["set up" if "checked_client" in request.fixturenames else "new"].appliance(tmp_path / "data")
     made.start()
     yield made
     made.stop()
 
 
 @pytest.fixture
-def timed(tmp_path: Path, clock: FakeClock) -> Iterator[Appliance]:
-    """An appliance by `clock`, not yet set up; its workers rest."""
-    made = Appliance(tmp_path / "timed", clock=clock)
+def timed(
+    tmp_path: Path, clock: FakeClock, templates: dict[str, Template], request: pytest.FixtureRequest
+) -> Iterator[Appliance]:
+    """An appliance by `clock`; its workers rest. Set up only for `ada`."""
+    template = templates["set up, timed" if "ada" in request.fixturenames else "new, timed"]
+    made = template.appliance(tmp_path / "timed", clock)
     yield made
     made.stop()
 

@@ -126,7 +126,9 @@ class Demo:
         settings = {"DATA_DIR": self._folder / "data", "CONFIG_DIR": self._folder / "login", "KEYCHAIN": "off"}
         lines = [
             "#!/bin/sh",
-            f"unset {_PREFIX}TOKEN {_PREFIX}INSTANCE",
+            f"unset {_PREFIX}INSTANCE",
+            # A session is likely to be of another appliance; who gives a key means it, and what it may do.
+            f'case "${{{_PREFIX}TOKEN-}}" in mbxk_*) ;; *) unset {_PREFIX}TOKEN ;; esac',
             *(f"export {_PREFIX}{name}={shlex.quote(str(value))}" for name, value in settings.items()),
             f'exec {shlex.join(_PYTHON)} mailbox_appliance "$@"',
         ]

@@ -332,6 +332,8 @@ def test_at_a_terminal_it_is_asked_before_a_store_is_given_up(folder: Path, peop
     (folder / KEY).unlink()
     before = contents(folder)
     line = ("--data-dir", str(folder), "backup", "restore", people.more["backup"])
+    code, refused = command(folder, people.more["backup"])  # nobody can be asked
+    assert (code, refused["error"]["details"][0]["path"]) == (2, "option:--yes")
     for answer, code in ((b"\n", 2), (b"yes\n", 0)):
         assert contents(folder) == before
         with at_a_terminal(*line, environment={}) as (process, terminal):

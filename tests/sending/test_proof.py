@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.sending.proof import prove
 from tests.servers.dovecot import MailServer
 
-ROUNDS, SEED = 30, 20261121
+ROUNDS, SEED = 20, 20261121
 
 
 def test_every_key_hands_over_at_most_once_whatever_dies(mail_server: MailServer, tmp_path: Path) -> None:

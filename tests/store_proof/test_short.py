@@ -15,7 +15,7 @@ from tests.store_proof.judging import judge
 from tests.store_proof.looking import Seen, Witnesses
 from tests.store_proof.proof import Scene, play, prove
 
-ROUNDS, SEED = 3, 20261121
+ROUNDS, SEED = 2, 20261121
 KILLED = Ended(-9, "", "")
 
 

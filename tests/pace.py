@@ -1,0 +1,86 @@
+"""What makes the whole suite take less time, and changes nothing about any test.
+
+Whoever starts tests may have told Python to write no bytecode. Then each of the hundreds of processes that tests start
+would compile the whole program anew, which takes longer than all that they do; so it is compiled once, before.
+"""
+
+import gc
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parent.parent
+_IMPORT_EVERYTHING = """
+import importlib, pkgutil, mailbox_appliance
+for module in pkgutil.walk_packages(mailbox_appliance.__path__, "mailbox_appliance."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+"""
+#: The files that take longest, the longest first: one that is begun last leaves all processes but one idle.
+LONGEST = (
+    "sending/test_proof.py",
+    "web/api/test_api.py",
+    "store_proof/test_short.py",
+    "sync/test_proof.py",
+    "test_run.py",
+    "test_signals.py",
+    "store_proof/test_directories.py",
+    "serving_proof/test_short.py",
+    "demo/test_run.py",
+    "doors/test_matrix.py",
+    "web/test_streaming.py",
+    "sending/test_kill.py",
+    "cli/test_key.py",
+    "mcp_server/test_bounds.py",
+    "mcp_server/test_clients.py",
+    "test_serving.py",
+    "cli/test_golden.py",
+    "mcp_server/test_clients_stdio.py",
+    "store_proof/test_damage.py",
+    "cli/test_end_to_end.py",
+    "test_bench.py",
+    "test_keychain.py",
+    "sync/test_trouble.py",
+    "operations/test_forwarding.py",
+    "operations/test_large_download.py",
+)
+
+
+def pytest_configure() -> None:
+    """Keep what is compiled, whatever the environment says."""
+    sys.dont_write_bytecode = False
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before several processes share the files: compile everything, and leave the order to us."""
+    if session.config.pluginmanager.hasplugin("dsession"):
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        subprocess.run([sys.executable, "-c", _IMPORT_EVERYTHING], cwd=_ROOT, env=environment, check=True)
+        session.config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected stays to the end: nothing of it is garbage, and nobody need look at it again for any."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes share the files, the longest come first, and then those with the most tests."""
+    if not hasattr(config, "workerinput"):
+        return
+    places = {_ROOT / "tests" / name: number for number, name in enumerate(LONGEST)}
+    missing = [str(path) for path in places if not path.is_file()]
+    assert not missing, f"no such files: {missing}"
+    counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: (places.get(item.path, len(places)), -counts[item.path]))
