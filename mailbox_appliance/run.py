@@ -163,7 +163,8 @@ def _announce(service: Service, *, ready_json: bool) -> None:
             pin = "" if listening.pin is None else f"; the fingerprint of its certificate is {listening.pin}"
             streams.tell(sys.stdout, f"By HTTPS it answers at {listening.url}{pin}\n")
     if code is not None:
-        hint = f"It is not set up yet. Run `mailbox-appliance setup`, or use the set-up code {code}\n"
+        way = "Open it in a browser, or run `mailbox-appliance setup`."
+        hint = f"It is not set up yet. {way} The set-up code: {code}\n"
         streams.tell(sys.stderr if ready_json else sys.stdout, hint)
 
 

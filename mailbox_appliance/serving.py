@@ -24,6 +24,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import HttpsNotOffered, Stopping, StoreUnusable
 from mailbox_appliance.listening import Listening
+from mailbox_appliance.mcp_server.door import Door
 from mailbox_appliance.opening import Opening, keep_out_of_the_way, setup_code
 from mailbox_appliance.resting import begin_to_rest
 from mailbox_appliance.settings import BadSetting
@@ -56,7 +57,8 @@ class Service:
     def __init__(self, opening: Opening, appliance: Appliance) -> None:
         """Take an open appliance over; it listens from now on. Raises CannotListen, CertificateUnusable."""
         self._opening = opening
-        self._app = App(appliance)
+        self._assistants = Door()
+        self._app = App(appliance, assistants=self._assistants)
         self.listening = Listening(self._app, appliance)
         self._lock = appliance.store.lock
         self._appliance: Appliance | None = appliance
@@ -133,6 +135,7 @@ class Service:
                 self._appliance.break_off()
             self.listening.refuse_unfinished(Stopping(retry_after=_RETRY_AFTER))
         self.listening.stop(min(_ANSWER, _left(until) / 2))
+        self._assistants.close()
         if self._resting is not None:
             wait([self._resting], max(0.0, _left(until) - _CLOSE_FILES))
         if self._appliance is not None:

@@ -48,7 +48,7 @@ def enveloped(data: Any, warnings: Sequence[str] = ()) -> dict[str, Any]:
 def require_store(data_dir: Path) -> None:
     """Raises StoreUnusable where there is no store: a command that is about one makes none."""
     if not os.path.lexists(data_dir / DATABASE):
-        raise StoreUnusable(reason=f"there is no store in {data_dir}.")
+        raise StoreUnusable(reason=f"there is no store in {data_dir}. Name the directory that has one with --data-dir.")
 
 
 def require_backups(data_dir: Path) -> None:
