@@ -20,8 +20,8 @@ import pytest
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.certificates.reading import fingerprint
 from mailbox_appliance.cli import main
-from mailbox_appliance.cli.local import find_running
 from mailbox_appliance.cli.terminal import Terminal
+from mailbox_appliance.control.local import find_running
 from mailbox_appliance.errors import Conflict, Invalid, StoreInUse
 from mailbox_appliance.on_files.setup import setup_on_files
 from mailbox_appliance.store.store import Store

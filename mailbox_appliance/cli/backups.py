@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance import regular_files
-from mailbox_appliance.cli.failures import INPUT, Failure
 from mailbox_appliance.cli.render import one_line
+from mailbox_appliance.control.failures import INPUT, Failure
 
 _LONGEST_SHOWN = 200
 _ID = re.compile(r"bak_[0-9a-z]+")

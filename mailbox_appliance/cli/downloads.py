@@ -16,10 +16,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from mailbox_appliance.cli import show
-from mailbox_appliance.cli.client import Client, Request
-from mailbox_appliance.cli.failures import INPUT, Failure, wrong_usage
 from mailbox_appliance.cli.incoming import Incoming, receive
 from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.control.client import Client, Request
+from mailbox_appliance.control.failures import INPUT, Failure, wrong_usage
 
 _EXTENDED = re.compile(r"filename\*=UTF-8''([^;\s]+)", re.I)
 _PLAIN = re.compile(r'filename="([^"]*)"', re.I)

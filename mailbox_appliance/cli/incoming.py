@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from mailbox_appliance.cli.client import LARGEST_ANSWER, Client, Request, decoded, lost, silence
-from mailbox_appliance.cli.failures import of_answer, unreachable
+from mailbox_appliance.control.client import LARGEST_ANSWER, Client, Request, decoded, lost, silence
+from mailbox_appliance.control.failures import of_answer, unreachable
 
 _CHUNK = 256 * 1024
 

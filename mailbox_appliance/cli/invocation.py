@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mailbox_appliance.cli.failures import ACCESS, INTERNAL, NETWORK, Failure
 from mailbox_appliance.cli.terminal import Terminal
+from mailbox_appliance.control.failures import ACCESS, INTERNAL, NETWORK, Failure
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mailbox_appliance.cli.client import Client
-    from mailbox_appliance.cli.instances import Instance, Instances
-    from mailbox_appliance.cli.tokens import Tokens
+    from mailbox_appliance.control.client import Client
+    from mailbox_appliance.control.instances import Instance, Instances
+    from mailbox_appliance.control.tokens import Tokens
 
 ENVIRONMENT = "MAILBOX_APPLIANCE_"
 
@@ -36,7 +36,7 @@ class Invocation:
         """The data directory: named, or this user's."""
         from pathlib import Path
 
-        from mailbox_appliance.cli.local import default_data_dir
+        from mailbox_appliance.control.local import default_data_dir
 
         named = self.data_dir or self.variable("DATA_DIR")
         return Path(named).expanduser().absolute() if named else default_data_dir()
@@ -53,13 +53,13 @@ class Invocation:
 
     def instances(self) -> "Instances":
         """The instances that this user remembers."""
-        from mailbox_appliance.cli.instances import Instances
+        from mailbox_appliance.control.instances import Instances
 
         return Instances(self.config_directory(), self.data_directory())
 
     def tokens(self) -> "Tokens":
         """The tokens of this user."""
-        from mailbox_appliance.cli.tokens import Tokens
+        from mailbox_appliance.control.tokens import Tokens
 
         return Tokens(self.config_directory(), self.terminal.environment)
 
@@ -69,19 +69,19 @@ class Invocation:
         """
         if self.instance or self.data_dir is None:
             return self.instance or self.variable("INSTANCE")
-        from mailbox_appliance.cli.instances import LOCAL
+        from mailbox_appliance.control.instances import LOCAL
 
         return LOCAL
 
     def chosen(self) -> "Instance":
         """The instance that is spoken to."""
-        from mailbox_appliance.cli.instances import choose
+        from mailbox_appliance.control.instances import choose
 
         return choose(self.instances(), self.wanted(), self.data_directory())
 
     def client(self) -> "Client":
         """A client of the chosen instance that shows a token: the environment's, else the one of the last login."""
-        from mailbox_appliance.cli.client import Client
+        from mailbox_appliance.control.client import Client
 
         instance = self.chosen().protected()
         token = (self.variable("TOKEN") or "").strip() or self.tokens().find(instance.key)
@@ -109,8 +109,8 @@ class Invocation:
 
 def _see_that_it_answers(instance: "Instance") -> None:
     """Raise the Failure that tells so where an address cannot be reached; whatever answers there is good enough."""
-    from mailbox_appliance.cli.client import Client, Request
-    from mailbox_appliance.cli.instances import REMOTE
+    from mailbox_appliance.control.client import Client, Request
+    from mailbox_appliance.control.instances import REMOTE
 
     if not instance.key.startswith(REMOTE):
         return  # the local one, which is known to run

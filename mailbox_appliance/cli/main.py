@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from mailbox_appliance.cli import failures
-from mailbox_appliance.cli.failures import Failure
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.reference import epilog
 from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.cli.tree import FORMATS, Root
+from mailbox_appliance.control import failures
+from mailbox_appliance.control.failures import Failure
 from mailbox_appliance.version import __version__
 
 #: Command or group -> the file in `commands/` that knows it, and its help (empty: not listed).

@@ -3,17 +3,17 @@
 from typing import TYPE_CHECKING
 
 from mailbox_appliance.cli import show
-from mailbox_appliance.cli.failures import ACCESS, INPUT, Failure
+from mailbox_appliance.control.failures import ACCESS, INPUT, Failure
 
 if TYPE_CHECKING:
-    from mailbox_appliance.cli.client import Client
+    from mailbox_appliance.control.client import Client
 
 
 def resolve_member(client: "Client", wanted: str) -> str:
     """The id of the member that is meant: an id as it is; an email is looked up, which only administrators may."""
     if "@" not in wanted:
         return wanted
-    from mailbox_appliance.cli.client import Request
+    from mailbox_appliance.control.client import Request
 
     try:
         members = show.items_of(client.call(Request("GET", "/admin/members"))) or []

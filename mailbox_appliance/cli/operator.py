@@ -4,10 +4,10 @@ Who may read the data directory is its operator. `run.json` in it says so to the
 needed for what concerns the store.
 """
 
-from mailbox_appliance.cli import local
-from mailbox_appliance.cli.client import Client
-from mailbox_appliance.cli.instances import LOCAL
 from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.control import local
+from mailbox_appliance.control.client import Client
+from mailbox_appliance.control.instances import LOCAL
 
 #: Seconds that long work may take at a running appliance.
 LONG = 12 * 3600.0

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mailbox_appliance.cli import render, show
-from mailbox_appliance.cli.failures import INPUT, Failure, wrong_usage
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.tree import command
+from mailbox_appliance.control.failures import INPUT, Failure, wrong_usage
 
 if TYPE_CHECKING:
-    from mailbox_appliance.cli.client import Client
+    from mailbox_appliance.control.client import Client
 
 Given = dict[str, Any]
 
@@ -100,7 +100,7 @@ def execute(row: Row, invocation: Invocation, given: Given, client: "Client | No
     template = row.everywhere.path if row.everywhere and wanted_mailbox(given) is None else row.call.path
     path = filled(template, _path_values(template, client, given))
     pause = invocation.terminal.waiting(row.waiting_for) if row.waiting_for else nullcontext(None)
-    from mailbox_appliance.cli.client import Request
+    from mailbox_appliance.control.client import Request
 
     if given.get("all_pages") or given.get("max_results"):
         return _follow(row, invocation, client, path, given)
@@ -188,7 +188,7 @@ def _follow(row: Row, invocation: Invocation, client: "Client", path: str, given
 
 
 def _pages(row: Row, client: "Client", path: str, given: Given) -> Iterator[Any]:
-    from mailbox_appliance.cli.client import Request
+    from mailbox_appliance.control.client import Request
 
     left = given.get("max_results") or ALL
     asked = {**given, "limit": given.get("limit") or LARGEST_PAGE}
@@ -211,7 +211,7 @@ def resolve_account(client: "Client", wanted: str | None) -> str:
     """The id of the mailbox that is meant: an id as it is, an email looked up, none when there is only one."""
     if wanted is not None and "@" not in wanted:
         return wanted
-    from mailbox_appliance.cli.client import Request
+    from mailbox_appliance.control.client import Request
 
     accounts = show.items_of(client.call(Request("GET", "/accounts"))) or []
     if wanted is not None:

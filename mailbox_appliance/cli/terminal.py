@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, TextIO
 
 from mailbox_appliance import streams
-from mailbox_appliance.cli.failures import wrong_usage
+from mailbox_appliance.control.failures import wrong_usage
 
 #: Longest line that is read as a secret, in bytes: 16,384 characters of UTF-8 fit, as the longest that the API takes.
 _LONGEST_SECRET = 65536

@@ -4,11 +4,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mailbox_appliance.cli.client import Client, Request, Tell
-from mailbox_appliance.cli.failures import Failure
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.render import look_up, one_line
 from mailbox_appliance.cli.rows import Call
+from mailbox_appliance.control.client import Client, Request, Tell
+from mailbox_appliance.control.failures import Failure
 
 STORE = Call("GET", "/admin/store")
 #: Seconds between two looks, and for one.

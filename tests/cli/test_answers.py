@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance import errors
-from mailbox_appliance.cli.failures import exit_of_status, of_problem
+from mailbox_appliance.control.failures import exit_of_status, of_problem
 from mailbox_appliance.settings import BadSetting
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer

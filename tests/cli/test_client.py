@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from mailbox_appliance.cli.address import Address
-from mailbox_appliance.cli.client import Client, Request
-from mailbox_appliance.cli.failures import Failure
+from mailbox_appliance.control.address import Address
+from mailbox_appliance.control.client import Client, Request
+from mailbox_appliance.control.failures import Failure
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 

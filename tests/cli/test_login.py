@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.cli import local
+from mailbox_appliance.control import local
 from mailbox_appliance.errors import Conflict, StoreInUse
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer

@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from mailbox_appliance.cli.failures import Failure
 from mailbox_appliance.cli.message_ids import MOST, chosen
 from mailbox_appliance.cli.terminal import Terminal
+from mailbox_appliance.control.failures import Failure
 
 
 def test_ten_thousand_messages_and_no_more() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import mailbox_appliance.cli
-from mailbox_appliance.cli.address import Address
-from mailbox_appliance.cli.failures import Failure
-from mailbox_appliance.cli.tls import PinnedConnection
+import mailbox_appliance
+from mailbox_appliance.control.address import Address
+from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.control.tls import PinnedConnection
 from tests.cli.authority import issue
 from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer
@@ -154,9 +154,10 @@ def test_a_pin_that_is_damaged_lets_nobody_in(cli: CommandLine, remote: Recordin
 
 
 def test_connections_are_made_in_one_room_only() -> None:
-    folder = Path(mailbox_appliance.cli.__file__).parent
+    ours = Path(mailbox_appliance.__file__).parent
     made = re.compile(r"HTTPS?Connection\(|create_connection|urlopen|urllib\.request|wrap_socket")
-    assert [file.name for file in folder.rglob("*.py") if made.search(file.read_text())] == ["tls.py"]
+    clients = (file for room in ("control", "cli") for file in (ours / room).rglob("*.py"))
+    assert [file.name for file in clients if made.search(file.read_text())] == ["tls.py"]
 
 
 def test_a_file_that_comes_in_over_a_pinned_connection(

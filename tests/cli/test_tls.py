@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.cli import client
-from mailbox_appliance.cli.client import Client, Request
-from mailbox_appliance.cli.failures import Failure
+from mailbox_appliance.control import client
+from mailbox_appliance.control.client import Client, Request
+from mailbox_appliance.control.failures import Failure
 from tests.cli.authority import Certificate, issue
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import RecordingServer

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mailbox_appliance.cli import show
-from mailbox_appliance.cli.failures import Failure, wrong_usage
 from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, whole_body
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
@@ -23,9 +22,10 @@ from mailbox_appliance.cli.rows import (
     wanted_mailbox,
 )
 from mailbox_appliance.cli.tree import command
+from mailbox_appliance.control.failures import Failure, wrong_usage
 
 if TYPE_CHECKING:
-    from mailbox_appliance.cli.client import Client
+    from mailbox_appliance.control.client import Client
 
 ACCESS = Row(
     "access",
@@ -84,7 +84,7 @@ def _members(client: "Client", wanted: Sequence[str]) -> list[str]:
 
 def _settings(client: "Client", account_id: str) -> dict[str, Any]:
     """The mailbox as it is, also where one does not reach it but may look after everybody's."""
-    from mailbox_appliance.cli.client import Request
+    from mailbox_appliance.control.client import Request
 
     try:
         found: dict[str, Any] = client.call(Request(OWN.method, filled(OWN.path, {"accountId": account_id})))["data"]

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mailbox_appliance.cli import render, show
-from mailbox_appliance.cli.failures import UNCERTAIN, wrong_usage
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.message_ids import Chosen, chosen
 from mailbox_appliance.cli.rows import ACCOUNT, Call, Given, filled, resolve_account, wanted_mailbox
 from mailbox_appliance.cli.tree import command
+from mailbox_appliance.control.failures import UNCERTAIN, wrong_usage
 
 if TYPE_CHECKING:
-    from mailbox_appliance.cli.client import Client, Request
+    from mailbox_appliance.control.client import Client, Request
 
 #: The most that one request is about.
 AT_ONCE = 100
@@ -125,7 +125,7 @@ def _by_mailbox(client: "Client", messages: list[Chosen], wanted: str | None) ->
 
 
 def _requests(body: dict[str, Any], mailboxes: dict[str, list[str]]) -> "list[Request]":
-    from mailbox_appliance.cli.client import Request
+    from mailbox_appliance.control.client import Request
 
     return [
         Request(

@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
-from mailbox_appliance.cli.failures import wrong_usage
 from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, needed, read_object, whole_body
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import Call, Given, Row, execute, resolve_account
 from mailbox_appliance.cli.tree import command, group
+from mailbox_appliance.control.failures import wrong_usage
 
 PROFILES = ("read-only", "read-write", "full")
 MAIL = ("mail.read", "mail.drafts", "mail.organize", "mail.trash", "mail.delete", "mail.send")

@@ -4,13 +4,14 @@ from typing import Any
 
 import click
 
-from mailbox_appliance.cli import local, passphrases, render, show
-from mailbox_appliance.cli.failures import INTERNAL, wrong_usage
+from mailbox_appliance.cli import passphrases, render, show
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.operator import names_another
 from mailbox_appliance.cli.rows import ALL_PAGES, Call, Row, execute
 from mailbox_appliance.cli.tree import command, group
+from mailbox_appliance.control import local
+from mailbox_appliance.control.failures import INTERNAL, wrong_usage
 
 _COLUMNS = ("at", "actor.kind", "actor.memberId", "action", "target.kind", "target.id", "outcome", "clientAddress")
 

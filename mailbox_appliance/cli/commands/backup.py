@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import backups, passphrases, render, show
-from mailbox_appliance.cli.client import Client, Request
 from mailbox_appliance.cli.commands.attachments import SAVE_OPTIONS
 from mailbox_appliance.cli.commands.restore import restore
 from mailbox_appliance.cli.invocation import Invocation
@@ -14,6 +13,7 @@ from mailbox_appliance.cli.operator import LONG, operator_client
 from mailbox_appliance.cli.rows import ALL, ALL_PAGES, Call, Given, Row, execute, filled
 from mailbox_appliance.cli.tree import command, group
 from mailbox_appliance.cli.watching import watched
+from mailbox_appliance.control.client import Client, Request
 
 Tell = Callable[[str, int, int], None]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from mailbox_appliance.cli.address import Address
 from mailbox_appliance.cli.commands.login import (
     DEVICE_NAME,
     FINGERPRINT,
@@ -17,10 +16,11 @@ from mailbox_appliance.cli.commands.login import (
     let_in,
     meant,
 )
-from mailbox_appliance.cli.failures import wrong_usage
 from mailbox_appliance.cli.invocation import ENVIRONMENT, Invocation
 from mailbox_appliance.cli.rows import Call
 from mailbox_appliance.cli.tree import command
+from mailbox_appliance.control.address import Address
+from mailbox_appliance.control.failures import wrong_usage
 
 ENROLL, RESET = Call("POST", "/auth/enroll"), Call("POST", "/auth/password-reset")
 _VARIABLE = ENVIRONMENT + "LINK"

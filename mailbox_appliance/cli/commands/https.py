@@ -8,12 +8,12 @@ import click
 
 from mailbox_appliance import regular_files
 from mailbox_appliance.cli import passphrases, render, show
-from mailbox_appliance.cli.client import Request
-from mailbox_appliance.cli.failures import INPUT, Failure, wrong_usage
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import names_another, operator_client
 from mailbox_appliance.cli.rows import Call
 from mailbox_appliance.cli.tree import command, group
+from mailbox_appliance.control.client import Request
+from mailbox_appliance.control.failures import INPUT, Failure, wrong_usage
 
 STATUS = Call("GET", "/admin/https")
 CHANGE = Call("PATCH", "/admin/https")

@@ -5,13 +5,13 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import show
-from mailbox_appliance.cli.address import Address
-from mailbox_appliance.cli.client import Client, Request
-from mailbox_appliance.cli.failures import INTERNAL, Failure, wrong_usage
-from mailbox_appliance.cli.instances import REMOTE, Instance, at_url
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call
 from mailbox_appliance.cli.tree import command
+from mailbox_appliance.control.address import Address
+from mailbox_appliance.control.client import Client, Request
+from mailbox_appliance.control.failures import INTERNAL, Failure, wrong_usage
+from mailbox_appliance.control.instances import REMOTE, Instance, at_url
 
 LOGIN, LOGOUT = Call("POST", "/auth/login"), Call("POST", "/auth/logout")
 PASSWORD_VARIABLE = "MAILBOX_APPLIANCE_PASSWORD"  # noqa: S105 - a name
@@ -72,7 +72,7 @@ def meant(invocation: Invocation, url: str | None, fingerprint: str | None) -> I
 
     Raises Failure where a password would go there unprotected, or the fingerprint makes no sense.
     """
-    from mailbox_appliance.cli.tls import checked_fingerprint
+    from mailbox_appliance.control.tls import checked_fingerprint
 
     pin = checked_fingerprint(fingerprint) if fingerprint is not None else None
     if url is not None:

@@ -11,9 +11,9 @@ from typing import BinaryIO
 import click
 
 from mailbox_appliance.cli import render
-from mailbox_appliance.cli.failures import INPUT, Failure
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.tree import command
+from mailbox_appliance.control.failures import INPUT, Failure
 
 #: The most that is read of the end of the file, in bytes.
 LARGEST_TAIL = 8 * 1024 * 1024

@@ -2,10 +2,10 @@
 
 import json
 
-from mailbox_appliance.cli.client import Client, Request
-from mailbox_appliance.cli.failures import NETWORK, Failure
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.tree import command
+from mailbox_appliance.control.client import Client, Request
+from mailbox_appliance.control.failures import NETWORK, Failure
 
 _HELP = """Serve tools to an assistant (Model Context Protocol, on standard input and output).
 

@@ -5,11 +5,11 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import render
-from mailbox_appliance.cli.failures import wrong_usage
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import Call, Given, Row, execute
 from mailbox_appliance.cli.tree import command, group
+from mailbox_appliance.control.failures import wrong_usage
 
 ABOUT = Row("about", Call("GET", "/"), "Show what answers there, and its version; no log-in is needed.")
 WHOAMI = Row("whoami", Call("GET", "/me"), "Show who is logged in, and what they may do.")
@@ -55,7 +55,7 @@ REVOKE_ALL_OF = Row("revoke", Call("DELETE", _OF), "", view=_all_ended)
 
 
 def _about(invocation: Invocation) -> int:
-    from mailbox_appliance.cli.client import Client
+    from mailbox_appliance.control.client import Client
 
     instance = invocation.chosen()
     return execute(ABOUT, invocation, {}, Client(instance.url, fingerprint=instance.fingerprint))

@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import render
-from mailbox_appliance.cli.failures import wrong_usage
 from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, needed, whole_body
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import Call, Given, Row, execute
 from mailbox_appliance.cli.tree import command, group
+from mailbox_appliance.control.failures import wrong_usage
 
 MEMBER = click.Argument(["member"], metavar="ID|EMAIL")
 _ROLES = click.Choice(("admin", "member"))

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mailbox_appliance.cli import backups, passphrases, render, show
-from mailbox_appliance.cli.client import Client, Request
-from mailbox_appliance.cli.failures import INTERNAL, INTERRUPTED, NETWORK, Failure, wrong_usage
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import LONG
 from mailbox_appliance.cli.rows import Call
 from mailbox_appliance.cli.watching import watched
+from mailbox_appliance.control.client import Client, Request
+from mailbox_appliance.control.failures import INTERNAL, INTERRUPTED, NETWORK, Failure, wrong_usage
 
 RESTORE, EVENTS = Call("POST", "/admin/restore"), Call("GET", "/admin/audit-events")
 #: Seconds between two looks, and how long nothing may listen there, or the log say nothing, before it is given up.

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from mailbox_appliance.cli import local
 from mailbox_appliance.cli.commands.login import DEVICE_NAME, PASSWORD_STDIN, PASSWORD_VARIABLE, device, keep
-from mailbox_appliance.cli.failures import INPUT, INTERNAL, Failure
-from mailbox_appliance.cli.instances import local_key
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call
 from mailbox_appliance.cli.tree import command
+from mailbox_appliance.control import local
+from mailbox_appliance.control.failures import INPUT, INTERNAL, Failure
+from mailbox_appliance.control.instances import local_key
 
 SETUP = Call("POST", "/setup")
 #: Seconds between two looks, and how long an appliance that starts is waited for.
@@ -63,7 +63,7 @@ def _awaited(invocation: Invocation, folder: Path, problem: Exception) -> local.
 
 
 def _through(running: local.Running, folder: Path, body: dict[str, str]) -> Any:
-    from mailbox_appliance.cli.client import Client, Request
+    from mailbox_appliance.control.client import Client, Request
 
     code = local.find_setup_code(folder)
     if code is None:

@@ -5,14 +5,14 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import passphrases, render, show
-from mailbox_appliance.cli.client import Request
 from mailbox_appliance.cli.commands.migrate import migrate
-from mailbox_appliance.cli.failures import INTERNAL
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import LONG, operator_client
 from mailbox_appliance.cli.rows import Call, Row, execute
 from mailbox_appliance.cli.tree import command, group
 from mailbox_appliance.cli.watching import watched
+from mailbox_appliance.control.client import Request
+from mailbox_appliance.control.failures import INTERNAL
 
 STATUS = Row("status", Call("GET", "/admin/store"), "Show how the store is: format, size, room, key, newest backup.")
 CHECK = Call("POST", "/admin/store/check")

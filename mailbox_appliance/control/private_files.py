@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mailbox_appliance.cli.failures import INTERNAL, Failure
+from mailbox_appliance.control.failures import INTERNAL, Failure
 
 _LARGEST = 1024 * 1024
 

@@ -6,8 +6,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from mailbox_appliance.cli import private_files
-from mailbox_appliance.cli.failures import ACCESS, Failure
+from mailbox_appliance.control import private_files
+from mailbox_appliance.control.failures import ACCESS, Failure
 
 #: How many seconds the keychain has to take a token, before the file is taken.
 _PROBED_WITHIN = 5.0

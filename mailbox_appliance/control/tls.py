@@ -9,8 +9,8 @@ import http.client
 import re
 import ssl
 
-from mailbox_appliance.cli.address import Address
-from mailbox_appliance.cli.failures import NETWORK, Failure, unreachable, wrong_usage
+from mailbox_appliance.control.address import Address
+from mailbox_appliance.control.failures import NETWORK, Failure, unreachable, wrong_usage
 
 _FINGERPRINT = re.compile(r"(?:sha256:)?([0-9a-f]{2}(?::?[0-9a-f]{2}){31})")
 _UNKNOWN = "certificate_unknown"

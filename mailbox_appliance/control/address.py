@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from mailbox_appliance.cli.failures import Failure, wrong_usage
+from mailbox_appliance.control.failures import Failure, wrong_usage
 
 #: What stands before the path of every operation.
 API = "/api/v1"

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mailbox_appliance.cli import local, private_files
-from mailbox_appliance.cli.address import Address
-from mailbox_appliance.cli.failures import ACCESS, INPUT, Failure, unreachable, wrong_usage
+from mailbox_appliance.control import local, private_files
+from mailbox_appliance.control.address import Address
+from mailbox_appliance.control.failures import ACCESS, INPUT, Failure, unreachable, wrong_usage
 
 LOCAL = "local"
 #: What the keys of tokens begin with that belong to an address, and not to a data directory.

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mailbox_appliance.cli.address import API, Address, is_plain
-from mailbox_appliance.cli.failures import INTERNAL, Failure, of_answer, unreachable, wrong_usage
+from mailbox_appliance.control.address import API, Address, is_plain
+from mailbox_appliance.control.failures import INTERNAL, Failure, of_answer, unreachable, wrong_usage
 from mailbox_appliance.version import __version__
 
 if TYPE_CHECKING:
@@ -119,12 +119,12 @@ class Client:
             raise self._missing(error) from error
 
     def _missing(self, error: OSError) -> Failure:
-        from mailbox_appliance.cli import tls
+        from mailbox_appliance.control import tls
 
         return unreachable(tls.sentence(f"No appliance answers at {self.address.url}: {_why(error)}"))
 
     def _connect(self, timeout: float) -> "HTTPConnection":
-        from mailbox_appliance.cli import tls
+        from mailbox_appliance.control import tls
 
         connection = tls.open_connection(self.address, self._fingerprint, min(timeout, _TO_CONNECT))
         connection.sock.settimeout(timeout)
@@ -132,7 +132,7 @@ class Client:
 
 
 def _why(error: OSError) -> str:
-    from mailbox_appliance.cli import tls
+    from mailbox_appliance.control import tls
 
     if isinstance(error, tls.NoHandshake):
         return str(error)
