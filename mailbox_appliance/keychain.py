@@ -13,11 +13,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from mailbox_appliance import program
+
 SERVICE = "mailbox-appliance"
-#: The hidden command that the child is given; a frozen program has no `python -c`.
+#: The hidden command that the child is given; a bundle has no `python -c`.
 COMMAND = "ask-keychain"
 #: How many seconds the keychain has for an answer, where that is not named: somebody may have to type a password.
 _DEADLINE, DEADLINE_VARIABLE = 30.0, "MAILBOX_APPLIANCE_KEYCHAIN_SECONDS"
@@ -95,8 +96,8 @@ def _ask(question: dict[str, str], environment: Mapping[str, str] | None, deadli
     seconds = _deadline(environment) if deadline is None else deadline
     try:
         child = subprocess.run(
-            _command(),
-            env=_with_our_path(environment),
+            program.command(COMMAND),
+            env=program.environment(environment),
             input=json.dumps(question).encode() + b"\n",
             capture_output=True,
             timeout=seconds,
@@ -109,18 +110,6 @@ def _ask(question: dict[str, str], environment: Mapping[str, str] | None, deadli
     if "failed" in outcome:
         raise KeychainSilent(str(outcome["failed"]))
     return outcome.get("found")
-
-
-def _command() -> list[str]:
-    program = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-P", "-m", "mailbox_appliance"]
-    return [*program, COMMAND]
-
-
-def _with_our_path(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment, in which the child finds this package wherever it was started from."""
-    ours = str(Path(__file__).resolve().parents[1])
-    paths = [ours, *filter(None, [environment.get("PYTHONPATH")])]
-    return {**environment, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _deadline(environment: Mapping[str, str]) -> float:

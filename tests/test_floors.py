@@ -33,8 +33,11 @@ COMMON = (
     "licensing",
     "oauth_environment",
     "keychain",
+    "program",
     "regular_files",
     "streams",
+    "system",
+    "trust",
 )
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("version",),
@@ -72,6 +75,9 @@ LIBRARY_ROOMS: dict[str, tuple[str, ...]] = {
     "anyio": ("mcp_server",),
     "starlette": ("mcp_server",),
     "pystray": ("tray",),
+    "PIL": ("tray",),
+    "jeepney": ("tray",),
+    "certifi": ("trust",),
     "pymap": ("demo",),
     "pysasl": ("demo",),
     "aiosmtpd": ("demo",),
