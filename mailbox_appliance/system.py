@@ -1,0 +1,194 @@
+"""What differs between operating systems, said once: locks, open flags, syncing, reading at a place, room, processors.
+
+A lock is one on an open file. All processes see it, and it ends when the file is closed or its process ends, however.
+
+    Linux, macOS   flock, which has a shared form, and hinders nobody from reading or writing
+    Windows        ranges of bytes, without a shared form, and nobody else can read or write these: they lie far behind
+                   any content. Who holds the lock has all of them; who asks for its shared form takes one of them
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+    import threading
+    import time
+
+    #: Open flags that are not everywhere: bytes as they are; not waiting for a pipe's other end; no terminal of ours.
+    BINARY, NO_WAIT, NO_TERMINAL = os.O_BINARY, 0, 0
+
+    # For the shared form as many places are tried: one may be another's who asks for it too, but all are the holder's.
+    _LOCK_AT, _LOCK_LENGTH, _SHARED_TRIES = 0x7000_0000, 509, 3
+    _PAUSE = 0.05
+    _moving = threading.Lock()  # a handle is moved to where it is to be read or locked
+    _shared_at: dict[int, int] = {}
+
+    def lock_file(handle: int, *, shared: bool = False) -> bool:
+        """Take the lock on an open file without waiting; whether that could be. Raises OSError where there are none.
+
+        It is held until `unlock_file`, or until the file is closed. `shared`: together with others who ask for it so.
+        """
+        if not shared:
+            return lock_bytes(handle, _LOCK_AT, _LOCK_LENGTH)
+        first = int.from_bytes(os.urandom(2), "big")
+        for number in range(_SHARED_TRIES):
+            place = _LOCK_AT + (first + 37 * number) % _LOCK_LENGTH
+            if lock_bytes(handle, place, 1):
+                _shared_at[handle] = place
+                return True
+        return False
+
+    def unlock_file(handle: int) -> None:
+        """Give a lock back that is held. To be done before closing: the system takes its time with what was left."""
+        place = _shared_at.pop(handle, None)
+        if place is None:
+            _lock(handle, msvcrt.LK_UNLCK, _LOCK_AT, _LOCK_LENGTH)
+        else:
+            _lock(handle, msvcrt.LK_UNLCK, place, 1)
+
+    def lock_bytes(handle: int, start: int, length: int) -> bool:
+        """Lock bytes of a file as SQLite does, without waiting; whether that could be."""
+        try:
+            _lock(handle, msvcrt.LK_NBLCK, start, length)
+        except PermissionError:
+            return False
+        return True
+
+    def _lock(handle: int, how: int, start: int, length: int) -> None:
+        with _moving:
+            before = os.lseek(handle, 0, os.SEEK_CUR)
+            os.lseek(handle, start, os.SEEK_SET)
+            try:
+                msvcrt.locking(handle, how, length)
+            finally:
+                os.lseek(handle, before, os.SEEK_SET)
+
+    def _open_to_lock(folder: Path) -> int:
+        return os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)  # a folder is not opened as a file here
+
+    def _wait_for_lock(handle: int) -> None:
+        while not lock_file(handle):
+            time.sleep(_PAUSE)
+
+    def read_at(handle: int, length: int, offset: int, /) -> bytes:
+        """What stands at a place of an open file, which others may read in the same way meanwhile."""
+        with _moving:
+            os.lseek(handle, offset, os.SEEK_SET)
+            return os.read(handle, length)
+
+    def write_at(handle: int, content: bytes, offset: int, /) -> int:
+        """Write at a place of an open file; answers how much of it was written."""
+        with _moving:
+            os.lseek(handle, offset, os.SEEK_SET)
+            return os.write(handle, content)
+
+    def make_private(handle: int) -> None:
+        """Let nobody but its owner read an open file: here its folder decides that, as Windows makes a user's own."""
+
+    def sync_folder(folder: Path) -> None:
+        """Put a folder's entries on the disk: here NTFS keeps a journal of them, and Python cannot open a folder."""
+
+    def sync_file(file: Path) -> None:
+        """Put a file's content on the disk."""
+        _sync(file, os.O_RDWR)  # what is open for reading alone cannot be synced here
+
+    def free_bytes(folder: Path) -> int:
+        """How much room is left for us on the disk that holds a folder. Raises OSError."""
+        import shutil
+
+        return shutil.disk_usage(folder).free
+
+else:
+    import fcntl
+
+    BINARY, NO_WAIT, NO_TERMINAL = 0, os.O_NONBLOCK, os.O_NOCTTY
+    read_at, write_at = os.pread, os.pwrite
+
+    def lock_file(handle: int, *, shared: bool = False) -> bool:
+        """Take the lock on an open file without waiting; whether that could be. Raises OSError where there are none.
+
+        It is held until `unlock_file`, or until the file is closed. `shared`: together with others who ask for it so.
+        """
+        try:
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock_file(handle: int) -> None:
+        """Give a lock back that is held."""
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+    def lock_bytes(handle: int, start: int, length: int) -> bool:
+        """Lock bytes of a file as SQLite does, without waiting; whether that could be."""
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _open_to_lock(folder: Path) -> int:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+    def _wait_for_lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+    def make_private(handle: int) -> None:
+        """Let nobody but its owner read an open file."""
+        os.fchmod(handle, 0o600)
+
+    def sync_folder(folder: Path) -> None:
+        """Put a folder's entries on the disk: renames are lasting only after this."""
+        _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+    def sync_file(file: Path) -> None:
+        """Put a file's content on the disk."""
+        _sync(file, os.O_RDONLY)
+
+    def free_bytes(folder: Path) -> int:
+        """How much room is left for us on the disk that holds a folder. Raises OSError."""
+        room = os.statvfs(folder)
+        return room.f_bavail * room.f_frsize
+
+
+def is_locked(handle: int) -> bool:
+    """Whether somebody holds the lock of an open file for himself alone: asks for its shared form, for a moment."""
+    if not lock_file(handle, shared=True):
+        return True
+    unlock_file(handle)
+    return False
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """One process at a time is in here, others wait. Raises OSError where the folder cannot be opened."""
+    handle, is_held = _open_to_lock(folder), False
+    try:
+        with suppress(OSError):  # a network's file system may know no locks of directories
+            _wait_for_lock(handle)
+            is_held = True
+        yield
+    finally:
+        if is_held:
+            unlock_file(handle)
+        os.close(handle)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    else:
+        return os.cpu_count() or 1
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
