@@ -27,8 +27,8 @@ X-GNOME-Autostart-enabled=true
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MEANT = {"\\": "\\", "n": "\n", "t": "\t", "r": "\r", "s": " "}
 _UNDER_QUOTES = '"`$\\'
-#: Hands a program over that the desktop would not find under its name.
-_SHELL = ("/bin/sh", "-c", 'exec "$0" "$@"')
+#: Starts a program that the desktop would not find under its name.
+_BY_ANOTHER = "/usr/bin/env"
 
 
 def config_folder(environment: Mapping[str, str], home: Path | None) -> Path | None:
@@ -45,7 +45,7 @@ def exec_line(command: Sequence[str]) -> str:
     Seen in practice: GLib looks for the program before it reads the codes, so one with `%` in its path is not found.
     """
     if "%" in command[0]:
-        command = (*_SHELL, *command)
+        command = (_BY_ANOTHER, *command)
     return _escaped(" ".join(_quoted(argument) for argument in command))
 
 
@@ -62,10 +62,8 @@ def _escaped(text: str) -> str:
 def command_of(line: str) -> tuple[str, ...]:
     """The command that a value of `Exec` stands for; none where its quotes do not close."""
     text = re.sub(r"\\(.)", lambda found: _MEANT.get(found[1], found[0]), line)
-    found = list(_arguments(text))
-    if tuple(found[: len(_SHELL)]) == _SHELL:
-        del found[: len(_SHELL)]
-    return tuple(found)
+    found = tuple(_arguments(text))
+    return found[1:] if found[:1] == (_BY_ANOTHER,) else found
 
 
 def _arguments(text: str) -> Iterator[str]:

@@ -94,14 +94,19 @@ class RunKey:
 
 def split(line: str) -> tuple[str, ...]:
     """A command line of Windows as its arguments: the inverse of `subprocess.list2cmdline`."""
-    found = re.findall(r'((?:[^\s"\\]|\\+(?!["\\])|\\+"|"(?:[^"\\]|\\+(?!["\\])|\\+")*"?)+)', line)
-    return tuple(_unquoted(one) for one in found)
-
-
-def _unquoted(argument: str) -> str:
-    # Backslashes count as escapes only before a quotation mark: 2n of them are n, and one more makes the mark plain.
-    def meant(found: re.Match[str]) -> str:
-        slashes = len(found[1])
-        return "\\" * (slashes // 2) + ('"' if slashes % 2 else "")
-
-    return re.sub(r'(\\*)"', meant, argument)
+    found: list[str] = []
+    is_quoted = is_begun = False
+    for token in re.finditer(r'(\\*)"|[ \t]+|[^" \t\\]+|\\+', line):
+        text, slashes = token[0], token[1]
+        if slashes is None and text.isspace() and not is_quoted:
+            is_begun = False
+            continue
+        if slashes is not None:
+            # Two backslashes before a quotation mark are one, and one more makes the mark a plain one.
+            is_plain = len(slashes) % 2 == 1
+            text, is_quoted = "\\" * (len(slashes) // 2) + '"' * is_plain, is_quoted ^ (not is_plain)
+        if not is_begun:
+            found.append("")
+        found[-1] += text
+        is_begun = True
+    return tuple(found)

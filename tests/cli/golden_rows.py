@@ -166,6 +166,9 @@ CHANGING = (
 STOPPED = (
     Row("setup",                  f"{FILES} --name Ada {AS_ADA} {DESK}", f"--name Ada {AS_ADA}",
         make.empty_directory, (P,), (P,)),
+    Row("autostart enable",       FILES,                                 "--at-login"),
+    Row("autostart status",       FILES,                                 "now"),
+    Row("autostart disable",      "",                                    "mailbox-appliance"),
     Row("logs",                   f"{FILES} --lines 2",                  NO_SUCH, make.log),
     Row("key show",               FILES,                                 NO_SUCH, make.store),
     Row("key add-passphrase",     f"{FILES} --passphrase-stdin",         NO_SUCH + " --passphrase-stdin",

@@ -67,7 +67,7 @@ class Stage:
         names = ("user", "doubter", "reader")
         mailboxes = {self.values[name]: f"box-{number:03}@example.test" for number, name in enumerate(names, 1)}
         ports = {self.values["imap"]: "00143", self.values["smtp"]: "00587", str(self.smtp.port): "00025"}
-        return {**mailboxes, **ports, str(self.folder): "/tmp/golden"}
+        return {**mailboxes, **ports, str(self.folder): "/tmp/golden", sys.executable: "/usr/bin/python3"}
 
     @property
     def environment(self) -> dict[str, str]:
@@ -77,6 +77,7 @@ class Stage:
             "MAILBOX_APPLIANCE_DATA_DIR": str(self.appliance.folder),
             "MAILBOX_APPLIANCE_KEYCHAIN": "off",
             "MAILBOX_APPLIANCE_TOKEN": str(self.appliance.token),
+            "XDG_CONFIG_HOME": str(self.folder / "desktop"),
         }
 
     def surroundings_of(self, name: str) -> dict[str, str]:
