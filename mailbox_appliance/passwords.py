@@ -10,6 +10,8 @@ import threading
 from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
+from mailbox_appliance.system import processors
+
 MIN_LENGTH, MAX_LENGTH = 12, 1024
 _ITERATIONS, _LANES, _MEMORY_KIB = 2, 1, 19456
 _PARAMETERS = re.compile(r"\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$[A-Za-z0-9+/]{10,100}\$[A-Za-z0-9+/]{20,100}")
@@ -22,7 +24,7 @@ _SCRYPT = re.compile(
 # Release 0.10 took 16 MiB.
 _LEGACY_MEMORY, _LEGACY_MOST_LANES = 64 * 1024 * 1024, 4
 # A hash takes 19 MiB and a core for some 30 ms. A core is left for other work, and two at once are enough.
-_at_once = threading.BoundedSemaphore(max(1, min(2, len(os.sched_getaffinity(0)) - 1)))
+_at_once = threading.BoundedSemaphore(max(1, min(2, processors() - 1)))
 
 
 def hash_password(password: str) -> str:

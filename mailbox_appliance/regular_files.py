@@ -5,10 +5,12 @@ import os
 import stat
 from pathlib import Path
 
+from mailbox_appliance.system import BINARY, NO_WAIT
+
 
 def opened(file: Path) -> int:
     """A handle to read a regular file by, to be closed by who asks. Raises OSError, also for what is none."""
-    handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # else a pipe is waited for until somebody writes into it
+    handle = os.open(file, os.O_RDONLY | NO_WAIT | BINARY)  # else a pipe is waited for until somebody writes into it
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
         return handle

@@ -9,7 +9,6 @@ Who reads looks into `.next` first, so that there is no moment with the certific
 """
 
 import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +22,9 @@ from mailbox_appliance.certificates import making
 from mailbox_appliance.certificates.tls import context_of
 from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
 from mailbox_appliance.store import own_certificate
-from mailbox_appliance.store.files import sync_folder, write_private
+from mailbox_appliance.store.files import write_private
 from mailbox_appliance.store.own_certificate import CERTIFICATE, KEY
+from mailbox_appliance.system import locked_folder, sync_folder
 
 T = TypeVar("T")
 #: Told of a new certificate that is on the disk and does not count yet; what it raises breaks the change off.
@@ -131,7 +131,7 @@ class CertificateFiles:
         try:
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            with _locked(self.folder):
+            with locked_folder(self.folder):
                 yield
         except OSError as error:
             raise CertificateNotWritten(folder=self.folder, reason=_why(error)) from error
@@ -144,7 +144,7 @@ class CertificateFiles:
         self._making.rename(self._next)
         try:
             sync_folder(self.folder)
-            (self._next / KEY).rename(self.key)
+            (self._next / KEY).replace(self.key)
         except OSError:  # a file that is a mount, say: nothing has moved yet, so nothing need have been decided
             self._next.rename(self._making)
             self._settle()
@@ -178,21 +178,10 @@ class CertificateFiles:
             return
         for name in (KEY, CERTIFICATE):
             if os.path.lexists(self._next / name):
-                (self._next / name).rename(self.folder / name)
+                (self._next / name).replace(self.folder / name)
         sync_folder(self.folder)
         shutil.rmtree(self._next)
         sync_folder(self.folder)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with suppress(OSError):  # a network's file system may know no locks of directories
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _why(error: OSError) -> str:

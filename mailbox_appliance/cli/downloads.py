@@ -20,6 +20,7 @@ from mailbox_appliance.cli.incoming import Incoming, receive
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.control.client import Client, Request
 from mailbox_appliance.control.failures import INPUT, Failure, wrong_usage
+from mailbox_appliance.system import NO_TERMINAL
 
 _EXTENDED = re.compile(r"filename\*=UTF-8''([^;\s]+)", re.I)
 _PLAIN = re.compile(r'filename="([^"]*)"', re.I)
@@ -127,7 +128,7 @@ def _write_into(target: Path, chunks: Iterator[bytes]) -> int:
     """Write into what is there: a device, a FIFO, an open descriptor. How much it was."""
     descriptor, size = _descriptor(str(target)), 0
     with _told_why(target):
-        opened = os.open(target, os.O_WRONLY | os.O_NOCTTY) if descriptor is None else os.dup(descriptor)
+        opened = os.open(target, os.O_WRONLY | NO_TERMINAL) if descriptor is None else os.dup(descriptor)
     with os.fdopen(opened, "wb", buffering=0) as stream:
         for chunk in chunks:
             left = memoryview(chunk)

@@ -1,6 +1,6 @@
 """The appliance of a data directory, as far as a client may know it: whether one runs, and where it listens.
 
-DIR/lock        held (flock) by the process that owns the directory
+DIR/lock        held by the process that owns the directory
 DIR/run.json    {pid, url, secret}, new at each start; believed only while the lock is held
 DIR/setup-code  the code that lets the first administrator in
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mailbox_appliance import regular_files
+from mailbox_appliance.system import is_locked
 
 APPLICATION = "mailbox-appliance"
 _LARGEST = 64 * 1024
@@ -51,19 +52,14 @@ def is_owned(data_dir: Path) -> bool:
     The lock is asked for in its shared form and given back at once. It is asked for only where `run.json` lies, so that
     hardly ever a starting process meets it.
     """
-    import fcntl
-
     try:
         lock = regular_files.opened(data_dir / "lock")
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return is_locked(lock)
     finally:
         os.close(lock)
-    return False
 
 
 def find_setup_code(data_dir: Path) -> str | None:

@@ -21,10 +21,10 @@ from mailbox_appliance.errors import BackupNotMade, NotEnoughRoom
 from mailbox_appliance.records import BackupReason, Progress
 from mailbox_appliance.store import room
 from mailbox_appliance.store.container import Facts, Source, open_container, write_container
-from mailbox_appliance.store.files import sync_folder
 from mailbox_appliance.store.key_slots import Slot
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.manifest import AuditEnd, Manifest
+from mailbox_appliance.system import sync_folder
 
 FOLDER, SUFFIX, HIDDEN = "backups", ".mbxbackup", ".making-"
 #: Left free beside what a backup takes.

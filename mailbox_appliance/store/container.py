@@ -50,6 +50,7 @@ from mailbox_appliance.store.manifest import (
     sized,
 )
 from mailbox_appliance.store.sealed_stream import BrokenStream, Stream, new_nonce
+from mailbox_appliance.system import NO_WAIT
 from mailbox_appliance.version import __version__
 
 ENCRYPTING, VERIFYING, UNPACKING = "encrypting", "verifying", "unpacking"
@@ -289,7 +290,7 @@ def _stream(manifest: Manifest, stream_key: bytes) -> Stream:
 def _reading(file: Path) -> Iterator[BinaryIO]:
     """The file, opened; what the disk refuses is told as a backup that cannot be used."""
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for
+        handle = os.open(file, os.O_RDONLY | NO_WAIT)  # a pipe would be waited for
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
             raise NotABackup(file=file.name)

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from mailbox_appliance.system import make_private, sync_folder
+
 #: In a data directory, and in a backup of it.
 DATABASE: Final = "mailbox.db"
 KEY: Final = "encryption.key"
@@ -15,11 +17,11 @@ def write_private(file: Path, content: bytes) -> None:
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(handle, "wb") as stream:  # not os.write: on a disk that fills up it may write only a part
-            os.fchmod(handle, 0o600)
+            make_private(handle)
             stream.write(content)
             stream.flush()
             os.fsync(handle)
-        temporary.rename(file)
+        temporary.replace(file)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -35,24 +37,6 @@ def remove_half_written(folder: Path) -> None:
     """Remove what `write_private` was writing in a folder when the process was killed."""
     for temporary in folder.glob(".*.new"):
         temporary.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Put a folder's entries on the disk: renames are lasting only after this."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def sync_file(file: Path) -> None:
-    """Put a file's content on the disk."""
-    handle = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def copy_private(source: Path, target: Path) -> None:

@@ -1,7 +1,6 @@
 """One process owns a data directory: an advisory lock on `lock`, which holds its pid and ends with its process."""
 
 import errno
-import fcntl
 import os
 import stat
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from mailbox_appliance import regular_files
 from mailbox_appliance.errors import StoreInUse, StoreUnusable
+from mailbox_appliance.system import BINARY, NO_WAIT, is_locked, lock_file, read_at, unlock_file, write_at
 
 # The command line looks whether the lock is held by taking a shared one for a moment; that moment is waited for.
 _TRIES, _PAUSE = 6, 0.03
@@ -28,12 +28,12 @@ class DirectoryLock:
         except OSError as error:
             raise StoreUnusable(reason=f"{folder / 'lock'} cannot be opened ({error.strerror}).") from error
         if not _take(self._file):
-            pid = os.pread(self._file, 20, 0).decode("ascii", "replace").strip()
+            pid = read_at(self._file, 20, 0).decode("ascii", "replace").strip()
             os.close(self._file)
             raise StoreInUse(holder=f" (pid {pid})" if pid.isdigit() else "", folder=folder)
         with suppress(OSError):  # on a full disk the lock is held without saying by whom
             os.ftruncate(self._file, 0)
-            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+            write_at(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Let others have the directory. Doing it twice is harmless."""
@@ -41,6 +41,7 @@ class DirectoryLock:
         if file >= 0:
             with suppress(OSError):  # the pid in it says nothing once nobody holds it
                 os.ftruncate(file, 0)
+                unlock_file(file)
             os.close(file)
 
 
@@ -51,17 +52,16 @@ def holder(folder: Path) -> int | None:
     except OSError:
         return None
     try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # let go when the file is closed
-        return None
-    except BlockingIOError:
-        pid = os.pread(file, 20, 0).decode("ascii", "replace").strip()
+        if not is_locked(file):
+            return None
+        pid = read_at(file, 20, 0).decode("ascii", "replace").strip()
         return int(pid) if pid.isdigit() else None
     finally:
         os.close(file)
 
 
 def _opened(file: Path) -> int:
-    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | NO_WAIT | BINARY, 0o600)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "Not a regular file", str(file))
@@ -70,10 +70,8 @@ def _opened(file: Path) -> int:
 
 def _take(file: int) -> bool:
     for tries_left in reversed(range(_TRIES)):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock_file(file):
             return True
-        except BlockingIOError:
-            if tries_left:
-                time.sleep(_PAUSE)
+        if tries_left:
+            time.sleep(_PAUSE)
     return False

@@ -21,6 +21,7 @@ from mailbox_appliance.store.database import Parameters, Row
 from mailbox_appliance.store.formats import format_4, format_5
 from mailbox_appliance.store.opening import log_of, require_uncut
 from mailbox_appliance.store.sealed import unsealed
+from mailbox_appliance.system import lock_bytes
 
 OLD = "old"
 _LARGE = (format_4.BYTES, format_4.or_null(format_4.BYTES))  # which need not be read to know that they are bytes
@@ -237,14 +238,10 @@ def _number_of(database: Reading, file: Path) -> int:
 
 def require_released(file: Path) -> None:
     """Raise StoreInUse where another process has the file open as SQLite does. Nothing is opened by SQLite for it."""
-    import fcntl
-
     pending = 0x40000000  # the bytes that SQLite locks; https://sqlite.org/src/file/src/os.h
     with file.open("r+b") as handle:
-        try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 512, pending)
-        except BlockingIOError as error:
-            raise StoreInUse(holder="", folder=file.parent) from error
+        if not lock_bytes(handle.fileno(), pending, 512):
+            raise StoreInUse(holder="", folder=file.parent)
 
 
 def seen(file: Path) -> tuple[tuple[int, int] | None, ...]:

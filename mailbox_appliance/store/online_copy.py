@@ -26,6 +26,7 @@ from mailbox_appliance.store.database import BUSY_SECONDS, Database, give_key
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.manifest import AuditEnd
 from mailbox_appliance.store.opening import log_of
+from mailbox_appliance.system import BINARY, read_at, write_at
 
 _LOG_HEADER = 32  # its salts change when it begins anew (sqlite.org/fileformat2.html 4.1)
 # Changes nothing, but SQLite does not see that: a value that is written as it was would not be written at all.
@@ -62,12 +63,12 @@ class OnlineCopier:
         It is not on the disk then, but can be read. Raises apsw.Error and OSError.
         """
         with self._holding_the_log():
-            log = os.open(log_of(self._source), os.O_RDONLY)
+            log = os.open(log_of(self._source), os.O_RDONLY | BINARY)
             try:
-                began_with = os.pread(log, _LOG_HEADER, 0)
+                began_with = read_at(log, _LOG_HEADER, 0)
                 _copy(self._opened(), target, progress)
                 _copy(log, log_of(target))
-                if os.pread(log, _LOG_HEADER, 0) != began_with:
+                if read_at(log, _LOG_HEADER, 0) != began_with:
                     raise BackupNotMade(reason="the log of the store began anew while it was copied: try again.")
             finally:
                 os.close(log)
@@ -99,7 +100,7 @@ class OnlineCopier:
     def _opened(self) -> int:
         with self._guard:
             if self._file is None:
-                self._file = os.open(self._source, os.O_RDONLY)
+                self._file = os.open(self._source, os.O_RDONLY | BINARY)
             return self._file
 
 
@@ -163,7 +164,7 @@ def _copy_piece(source: int, target: int, offset: int) -> int:
         except OSError as error:
             if error.errno not in _CANNOT:
                 raise
-    return os.pwrite(target, os.pread(source, _PIECE, offset), offset)
+    return write_at(target, read_at(source, _PIECE, offset), offset)
 
 
 def fold_in(copy: Path, key: StoreKey) -> None:

@@ -8,17 +8,12 @@ import os
 from pathlib import Path
 
 from mailbox_appliance.errors import NotEnoughRoom
+from mailbox_appliance.system import free_bytes as free_bytes
 
 MIB = 1 << 20
 #: Beside what is known to be written: logs, journals, entries of folders.
 _SPARE = 16 * MIB
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-
-
-def free_bytes(folder: Path) -> int:
-    """How much room is left for us on the disk that holds a folder. Raises OSError."""
-    room = os.statvfs(folder)
-    return room.f_bavail * room.f_frsize
 
 
 def bytes_on_disk(database: Path) -> int:

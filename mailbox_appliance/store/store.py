@@ -27,7 +27,7 @@ from mailbox_appliance.store.delivery_lists import DeliveryLists
 from mailbox_appliance.store.delivery_timelines import DeliveryTimelines
 from mailbox_appliance.store.due import Due
 from mailbox_appliance.store.failing import failures_as_unusable as failures_as_unusable
-from mailbox_appliance.store.files import DATABASE, KEY, remove_database, remove_half_written, sync_folder, unfinished
+from mailbox_appliance.store.files import DATABASE, KEY, remove_database, remove_half_written, unfinished
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.history import History
@@ -46,6 +46,7 @@ from mailbox_appliance.store.sent_copies import SentCopies
 from mailbox_appliance.store.stored_settings import StoredSettings
 from mailbox_appliance.store.upgrade import OLDER, Upgraded, upgrade
 from mailbox_appliance.store.upkeep import Upkeep
+from mailbox_appliance.system import sync_folder
 from mailbox_appliance.version import __version__
 
 
@@ -201,7 +202,7 @@ def _create(file: Path, key_file: Path, clock: Clock, passphrase: str | None) ->
     made.touch(mode=0o600)  # SQLite gives -wal and -shm the mode of the file they belong to
     _fill(Database(made, key.cipher, key.derive("database")), key, clock)
     look_with(made, key)
-    with made.open("rb") as handle:
+    with made.open("r+b") as handle:  # Windows syncs nothing that is open for reading alone
         os.fsync(handle.fileno())
         salt = handle.read(16).hex()
     # The key file learns how the store begins first: a crash in between leaves a key without a store, which is fine.

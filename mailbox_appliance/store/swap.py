@@ -18,7 +18,8 @@ from typing import Any
 
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.store import own_certificate, room
-from mailbox_appliance.store.files import DATABASE, KEY, copy_private, half_written, sync_file, sync_folder
+from mailbox_appliance.store.files import DATABASE, KEY, copy_private, half_written
+from mailbox_appliance.system import sync_file, sync_folder
 
 _MAKING, _READY = ".next.making", ".next"
 _PLAN = "plan"
@@ -141,7 +142,7 @@ def _put(new: Path, target: Path) -> None:
         copy_private(new, target.resolve())
         return
     try:
-        new.rename(target)
+        new.replace(target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
@@ -156,4 +157,4 @@ def _copy_over(new: Path, target: Path) -> None:
         beside.chmod(0o600)
         shutil.copyfileobj(source, copy, _PIECE)
     sync_file(beside)
-    beside.rename(target)
+    beside.replace(target)

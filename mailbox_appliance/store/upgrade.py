@@ -21,7 +21,7 @@ from mailbox_appliance.store import room
 from mailbox_appliance.store.backup_files import FOLDER, bundle
 from mailbox_appliance.store.container import Source
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.files import DATABASE, KEY, remove_database, sync_file, sync_folder, unfinished
+from mailbox_appliance.store.files import DATABASE, KEY, remove_database, unfinished
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import StoreKey, keep_key, new_key, slots_in
 from mailbox_appliance.store.long_work import tell_nobody
@@ -29,6 +29,7 @@ from mailbox_appliance.store.manifest import SECTION_NAMES
 from mailbox_appliance.store.older import Older, attached, require_released, seen
 from mailbox_appliance.store.opening import format_of, key_in, log_of, look_with, require_uncut
 from mailbox_appliance.store.rebuilding import build, compare, telling_damage
+from mailbox_appliance.system import sync_file, sync_folder
 
 #: The formats that can be upgraded.
 OLDER = (3, 4)
@@ -153,7 +154,7 @@ def _replace(file: Path, made: Path, kept: Path) -> None:
         for suffix in ("-wal", "-shm"):
             file.with_name(file.name + suffix).unlink(missing_ok=True)
         sync_folder(file.parent)
-        made.rename(file)
+        made.replace(file)
     except BaseException:
         with suppress(OSError):
             kept.unlink(missing_ok=True)
