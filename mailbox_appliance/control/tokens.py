@@ -25,6 +25,15 @@ class Tokens:
             "false",
         )
 
+    @property
+    def stamp(self) -> tuple[int, int] | None:
+        """Another value once a token has been put or removed; None: nobody has ever logged in."""
+        try:
+            now = self._file.stat()
+        except OSError:
+            return None
+        return now.st_ino, now.st_mtime_ns
+
     def has(self, key: str) -> bool:
         """Whether there is a token, without reading it."""
         in_file, in_keychain = self._places()

@@ -10,6 +10,8 @@ class Action(Enum):
     OPEN_CONSOLE = "open-console"
     SET_UP = "set-up"
     LOG_IN = "log-in"
+    #: Ask the keychain again.
+    UNLOCK = "unlock"
     SHOW_MAILBOXES = "show-mailboxes"
     SHOW_UNCERTAIN = "show-uncertain"
     BACK_UP = "back-up"

@@ -12,6 +12,8 @@ class Service(Enum):
     ANSWERS = "answers"
     #: It answers that it cannot serve now, as while a restore replaces its store.
     RESTS = "rests"
+    #: It has answered, and ends.
+    STOPPING = "stopping"
     #: A process owns the data directory and does not answer.
     SILENT = "silent"
 

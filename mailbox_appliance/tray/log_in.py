@@ -1,0 +1,131 @@
+"""The token by which the tray asks: of the log-in on this computer, which may lie in a keychain.
+
+A keychain may wait for somebody to unlock it, so it is asked in a thread of its own, and whoever looks does not wait
+for that. What it said is remembered until a log-in or log-out here, so that nobody is asked at each look.
+"""
+
+import threading
+from collections.abc import Mapping
+
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.control.failures import ACCESS, Failure
+from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.tray.state import Access
+
+#: Seconds that a keychain has for an answer that a look waits for; most take a quarter of one.
+PATIENCE = 2.0
+#: Seconds until a keychain that was locked is asked again by itself.
+_AGAIN_AFTER = 60.0
+_TOKEN = "MAILBOX_APPLIANCE_TOKEN"  # noqa: S105 - the name of a variable
+
+
+class LogIn:
+    """The token under one key, as far as it is known. May be used from any thread; one at a time looks."""
+
+    def __init__(self, tokens: Tokens, key: str, environment: Mapping[str, str], clock: Clock) -> None:
+        self._tokens, self._key, self._clock = tokens, key, clock
+        self._given = environment.get(_TOKEN, "").strip() or None
+        self._reading: _Reading | None = None
+        self._stamp: object = None
+        self._refused: str | None = None
+        self._again_at = 0.0
+
+    @property
+    def access(self) -> Access:
+        """What there is without a token: nobody's log-in, or one that a keychain keeps to itself."""
+        failure = self._failure
+        return Access.LOCKED if failure is not None and failure.code == "keychain_locked" else Access.NOBODY
+
+    @property
+    def token(self) -> str:
+        """The token. Raises the Failure that tells why there is none."""
+        if (failure := self._failure) is not None:
+            raise failure
+        found = self._found
+        if found is None or found == self._refused:
+            raise _nobody()
+        return found
+
+    def look(self) -> str | None:
+        """The token, if it is known now. Reads it where that is due, and waits for a moment."""
+        if self._is_due():
+            self._begin()
+        if self._given is None and self._reading is not None:
+            self._reading.wait(PATIENCE)
+        try:
+            return self.token
+        except Failure:
+            return None
+
+    def refused(self, token: str) -> None:
+        """That the appliance does not know this token any more; another one is used once it is there."""
+        self._refused = token
+
+    def ask_again(self) -> None:
+        """Ask the keychain with the next look, if it was locked."""
+        self._again_at = 0.0
+
+    def _is_due(self) -> bool:
+        if self._given is not None:
+            return False
+        if self._reading is None or self._tokens.stamp != self._stamp:
+            return True
+        failure = self._reading.failure
+        return failure is not None and not self._reading.goes_on and self._clock.monotonic() >= self._again_at
+
+    def _begin(self) -> None:
+        self._stamp = self._tokens.stamp  # before it is read: what is put meanwhile is read again
+        self._again_at = self._clock.monotonic() + _AGAIN_AFTER
+        self._reading = _Reading(self._tokens, self._key)
+
+    @property
+    def _found(self) -> str | None:
+        if self._given is not None:
+            return self._given
+        return None if self._reading is None else self._reading.token
+
+    @property
+    def _failure(self) -> Failure | None:
+        reading = None if self._given is not None else self._reading
+        if reading is None:
+            return None
+        return _locked() if reading.goes_on else reading.failure
+
+
+class _Reading:
+    """One question for the token, and what came of it."""
+
+    def __init__(self, tokens: Tokens, key: str) -> None:
+        self.token: str | None = None
+        self.failure: Failure | None = None
+        self._is_over = threading.Event()
+        threading.Thread(target=self._read, args=(tokens, key), name="log-in", daemon=True).start()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether nothing came of it yet."""
+        return not self._is_over.is_set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the outcome, so many seconds at most."""
+        self._is_over.wait(seconds)
+
+    def _read(self, tokens: Tokens, key: str) -> None:
+        try:
+            self.token = tokens.find(key)
+        except Failure as failure:
+            self.failure = failure
+        except OSError as error:
+            self.failure = Failure("local_file_damaged", f"The log-in cannot be read: {error}", ACCESS)
+        finally:
+            self._is_over.set()
+
+
+def _nobody() -> Failure:
+    message = "Nobody is logged in on this computer. Log in with `mailbox-appliance login`."
+    return Failure("unauthenticated", message, ACCESS)
+
+
+def _locked() -> Failure:
+    message = "The keychain with the log-in has not answered yet: unlock it, where it asks for that."
+    return Failure("keychain_locked", message, ACCESS)
