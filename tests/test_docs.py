@@ -23,6 +23,8 @@ OPERATING = (ROOT / "docs" / "operating.md").read_text()
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 #: A command line in a text, as in `mailbox-appliance https enable --port 443`, with or without the program's name.
 _SPAN = re.compile(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")
+#: What names the user of the service, who is called as the program is.
+_BEFORE_USERS = {"-u", "-o", "--owner", "--group", "chown"}
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -69,7 +71,8 @@ def command_lines(text: str) -> Iterator[list[str]]:
     for block in _BLOCK.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
             words = shlex.split(line.partition(" | ")[0], comments=True)
-            programs = [place for place, word in enumerate(words) if word.rpartition("/bin/")[2] == "mailbox-appliance"]
+            named = [place for place, word in enumerate(words) if word.rpartition("/bin/")[2] == "mailbox-appliance"]
+            programs = [place for place in named if place == 0 or words[place - 1] not in _BEFORE_USERS]
             yield from (words[place + 1 :] for place in programs[:1])
     for span in _SPAN.findall(_BLOCK.sub("", text)):
         words = span.split()

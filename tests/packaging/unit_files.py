@@ -1,0 +1,54 @@
+"""Unit files of systemd, and what a unit lets a service do."""
+
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SYSTEM = ROOT / "packaging" / "linux" / "mailbox-appliance.service"
+USER = ROOT / "packaging" / "linux" / "mailbox-appliance.user.service"
+
+#: Of each section its settings, and of each setting its values, in order.
+Unit = dict[str, dict[str, list[str]]]
+
+
+def read_unit(text: str) -> Unit:
+    """A unit file without its comments."""
+    unit: Unit = {}
+    for line in text.splitlines():
+        if line.startswith("["):
+            section = unit.setdefault(line.strip("[]"), defaultdict(list))
+        elif line and line[0] not in "#;":
+            name, _, value = line.partition("=")
+            section[name].append(value)
+    return unit
+
+
+def allowed_calls(unit: Unit) -> set[str]:
+    """The system calls that a unit's filter lets through: a list of what is allowed, then of what is not, after all."""
+    allowed: set[str] = set()
+    sets = _sets()
+    for line in unit["Service"]["SystemCallFilter"]:
+        named = {call for word in line.lstrip("~").split() for call in _expanded(word, sets)}
+        allowed = allowed - named if line.startswith("~") else allowed | named
+    return allowed
+
+
+def _sets() -> dict[str, list[str]]:
+    """The sets of system calls that this systemd knows."""
+    told = subprocess.run(["systemd-analyze", "syscall-filter"], capture_output=True, text=True, check=True).stdout
+    sets: dict[str, list[str]] = {}
+    for line in told.splitlines():
+        if line.startswith("@"):
+            members = sets.setdefault(line.strip(), [])
+        elif line.startswith("    ") and not line.lstrip().startswith("#"):
+            members.append(line.strip())
+        elif line.startswith("#"):  # the calls that are in no set
+            members = []
+    return sets
+
+
+def _expanded(word: str, sets: dict[str, list[str]]) -> set[str]:
+    if not word.startswith("@"):
+        return {word}
+    return {call for member in sets[word] for call in _expanded(member, sets)}
