@@ -31,6 +31,7 @@ SERVICES = {
     "mcp_stdio": "mailbox_appliance.mcp_server.stdio:serve",
     "autostart": "mailbox_appliance.tray.autostart:for_this_system",
     "demo": "mailbox_appliance.demo.run:main",
+    "demo_servers": "mailbox_appliance.demo.servers:main",
 }
 
 

@@ -65,6 +65,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "completion": ("shell", "Print what makes bash, zsh or fish complete these commands."),
     "man": ("shell", "Print the manual page."),
     "ask-keychain": ("login", ""),
+    "demo-servers": ("serve", ""),
 }
 
 _HELP = "Your mailboxes in one encrypted file on your own machine, for people, scripts and assistants."

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
+from mailbox_appliance import program
 from mailbox_appliance.demo import sample
 from mailbox_appliance.demo.children import Child, Failed, Stopped
 from mailbox_appliance.demo.client import Client, Login
@@ -88,8 +89,8 @@ class Demo:
 
     def _start_servers(self) -> tuple[Child, Ready]:
         (self._folder / "mail").mkdir()
-        command = (*_PYTHON, "mailbox_appliance.demo.servers", str(self._folder / "mail"))
-        child = Child("mail servers", command, os.environ, self._folder)
+        command = program.command("demo-servers", str(self._folder / "mail"))
+        child = Child("mail servers", command, program.environment(os.environ), self._folder)
         self._stack.callback(child.end, by_signal=False)
         child.tell(Will(0, str(self._folder)).line())
         # When the demo ends in order it cleans up itself.
@@ -101,7 +102,7 @@ class Demo:
         options = ("--data-dir", str(self._folder / "data"), "--format", "table")
         arguments = (*options, "serve", "--port", str(port), "--ready-json")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}
-        child = Child("appliance", (*_PYTHON, "mailbox_appliance", *arguments), environment, self._folder)
+        child = Child("appliance", program.command(*arguments), program.environment(environment), self._folder)
         self._stack.callback(child.end, by_signal=True)
         servers.tell(Will(child.pid, str(self._folder)).line())
         return child, str(json.loads(child.first_line(self._stopping, _START_WITHIN))["http"])
@@ -130,7 +131,7 @@ class Demo:
             # A session is likely to be of another appliance; who gives a key means it, and what it may do.
             f'case "${{{_PREFIX}TOKEN-}}" in mbxk_*) ;; *) unset {_PREFIX}TOKEN ;; esac',
             *(f"export {_PREFIX}{name}={shlex.quote(str(value))}" for name, value in settings.items()),
-            f'exec {shlex.join(_PYTHON)} mailbox_appliance "$@"',
+            f'exec {shlex.join(program.command())} "$@"',
         ]
         file.write_text("\n".join(lines) + "\n", "utf-8")
         file.chmod(0o700)
@@ -142,10 +143,6 @@ class Demo:
             raise Failed(f"The command line could not log in: {done.stderr.strip()}")
         # A temporary folder may lie where nothing can be run.
         return shlex.quote(str(file)) if os.access(file, os.X_OK) else f"sh {shlex.quote(str(file))}"
-
-
-#: -P: a folder that happens to be the current one does not stand in for our package.
-_PYTHON = (sys.executable, "-P", "-m")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Both mail servers of the demo in a process of their own: `python -m mailbox_appliance.demo.servers FOLDER`.
+"""Both mail servers of the demo in a process of their own: the hidden command `demo-servers FOLDER`.
 
 It prints one line of JSON when they answer, and ends when its input ends: so it dies with whoever started it, however
 that happens. The last line of its input may be a will: what to stop and to remove at that end.

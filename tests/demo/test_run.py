@@ -138,7 +138,7 @@ def test_a_newcomer_tries_it_and_nothing_is_left_behind(tmp_path: Path) -> None:
     with running(tmp_path) as demo:
         look, send, read_back = demo.commands()
         # The two servers; while the mirror is filled, a process that parses may be there too.
-        assert len(demo.process_names() & {"mailbox_appliance", "mailbox_appliance.demo.servers"}) == 2
+        assert len(demo.process_names() & {"serve", "demo-servers"}) == 2
 
         inbox = demo.paste(look)
         assert inbox.returncode == 0, inbox.stderr
@@ -203,7 +203,7 @@ def test_nothing_is_left_behind_when_the_demo_is_killed(tmp_path: Path) -> None:
         wait_until(lambda: demo.left_behind() == [])
 
 
-@pytest.mark.parametrize("victim", ["mailbox_appliance", "mailbox_appliance.demo.servers"])
+@pytest.mark.parametrize("victim", ["serve", "demo-servers"])
 def test_the_demo_ends_when_a_part_of_it_does(tmp_path: Path, victim: str) -> None:
     with running(tmp_path) as demo:
         family = demo.family()

@@ -1,5 +1,7 @@
 """Commands that run the appliance itself; what does it is handed in from above."""
 
+from pathlib import Path
+
 import click
 
 from mailbox_appliance.cli.invocation import Invocation
@@ -43,6 +45,11 @@ def _demo(invocation: Invocation, port: int) -> int:
     return int(invocation.service("demo")(port=port))
 
 
+def _demo_servers(invocation: Invocation, folder: str) -> int:
+    invocation.service("demo_servers")(Path(folder))
+    return 0
+
+
 serve = command("serve", _serve, "Run the appliance until it is told to stop.", SERVE_OPTIONS)
 demo = command(
     "demo",
@@ -53,4 +60,7 @@ demo = command(
             ["--port"], type=click.IntRange(0, 65535), default=0, help="Port of the appliance (default: a free one)."
         )
     ],
+)
+demo_servers = command(
+    "demo-servers", _demo_servers, "Be the demo's mail servers.", [click.Argument(["folder"])], hidden=True
 )
