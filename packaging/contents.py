@@ -1,0 +1,73 @@
+"""What goes into a bundle, on every system: modules that no import names, files, and what stays out."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+#: What describes an installed package, for those that look for plug-ins (and find their own) while they run.
+METADATA = ("keyring", "opentelemetry-api", "pysasl")
+
+#: Modules that would be found, and that nobody needs in a bundle.
+EXCLUDED = (
+    # Windows of another toolkit, development, and the tests of Python.
+    *("tkinter", "_tkinter", "turtle", "idlelib", "lib2to3", "test", "unittest", "doctest", "pdb", "pydoc_data"),
+    *("ensurepip", "pip", "setuptools", "distutils", "venv", "pytest", "hypothesis", "numpy", "IPython", "rich"),
+    # Line editing and databases under the GPL, which nothing here uses.
+    *("readline", "_gdbm", "_dbm", "_curses", "_curses_panel"),
+)
+
+#: The icon has a way of its own on Linux; GTK would make the bundle three times as large.
+EXCLUDED_ON_LINUX = ("PIL", "Xlib", "gi", "pystray._xorg", "pystray._gtk", "pystray._appindicator")
+TRAY = {
+    "linux": ("pystray._base", "pystray._dummy"),
+    "win32": ("pystray._base", "pystray._win32"),
+    "darwin": ("pystray._base", "pystray._darwin"),
+}
+
+
+def analysis(platform: str) -> dict[str, Any]:
+    """The arguments of PyInstaller's Analysis, besides the script."""
+    from PyInstaller.utils.hooks import copy_metadata
+
+    described = [each for name in METADATA for each in copy_metadata(name)]
+    # Docstrings stay (`optimize`): they are the help of commands and the descriptions of tools. Asserts guard types.
+    return {
+        "datas": files() + described,
+        "hiddenimports": modules(platform),
+        "excludes": excluded(platform),
+        "optimize": 0,
+    }
+
+
+def modules(platform: str) -> list[str]:
+    """What is imported by name only: all of ours, and what shows the icon on this platform."""
+    own = [".".join(path.with_suffix("").parts) for path in _own_files() if path.suffix == ".py"]
+    return [*(name.removesuffix(".__init__") for name in own), *TRAY[platform]]
+
+
+def excluded(platform: str) -> list[str]:
+    """What stays out on this platform."""
+    return [*EXCLUDED, *(EXCLUDED_ON_LINUX if platform == "linux" else ())]
+
+
+def files() -> list[tuple[str, str]]:
+    """Each file of ours that is no module, and the folder it lies in inside the bundle."""
+    root = _root()
+    found = [path for path in _own_files() if path.suffix not in (".py", ".typed")]
+    return [(str(root.parent / path), str(path.parent)) for path in found]
+
+
+def _root() -> Path:
+    """Where the package lies that is installed."""
+    found = importlib.util.find_spec("mailbox_appliance")
+    assert found is not None  # it has just been installed
+    assert found.origin is not None  # it is no namespace
+    return Path(found.origin).parent
+
+
+def _own_files() -> Iterator[Path]:
+    root = _root()
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path.relative_to(root.parent)

@@ -1,0 +1,35 @@
+"""Where a bundle begins: the same as the console script, from an executable that is Python and program in one."""
+
+import os
+import sys
+
+
+def keep_own_program() -> None:
+    """Go on reading the modules of this very file when an upgrade puts another one in its place.
+
+    Modules are read when they are first needed, which may be days later; those of the next release would not be found
+    where they are looked for. Linux lets a file that is open be opened again, also when its name is another file's.
+    """
+    archive = getattr(sys.modules.get("pyimod02_importers"), "pyz_archive", None)
+    if not sys.platform.startswith("linux") or archive is None:
+        return
+    try:
+        # Not handed down to children: each is a program of its own.
+        kept = os.open(sys.executable, os.O_RDONLY | os.O_CLOEXEC)
+        own = os.stat(kept)
+        if (own.st_dev, own.st_ino) == _identity(archive._filename):
+            archive._filename = f"/proc/self/fd/{kept}"
+    except OSError:
+        pass  # without /proc it is as it is elsewhere
+
+
+def _identity(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+if __name__ == "__main__":
+    keep_own_program()
+    from mailbox_appliance.__main__ import main
+
+    main()
