@@ -28,9 +28,14 @@ def access_of(answer: Json) -> Access:
     return Access.ADMINISTRATOR if answer["data"]["member"]["role"] == "admin" else Access.MEMBER
 
 
+def is_to_be_set_up(answer: Json) -> bool:
+    """What `GET /` tells anybody."""
+    return bool(answer["data"]["setupRequired"])
+
+
 def newest_backup(answer: Json) -> str | None:
     """When the newest backup of `GET /admin/backups` was made."""
-    newest = next(iter(answer["data"]), None)
+    newest = next(iter(answer["data"]["items"]), None)
     return None if newest is None else str(newest["createdAt"])
 
 
@@ -43,7 +48,7 @@ def https_of(answer: Json) -> Https:
 
 def outcome_of(answer: Json) -> Outcome | None:
     """How the newest of these audit events ended."""
-    newest = next(iter(answer["data"]), None)
+    newest = next(iter(answer["data"]["items"]), None)
     return None if newest is None else Outcome(str(newest["id"]), newest["outcome"] == "success")
 
 

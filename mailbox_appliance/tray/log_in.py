@@ -14,8 +14,8 @@ from mailbox_appliance.tray.state import Access
 
 #: Seconds that a keychain has for an answer that a look waits for; most take a quarter of one.
 PATIENCE = 2.0
-#: Seconds until a keychain that was locked is asked again by itself.
-_AGAIN_AFTER = 60.0
+#: Seconds until a keychain that was locked is asked again by itself, at first and at most: it may ask somebody each time.
+_AGAIN_AFTER, _AGAIN_AT_MOST = 60.0, 3600.0
 _TOKEN = "MAILBOX_APPLIANCE_TOKEN"  # noqa: S105 - the name of a variable
 
 
@@ -28,7 +28,7 @@ class LogIn:
         self._reading: _Reading | None = None
         self._stamp: object = None
         self._refused: str | None = None
-        self._again_at = 0.0
+        self._again_at, self._wait = 0.0, _AGAIN_AFTER
 
     @property
     def access(self) -> Access:
@@ -49,9 +49,7 @@ class LogIn:
     def look(self) -> str | None:
         """The token, if it is known now. Reads it where that is due, and waits for a moment."""
         if self._is_due():
-            self._begin()
-        if self._given is None and self._reading is not None:
-            self._reading.wait(PATIENCE)
+            self._begin().wait(PATIENCE)
         try:
             return self.token
         except Failure:
@@ -63,7 +61,7 @@ class LogIn:
 
     def ask_again(self) -> None:
         """Ask the keychain with the next look, if it was locked."""
-        self._again_at = 0.0
+        self._again_at, self._wait = 0.0, _AGAIN_AFTER
 
     def _is_due(self) -> bool:
         if self._given is not None:
@@ -73,10 +71,12 @@ class LogIn:
         failure = self._reading.failure
         return failure is not None and not self._reading.goes_on and self._clock.monotonic() >= self._again_at
 
-    def _begin(self) -> None:
+    def _begin(self) -> "_Reading":
         self._stamp = self._tokens.stamp  # before it is read: what is put meanwhile is read again
-        self._again_at = self._clock.monotonic() + _AGAIN_AFTER
+        self._again_at = self._clock.monotonic() + self._wait
+        self._wait = min(self._wait * 2, _AGAIN_AT_MOST)
         self._reading = _Reading(self._tokens, self._key)
+        return self._reading
 
     @property
     def _found(self) -> str | None:

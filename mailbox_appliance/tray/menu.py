@@ -15,6 +15,7 @@ from mailbox_appliance.tray.words import (
     counted,
     fingerprint_lines,
     has_failed_backup,
+    is_busy,
     needs,
     percent_of,
     shortened,
@@ -79,12 +80,12 @@ def title(state: State) -> str:
 def _undisturbed(state: State) -> str:
     away = sum(mailbox.status == "error" for mailbox in state.mailboxes)
     if away:
-        return f"{counted(away, 'mailbox', 'mailboxes')} cannot be reached"
+        return f"{counted(away, 'mailbox', 'mailboxes')} {'is' if away == 1 else 'are'} offline"
     if state.is_backing_up:
         return "A backup is being made…"
     if not state.mailboxes:
         return "No mailbox is connected yet"
-    busy = [mailbox for mailbox in state.mailboxes if mailbox.status != "ready"]
+    busy = [mailbox for mailbox in state.mailboxes if is_busy(mailbox)]
     return _fetching(busy) if busy else "Everything is up to date"
 
 

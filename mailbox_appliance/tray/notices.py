@@ -83,6 +83,8 @@ def _lost(count: int) -> Iterator[Notice]:
 
 
 def _backup(before: State, after: State) -> Iterator[Notice]:
+    if after.access is not Access.ADMINISTRATOR:
+        return
     is_another = after.backup != before.backup and after.backup is not None and not after.backup.succeeded
     if has_failed_backup(after) and (is_another or not has_failed_backup(before)):
         yield Notice("A backup failed", "The console and the log tell why.")

@@ -18,7 +18,7 @@ from mailbox_appliance.control.tokens import Tokens
 from mailbox_appliance.tray import answers, presence
 from mailbox_appliance.tray.log_in import LogIn
 from mailbox_appliance.tray.presence import Presence
-from mailbox_appliance.tray.state import Access, Service, State
+from mailbox_appliance.tray.state import Access, Outcome, Service, State
 
 T = TypeVar("T")
 #: Seconds between two times that what costs more is asked for.
@@ -27,9 +27,7 @@ DEAR_EVERY = 30.0
 STARTS_WITHIN = 60.0
 #: Seconds that the appliance has for an answer.
 _ANSWERS_WITHIN = 5.0
-_UNREACHABLE, _RESTS = "appliance_unreachable", "provider_unavailable"
-#: What is forgotten when the log-in has ended.
-_NOTHING = State(Service.ANSWERS)
+_UNREACHABLE, _RESTS, _ENDED = "appliance_unreachable", "provider_unavailable", "unauthenticated"
 
 
 class Watcher:
@@ -42,7 +40,7 @@ class Watcher:
         self._log_in = LogIn(tokens, local_key(data_dir), environment, self._clock)
         self._known = State(Service.STOPPED)
         self._one_look = threading.Lock()
-        self._owner: int | None = None
+        self._owner: Presence | None = None
         self._owned_since = 0.0
         self._has_answered = False
         self._asked_with: str | None = None
@@ -67,12 +65,16 @@ class Watcher:
         return Client(get_local(self._data_dir).url, self._log_in.token)
 
     def _seen(self, found: Presence | None) -> State:
+        known = replace(self._known, url=None, setup_code=None, is_kept=False)
         if found is None:
-            self._owner, self._has_answered = None, False
-            return replace(self._known, service=Service.STOPPED, url=None, setup_code=None, is_kept=False)
-        if found.pid != self._owner or self._owner is None:
-            self._begin_with(found)
-        known = replace(self._known, url=found.url, is_kept=found.is_kept)
+            self._owner = None
+            return replace(known, service=Service.STOPPED)
+        if self._owner is None or self._owner.pid != found.pid:
+            self._owner, self._owned_since, self._has_answered = found, self._clock.monotonic(), False
+            self.hurry()
+        return self._asked_if_possible(replace(known, url=found.url, is_kept=found.is_kept), found)
+
+    def _asked_if_possible(self, known: State, found: Presence) -> State:
         if found.url is None:
             return replace(known, service=self._without_answer(found))
         try:
@@ -81,12 +83,6 @@ class Watcher:
             return self._failed(known, found, failure)
         self._has_answered = True
         return state
-
-    def _begin_with(self, found: Presence) -> None:
-        if self._owner != found.pid or not self._owned_since:
-            self._owned_since = self._clock.monotonic()
-        self._owner, self._has_answered = found.pid, False
-        self.hurry()
 
     def _failed(self, known: State, found: Presence, failure: Failure) -> State:
         if failure.code == _UNREACHABLE:
@@ -108,46 +104,53 @@ class Watcher:
     def _asked(self, known: State, url: str) -> State:
         token = self._log_in.look()
         if token is None:
-            return self._unknown(url)
+            return self._unknown(known, url)
         try:
             return self._as_member(known, Client(url, token), token)
         except Failure as failure:
             if failure.exit_code != ACCESS:
                 raise
-            self._log_in.refused(token)
-            return self._unknown(url)
+            if failure.code == _ENDED:
+                self._log_in.refused(token)
+            return self._unknown(known, url)
 
-    def _unknown(self, url: str) -> State:
-        """What anybody may know."""
-        about = Client(url).call(_question(""))
-        code = find_setup_code(self._data_dir) if about.get("setupRequired") else None
+    def _unknown(self, known: State, url: str) -> State:
+        """What anybody may know; the rest is forgotten."""
         self._asked_with = None
-        return replace(_NOTHING, url=url, setup_code=code, access=self._log_in.access, is_kept=self._known.is_kept)
+        is_new = _read(Client(url), answers.is_to_be_set_up, "")
+        code = find_setup_code(self._data_dir) if is_new else None
+        return State(Service.ANSWERS, url, code, self._log_in.access, is_kept=known.is_kept)
 
     def _as_member(self, known: State, client: Client, token: str) -> State:
-        status, accounts = client.call(_question("/status")), client.call(_question("/accounts"))
-        state = _read(lambda: answers.with_status(replace(known, setup_code=None), status, accounts))
+        accounts = client.call(_question("/accounts"))
+        state = _read(client, lambda status: answers.with_status(known, status, accounts), "/status")
         if token == self._asked_with and self._clock.monotonic() < self._dear_at:
             return state
         self._dear_at, self._asked_with = self._clock.monotonic() + DEAR_EVERY, token
-        access = _read(lambda: answers.access_of(client.call(_question("/me"))))
-        state = replace(state, access=access)
-        return _as_administrator(state, client) if access is Access.ADMINISTRATOR else _without_administration(state)
+        state = replace(state, access=_read(client, answers.access_of, "/me"))
+        return _administered(state, client) if state.access is Access.ADMINISTRATOR else _without_administration(state)
 
 
-def _as_administrator(state: State, client: Client) -> State:
-    def asked(path: str, read: Callable[[Any], Any], *query: tuple[str, str]) -> Any:
-        return _read(lambda: read(client.call(_question(path, *query))))
+def _administered(state: State, client: Client) -> State:
+    """With what administrators may know. What has trouble of its own stays as it was known."""
 
-    def ended(action: str) -> Any:
-        return asked("/admin/audit-events", answers.outcome_of, ("action", action), ("limit", "1"))
+    def ask(now: T, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
+        try:
+            return _read(client, read, path, *query)
+        except Failure as failure:
+            if failure.code in (_UNREACHABLE, _RESTS) or failure.exit_code == ACCESS:
+                raise
+            return now
+
+    def ended(now: Outcome | None, action: str) -> Outcome | None:
+        return ask(now, answers.outcome_of, "/admin/audit-events", ("action", action), ("limit", "1"))
 
     return replace(
         state,
-        last_backup=asked("/admin/backups", answers.newest_backup, ("limit", "1")),
-        https=asked("/admin/https", answers.https_of),
-        backup=ended("backup.create"),
-        restore=ended("backup.restore"),
+        last_backup=ask(state.last_backup, answers.newest_backup, "/admin/backups", ("limit", "1")),
+        https=ask(state.https, answers.https_of, "/admin/https"),
+        backup=ended(state.backup, "backup.create"),
+        restore=ended(state.restore, "backup.restore"),
     )
 
 
@@ -159,9 +162,10 @@ def _question(path: str, *query: tuple[str, str]) -> Request:
     return Request("GET", path, query=query, timeout=_ANSWERS_WITHIN)
 
 
-def _read(reading: Callable[[], T]) -> T:
+def _read(client: Client, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
     """What an answer says. One that cannot be read, as of another release, is a Failure."""
+    answer = client.call(_question(path, *query))
     try:
-        return reading()
+        return read(answer)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise Failure("unexpected_answer", "The appliance answered something unexpected.", INTERNAL) from error

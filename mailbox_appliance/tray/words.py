@@ -3,7 +3,7 @@
 import re
 
 from mailbox_appliance.clock import from_timestamp
-from mailbox_appliance.tray.state import Mailbox, State
+from mailbox_appliance.tray.state import Access, Mailbox, State
 
 #: How the warning of the API begins that a daily backup has failed.
 _FAILED_BACKUP = "The daily backup could not be made"
@@ -23,6 +23,8 @@ def needs(state: State) -> tuple[str, ...]:
     """What somebody should see to, each in a few words."""
     found = ["A mailbox needs a new log-in"] * sum(is_lost(mailbox) for mailbox in state.mailboxes)
     found += ["A send is uncertain"] * state.uncertain
+    if state.access is not Access.ADMINISTRATOR:
+        return tuple(found)  # the rest is told to all, and is for others to see to
     found += [_warning(warning) for warning in state.warnings]
     if has_failed_backup(state) and not any(_is_of_backup(warning) for warning in state.warnings):
         found.append("The last backup failed")
@@ -34,6 +36,11 @@ def is_lost(mailbox: Mailbox) -> bool:
     return mailbox.status == "reauth_required"
 
 
+def is_busy(mailbox: Mailbox) -> bool:
+    """Whether not all of its mail is here yet, and that is being seen to."""
+    return mailbox.status in ("connecting", "syncing") or (mailbox.status == "ready" and mailbox.progress is not None)
+
+
 def has_failed_backup(state: State) -> bool:
     """Whether the newest backup was to be made, and was not."""
     return any(map(_is_of_backup, state.warnings)) or (state.backup is not None and not state.backup.succeeded)
@@ -43,7 +50,7 @@ def status_of(mailbox: Mailbox) -> str:
     """How a mailbox is."""
     if mailbox.status == "error":
         return f"offline: {_ERROR.get(mailbox.error or '', 'its mail server cannot be reached')}"
-    if mailbox.status == "syncing" or (mailbox.progress is not None and mailbox.status == "ready"):
+    if mailbox.status != "connecting" and is_busy(mailbox):
         percent = percent_of(mailbox.progress)
         return "fetching…" if percent is None else f"fetching {percent} %"
     return _STATUS.get(mailbox.status, mailbox.status)
