@@ -1,0 +1,80 @@
+"""What a service said on its standard error, for whoever asks why it has ended: a small private file."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mailbox_appliance import regular_files
+
+#: Bytes from which on it is emptied, bytes that are looked at, and lines that are told where none is an error of ours.
+_LARGEST, _TOLD, _LINES = 256 * 1024, 16 * 1024, 3
+
+
+@dataclass(frozen=True)
+class Words:
+    """Why it ended: the code of its error, where it is one of ours, and the sentence."""
+
+    code: str | None
+    text: str
+
+
+class LastWords:
+    """The file, and where the words of the newest start begin in it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._begin = file, 0
+
+    @contextmanager
+    def listening(self) -> Iterator[int]:
+        """A handle for the standard error of a start. It appends, so that the file may be emptied meanwhile."""
+        self._file.parent.mkdir(mode=0o700, exist_ok=True)
+        handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            if os.fstat(handle).st_size > _LARGEST:
+                os.ftruncate(handle, 0)
+            self._begin = os.fstat(handle).st_size
+            yield handle
+        finally:
+            os.close(handle)
+
+    def heard(self) -> Words:
+        """The last words since `listening`."""
+        try:
+            said = regular_files.read(self._file, _LARGEST + _TOLD)
+        except OSError:
+            said = b""
+        lines = said[self._begin :][-_TOLD:].decode("utf-8", "replace").splitlines()
+        return _words([line for line in lines if line.strip()])
+
+    def tidy(self) -> None:
+        """Empty it where it has grown; the service writes on at its new end."""
+        with suppress(OSError):
+            if self._file.stat().st_size > _LARGEST:
+                os.truncate(self._file, 0)
+
+
+def _words(lines: list[str]) -> Words:
+    """The error that the last line is, or the last lines as they are."""
+    if not lines:
+        return Words(None, "")
+    values = _parsed(lines[-1])
+    error = values.get("error")
+    if isinstance(error, dict) and "message" in error:
+        return Words(str(error.get("code")), str(error["message"]))
+    return Words(None, " ".join(_plain(line) for line in lines[-_LINES:]))
+
+
+def _plain(line: str) -> str:
+    """A line of a log as its event, any other as it is."""
+    return str(_parsed(line).get("event", line.strip()))
+
+
+def _parsed(line: str) -> dict[str, object]:
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}

@@ -1,0 +1,96 @@
+"""The process that owns a data directory: which it is, whether systemd keeps it, and how it is told to end.
+
+A pid is only a number, which may be another process's a moment later, or that of a container in which the directory is
+used as well. So where the system tells, it is not believed before that very process is seen to hold the lock.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from mailbox_appliance import regular_files
+from mailbox_appliance.control import local
+
+_UNIT = "mailbox-appliance.service"
+_PROC = Path("/proc")
+_EVERY = 0.05
+
+
+def find(data_dir: Path) -> int | None:
+    """The pid of whoever owns the directory, also while it starts and answers nothing yet."""
+    if (running := local.find_running(data_dir)) is not None:
+        return running.pid
+    if not local.is_owned(data_dir):
+        return None
+    with suppress(OSError, ValueError):
+        return int(regular_files.read(data_dir / "lock", 20))
+    return None
+
+
+def kept_by(pid: int, proc: Path = _PROC) -> str | None:
+    """The command that stops the unit in which systemd keeps a process; None where it is in none of ours."""
+    with suppress(OSError):
+        for line in (proc / str(pid) / "cgroup").read_text("utf-8", "replace").splitlines():
+            group = line.split(":", 2)[-1]
+            if group.rsplit("/", 1)[-1] == _UNIT:
+                return f"systemctl {'--user ' if '/user@' in group else ''}stop mailbox-appliance"
+    return None
+
+
+def end(data_dir: Path, pid: int, within: float) -> bool:
+    """Tell the owner to end, and whether it has within so many seconds. Raises PermissionError where it may not be."""
+    handle = _handle(pid)
+    try:
+        if handle is not None and not _holds(pid, data_dir / "lock"):
+            return find(data_dir) != pid
+        with suppress(ProcessLookupError):
+            _tell(pid, handle)
+        return _has_ended(data_dir, pid, handle, within)
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _has_ended(data_dir: Path, pid: int, handle: int | None, within: float) -> bool:
+    if handle is not None:
+        return bool(select.select([handle], [], [], within)[0])
+    until = time.monotonic() + within
+    while find(data_dir) == pid:
+        if time.monotonic() > until:
+            return False
+        time.sleep(_EVERY)
+    return True
+
+
+def _handle(pid: int) -> int | None:
+    """What means this process and no later one of that number; only Linux has it."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            return os.pidfd_open(pid)
+    return None
+
+
+def _holds(pid: int, lock: Path) -> bool:
+    """Whether a process has the lock's file open. Raises PermissionError where it is another user's."""
+    wanted = lock.stat()
+    for file in (_PROC / str(pid) / "fd").iterdir():
+        with suppress(OSError):
+            if os.path.samestat(file.stat(), wanted):
+                return True
+    return False
+
+
+def _tell(pid: int, handle: int | None) -> None:
+    if sys.platform == "linux" and handle is not None:
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
+    elif sys.platform != "win32":
+        os.kill(pid, signal.SIGTERM)
+    else:
+        try:
+            os.kill(pid, signal.CTRL_BREAK_EVENT)
+        except OSError:  # no console that is ours as well; its store stands a death at any moment
+            os.kill(pid, signal.SIGTERM)

@@ -1,0 +1,140 @@
+"""The service of a data directory, as a desktop starts and stops it. Never two: its own lock sees to that.
+
+What is started here has a session of its own, so that it outlives the tray, and the next tray finds it by `run.json`.
+Its standard output, which has the set-up code, goes nowhere; its standard error goes to logs/tray-serve.log.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from mailbox_appliance import program
+from mailbox_appliance.control import local
+from mailbox_appliance.control.failures import INTERNAL, Failure
+from mailbox_appliance.tray import owner
+from mailbox_appliance.tray.last_words import LastWords
+
+_EVERY = 0.05
+#: Seconds within which a service that was told to end has ended; it promises 10.
+_ENDS_WITHIN = 15.0
+#: Seconds that whoever was faster has until it answers.
+_OTHER_WITHIN = 60.0
+_IN_USE = "store_in_use"
+
+
+class Service:
+    """Starts and stops the service of one data directory. Both block; for threads that may take their time."""
+
+    def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
+        self._data_dir, self._environment = data_dir, environment
+        self._words = LastWords(data_dir / "logs" / "tray-serve.log")
+        self._one_start = threading.Lock()
+
+    def start(self) -> local.Running:
+        """Let there be one that answers, whoever started it. An upgrade of the store takes as long as it takes.
+
+        Raises Failure with its last words where it ends before it answers.
+        """
+        with self._one_start:
+            while (running := self._found() or self._answered(self._begun())) is None:
+                self._wait_for_other()
+            return running
+
+    def stop(self) -> None:
+        """Let it end, answering what is under way; it is gone afterwards. None to stop is good enough.
+
+        Raises Failure where that is not this user's business, or it does not end.
+        """
+        pid = owner.find(self._data_dir)
+        if pid is None:
+            return
+        if (unit := owner.kept_by(pid)) is not None:
+            raise _not_stopped(f"systemd keeps the appliance running: stop it with `{unit}`.")
+        try:
+            if not owner.end(self._data_dir, pid, _ENDS_WITHIN):
+                raise _not_stopped(f"The appliance (pid {pid}) was told to end and has not, in {_ENDS_WITHIN:.0f} s.")
+        except PermissionError as error:
+            raise _not_stopped(f"The appliance (pid {pid}) belongs to another user, who can stop it.") from error
+
+    def tidy(self) -> None:
+        """Keep small what it says. Now and then is enough."""
+        self._words.tidy()
+
+    def _found(self) -> local.Running | None:
+        return local.find_running(self._data_dir)
+
+    def _begun(self) -> "subprocess.Popen[bytes]":
+        self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._words.listening() as stderr:
+            return subprocess.Popen(
+                program.command("--data-dir", str(self._data_dir), "serve"),
+                env=program.environment(self._environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                cwd=self._data_dir,  # whatever the tray was started in can be unmounted
+                start_new_session=sys.platform != "win32",
+                creationflags=_creation_flags(),
+            )
+
+    def _answered(self, child: "subprocess.Popen[bytes]") -> local.Running | None:
+        """Who answers before this child ends; None where the child has met another that is on its way."""
+        while child.poll() is None:
+            if (running := self._found()) is not None:
+                if not _is_of(child, running.pid):
+                    child.terminate()  # it was too slow, and is not to take the place of the other when that ends
+                _reap_later(child)
+                return running
+            time.sleep(_EVERY)
+        words = self._words.heard()
+        if words.code != _IN_USE:
+            raise _not_started(words.text or f"it ended ({child.returncode}) and said nothing.")
+        return None
+
+    def _wait_for_other(self) -> None:
+        """Wait until whoever owns the directory answers, or does so no more."""
+        until = time.monotonic() + _OTHER_WITHIN
+        while self._found() is None and local.is_owned(self._data_dir):
+            if time.monotonic() > until:
+                raise _not_started(self._words.heard().text)
+            time.sleep(_EVERY)
+
+
+def is_kept(pid: int) -> bool:
+    """Whether systemd keeps this process running, so that stopping it is not the tray's business."""
+    return owner.kept_by(pid) is not None
+
+
+def _creation_flags() -> int:
+    """On Windows no window, and a group of its own, which CTRL_BREAK is for."""
+    if sys.platform == "win32":
+        return subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+    else:
+        return 0
+
+
+def _is_of(child: "subprocess.Popen[bytes]", pid: int) -> bool:
+    """Whether a process is this child, or one of its session: a bundle in one file is two processes."""
+    if sys.platform == "win32":
+        return child.pid == pid
+    else:
+        try:
+            return os.getsid(pid) == child.pid
+        except OSError:
+            return False
+
+
+def _reap_later(child: "subprocess.Popen[bytes]") -> None:
+    threading.Thread(target=child.wait, name=f"child-{child.pid}", daemon=True).start()
+
+
+def _not_started(why: str) -> Failure:
+    return Failure("not_started", f"The appliance could not be started: {why}", INTERNAL)
+
+
+def _not_stopped(message: str) -> Failure:
+    return Failure("not_stopped", message, INTERNAL)

@@ -1,0 +1,70 @@
+"""A data directory of a desktop user, and what its processes are told by their environment."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.control import local
+from mailbox_appliance.control.instances import local_key
+from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.tray import owner
+from tests.templates import Template
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where somebody's appliance lies. `token`: of a log-in as administrator there."""
+
+    folder: Path
+    token: str
+    environment: dict[str, str]
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory."""
+        return self.folder / "data"
+
+    @property
+    def config_dir(self) -> Path:
+        """Where log-ins are remembered."""
+        return self.folder / "config"
+
+    @property
+    def tokens(self) -> Tokens:
+        """The log-ins."""
+        return Tokens(self.config_dir, self.environment)
+
+    def log_in(self) -> None:
+        """Remember the administrator's log-in, as `login` does."""
+        self.tokens.put(local_key(self.data_dir), self.token)
+
+    def running(self) -> local.Running:
+        """The service that answers."""
+        found = local.find_running(self.data_dir)
+        assert found is not None, "no service"
+        return found
+
+
+def desk_at(folder: Path, template: Template) -> Desk:
+    """A desk with a set-up store, whose service takes a free port and knows of no keychain."""
+    template.copy(folder / "data")
+    named = {name: value for name, value in os.environ.items() if not name.startswith(("MAILBOX_", "XDG_", "DBUS_"))}
+    ours = {
+        "MAILBOX_APPLIANCE_DATA_DIR": str(folder / "data"),
+        "MAILBOX_APPLIANCE_CONFIG_DIR": str(folder / "config"),
+        "MAILBOX_APPLIANCE_KEYCHAIN": "off",
+        "MAILBOX_APPLIANCE_SERVER_PORT": "0",
+    }
+    return Desk(folder, template.token, named | ours)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, templates: dict[str, Template]) -> Iterator[Desk]:
+    """A set-up store where nothing runs and nobody has logged in; what runs on it ends with the test."""
+    made = desk_at(tmp_path, templates["set up"])
+    yield made
+    if (pid := owner.find(made.data_dir)) is not None:
+        owner.end(made.data_dir, pid, 15)

@@ -1,0 +1,148 @@
+"""The service is started, found and stopped, and there are never two of them: with real processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.control import local
+from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.tray import owner, service
+from mailbox_appliance.tray.last_words import LastWords
+from mailbox_appliance.tray.service import Service
+from tests.servers.dovecot import wait_until
+from tests.servers.running import RunningAppliance
+from tests.tray.conftest import Desk
+
+#: A tray that starts the service, says so, and is killed.
+_TRAY = """
+import os, sys; from pathlib import Path; from mailbox_appliance.tray.service import Service
+print(Service(Path(sys.argv[1]), os.environ).start().pid, flush=True); sys.stdin.read()
+"""
+
+
+def _children() -> set[int]:
+    return set(map(int, Path("/proc/self/task", str(os.getpid()), "children").read_text().split()))
+
+
+def test_starts_at_once_are_one_and_nothing_is_left_of_it_when_it_was_stopped(desk: Desk) -> None:
+    """Two starts of one tray, and one of another at the same moment, which loses the race or finds who has won it."""
+    before, made, other = _children(), *(Service(desk.data_dir, desk.environment) for _ in range(2))
+    with ThreadPoolExecutor() as threads:
+        starts = [threads.submit(each.start) for each in (made, made, other)]
+        running, *others = [each.result(30) for each in starts]
+    assert others == [running] * 2 == [desk.running()] * 2
+    assert os.getsid(running.pid) == running.pid == owner.find(desk.data_dir)
+    made.stop()
+    assert owner.find(desk.data_dir) is None
+    wait_until(lambda: _children() <= before, lambda: "a child is left, if only as a zombie", 5)
+    made.stop()
+
+
+def test_a_tray_that_is_killed_leaves_the_service_to_the_next_one(desk: Desk) -> None:
+    command = (sys.executable, "-c", _TRAY, str(desk.data_dir))
+    tray = subprocess.Popen(
+        command, env=desk.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    with tray:
+        assert tray.stdout is not None
+        pid = int(tray.stdout.readline())
+        os.killpg(tray.pid, signal.SIGKILL)
+    following = Service(desk.data_dir, desk.environment)
+    assert following.start().pid == pid
+    following.stop()
+    assert local.find_running(desk.data_dir) is None
+
+
+def test_one_that_was_started_by_hand_is_found_and_stopped(desk: Desk) -> None:
+    by_hand = RunningAppliance(desk.data_dir, desk.environment).start()
+    made = Service(desk.data_dir, desk.environment)
+    assert by_hand.process is not None
+    assert made.start().pid == by_hand.process.pid
+    made.stop()
+    assert by_hand.process.wait(5) == 0
+    by_hand.stop()
+
+
+def test_one_that_ends_at_once_is_told_in_its_own_words(desk: Desk) -> None:
+    wrong = replace(desk, environment=desk.environment | {"MAILBOX_APPLIANCE_SERVER_PORT": "none"})
+    with pytest.raises(Failure, match=r"could not be started: .*MAILBOX_APPLIANCE_SERVER_PORT"):
+        Service(desk.data_dir, wrong.environment).start()
+    file = desk.data_dir / "logs" / "tray-serve.log"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_text())["error"]["code"]
+
+
+def test_who_owns_it_and_does_not_answer_yet_is_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, made = DirectoryLock(desk.data_dir), Service(desk.data_dir, desk.environment)
+    said = desk.data_dir / "logs" / "tray-serve.log"
+    with ThreadPoolExecutor() as threads:
+        started = threads.submit(made.start)
+        wait_until(lambda: said.exists() and b"store_in_use" in said.read_bytes(), lambda: "nothing was tried", 10)
+        (desk.data_dir / "run.json").write_text(json.dumps({"pid": os.getpid(), "url": "http://[::1]:1", "secret": ""}))
+        assert started.result(30).pid == os.getpid()
+    (desk.data_dir / "run.json").unlink()
+    monkeypatch.setattr(service, "_OTHER_WITHIN", 0)
+    with pytest.raises(Failure, match=rf"Another process \(pid {os.getpid()}\)"):
+        made.start()
+    lock.release()
+
+
+@pytest.mark.parametrize(
+    ("group", "unit"),
+    [
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/mailbox-appliance.service\n", "--user stop"),
+        ("12:pids:/x\n1:name=systemd:/system.slice/mailbox-appliance.service\n", "systemctl stop"),
+        ("0::/user.slice/user-1000.slice/session-2.scope\n", None),
+        ("0::/user.slice/app-mailbox-appliance.service/other.scope\n", None),
+        ("", None),
+    ],
+)
+def test_what_systemd_keeps_is_seen_by_its_unit(tmp_path: Path, group: str, unit: str | None) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_text(group)
+    found = owner.kept_by(7, tmp_path)
+    assert found is None if unit is None else unit in str(found)
+    assert owner.kept_by(8, tmp_path) is None
+
+
+def test_what_systemd_keeps_is_not_stopped(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = DirectoryLock(desk.data_dir)
+    monkeypatch.setattr(owner, "kept_by", lambda pid: "systemctl --user stop mailbox-appliance")
+    assert service.is_kept(os.getpid())
+    with pytest.raises(Failure, match="systemctl --user stop"):
+        Service(desk.data_dir, desk.environment).stop()
+    lock.release()
+
+
+def test_a_number_that_is_another_process_is_not_told_to_end(desk: Desk) -> None:
+    """As where the service runs in a container, whose numbers are others, or the number was given anew."""
+    with subprocess.Popen(("sleep", "60")) as bystander:
+        lock = DirectoryLock(desk.data_dir)
+        content = {"pid": bystander.pid, "url": "http://127.0.0.1:1", "secret": "s"}
+        (desk.data_dir / "run.json").write_text(json.dumps(content))
+        with pytest.raises(Failure, match="has not"):  # looked at, and left alone at once
+            Service(desk.data_dir, desk.environment).stop()
+        assert bystander.poll() is None
+        lock.release()
+        bystander.kill()
+
+
+def test_what_it_says_stays_small(tmp_path: Path) -> None:
+    words = LastWords(tmp_path / "logs" / "said.log")
+    with words.listening() as handle:
+        os.write(handle, b"first\n" * 100_000)
+        words.tidy()
+        os.write(handle, b'{"level":"error","event":"it is over"}\nand out\n')
+    assert words.heard().text == "it is over and out"
+    assert (tmp_path / "logs" / "said.log").stat().st_size < 100
+    with words.listening() as handle:
+        os.write(handle, b'a line\n{"error": {"code": "cannot_listen", "message": "Taken."}}\n')
+    assert (words.heard().code, words.heard().text) == ("cannot_listen", "Taken.")
