@@ -1,0 +1,69 @@
+"""Start at login by the command line: what it writes down, and what it says where it cannot."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.__main__ import SERVICES
+from tests.cli.conftest import CommandLine, cli
+
+__all__ = ["cli"]
+
+
+@pytest.fixture
+def at_a_desk(cli: CommandLine) -> CommandLine:
+    """A command line of somebody with a home of their own, who named no data directory."""
+    cli.services |= SERVICES
+    cli.environment["HOME"] = str(cli.folder / "home")
+    del cli.environment["MAILBOX_APPLIANCE_DATA_DIR"]
+    return cli
+
+
+def test_the_usual_data_directory_is_not_written_down_and_a_named_one_is(at_a_desk: CommandLine) -> None:
+    program = [sys.executable, "-P", "-m", "mailbox_appliance"]
+    place = str(at_a_desk.folder / "home" / ".config" / "autostart" / "mailbox-appliance.desktop")
+    assert at_a_desk("autostart", "enable").data == {"enabled": True, "place": place, "command": [*program, "tray"]}
+    named = [*program, "--data-dir", "/srv/my mail", "tray"]
+    assert at_a_desk("autostart", "enable", "--data-dir", "/srv/my mail").data["command"] == named
+    assert at_a_desk("autostart", "status").data["command"] == named
+    by_environment = at_a_desk("autostart", "enable", environment={"MAILBOX_APPLIANCE_DATA_DIR": "/srv/mail"})
+    assert by_environment.data["command"] == [*program, "--data-dir", "/srv/mail", "tray"]
+    assert at_a_desk("autostart", "disable").data == {"enabled": False, "place": place, "command": [*program, "tray"]}
+
+
+def test_what_was_switched_off_in_a_settings_app_is_told_as_off(at_a_desk: CommandLine) -> None:
+    file = Path(at_a_desk("autostart", "enable").data["place"])
+    file.write_text(file.read_text() + "Hidden=true\n")
+    assert at_a_desk("autostart", "status").data["enabled"] is False
+    assert at_a_desk("autostart", "enable").data["enabled"] is True
+
+
+def test_a_place_that_cannot_be_written_is_told_in_words(at_a_desk: CommandLine) -> None:
+    (at_a_desk.folder / "home").touch()
+    refused = at_a_desk("autostart", "enable", "--format", "table")
+    assert refused.code == 1
+    assert "Start at login cannot be switched on:" in refused.err
+    assert "home/.config/autostart" in refused.err
+    assert at_a_desk("autostart", "status").data["enabled"] is False
+
+
+def test_who_has_no_home_is_told_what_is_missing(at_a_desk: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mailbox_appliance.tray.autostart.for_this_system", lambda *_: None)
+    refused = at_a_desk("autostart", "enable")
+    assert (refused.code, refused.error["code"]) == (2, "not_found")
+    assert "Set HOME, or XDG_CONFIG_HOME." in refused.error["message"]
+
+
+def test_it_is_a_command_of_the_program_and_needs_no_desktop(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        (sys.executable, "-m", "mailbox_appliance", "autostart", "enable", "--format", "table"),
+        env={"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("enabled: yes\n")
+    assert "start when you log in to this computer" in ran.stdout

@@ -1,0 +1,144 @@
+"""Start at login on Windows, against a registry that is made up: the value, and the switch of Task Manager."""
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from mailbox_appliance.tray.run_key import APPROVED, LONGEST, NAME, RUN, RunKey, split
+
+# fmt: off
+#: A command line of Windows, and its arguments ("Parsing C command-line arguments").
+LINES: list[tuple[str, tuple[str, ...]]] = [
+    ("",                                    ()),
+    ("run.exe tray",                        ("run.exe", "tray")),
+    (r'"C:\Program Files\M\run.exe"  tray', (r"C:\Program Files\M\run.exe", "tray")),
+    (r'run --data-dir "D:\a b\\" tray',     ("run", "--data-dir", "D:\\a b\\", "tray")),
+    (r"run D:\mail\ tray",                  ("run", "D:\\mail\\", "tray")),
+    (r'run a\"b "c d"e ""',                 ("run", 'a"b', "c de", "")),
+    (r'run a\\\"b',                         ("run", r'a\"b')),
+]
+#: What Windows notes in the value below StartupApproved, and whether it starts then.
+SWITCHES: list[tuple[bytes | None, bool]] = [
+    (None,                                  True),
+    (b"\x02" + bytes(11),                   True),
+    (b"\x06" + bytes(11),                   True),
+    (b"\x03" + bytes(11),                   False),
+    (b"\x07" + bytes(11),                   False),
+    (b"",                                   True),
+]
+# fmt: on
+
+
+class Registry:
+    """What is used of `winreg`, on dictionaries."""
+
+    HKEY_CURRENT_USER, KEY_READ, KEY_SET_VALUE, REG_SZ = 1, 0x20019, 0x0002, 1
+
+    def __init__(self) -> None:
+        self.keys: dict[str, dict[str, Any]] = {}
+        self.is_locked = False
+
+    @contextlib.contextmanager
+    def OpenKey(self, key: int, sub_key: str, reserved: int, access: int) -> Iterator[dict[str, Any]]:  # noqa: N802
+        """A key that is there."""
+        assert (key, reserved) == (self.HKEY_CURRENT_USER, 0)
+        if self.is_locked and access == self.KEY_SET_VALUE:
+            raise PermissionError(13, "Access is denied")
+        if sub_key not in self.keys:
+            raise FileNotFoundError(2, "The system cannot find the file specified")
+        yield self.keys[sub_key]
+
+    @contextlib.contextmanager
+    def CreateKey(self, key: int, sub_key: str) -> Iterator[dict[str, Any]]:  # noqa: N802
+        """A key, made where it was missing."""
+        assert key == self.HKEY_CURRENT_USER
+        if self.is_locked:
+            raise PermissionError(13, "Access is denied")
+        yield self.keys.setdefault(sub_key, {})
+
+    def QueryValueEx(self, key: dict[str, Any], name: str) -> tuple[Any, int]:  # noqa: N802
+        """A value and its type."""
+        if name not in key:
+            raise FileNotFoundError(2, "The system cannot find the file specified")
+        return key[name], self.REG_SZ
+
+    def SetValueEx(self, key: dict[str, Any], name: str, reserved: int, type: int, value: Any) -> None:  # noqa: N802, A002
+        """Set a value."""
+        assert (reserved, type) == (0, self.REG_SZ)
+        key[name] = value
+
+    def DeleteValue(self, key: dict[str, Any], name: str) -> None:  # noqa: N802
+        """Delete a value."""
+        if key.pop(name, None) is None:
+            raise FileNotFoundError(2, "The system cannot find the file specified")
+
+
+@pytest.mark.parametrize(("line", "arguments"), LINES)
+def test_a_command_line_is_read_as_windows_does(line: str, arguments: tuple[str, ...]) -> None:
+    assert split(line) == arguments
+
+
+@given(some.lists(some.text('ab\\" \t%$&^', max_size=6), max_size=5))
+def test_what_python_writes_is_read_back(command: list[str]) -> None:
+    assert split(subprocess.list2cmdline(command)) == tuple(command)
+
+
+COMMAND = [r"C:\Users\Ada L\AppData\mailbox-appliance-tray.exe", "--data-dir", "D:\\", "tray"]
+
+
+def test_the_value_comes_and_goes() -> None:
+    registry = Registry()
+    key = RunKey(registry)
+    assert key.find() is None
+    key.write(COMMAND)
+    assert registry.keys[RUN] == {
+        NAME: r'"C:\Users\Ada L\AppData\mailbox-appliance-tray.exe" --data-dir D:\ tray',
+    }
+    found = key.find()
+    assert found is not None
+    assert (list(found.command), found.is_on) == (COMMAND, True)
+    assert key.place == rf"HKEY_CURRENT_USER\{RUN}\{NAME}"
+    for _ in range(2):  # what is gone is gone
+        key.remove()
+        assert key.find() is None
+
+
+@pytest.mark.parametrize(("noted", "is_on"), SWITCHES)
+def test_what_task_manager_switched_off_is_off_and_is_switched_on_again(noted: bytes | None, is_on: bool) -> None:
+    registry = Registry()
+    key = RunKey(registry)
+    key.write(COMMAND)
+    registry.keys[APPROVED] = {"Somebody else's": b"\x03"} | ({} if noted is None else {NAME: noted})
+    found = key.find()
+    assert found is not None
+    assert found.is_on is is_on
+    key.write(COMMAND)
+    found = key.find()
+    assert found is not None
+    assert found.is_on
+    assert registry.keys[APPROVED] == {"Somebody else's": b"\x03"}
+
+
+def test_what_windows_would_not_start_is_not_written() -> None:
+    registry = Registry()
+    with pytest.raises(OSError, match="no command line longer than 260 characters"):
+        RunKey(registry).write(["C:\\" + LONGEST * "a"])
+    assert registry.keys == {}
+
+
+def test_a_registry_that_may_not_be_changed_says_so() -> None:
+    registry = Registry()
+    key = RunKey(registry)
+    key.write(COMMAND)
+    registry.is_locked = True
+    with pytest.raises(PermissionError):
+        key.write(COMMAND)
+    with pytest.raises(PermissionError):
+        key.remove()
+    registry.keys[RUN][NAME] = 7  # not a text
+    assert key.find() is None
