@@ -4,6 +4,7 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mailbox_appliance import trust
 from mailbox_appliance.errors import CertificateUnusable
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def context_of(certificate: Path, key: Path, folder: Path) -> ssl.SSLContext:
 
 def is_trusted(context: ssl.SSLContext) -> bool:
     """Whether this computer trusts who issued the certificate of a listener's context; names are not compared."""
-    asking = ssl.create_default_context()
+    asking = trust.context()
     asking.check_hostname = False
     try:
         _meet(context, asking)

@@ -9,6 +9,7 @@ import http.client
 import re
 import ssl
 
+from mailbox_appliance import trust
 from mailbox_appliance.control.address import Address
 from mailbox_appliance.control.failures import NETWORK, Failure, unreachable, wrong_usage
 
@@ -114,7 +115,7 @@ def _connection(address: Address, fingerprint: str | None, timeout: float) -> ht
         return http.client.HTTPConnection(address.host, address.port, timeout=timeout)
     if fingerprint is not None:
         return PinnedConnection(address, timeout=timeout, fingerprint=fingerprint)
-    context = _hardened(ssl.create_default_context())
+    context = _hardened(trust.context())
     return http.client.HTTPSConnection(address.host, address.port, timeout=timeout, context=context)
 
 

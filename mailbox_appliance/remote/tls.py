@@ -4,6 +4,7 @@ import functools
 import ssl
 from pathlib import Path
 
+from mailbox_appliance import trust
 from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, ServerName
 from mailbox_appliance.settings import BadSetting
 
@@ -24,7 +25,7 @@ def client_context(ca_file: str) -> ssl.SSLContext:
 
 @functools.lru_cache(maxsize=4)
 def _context(ca_file: str, changed: int) -> ssl.SSLContext:  # noqa: ARG001 - `changed` is part of the cache's key
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    context = trust.context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if ca_file:
         context.load_verify_locations(ca_file)
