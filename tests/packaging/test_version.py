@@ -1,0 +1,21 @@
+"""The version stands in one place, and everything that is packaged takes it from there."""
+
+import tomllib
+
+from mailbox_appliance.version import __version__
+from tests.packaging.unit_files import ROOT
+
+
+def test_only_one_file_names_the_version() -> None:
+    files = [ROOT / "pyproject.toml", ROOT / "README.md", *(ROOT / "packaging").rglob("*")]
+    files += [file for file in (ROOT / "scripts").rglob("*") if file.suffix != ".pyc"]
+    texts = {file: file.read_text("utf-8", "replace") for file in files if file.is_file()}
+    assert [file.name for file, text in texts.items() if __version__ in text] == []
+    assert f'"{__version__}"' in (ROOT / "mailbox_appliance" / "version.py").read_text()
+
+
+def test_the_project_takes_it_from_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in project["project"]
+    assert "version" in project["project"]["dynamic"]
+    assert project["tool"]["hatch"]["version"]["path"] == "mailbox_appliance/version.py"
