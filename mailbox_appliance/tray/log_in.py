@@ -14,7 +14,7 @@ from mailbox_appliance.tray.state import Access
 
 #: Seconds that a keychain has for an answer that a look waits for; most take a quarter of one.
 PATIENCE = 2.0
-#: Seconds until a keychain that was locked is asked again by itself, at first and at most: it may ask somebody each time.
+#: Seconds until a locked keychain is asked again by itself, at first and at most: it may ask somebody each time.
 _AGAIN_AFTER, _AGAIN_AT_MOST = 60.0, 3600.0
 _TOKEN = "MAILBOX_APPLIANCE_TOKEN"  # noqa: S105 - the name of a variable
 

@@ -142,7 +142,7 @@ def _mail(state: State) -> Iterator[Row]:
 def _backups(state: State) -> Iterator[Row]:
     why = _why_not(state)
     if why is None and state.is_backing_up:
-        yield Row("Back up now (one is being made)", Action.BACK_UP, enabled=False)
+        yield Row("Back up now: one is being made", Action.BACK_UP, enabled=False)
     else:
         yield _guarded("Back up now", Action.BACK_UP, why)
     yield _guarded("Restore…", Action.RESTORE, why)
@@ -195,7 +195,7 @@ def _why_not(state: State) -> _Refusal | None:
 def _guarded(
     label: str, action: Action, why: _Refusal | None, *, is_known: bool = True, checked: bool | None = None
 ) -> Row:
-    suffix = f" ({why.reason})" if why is not None and why.reason else ""
+    suffix = f": {why.reason}" if why is not None and why.reason else ""
     return Row(label + suffix, action, enabled=why is None and is_known, checked=checked)
 
 

@@ -1,0 +1,231 @@
+"""What the menu shows of each state, how the icon looks, and what pointing at it tells."""
+
+from dataclasses import replace
+
+import pytest
+
+from mailbox_appliance.tray import menu
+from mailbox_appliance.tray.host import Look
+from mailbox_appliance.tray.rows import Action, Row
+from mailbox_appliance.tray.state import Access, Https, Mailbox, Outcome, Service, State
+from mailbox_appliance.tray.words import backup_of
+
+FINGERPRINT = "sha256:" + "0123456789abcdef" * 4
+URL = "http://127.0.0.1:8025"
+STOPPED = State(Service.STOPPED)
+NOBODY = State(Service.ANSWERS, URL)
+ADA, BEA = Mailbox("ada@example.org", "ready"), Mailbox("bea@example.org", "ready")
+MEMBER = replace(NOBODY, access=Access.MEMBER, mailboxes=(ADA,))
+ADMIN = replace(MEMBER, access=Access.ADMINISTRATOR, https=Https(enabled=False))
+LOST = Mailbox("cy@example.org", "reauth_required", "authentication_failed")
+OFFLINE = Mailbox("di@example.org", "error", "provider_unavailable")
+STARTING, LOCKED = State(Service.STARTING), replace(NOBODY, access=Access.LOCKED)
+TO_SET_UP = replace(NOBODY, setup_code="ab-cd")
+RESTS, STOPPING, SILENT = (replace(ADMIN, service=one) for one in (Service.RESTS, Service.STOPPING, Service.SILENT))
+FAILED = "The daily backup could not be made, and is tried again every hour. The disk is full."
+
+
+def mailbox(status: str, progress: str | None = None, error: str | None = None) -> State:
+    return replace(ADMIN, mailboxes=(Mailbox("ada@example.org", status, error, progress),))
+
+
+def drawn(state: State) -> list[str]:
+    """The menu as one sees it: `(…)` cannot be clicked."""
+    return ["---" if row.is_separator else _drawn(row) for row in menu.rows(state)]
+
+
+def _drawn(row: Row) -> str:
+    box = {None: "", True: "[x] ", False: "[ ] "}[row.checked]
+    return box + row.label if row.enabled else f"({box}{row.label})"
+
+
+def row(state: State, label: str) -> Row:
+    return next(row for row in menu.rows(state) if row.label == label)
+
+
+# fmt: off
+#: state, title, look
+TITLES: list[tuple[State, str, Look]] = [
+    (STOPPED,                                                      "The appliance is stopped",      Look.STOPPED),
+    (STARTING,                                                     "The appliance is starting…",    Look.STOPPED),
+    (replace(RESTS, uncertain=1),                                  "The appliance is restarting…",  Look.STOPPED),
+    (STOPPING,                                                     "The appliance is stopping…",    Look.STOPPED),
+    (SILENT,                                                       "The appliance does not answer", Look.ATTENTION),
+    (TO_SET_UP,                                                    "Ready to be set up",            Look.ATTENTION),
+    (NOBODY,                                                       "Nobody is logged in",           Look.WELL),
+    (LOCKED,                                                       "The keychain is locked",        Look.ATTENTION),
+    (ADMIN,                                                        "Everything is up to date",      Look.WELL),
+    (MEMBER,                                                       "Everything is up to date",      Look.WELL),
+    (replace(ADMIN, mailboxes=()),                                 "No mailbox is connected yet",   Look.WELL),
+    (replace(ADMIN, is_backing_up=True),                           "A backup is being made…",       Look.WELL),
+    (mailbox("connecting"),                                        "Mail is being fetched…",        Look.WELL),
+    (mailbox("syncing", "400 of 1,000 messages"),                  "Mail is being fetched: 40 %",   Look.WELL),
+    (mailbox("ready", "7 messages still without their text"),      "Mail is being fetched…",        Look.WELL),
+    (replace(ADMIN, mailboxes=(ADA, OFFLINE)),                     "1 mailbox is offline",          Look.WELL),
+    (replace(ADMIN, mailboxes=(OFFLINE, OFFLINE)),                 "2 mailboxes are offline",       Look.WELL),
+    (replace(ADMIN, mailboxes=(ADA, LOST)),                        "A mailbox needs a new log-in",  Look.ATTENTION),
+    (replace(ADMIN, uncertain=1),                                  "A send is uncertain",           Look.ATTENTION),
+    (replace(ADMIN, uncertain=1, mailboxes=(ADA, LOST)),           "2 things need you",             Look.ATTENTION),
+    (replace(MEMBER, uncertain=3),                                 "3 things need you",             Look.ATTENTION),
+    (replace(ADMIN, warnings=("Little room.",)),                   "A warning needs you",           Look.ATTENTION),
+    (replace(MEMBER, warnings=("Little room.",)),                  "Everything is up to date",      Look.WELL),
+    (replace(ADMIN, warnings=(FAILED,)),                           "The daily backup failed",       Look.ATTENTION),
+    (replace(ADMIN, backup=Outcome("aud_1", succeeded=False)),     "The last backup failed",        Look.ATTENTION),
+    (replace(ADMIN, backup=Outcome("aud_1", succeeded=True)),      "Everything is up to date",      Look.WELL),
+    (replace(ADMIN, backup=Outcome("aud_1", succeeded=False), warnings=(FAILED,)),
+                                                                   "The daily backup failed",       Look.ATTENTION),
+]
+
+#: a mailbox, how its row ends
+MAILBOXES: list[tuple[State, str]] = [
+    (mailbox("ready"),                                              "up to date"),
+    (mailbox("ready", "7 messages still without their text"),       "fetching…"),
+    (mailbox("connecting"),                                         "connecting…"),
+    (mailbox("syncing"),                                            "fetching…"),
+    (mailbox("syncing", "1,200 of 5,000 messages"),                 "fetching 24 %"),
+    (mailbox("syncing", "0 of 5 messages"),                         "fetching 0 %"),
+    (mailbox("syncing", "4,999 of 5,000 messages"),                 "fetching 99 %"),
+    (mailbox("syncing", "5 of 5 messages"),                         "fetching 99 %"),
+    (mailbox("syncing", "0 of 0 messages"),                         "fetching…"),
+    (mailbox("reauth_required", error="authentication_failed"),     "needs a new log-in"),
+    (mailbox("error", error="provider_unavailable"),                "offline: its mail server cannot be reached"),
+    (mailbox("error", error="provider_rate_limited"),               "offline: its mail server asks us to wait"),
+    (mailbox("error", error="unsupported_capability"),              "offline: its mail server is not supported"),
+    (mailbox("error", error="internal_error"),                      "offline: a fault of ours, see the log folder"),
+    (mailbox("error", error="something_new"),                       "offline: its mail server cannot be reached"),
+    (mailbox("error"),                                              "offline: its mail server cannot be reached"),
+    (mailbox("paused"),                                             "paused"),
+]
+
+#: state, what stands in its menu, what does not
+ROWS: list[tuple[State, tuple[str, ...], tuple[str, ...]]] = [
+    (STOPPED,                                 ("Start the appliance", "Quit"),                     ("Stop the appliance", "Log in…")),
+    (STOPPED,                                 ("(Open console)", "(Back up now)", "(Restore…)"),   ("No backup yet",)),
+    (STARTING,                                ("(Stop the appliance)",),                           ("Start the appliance",)),
+    (SILENT,                                  ("Stop the appliance", "(Open console)"),            ("Start the appliance",)),
+    (STOPPING,                                ("(Stop the appliance)",),                           ("ada@example.org: up to date",)),
+    (RESTS,                                   ("(Open console)", "(Back up now)"),                 ("ada@example.org: up to date",)),
+    (NOBODY,                                  ("Log in…", "Open console"),                         ("Set up…", "Connect a mailbox…")),
+    (NOBODY,                                  ("(Back up now)", "([ ] Allow remote access (HTTPS))"), ()),
+    (LOCKED,                                  ("Ask the keychain again",),                         ("Log in…",)),
+    (TO_SET_UP,                               ("Set up…", "(Set-up code: ab-cd)"),                 ("Log in…",)),
+    (MEMBER,                                  ("(Back up now: for administrators)",),              ("Back up now", "(No backup yet)")),
+    (MEMBER,                                  ("([ ] Allow remote access (HTTPS): for administrators)",), ()),
+    (ADMIN,                                   ("Back up now", "Restore…", "(No backup yet)"),      ("Log in…",)),
+    (replace(ADMIN, is_backing_up=True),      ("(Back up now: one is being made)", "Restore…"),    ("Back up now",)),
+    (replace(ADMIN, warnings=(FAILED,)),      ("(The last backup failed)",),                       ("(No backup yet)",)),
+    (replace(ADMIN, https=None),              ("([ ] Allow remote access (HTTPS))",),              ()),
+    (ADMIN,                                   ("[ ] Allow remote access (HTTPS)",),                ()),
+    (replace(ADMIN, mailboxes=()),            ("Connect a mailbox…",),                             ()),
+    (replace(ADMIN, uncertain=1),             ("1 send is uncertain: decide…",),                   ()),
+    (replace(ADMIN, uncertain=2),             ("2 sends are uncertain: decide…",),                 ()),
+    (replace(ADMIN, queued=1),                ("(1 message waits to be sent)",),                   ()),
+    (replace(ADMIN, queued=2),                ("(2 messages wait to be sent)",),                   ()),
+    (ADMIN,                                   (),                                                  ("Start at login",)),
+    (replace(ADMIN, starts_at_login=True),    ("[x] Start at login",),                             ()),
+    (replace(STOPPED, starts_at_login=False), ("[ ] Start at login",),                             ()),
+    (replace(ADMIN, is_kept=True),            ("Quit (the appliance goes on)",),                   ("Quit", "Stop the appliance")),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("state", "title", "look"), TITLES)
+def test_in_a_few_words(state: State, title: str, look: Look) -> None:
+    assert (menu.title(state), menu.look(state)) == (title, look)
+    assert menu.rows(state)[0] == Row(title, enabled=False)
+
+
+@pytest.mark.parametrize(("state", "status"), MAILBOXES)
+def test_how_a_mailbox_is(state: State, status: str) -> None:
+    assert row(state, f"ada@example.org: {status}").action is Action.SHOW_MAILBOXES
+
+
+@pytest.mark.parametrize(("state", "there", "not_there"), ROWS)
+def test_what_a_state_brings(state: State, there: tuple[str, ...], not_there: tuple[str, ...]) -> None:
+    seen = drawn(state)
+    assert set(there) <= set(seen)
+    assert not set(not_there) & set(seen)
+
+
+def test_the_whole_of_it() -> None:
+    state = replace(
+        ADMIN,
+        mailboxes=(BEA, ADA, OFFLINE, LOST),
+        uncertain=1,
+        warnings=("Little room.",),
+        last_backup="2026-11-22T05:46:01.000Z",
+        https=Https(enabled=True, url="https://127.0.0.1:8443", fingerprint=FINGERPRINT),
+        starts_at_login=True,
+    )
+    assert drawn(state) == [
+        "(3 things need you)",
+        "1 send is uncertain: decide…",
+        "Little room.",
+        "---",
+        "Open console",
+        "cy@example.org: needs a new log-in",
+        "di@example.org: offline: its mail server cannot be reached",
+        "ada@example.org: up to date",
+        "bea@example.org: up to date",
+        "---",
+        "Back up now",
+        "Restore…",
+        f"(Last backup: {backup_of('2026-11-22T05:46:01.000Z')})",
+        "---",
+        "[x] Allow remote access (HTTPS)",
+        "Fingerprint: 0123 4567 89ab cdef 0123 4567 89ab cdef",
+        "0123 4567 89ab cdef 0123 4567 89ab cdef",
+        "---",
+        "[x] Start at login",
+        "Open the log folder",
+        "Stop the appliance",
+        "Quit",
+    ]
+
+
+def test_what_can_be_clicked_has_an_action() -> None:
+    states = [state for state, *_ in TITLES] + [state for state, *_ in ROWS]
+    rows = [row for state in states for row in menu.rows(state)]
+    assert not [row.label for row in rows if row.enabled and row.action is None and not row.is_separator]
+
+
+def test_of_many_mailboxes_those_that_need_somebody_are_seen() -> None:
+    many = tuple(Mailbox(f"m{number:02}@example.org", "ready") for number in range(16))
+    rows = [each for each in menu.rows(replace(ADMIN, mailboxes=(*many, LOST))) if each.action is Action.SHOW_MAILBOXES]
+    assert len(rows) == menu.MOST_MAILBOXES + 1
+    assert rows[0].label == "cy@example.org: needs a new log-in"
+    assert rows[-1].label == "and 5 more…"
+
+
+def test_what_is_long_is_cut() -> None:
+    long = Mailbox("a" * 60 + "@example.org", "ready")
+    warnings = ("Little room is left. " * 9, "second", "third", "fourth", "fifth")
+    labels = [row.label for row in menu.rows(replace(ADMIN, mailboxes=(long,), warnings=warnings))]
+    assert max(map(len, labels)) <= 72
+    assert "a" * 43 + "…: up to date" in labels
+    assert labels[1] == "Little room is left. Little room is left. Little room is left. Little r…"
+    assert labels[2:5] == ["second", "third", "and 2 more warnings…"]
+
+
+# fmt: off
+#: a time as the API writes it, as a row shows it in New York
+TIMES: list[tuple[str, str]] = [
+    ("2026-11-22T05:46:01.000Z", "22 Nov 2026, 00:46"),
+    ("2026-07-02T02:05:59.999Z", "1 Jul 2026, 22:05"),
+    ("0001-01-01T00:00:00.000Z", "0001-01-01T00:00:00.000Z"),
+    ("yesterday",                "yesterday"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("timestamp", "shown"), TIMES)
+def test_a_backup_has_the_time_of_the_wall_clock(timestamp: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert backup_of(timestamp) == shown
+    finally:
+        monkeypatch.undo()
+        time.tzset()
