@@ -33,11 +33,17 @@ SERVICES = {
     "demo": "mailbox_appliance.demo.run:main",
     "demo_servers": "mailbox_appliance.demo.servers:main",
 }
+#: The hidden command that `sync.parser_process` starts in a bundle; nothing of the command line is loaded for it.
+PARSE_MAIL = "parse-mail"
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
     try:
+        if sys.argv[1:] == [PARSE_MAIL]:
+            from mailbox_appliance.sync import parsing
+
+            parsing.main()
         from mailbox_appliance.cli.main import run  # nothing is imported before it is needed
 
         code = run(sys.argv[1:], SERVICES)

@@ -4,7 +4,8 @@ It is asked in a child process with a deadline only: a keychain can name itself 
 prompt, and what it loads (D-Bus) has no business in a process that serves. The child is this program again, with a
 hidden command; question and answer, secrets among them, are one line of JSON each on its standard input and output.
 
-    {"act": "find" | "put" | "remove", "name": "...", "secret": "..."}  ->  {"found": "..." | null} | {"failed": "..."}
+    {"act": "find" | "put" | "remove", "name": "...", "secret": "...", "seconds": N}
+        ->  {"found": "..." | null} | {"failed": "..."}
 """
 
 import contextlib
@@ -12,7 +13,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mailbox_appliance import program
@@ -22,6 +24,7 @@ SERVICE = "mailbox-appliance"
 COMMAND = "ask-keychain"
 #: How many seconds the keychain has for an answer, where that is not named: somebody may have to type a password.
 _DEADLINE, DEADLINE_VARIABLE = 30.0, "MAILBOX_APPLIANCE_KEYCHAIN_SECONDS"
+_LONGEST_WAIT = 3600.0
 _LONGEST = 256 * 1024
 
 
@@ -30,7 +33,10 @@ class KeychainSilent(Exception):
 
 
 def find(name: str, *, environment: Mapping[str, str] | None = None, deadline: float | None = None) -> str | None:
-    """The secret of this name, or None. On a desktop the user may be asked to unlock the keychain meanwhile."""
+    """The secret of this name, or None. On a desktop the user may be asked to unlock the keychain meanwhile.
+
+    `deadline`: how many seconds it has, unless the environment names fewer.
+    """
     found = _ask({"act": "find", "name": name}, environment, deadline)
     return found if isinstance(found, str) else None
 
@@ -46,14 +52,28 @@ def remove(name: str, *, environment: Mapping[str, str] | None = None, deadline:
 
 
 def answer(question: bytes) -> bytes:
-    """What the child does: ask the keychain, and block for as long as it does."""
+    """What the child does: ask the keychain, and block for as long as it does, or as it has."""
     try:
+        asked = json.loads(question)
         # What a keychain has to say for itself does not belong into the answer.
-        with contextlib.redirect_stdout(sys.stderr):
-            outcome = {"found": _act(**json.loads(question))}
+        with contextlib.redirect_stdout(sys.stderr), _ended_after(asked.pop("seconds", _DEADLINE)):
+            outcome = {"found": _act(**asked)}
     except Exception as error:  # noqa: BLE001 - told to whoever asks, by its kind only
         outcome = {"failed": _REASONS.get(type(error).__name__, f"it failed ({type(error).__name__})")}
     return json.dumps(outcome).encode() + b"\n"
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """End this process if it takes longer: whoever asked may have been killed, and a prompt is answered by nobody."""
+    # A second more, in which the one who asks tells of it.
+    timer = threading.Timer(seconds + 1, os._exit, (1,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 _REASONS = {
@@ -93,14 +113,15 @@ def _act(act: str, name: str, secret: str = "") -> str | None:
 
 def _ask(question: dict[str, str], environment: Mapping[str, str] | None, deadline: float | None) -> object:
     environment = os.environ if environment is None else environment
-    seconds = _deadline(environment) if deadline is None else deadline
+    seconds = min(_deadline(environment), _LONGEST_WAIT if deadline is None else deadline)
     try:
         child = subprocess.run(
             program.command(COMMAND),
             env=program.environment(environment),
-            input=json.dumps(question).encode() + b"\n",
+            input=json.dumps({**question, "seconds": seconds}).encode() + b"\n",
             capture_output=True,
             timeout=seconds,
+            creationflags=program.NO_WINDOW,
         )
         outcome: dict[str, Any] = json.loads(child.stdout[:_LONGEST])
     except subprocess.TimeoutExpired as error:
@@ -114,6 +135,6 @@ def _ask(question: dict[str, str], environment: Mapping[str, str] | None, deadli
 
 def _deadline(environment: Mapping[str, str]) -> float:
     try:
-        return min(3600.0, max(0.1, float(environment.get(DEADLINE_VARIABLE) or _DEADLINE)))
+        return min(_LONGEST_WAIT, max(0.1, float(environment.get(DEADLINE_VARIABLE) or _DEADLINE)))
     except ValueError:
         return _DEADLINE

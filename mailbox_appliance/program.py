@@ -1,7 +1,8 @@
 """This program as a child of itself, and other people's programs as its children.
 
-Installed by pip it is a module of Python; as a bundle it is one file that is Python and program in one, which sets
-LD_LIBRARY_PATH to libraries of its own: what we start of others must not load them.
+Installed by pip it is a module of Python. As a bundle (PyInstaller's) it is Python and program in one. That sets
+LD_LIBRARY_PATH to libraries of its own: what we start of others must not load them. A bundle of one file is unpacked
+at its start and removed at its end; its children use what is unpacked, unless they are told to unpack their own.
 """
 
 import os
@@ -11,6 +12,10 @@ from pathlib import Path
 
 #: What a bundle sets for itself, and where it leaves what was there before (PyInstaller's run-time information).
 _LIBRARIES, _ORIGINAL = "LD_LIBRARY_PATH", "LD_LIBRARY_PATH_ORIG"
+#: How it tells its children where it is unpacked, and how one is told to unpack its own.
+OF_BUNDLE, _ALONE = "_PYI_", "PYINSTALLER_RESET_ENVIRONMENT"
+#: For subprocess on Windows: a child of ours has no window, whatever there is of its parent's.
+NO_WINDOW = 0x0800_0000 if sys.platform == "win32" else 0
 
 
 def is_bundle() -> bool:
@@ -20,22 +25,38 @@ def is_bundle() -> bool:
 
 def command(*arguments: str) -> list[str]:
     """The command line that runs this program with these arguments."""
-    own = [sys.executable] if is_bundle() else [sys.executable, "-P", "-m", "mailbox_appliance"]
+    own = [_bundled(sys.executable)] if is_bundle() else [sys.executable, "-P", "-m", "mailbox_appliance"]
     return [*own, *arguments]
+
+
+def _bundled(executable: str) -> str:
+    """The program of a bundle. On Windows the tray is one of its own, without a console: children are the other one."""
+    other = Path(executable).with_name(Path(executable).name.replace("-tray.exe", ".exe"))
+    return str(other) if other.is_file() else executable
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
     """The environment in which a child of ours finds this package, wherever it was started from."""
-    if is_bundle():
-        return dict(given)
+    if is_bundle():  # it finds its libraries anew, and so knows what was there before
+        return _without_libraries(given)
     ours = str(Path(__file__).resolve().parents[1])
     paths = [ours, *filter(None, [given.get("PYTHONPATH")])]
     return {**given, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def environment_alone(given: Mapping[str, str]) -> dict[str, str]:
+    """The same for a child that goes on when this process has ended."""
+    return environment(given) | ({_ALONE: "1"} if is_bundle() else {})
 
 
 def environment_of_others(given: Mapping[str, str]) -> dict[str, str]:
     """The environment for a program that is not ours: without what a bundle needs for itself."""
     if not is_bundle():
         return dict(given)
+    return {name: value for name, value in _without_libraries(given).items() if not name.startswith(OF_BUNDLE)}
+
+
+def _without_libraries(given: Mapping[str, str]) -> dict[str, str]:
+    """With LD_LIBRARY_PATH as it was before the bundle set its own."""
     kept = {name: value for name, value in given.items() if name not in (_LIBRARIES, _ORIGINAL)}
     return kept | ({_LIBRARIES: given[_ORIGINAL]} if _ORIGINAL in given else {})

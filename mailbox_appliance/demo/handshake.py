@@ -4,8 +4,14 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from dataclasses import asdict, dataclass
+
+if sys.platform == "win32":
+    _BY_FORCE = signal.SIGTERM  # there is one way to end a process, and it is by force
+else:
+    _BY_FORCE = signal.SIGKILL
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Will:
     def carry_out(self, deadline: float = 10.0) -> None:
         """Stop the process, at the latest after `deadline` seconds by force, then remove the folder."""
         end = time.monotonic() + deadline
-        while self.stop and _signalled(self.stop, signal.SIGTERM if time.monotonic() < end else signal.SIGKILL):
+        while self.stop and _signalled(self.stop, signal.SIGTERM if time.monotonic() < end else _BY_FORCE):
             time.sleep(0.1)
         if self.remove:
             shutil.rmtree(self.remove, ignore_errors=True)

@@ -47,8 +47,8 @@ Ctrl-C stops everything and leaves nothing behind.
 
 def main(port: int = 0) -> int:
     """Run the demo on a free port, or the one that is given, until it is told to stop. Returns the exit code."""
-    if missing := [name for name in ("aiosmtpd", "pymap") if importlib.util.find_spec(name) is None]:
-        _complain(f"The demo needs {' and '.join(missing)}. Install with: pip install 'mailbox-appliance[demo]'")
+    if obstacle := _obstacle():
+        _complain(obstacle)
         return 2
     stopping = _stop_on_signals()
     try:
@@ -60,6 +60,18 @@ def main(port: int = 0) -> int:
         _complain(f"{failure} Everything is stopped, and nothing is left behind.")
         return 1
     return 0
+
+
+def _obstacle() -> str | None:
+    """Why there can be no demo here, and what to do."""
+    if sys.platform == "win32":  # Maildir's file names hold a colon, and the demo's command is a shell script
+        return (
+            "The demo needs Linux or macOS. On Windows start `mailbox-appliance serve` and connect a mailbox of yours."
+        )
+    else:
+        missing = [name for name in ("aiosmtpd", "pymap") if importlib.util.find_spec(name) is None]
+        hint = "Install with: pip install 'mailbox-appliance[demo]'"
+        return f"The demo needs {' and '.join(missing)}. {hint}" if missing else None
 
 
 class Demo:
@@ -160,10 +172,11 @@ def _stop_on_signals() -> threading.Event:
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it
         stopping.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # nohup asks that a terminal may close.
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    # nohup asks that a terminal may close.
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, stop)
     return stopping
 
 

@@ -8,16 +8,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO, Protocol
 
+from mailbox_appliance import program
 from mailbox_appliance.sync import parsing
 
 log = logging.getLogger(__name__)
 
 _LONGEST_COMPLAINT = 2_000
 # Nothing else of the environment reaches the child: there may be tokens and key files in it.
-_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR")
+_ENVIRONMENT = (
+    *("PATH", "LD_LIBRARY_PATH", "LD_LIBRARY_PATH_ORIG", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL"),
+    *("SYSTEMROOT", "TEMP", "TMP", "TMPDIR"),
+)
 
 
 class Batch(Protocol):
@@ -29,14 +32,21 @@ class Batch(Protocol):
 
 
 def command() -> list[str]:
-    """How the child is started. A frozen program will start itself another way."""
+    """How the child is started: by what it is, where that can be, and in a bundle by a hidden command."""
+    if program.is_bundle():
+        return program.command("parse-mail")
     return [sys.executable, "-P", "-m", parsing.__name__]
 
 
 def environment() -> dict[str, str]:
     """What the child's environment holds: how to find the interpreter's libraries, and this package."""
-    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-    return kept | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    kept = {name: value for name, value in os.environ.items() if name in _ENVIRONMENT or _is_of_bundle(name)}
+    return program.environment(kept)
+
+
+def _is_of_bundle(name: str) -> bool:
+    """Whether it says where this bundle is unpacked: a child that did not know would unpack another one."""
+    return program.is_bundle() and name.startswith(program.OF_BUNDLE)
 
 
 class ParserProcess:
@@ -140,7 +150,7 @@ def _start() -> "subprocess.Popen[bytes]":
         stderr=subprocess.PIPE,
         env=environment(),
         start_new_session=True,  # Ctrl-C is for the appliance, which ends its child itself
-        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows alone has it
+        creationflags=program.NO_WINDOW,
     )
 
 
