@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from html import unescape
 from typing import Any
 
 from jeepney import (
@@ -223,10 +224,10 @@ class TrayHost:
             return new_method_return(message)
         if member == "Notify":
             _app, _replaced, _icon, title, text, *_rest = message.body
-            self.notices.append(SeenNotice(title, text))
+            self.notices.append(SeenNotice(title, unescape(text)))
             return new_method_return(message, "u", (len(self.notices),))
         if member == "GetCapabilities":
-            return new_method_return(message, "as", (["body"],))
+            return new_method_return(message, "as", (["body", "body-markup"],))
         return new_error(message, "org.freedesktop.DBus.Error.UnknownMethod", "s", (member,))
 
     def _register(self, service: str, sender: str) -> None:

@@ -1,0 +1,182 @@
+"""The session bus, as the tray uses it: one thread reads, any thread sends, and what a peer writes has a bound.
+
+jeepney knows how messages are written; it is asked for nothing else, since its own connections read a message of any
+size, and one that they cannot read spoils all that follow.
+"""
+
+import logging
+import os
+import select
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from jeepney import HeaderFields, Message, MessageType
+from jeepney.bus import get_bus
+from jeepney.bus_messages import message_bus
+from jeepney.io.blocking import prep_socket
+from jeepney.low_level import calc_msg_size
+
+log = logging.getLogger(__name__)
+
+#: Bytes. What desktops ask of an icon and its menu is some hundred.
+LARGEST = 1 << 20
+_HEADER = 16
+#: Seconds until a bus that takes nothing, or answers nothing, counts as gone.
+_PATIENCE = 5.0
+
+
+class BusGone(Exception):
+    """There is no session bus, or not any more."""
+
+
+def address_in(environment: Mapping[str, str]) -> str | None:
+    """Where the session bus of this user is, if there is one."""
+    if named := environment.get("DBUS_SESSION_BUS_ADDRESS"):
+        return named
+    usual = Path(environment.get("XDG_RUNTIME_DIR") or "/nonexistent", "bus")
+    return f"unix:path={usual}" if usual.is_socket() else None
+
+
+def plain(text: str) -> str:
+    """The text as a bus takes it, which ends a connection over a zero byte or half a surrogate pair."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+
+
+class SessionBus:
+    """A connection to the bus at `address`."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            self._socket: socket.socket = prep_socket(get_bus(address), timeout=_PATIENCE)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise BusGone(str(error)) from error
+        # Only sending waits: what is read is there already.
+        self._socket.settimeout(_PATIENCE)
+        self._wakes, self._wake = os.pipe()
+        self._read = bytearray()
+        self._skip = 0
+        self._waiting = deque[Message]()
+        self._serials = count(1)
+        # A signal may have this thread close or wake while it is at it.
+        self._sending, self._closing = threading.Lock(), threading.RLock()
+        self._is_closed = False
+        #: The name that the bus has given to this connection.
+        self.name = str(self._greeted().body[0])
+
+    def _greeted(self) -> Message:
+        try:
+            return self.call(message_bus.Hello())
+        except BusGone:
+            self.close()
+            raise
+
+    def send(self, message: Message) -> int:
+        """Send it; returns its serial number."""
+        serial = next(self._serials)
+        written = message.serialise(serial=serial)
+        try:
+            with self._sending:
+                self._socket.sendall(written)
+        except OSError as error:
+            self._break_off()
+            raise BusGone(str(error)) from error
+        return serial
+
+    def call(self, message: Message) -> Message:
+        """Send it and wait for what comes back, an error too. For the thread that reads; it gets the others later."""
+        serial, deadline, before = self.send(message), time.monotonic() + _PATIENCE, list[Message]()
+        while (answer := self.receive(deadline - time.monotonic())) is not None:
+            if answer.header.fields.get(HeaderFields.reply_serial) == serial:
+                self._waiting.extend(before)
+                return answer
+            before.append(answer)
+        raise BusGone("the session bus does not answer")
+
+    def has_owner(self, name: str) -> bool:
+        """Whether a program has this name now."""
+        answer = self.call(message_bus.NameHasOwner(name))
+        return answer.header.message_type is MessageType.method_return and bool(answer.body[0])
+
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message; None after `timeout` seconds, or after `wake`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (message := self._next()) is None:
+            rest = None if deadline is None else max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select((self._socket.fileno(), self._wakes), (), (), rest)
+            if self._wakes in ready:
+                os.read(self._wakes, 64)
+                return None
+            if not ready:
+                return None
+            self._take()
+        return message
+
+    def wake(self) -> None:
+        """Let the thread that reads go on without a message."""
+        with self._closing:
+            if not self._is_closed:
+                os.write(self._wake, b"!")
+
+    def close(self) -> None:
+        """Leave the bus. Only for the thread that reads."""
+        with self._closing:
+            if not self._is_closed:
+                self._is_closed = True
+                self._socket.close()
+                os.close(self._wakes)
+                os.close(self._wake)
+
+    def _break_off(self) -> None:
+        """Half a message may have been sent: nothing more can be, and the thread that reads is to know."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _take(self) -> None:
+        try:
+            arrived = self._socket.recv(65536)
+        except OSError as error:
+            raise BusGone(str(error)) from error
+        if not arrived:
+            raise BusGone("the session bus has ended")
+        skipped = min(self._skip, len(arrived))
+        self._skip -= skipped
+        self._read += arrived[skipped:]
+
+    def _next(self) -> Message | None:
+        if self._waiting:
+            return self._waiting.popleft()
+        while len(self._read) >= _HEADER:
+            size = self._size()
+            if size > LARGEST:
+                self._skip = max(0, size - len(self._read))
+                del self._read[:size]
+            elif len(self._read) < size:
+                return None
+            else:
+                written = bytes(self._read[:size])
+                del self._read[:size]
+                if (message := _understood(written)) is not None:
+                    return message
+        return None
+
+    def _size(self) -> int:
+        try:
+            return int(calc_msg_size(bytes(self._read[:_HEADER])))
+        except Exception as error:  # no bus writes that, and nothing behind it can be found
+            raise BusGone("what the session bus says is no D-Bus") from error
+
+
+def _understood(written: bytes) -> Message | None:
+    """The message; None for what jeepney does not know, such as a field of a later D-Bus."""
+    try:
+        message: Message = Message.from_buffer(written)
+    except Exception:  # noqa: BLE001 - any program of this user may have written it
+        log.warning("a message on the session bus cannot be read")
+        return None
+    return message
