@@ -1,0 +1,128 @@
+"""The keychain present, locked, with a prompt that nobody answers, and absent: each over D-Bus, and nothing waits long.
+
+What `key use-keyring` and `serve` do with one that is there or locked is in tests/cli/test_key.py.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance import keychain
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.store.files import KEY
+from mailbox_appliance.store.key_slots import wrap_keyring
+from mailbox_appliance.store.keyfile import read_key, render
+from mailbox_appliance.tray.log_in import LogIn
+from mailbox_appliance.tray.state import Access
+from tests.cli.conftest import CommandLine, cli, server
+from tests.cli.recording_server import RecordingServer
+from tests.servers.dovecot import wait_until
+from tests.servers.prompting_keychain import PromptingKeychain
+from tests.servers.secret_service import SecretService
+from tests.templates import Template
+
+__all__ = ["cli", "server"]
+LOGIN = ("login", "--email", "ann@example.org", "--password-stdin")
+#: Seconds that a keychain has here, and that anything may take.
+SECONDS, SOON = 0.7, 15.0
+UNLOCK = ". Unlock it, or set MAILBOX_APPLIANCE_TOKEN."
+
+# fmt: off
+#: The keychain, and why it neither takes nor gives a token; None: it does.
+SITUATIONS: list[tuple[str, str | None]] = [
+    ("present",   None),
+    ("locked",    "it is locked"),
+    ("prompting", "it did not answer within 0.7 seconds"),
+    ("absent",    "there is none"),
+]
+# fmt: on
+
+
+@pytest.fixture(scope="module")
+def secret_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecretService]:
+    """One that works, until it is locked."""
+    service = SecretService(tmp_path_factory.mktemp("desktop"))
+    yield service
+    service.stop()
+
+
+@pytest.fixture(scope="module")
+def prompting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PromptingKeychain]:
+    """One that asks somebody who is away."""
+    service = PromptingKeychain(tmp_path_factory.mktemp("prompting"))
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def environment(
+    request: pytest.FixtureRequest, secret_service: SecretService, prompting: PromptingKeychain
+) -> dict[str, str]:
+    """Of a process where the keychain is as the test says."""
+    if request.param == "locked":
+        secret_service.lock()
+    of_bus = prompting.environment if request.param in ("prompting", "absent") else secret_service.environment
+    at = {name: value for name, value in of_bus.items() if request.param != "absent" or not name.startswith("DBUS_")}
+    return {**at, keychain.DEADLINE_VARIABLE: str(SECONDS if request.param == "prompting" else 20)}
+
+
+@pytest.mark.parametrize(("environment", "reason"), SITUATIONS, indirect=["environment"])
+def test_a_log_in_is_kept_where_it_can_be_and_the_tray_never_waits_for_it(
+    environment: dict[str, str], reason: str | None, cli: CommandLine, server: RecordingServer
+) -> None:
+    server.data("POST", "/auth/login", {"token": "mbxs_new", "session": {}, "member": {}})
+    began, allowed = time.monotonic(), {**environment, "MAILBOX_APPLIANCE_KEYCHAIN": "auto"}
+    assert cli("--instance", server.url, *LOGIN, stdin=b"password\n", environment=allowed).code == 0
+    file, key = cli.folder / "config" / "tokens.json", f"url:{server.url}"
+    kept = json.loads(file.read_text())
+    assert kept == ({"file": {key: "mbxs_new"}, "keychain": []} if reason else {"file": {}, "keychain": [key]})
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    # Where it lies in a keychain that has become so since, nobody is let in, and everybody is told why.
+    file.write_text(json.dumps({"file": {}, "keychain": [key]}))
+    log_in = LogIn(Tokens(file.parent, environment), key, environment, SystemClock())
+    wait_until(lambda: told_by(log_in) == (reason or "mbxs_new"), lambda: told_by(log_in), SOON)
+    assert time.monotonic() - began < SOON
+    assert (log_in.access is Access.LOCKED) is (reason is not None)
+
+
+def told_by(log_in: LogIn) -> str:
+    """The token, or the last words of why there is none."""
+    log_in.look()
+    try:
+        return log_in.token
+    except Failure as failure:
+        return failure.message.removesuffix(UNLOCK).rpartition(": ")[2]
+
+
+@pytest.mark.parametrize(("environment", "reason"), SITUATIONS[2:], indirect=["environment"])
+def test_a_store_whose_key_such_a_keychain_has_is_neither_opened_nor_given_another_key(
+    environment: dict[str, str], reason: str, tmp_path: Path, templates: dict[str, Template]
+) -> None:
+    folder = tmp_path / "data"
+    templates["new"].copy(folder)
+    key = read_key(folder / KEY)
+    (folder / KEY).write_bytes(render(key, (wrap_keyring(key, os.urandom(32)),)))
+    before, serve = (folder / KEY).read_bytes(), ("--data-dir", str(folder), "serve", "--port", "0")
+    program = (sys.executable, "-m", "mailbox_appliance", *serve)
+    refused = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=SOON)
+    assert (refused.returncode, json.loads(refused.stderr)["error"]["code"]) == (4, "keychain_locked")
+    assert reason in refused.stderr
+    assert (folder / KEY).read_bytes() == before
+
+
+def test_the_one_who_asks_ends_also_where_the_one_who_wanted_to_know_was_killed(prompting: PromptingKeychain) -> None:
+    program = (sys.executable, "-m", "mailbox_appliance", keychain.COMMAND)
+    asking = subprocess.Popen(program, env=prompting.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert asking.stdin is not None
+    with asking.stdin as question:
+        question.write(json.dumps({"act": "find", "name": "url:http://mail.example", "seconds": 0.5}).encode() + b"\n")
+    assert asking.wait(SOON) == 1
