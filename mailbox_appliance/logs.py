@@ -121,8 +121,10 @@ def reopen() -> None:
                 logging.getLogger(__name__).exception("the log file could not be opened again; the old one goes on")
 
 
-def configure(folder: Path | None, level: str, *, max_bytes: int = 10_000_000, keep: int = 5) -> None:
-    """Send log lines to `folder`/appliance.log, rotated by size, and warnings also to stderr."""
+def configure(
+    folder: Path | None, level: str, *, max_bytes: int = 10_000_000, keep: int = 5, name: str = "appliance.log"
+) -> None:
+    """Send log lines to the file of that name in `folder`, rotated by size, and warnings also to stderr."""
     root = logging.getLogger()
     for handler in root.handlers[:]:
         root.removeHandler(handler)
@@ -133,7 +135,7 @@ def configure(folder: Path | None, level: str, *, max_bytes: int = 10_000_000, k
         logging.getLogger(noisy).setLevel(logging.ERROR)
     if folder is not None:
         _make_folder(folder)
-        file = folder / "appliance.log"
+        file = folder / name
         rotating = _PrivateFile(file, maxBytes=max_bytes, backupCount=keep, encoding="utf-8")
         rotating.setFormatter(JsonLines())
         root.addHandler(rotating)

@@ -60,6 +60,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "instances": ("instances", "Appliances that you logged in to: list, use, remove."),
     "openapi": ("me", "Print the description of the API."),
     "mcp": ("mcp", "Serve tools to an assistant, on standard input and output."),
+    "tray": ("tray", "Show an icon beside the clock, with a menu."),
     "autostart": ("autostart", "Start the icon beside the clock at login: enable, disable, status."),
     "logs": ("logs", "Print the log of the appliance on this computer."),
     "completion": ("shell", "Print what makes bash, zsh or fish complete these commands."),

@@ -22,13 +22,12 @@ _EVERY = 0.05
 
 def find(data_dir: Path) -> int | None:
     """The pid of whoever owns the directory, also while it starts and answers nothing yet."""
-    if (running := local.find_running(data_dir)) is not None:
-        return running.pid
     if not local.is_owned(data_dir):
         return None
     with suppress(OSError, ValueError):
         return int(regular_files.read(data_dir / "lock", 20))
-    return None
+    running = local.find_running(data_dir)  # a full disk leaves the lock without its pid
+    return None if running is None else running.pid
 
 
 def kept_by(pid: int, proc: Path = _PROC) -> str | None:

@@ -5,6 +5,7 @@ Its standard output, which has the set-up code, goes nowhere; its standard error
 """
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -24,6 +25,9 @@ _ENDS_WITHIN = 15.0
 #: Seconds that whoever was faster has until it answers.
 _OTHER_WITHIN = 60.0
 _IN_USE = "store_in_use"
+#: How one ends that was told to before it served; and the code of the Failure of a start that ends so.
+_TOLD_TO_END = (0, -signal.SIGTERM)
+STOPPED = "stopped"
 
 
 class Service:
@@ -91,9 +95,11 @@ class Service:
                 return running
             time.sleep(_EVERY)
         words = self._words.heard()
-        if words.code != _IN_USE:
-            raise _not_started(words.text or f"it ended ({child.returncode}) and said nothing.")
-        return None
+        if words.code == _IN_USE:
+            return None
+        if not words.text and child.returncode in _TOLD_TO_END:
+            raise Failure(STOPPED, "The appliance was stopped before it answered.", INTERNAL)
+        raise _not_started(words.text or f"it ended ({child.returncode}) and said nothing.")
 
     def _wait_for_other(self) -> None:
         """Wait until whoever owns the directory answers, or does so no more."""

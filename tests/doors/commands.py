@@ -174,6 +174,7 @@ ASK_NOBODY = {
     "key use-keyring": "writes the key file while nothing runs",
     "key use-file": "writes the key file while nothing runs",
     "mcp": "asks POST /mcp, outside the API, for the assistant that it serves; the tools are a door of their own",
+    "tray": "is a client by its member's log-in, and asks when its menu is clicked: POST /admin/backups, say",
     "logs": "reads the log file in the data directory",
     "completion": "prints a script",
     "man": "prints the manual page",

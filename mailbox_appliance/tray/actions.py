@@ -1,0 +1,216 @@
+"""What a click does. Each click has a thread of its own, so that none keeps the menu waiting; what is under way is not
+begun a second time. What came of it is told where nothing else shows it, in the words of the API where it has some.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from mailbox_appliance import program
+from mailbox_appliance.control.client import Request
+from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.tray import console, notices, owner, service
+from mailbox_appliance.tray.autostart import Autostart
+from mailbox_appliance.tray.notices import Notice
+from mailbox_appliance.tray.opening import Opening
+from mailbox_appliance.tray.rows import Action
+from mailbox_appliance.tray.service import Service
+from mailbox_appliance.tray.state import State
+from mailbox_appliance.tray.watching import Watcher
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a backup may take without a word.
+_BACKUP_WITHIN = 6 * 3600.0
+#: How it is told that something could not be done.
+_FAILED = {
+    Action.START: "The appliance did not start",
+    Action.STOP: "The appliance was not stopped",
+    Action.QUIT: "The appliance goes on",
+    Action.SWITCH_HTTPS: "Remote access stays as it was",
+    Action.SWITCH_START_AT_LOGIN: "Start at login stays as it was",
+}
+#: Where the console is opened.
+_PLACES = {
+    Action.OPEN_CONSOLE: "",
+    Action.SET_UP: "",
+    Action.SHOW_MAILBOXES: "/mailboxes",
+    Action.SHOW_UNCERTAIN: "/deliveries",
+    Action.RESTORE: "/backups",
+}
+
+
+class Tray(Protocol):
+    """What an action knows of the tray around it."""
+
+    @property
+    def state(self) -> State:
+        """What was seen last."""
+
+    def tell(self, notice: Notice) -> None:
+        """Show a notice."""
+
+    def look_again(self) -> None:
+        """Something has changed: show it soon."""
+
+    def end(self) -> None:
+        """Let the tray end."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the actions act on."""
+
+    data_dir: Path
+    watcher: Watcher
+    service: Service
+    opening: Opening
+    autostart: Autostart | None
+
+
+class Actions:
+    """The clicks of one tray."""
+
+    def __init__(self, tray: Tray, parts: Parts) -> None:
+        self._tray, self._parts = tray, parts
+        self._acts: Mapping[Action, Callable[[], None]] = {
+            **{action: partial(self._open, place) for action, place in _PLACES.items()},
+            Action.LOG_IN: self._log_in,
+            Action.UNLOCK: parts.watcher.ask_keychain,
+            Action.BACK_UP: self._back_up,
+            Action.SWITCH_HTTPS: self._switch_https,
+            Action.COPY_FINGERPRINT: self._copy_fingerprint,
+            Action.SWITCH_START_AT_LOGIN: self._switch_start_at_login,
+            Action.OPEN_LOGS: self._open_logs,
+            Action.START: self._start,
+            Action.STOP: parts.service.stop,
+            Action.QUIT: self._quit,
+        }
+        self._changing = threading.Lock()
+        self._under_way: frozenset[Action] = frozenset()
+        self._done: frozenset[Action] = frozenset()
+
+    @property
+    def under_way(self) -> frozenset[Action]:
+        """What goes on now."""
+        return self._under_way
+
+    def since_last_asked(self) -> frozenset[Action]:
+        """What goes on now, or has come to its end since this was asked for the last time."""
+        with self._changing:
+            done, self._done = self._done, frozenset()
+            return self._under_way | done
+
+    def begin(self, action: Action, *, then: Action | None = None) -> None:
+        """Do what a click asks for, if it is not being done; and another thing, once that is done. Returns at once."""
+        with self._changing:
+            if action in self._under_way:
+                return
+            self._under_way |= {action}
+        threading.Thread(target=self._do, args=(action, then), name=f"tray-{action.value}", daemon=True).start()
+
+    def _do(self, action: Action, then: Action | None) -> None:
+        self._tray.look_again()
+        try:
+            self._acts[action]()
+        except Failure as failure:
+            self._tell_failure(action, failure.code, failure.message)
+        except Exception:
+            log.exception("a fault of ours", extra={"action": action.value})
+            self._tell_failure(action, "internal_error", "This is a fault of ours; the log has more.")
+        else:
+            if then is not None:
+                self.begin(then)
+        finally:
+            with self._changing:
+                self._under_way, self._done = self._under_way - {action}, self._done | {action}
+            self._parts.watcher.hurry()
+            self._tray.look_again()
+
+    def _tell_failure(self, action: Action, code: str, message: str) -> None:
+        log.warning("a click came to nothing", extra={"action": action.value, "code": code})
+        if code != service.STOPPED:
+            self._tell(_FAILED.get(action, "That could not be done"), message)
+
+    def _tell(self, title: str, text: str) -> None:
+        self._tray.tell(Notice(title, text))
+
+    # --- what leads elsewhere ---
+
+    def _open(self, place: str) -> None:
+        parts = self._parts
+        if not parts.opening.browser(console.link(parts.data_dir, parts.watcher, place)):
+            self._tell("No browser could be opened", f"The console is at {console.door(parts.data_dir, place)}")
+
+    def _log_in(self) -> None:
+        """In a terminal: a password is typed where nothing of ours is drawn that others could imitate."""
+        words = ("--data-dir", str(self._parts.data_dir), "login")
+        if not self._parts.opening.terminal(program.command(*words, "--format", "table")):
+            self._tell("Log in", f"Type in a terminal: mailbox-appliance {' '.join(words)}")
+
+    def _open_logs(self) -> None:
+        folder = self._parts.data_dir / "logs"
+        if not self._parts.opening.folder(folder):
+            self._tell("The log folder", str(folder))
+
+    def _copy_fingerprint(self) -> None:
+        https = self._tray.state.https
+        if https is None or https.fingerprint is None:
+            return
+        if self._parts.opening.clipboard(https.fingerprint):
+            self._tell("The fingerprint is copied", "Compare it with what the other computer shows.")
+        else:
+            self._tell("The fingerprint of the certificate", https.fingerprint)
+
+    # --- what is changed ---
+
+    def _back_up(self) -> None:
+        request = Request("POST", "/admin/backups", body={}, timeout=_BACKUP_WITHIN, advice="The log tells more.")
+        try:
+            self._parts.watcher.client().call(request)
+        except Failure as failure:
+            self._tray.tell(notices.not_backed_up(failure.message))
+        else:
+            self._tray.tell(notices.backed_up())
+
+    def _switch_https(self) -> None:
+        https = self._tray.state.https
+        if https is None:
+            return
+        request = Request("PATCH", "/admin/https", body={"enabled": not https.enabled}, advice="The menu tells.")
+        answer = self._parts.watcher.client().call(request)
+        warnings = " ".join(answer.get("warnings") or ())
+        if answer["data"]["enabled"]:
+            port = urlsplit(answer["data"]["url"] or "").port or answer["data"]["port"]
+            told = f"Other computers reach it by HTTPS at port {port}; the menu has the fingerprint. {warnings}"
+            self._tell("Remote access is on", told.rstrip())
+        else:
+            self._tell("Remote access is off", warnings or "Only this computer reaches the appliance.")
+
+    def _switch_start_at_login(self) -> None:
+        autostart = self._parts.autostart
+        if autostart is None:
+            return
+        if autostart.is_enabled:
+            autostart.disable()
+        else:
+            autostart.enable()
+
+    # --- the service, and the tray itself ---
+
+    def _start(self) -> None:
+        self._parts.service.start()
+
+    def _quit(self) -> None:
+        """The service ends with the tray, unless systemd keeps it; what cannot be ended is told, and goes on."""
+        try:
+            pid = owner.find(self._parts.data_dir)
+            if pid is not None and not service.is_kept(pid):
+                self._parts.service.stop()
+        finally:
+            self._tray.end()

@@ -1,0 +1,52 @@
+"""Signals that end the tray, whatever its main thread is doing: a desktop's own loop may run no Python for long.
+
+Python tells of a signal at once on a socket, and a thread that reads it does what is to be done.
+"""
+
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+_NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
+_OVER = b"\0"
+
+
+class Endings:
+    """While it is entered, each of these signals calls `end`, in a thread. For the main thread."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
+        self._heard, self._told = socket.socketpair()
+        self._thread = threading.Thread(target=self._listen, name="tray-signals", daemon=True)
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._told.setblocking(False)
+        self._wakeup_before = signal.set_wakeup_fd(self._told.fileno(), warn_on_full_buffer=False)
+        for number in (getattr(signal, name) for name in _NAMES if hasattr(signal, name)):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves SIGHUP
+                self._before[number] = signal.signal(number, lambda *_: None)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup_before)
+        self._told.send(_OVER)
+        self._thread.join()
+        self._heard.close()
+        self._told.close()
+
+    def _listen(self) -> None:
+        while True:
+            numbers = self._heard.recv(64)
+            if any(number in self._before for number in numbers):
+                self._end()
+            if _OVER in numbers:
+                return

@@ -1,0 +1,155 @@
+"""What of others is opened from the menu: a browser, a folder, a terminal; and what is put into the clipboard.
+
+Nothing of it is waited for longer than it takes to see that it has begun, and none is left as a zombie. What cannot be
+opened is told by False: there may be no browser, and no clipboard, on a bare desktop.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mailbox_appliance import program
+
+#: Seconds after which what was started and goes on counts as opened.
+_BEGINS_WITHIN = 3.0
+_BROWSERS = (
+    ("xdg-open",),
+    ("gio", "open"),
+    ("x-www-browser",),
+    ("sensible-browser",),
+    ("firefox",),
+    ("chromium",),
+    ("google-chrome",),
+)
+_FOLDERS = (("xdg-open",), ("gio", "open"))
+#: Terminals, and what stands before the command in each.
+_TERMINALS = (
+    ("xdg-terminal-exec",),
+    ("x-terminal-emulator", "-e"),
+    ("gnome-terminal", "--"),
+    ("konsole", "-e"),
+    ("xfce4-terminal", "-x"),
+    ("mate-terminal", "-x"),
+    ("ptyxis", "--"),
+    ("kgx", "--"),
+    ("foot",),
+    ("kitty",),
+    ("alacritty", "-e"),
+    ("xterm", "-e"),
+)
+#: A variable without which there is none -> clipboards that read what is to lie in them.
+_CLIPBOARDS = (
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("DISPLAY", ("xsel", "--clipboard", "--input")),
+)
+_CLIPBOARD_OF: dict[str, tuple[str, ...]] = {"darwin": ("pbcopy",), "win32": ("clip",)}
+_AND_STAY = '"$@"; printf "\\nPress Enter to close this window. "; read -r _'
+_IN_TERMINAL = 'on run told\ntell application "Terminal"\nactivate\ndo script (item 1 of told)\nend tell\nend run'
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Opens things as the desktop of this environment does."""
+
+    environment: Mapping[str, str]
+    platform: str = sys.platform
+
+    def browser(self, url: str) -> bool:
+        """Show an address in a browser: in that of BROWSER, else in the one that the desktop prefers."""
+        named = [_of_browser(part, url) for part in self.environment.get("BROWSER", "").split(os.pathsep)]
+        return self._any(named) or self._shown(_BROWSERS, url)
+
+    def folder(self, folder: Path) -> bool:
+        """Show a folder."""
+        return self._shown(_FOLDERS, str(folder))
+
+    def terminal(self, command: Sequence[str]) -> bool:
+        """Run a command of ours in a terminal, which stays until somebody has read it."""
+        if self.platform == "win32":
+            return self._any([("cmd", "/k", *command)], creationflags=getattr(subprocess, "CREATE_NEW_CONSOLE", 0))
+        if self.platform == "darwin":
+            return self._any([("osascript", "-e", _IN_TERMINAL, shlex.join(command))])
+        staying = ("sh", "-c", _AND_STAY, "sh", *command)
+        named = [(name, "-e")] if (name := self.environment.get("TERMINAL")) else []
+        return self._any([(*terminal, *staying) for terminal in (*named, *_TERMINALS)])
+
+    def clipboard(self, text: str) -> bool:
+        """Put a text into the clipboard."""
+        named = _CLIPBOARD_OF.get(self.platform)
+        ways = [named] if named else [command for name, command in _CLIPBOARDS if self.environment.get(name)]
+        return any(self._takes(command, text) for command in ways)
+
+    def _shown(self, ways: Sequence[tuple[str, ...]], what: str) -> bool:
+        if self.platform == "win32":
+            return _shown_by_windows(what)
+        return self._any([("open", what)] if self.platform == "darwin" else [(*way, what) for way in ways])
+
+    def _any(self, commands: Sequence[Sequence[str]], *, creationflags: int = 0) -> bool:
+        """Start the first of these programs that is there and does not refuse."""
+        return any(self._begins(command, creationflags) for command in commands if command)
+
+    def _begins(self, command: Sequence[str], creationflags: int) -> bool:
+        child = self._started(command, subprocess.DEVNULL, creationflags)
+        if child is None:
+            return False
+        try:
+            return child.wait(_BEGINS_WITHIN) == 0
+        except subprocess.TimeoutExpired:
+            threading.Thread(target=child.wait, name=f"child-{child.pid}", daemon=True).start()
+            return True
+
+    def _takes(self, command: Sequence[str], text: str) -> bool:
+        child = self._started(command, subprocess.PIPE, 0)
+        if child is None:
+            return False
+        try:
+            child.communicate(text.encode(), _BEGINS_WITHIN)
+        except (subprocess.TimeoutExpired, OSError):
+            child.kill()
+            child.wait()
+        return child.returncode == 0
+
+    def _started(self, command: Sequence[str], stdin: int, creationflags: int) -> "subprocess.Popen[bytes] | None":
+        """A program of others in a session of its own, which no Ctrl-C of ours reaches; None where it is not there."""
+        environment = program.environment_of_others(self.environment)
+        found = shutil.which(command[0], path=environment.get("PATH"))
+        with suppress(OSError):
+            if found is None:
+                return None
+            return subprocess.Popen(
+                [found, *command[1:]],
+                env=environment,
+                stdin=stdin,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=self.platform != "win32",
+                creationflags=creationflags,
+            )
+        return None
+
+
+def _of_browser(part: str, url: str) -> list[str]:
+    """A command of BROWSER with the address: in the place of `%s`, else behind it."""
+    try:
+        words = [word for word in shlex.split(part) if word != "&"]
+    except ValueError:
+        words = []
+    if not words:
+        return []
+    return [word.replace("%s", url) for word in words] if "%s" in part else [*words, url]
+
+
+def _shown_by_windows(what: str) -> bool:
+    if sys.platform == "win32":
+        with suppress(OSError):
+            os.startfile(what)  # noqa: S606 - an address or a folder of ours
+            return True
+    return False

@@ -1,0 +1,117 @@
+"""The tray as a process: the icon has the main thread, one thread looks, and each click has one of its own.
+
+What ends it     and what becomes of the service
+Quit             it is stopped, unless systemd keeps it
+SIGTERM, Ctrl-C  it goes on. A desktop that ends tells all its programs so, and nobody has asked for mail to stop: where
+                 processes may stay (`loginctl enable-linger`), scheduled sends still go out, and where they may not the
+                 system ends the service as well, in order. The next tray finds it
+no more tray     it goes on
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from mailbox_appliance import logs, streams
+from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.control.local import default_data_dir, find_running
+from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.tray import autostart, console, hosts
+from mailbox_appliance.tray.actions import Parts
+from mailbox_appliance.tray.alone import OtherTray, alone
+from mailbox_appliance.tray.endings import Endings
+from mailbox_appliance.tray.host import NoTray
+from mailbox_appliance.tray.opening import Opening
+from mailbox_appliance.tray.service import Service
+from mailbox_appliance.tray.showing import Showing
+from mailbox_appliance.tray.watching import Watcher
+
+log = logging.getLogger(__name__)
+
+#: Bytes of tray.log, of which one older one is kept.
+_LARGEST_LOG = 200_000
+
+
+def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: Mapping[str, str] = os.environ) -> int:
+    """Show the icon until it ends; returns the exit code. `opens_console` once the appliance answers.
+
+    Without a place for icons, and beside another tray, it says so and returns at once, without an error: what starts at
+    login is not started again for that.
+    """
+    parts = _parts(data_dir, config_dir, environment)
+    try:
+        with alone(data_dir):
+            return _run(parts, environment, opens_console=opens_console)
+    except OtherTray as other:
+        return _beside(other, parts, opens_console=opens_console)
+    except NoTray as nothing:
+        return _without_icon(str(nothing), parts, opens_console=opens_console)
+
+
+def _parts(data_dir: Path, config_dir: Path, environment: Mapping[str, str]) -> Parts:
+    named = None if data_dir == default_data_dir() else data_dir
+    return Parts(
+        data_dir,
+        Watcher(data_dir, Tokens(config_dir, environment), environment),
+        Service(data_dir, environment),
+        Opening(environment),
+        autostart.for_this_system(environment, named),
+    )
+
+
+def _run(parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -> int:
+    showing = Showing(parts)
+    icon = hosts.find(showing.actions.begin, showing.menu_opens, environment)
+    logs.configure(parts.data_dir / "logs", "INFO", max_bytes=_LARGEST_LOG, keep=1, name="tray.log")
+    _refresh(parts.autostart)
+    log.info("the tray is there", extra={"pid": os.getpid()})
+    with Endings(showing.end):
+        showing.begin(icon, opens_console=opens_console)
+        try:
+            icon.run()
+        finally:
+            showing.close()
+    log.info("the tray has ended")
+    return 0
+
+
+def _refresh(entry: autostart.Autostart | None) -> None:
+    """Let start at login name this program where it lies now."""
+    try:
+        if entry is not None and entry.refresh():
+            log.info("start at login names this program anew")
+    except Failure as failure:
+        log.warning("start at login names a program that is gone", extra={"code": failure.code})
+
+
+def _beside(other: OtherTray, parts: Parts, *, opens_console: bool) -> int:
+    """Leave it to the tray that is there, but for what was asked for here."""
+    _say(str(other))
+    if opens_console:
+        parts.service.start()
+        _open(parts)
+    return 0
+
+
+def _without_icon(why: str, parts: Parts, *, opens_console: bool) -> int:
+    """Say why, and how one gets on without."""
+    running = find_running(parts.data_dir)
+    if running is None:
+        _say(f"{why} The appliance does not run: start it with `mailbox-appliance serve`.")
+        return 0
+    _say(f"{why} The console is at:")
+    streams.tell(sys.stdout, f"{running.url}\n")
+    if opens_console:
+        _open(parts)
+    return 0
+
+
+def _open(parts: Parts) -> None:
+    if not parts.opening.browser(console.link(parts.data_dir, parts.watcher)):
+        _say(f"No browser could be opened. The console is at {console.door(parts.data_dir)}")
+
+
+def _say(text: str) -> None:
+    streams.tell(sys.stderr, text + "\n")

@@ -1,0 +1,116 @@
+"""Shows on the icon what is seen: every few seconds, and at once when the menu opens or something was done here."""
+
+import logging
+import threading
+from dataclasses import replace
+
+from mailbox_appliance.tray import menu, notices
+from mailbox_appliance.tray.actions import Actions, Parts
+from mailbox_appliance.tray.host import Icon
+from mailbox_appliance.tray.notices import Notice
+from mailbox_appliance.tray.rows import Action
+from mailbox_appliance.tray.state import Service, State
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks.
+EVERY = 5.0
+_OF_SERVICE = frozenset({Action.START, Action.STOP, Action.QUIT})
+_ENDING = (Service.STOPPED, Service.STOPPING)
+
+
+class Showing:
+    """The tray around an icon. One thread looks, which `begin` starts; the rest may be called from any thread."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts, self.actions = parts, Actions(self, parts)
+        self._icon: Icon | None = None
+        self._seen: State | None = None
+        self._one_shown = threading.Lock()
+        self._wake, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="tray-look", daemon=True)
+
+    @property
+    def state(self) -> State:
+        """What was seen last, and what is being done here now."""
+        return self._with_ours(self._seen or State(Service.STOPPED))
+
+    def begin(self, icon: Icon, *, opens_console: bool) -> None:
+        """Start the service where it does not run, and follow it on this icon; open the console once it answers."""
+        self._icon = icon
+        self.actions.begin(Action.START, then=Action.OPEN_CONSOLE if opens_console else None)
+        self._show()
+        self._thread.start()
+
+    def close(self) -> None:
+        """The icon has gone: look no more."""
+        self._ended.set()
+        self._wake.set()
+        self._thread.join(EVERY)
+
+    def tell(self, notice: Notice) -> None:
+        """Show a notice."""
+        if self._icon is not None and not self._ended.is_set():
+            self._icon.notify(notice.title, notice.text)
+
+    def look_again(self) -> None:
+        """Something has changed: what we know of it is shown now, the rest after a look."""
+        self._show()
+        self._wake.set()
+
+    def menu_opens(self) -> None:
+        """Somebody looks."""
+        self._wake.set()
+
+    def end(self) -> None:
+        """Let the tray end."""
+        self._ended.set()
+        if self._icon is not None:
+            self._icon.stop()
+
+    # --- the thread that looks ---
+
+    def _follow(self) -> None:
+        while not self._ended.is_set():
+            self._wake.clear()
+            try:
+                self._look()
+                self._parts.service.tidy()
+            except Exception:
+                log.exception("a look came to nothing")
+            self._wake.wait(EVERY)
+
+    def _look(self) -> None:
+        ours = self.actions.since_last_asked()
+        before, seen = self._seen, self._parts.watcher.look()
+        if before is not None and before.service is not seen.service:
+            log.info("the service is another", extra={"service": seen.service.value})
+        self._seen = seen
+        self._show()
+        for notice in notices.between(_as_expected(before, seen, ours), seen):
+            self.tell(notice)
+
+    def _show(self) -> None:
+        with self._one_shown:  # of two, the newer one is shown last
+            state = self.state
+            if self._icon is not None and not self._ended.is_set():
+                self._icon.show(menu.look(state), menu.title(state), menu.rows(state))
+
+    def _with_ours(self, seen: State) -> State:
+        under_way, autostart = self.actions.under_way, self._parts.autostart
+        is_starting = Action.START in under_way and seen.service is Service.STOPPED
+        return replace(
+            seen,
+            service=Service.STARTING if is_starting else seen.service,
+            is_backing_up=seen.is_backing_up or Action.BACK_UP in under_way,
+            starts_at_login=None if autostart is None else autostart.is_enabled,
+        )
+
+
+def _as_expected(before: State | None, seen: State, ours: frozenset[Action]) -> State | None:
+    """What was known before, with what somebody asked for here in it: that is no news, or was told by its action."""
+    if before is not None and ours & _OF_SERVICE and seen.service in _ENDING:
+        before = replace(before, service=Service.STOPPED)
+    if before is not None and Action.BACK_UP in ours:
+        before = replace(before, backup=seen.backup)
+    return before
