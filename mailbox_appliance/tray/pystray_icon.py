@@ -59,8 +59,7 @@ class PystrayIcon:
 
     def run(self) -> None:
         """Show it until `stop`, or until what shows icons goes away for good."""
-        if not self._is_stopped:
-            self._icon.run(self._set_up)
+        self._icon.run(self._set_up)
 
     def stop(self) -> None:
         """Let `run` return, also where it has yet to begin."""
@@ -76,7 +75,8 @@ class PystrayIcon:
         self._in_thread(lambda: self._notify(title, text))
 
     def _set_up(self, icon: Any) -> None:
-        icon.visible = True
+        # Only from here on is what pystray has of a `stop` heard.
+        icon.visible = not self._is_stopped
         if self._is_stopped:
             icon.stop()
 

@@ -170,6 +170,13 @@ class TrayHost:
         wait_until(is_there, lambda: f"no notice {title!r} among {self.notices}", patience)
         return found[-1]
 
+    def settle(self) -> None:
+        """Return once everything that the icon told until now is in `signals` and `notices`."""
+        self.rows()  # the icon answers this after what it has told,
+        self.call(
+            self._server.unique_name, "/StatusNotifierWatcher", PROPERTIES, "GetAll", "s", (WATCHER,)
+        )  # and we this
+
     # --- D-Bus ---
 
     def call_menu(self, member: str, signature: str, body: Sequence[Any]) -> tuple[Any, ...]:
