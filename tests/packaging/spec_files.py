@@ -1,0 +1,60 @@
+"""PyInstaller's spec files of systems that are not this one, run with parts that only remember what they were given."""
+
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.packaging.unit_files import ROOT
+
+
+class Made:
+    """Something that a spec file makes: which part of PyInstaller, and from what."""
+
+    def __init__(self, kind: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self.kind, self.given, self.named = kind, given, named
+        if kind == "Analysis":
+            scripts = [Path(script).stem for script in given[0]]
+            self.scripts = [(name, f"{name}.py", "PYSOURCE") for name in ("pyi_rth_inspect", *scripts)]
+            self.pure, self.binaries, self.datas = [], [], []  # type: list[Any], list[Any], list[Any]
+
+
+class Recorded(ModuleType):
+    """A module in which everything can be called, and remembers what it was called with."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given, **named: SimpleNamespace(kind=name, given=given, named=named)
+
+
+def run_spec(file: Path, monkeypatch: pytest.MonkeyPatch) -> list[Made]:
+    """All that a spec file makes, in order."""
+    made: list[Made] = []
+
+    def part(kind: str) -> Any:
+        def make(*given: Any, **named: Any) -> Made:
+            made.append(Made(kind, given, named))
+            return made[-1]
+
+        return make
+
+    monkeypatch.setattr(sys, "path", [str(ROOT / "packaging"), *sys.path])
+    # It reads resources of Windows with a library that is there only.
+    monkeypatch.setitem(sys.modules, "PyInstaller.utils.win32.versioninfo", Recorded("versioninfo"))
+    import PyInstaller.utils.win32 as of_windows
+
+    monkeypatch.setattr(of_windows, "versioninfo", Recorded("versioninfo"), raising=False)
+    parts = {kind: part(kind) for kind in ("Analysis", "PYZ", "EXE", "COLLECT", "BUNDLE")}
+    exec(compile(file.read_text(), str(file), "exec"), {"SPECPATH": str(file.parent), **parts})
+    return made
+
+
+def of_kind(made: list[Made], kind: str) -> list[Made]:
+    """What of this kind was made."""
+    return [each for each in made if each.kind == kind]
+
+
+def begins(program: Made) -> list[str]:
+    """The scripts with which a program begins."""
+    return [script[0] for script in program.given[1]]

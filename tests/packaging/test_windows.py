@@ -1,0 +1,119 @@
+"""The installer for Windows is compiled, with a bundle of empty programs; that it installs is proved elsewhere."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.control import local
+from mailbox_appliance.tray import run_key
+from mailbox_appliance.version import __version__
+from tests.packaging.spec_files import begins, of_kind, run_spec
+from tests.packaging.unit_files import ROOT
+
+WINDOWS = ROOT / "packaging" / "windows"
+SCRIPT = WINDOWS / "mailbox-appliance.nsi"
+PROGRAMS = ("mailbox-appliance.exe", "mailbox-appliance-tray.exe")
+
+
+def defined(name: str) -> str:
+    """What a name stands for in the script."""
+    (value,) = re.findall(rf'^!define {name} "(.*)"$', SCRIPT.read_text(), re.M)
+    return str(value)
+
+
+def compiled(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """`makensis`, with its warnings as errors."""
+    command = ("makensis", "-V2", "-WX", *arguments, str(SCRIPT))
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> list[str]:
+    """What the script is given: a stand-in bundle, and real icons."""
+    bundle = tmp_path / "bundle"
+    (bundle / "_internal").mkdir(parents=True)
+    for name in (*PROGRAMS, "_internal/base_library.zip"):
+        (bundle / name).write_bytes(name.encode())
+    draw = (sys.executable, str(ROOT / "packaging" / "icons" / "draw"), str(tmp_path), "32")
+    subprocess.run(draw, check=True)
+    out = tmp_path / f"mailbox-appliance-{__version__}-windows.exe"
+    named = {"VERSION": __version__, "BUNDLE": bundle, "ICON": tmp_path / "mailbox-appliance.ico", "OUT": out}
+    return ["-DFAST", *(f"-D{name}={value}" for name, value in named.items())]
+
+
+def test_it_compiles(given: list[str], tmp_path: Path) -> None:
+    finished = compiled(tmp_path, *given)
+    assert (finished.returncode, finished.stdout + finished.stderr) == (0, "")
+    (program,) = tmp_path.glob("*-windows.exe")
+    content = program.read_bytes()
+    assert content.startswith(b"MZ")
+    assert b'requestedExecutionLevel level="asInvoker"' in content
+    assert __version__.encode("utf-16-le") in content
+
+
+def test_programs_of_its_own_sign_it_and_the_uninstaller(given: list[str], tmp_path: Path) -> None:
+    finished = compiled(tmp_path, *given, f"-DSIGN=echo >>{tmp_path}/signed")
+    assert finished.returncode == 0, finished.stdout
+    # NSIS makes the uninstaller while it packs.
+    assert len((tmp_path / "signed").read_text().splitlines()) == 2
+
+
+def test_nothing_is_left_to_guess(given: list[str], tmp_path: Path) -> None:
+    finished = compiled(tmp_path, *(each for each in given if "VERSION" not in each))
+    assert finished.returncode != 0
+    assert "VERSION, BUNDLE, ICON and OUT have to be given" in finished.stdout + finished.stderr
+
+
+def test_it_takes_away_what_the_program_wrote_into_the_registry() -> None:
+    assert (defined("RUN"), defined("APPROVED")) == (run_key.RUN, run_key.APPROVED)
+    assert defined("RUN_NAME") == run_key.NAME
+
+
+def test_the_program_is_not_where_the_data_is() -> None:
+    script = SCRIPT.read_text()
+    assert defined("PROGRAM") == local.APPLICATION
+    assert 'InstallDir "$LOCALAPPDATA\\Programs\\${NAME}"' in script
+    # Only what the installer wrote is removed with all below it.
+    removed = {line.split('"')[1] for line in script.splitlines() if line.strip().startswith("RMDir /r")}
+    assert removed == {"$INSTDIR\\_internal", "$INSTDIR\\_internal.old", "$SMPROGRAMS\\${NAME}"}
+
+
+def test_the_bundle_has_the_programs_that_the_installer_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = run_spec(WINDOWS / "mailbox-appliance.spec", monkeypatch)
+    console, tray = of_kind(made, "EXE")
+    assert {f"{each.named['name']}.exe" for each in (console, tray)} == set(PROGRAMS)
+    assert (defined("CONSOLE"), defined("TRAY")) == ("${PROGRAM}.exe", "${PROGRAM}-tray.exe")
+    # One that has no console has no standard streams, and the other one would open a window.
+    assert (console.named["console"], tray.named["console"]) == (True, False)
+    assert (begins(console)[1:], begins(tray)[1:]) == (["launch"], ["launch_tray"])
+    (collected,) = of_kind(made, "COLLECT")
+    assert collected.given[:2] == (console, tray)
+    assert "pystray._win32" in of_kind(made, "Analysis")[0].named["hiddenimports"]
+
+
+def test_the_programs_tell_their_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    for program in of_kind(run_spec(WINDOWS / "mailbox-appliance.spec", monkeypatch), "EXE"):
+        fixed, (strings, _) = program.named["version"].given
+        assert fixed.given[0] == tuple(map(int, f"{__version__}.0".split(".")))
+        (table,) = strings.given[0]
+        told = dict(each.given for each in table.given[1])
+        assert (told["ProductVersion"], told["OriginalFilename"]) == (__version__, f"{program.named['name']}.exe")
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [((), ["tray", "--open"]), (("tray",), ["tray"]), (("serve", "--port", "0"), ["serve", "--port", "0"])],
+)
+def test_a_click_on_a_program_opens_the_tray(given: tuple[str, ...], asked: list[str]) -> None:
+    launched = (
+        "import runpy, sys, mailbox_appliance.__main__ as ours\n"
+        "ours.main = lambda: print(sys.argv[1:])\n"
+        "sys.argv = sys.argv[1:]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    launch = str(ROOT / "packaging" / "launch_tray.py")
+    finished = subprocess.run([sys.executable, "-c", launched, launch, *given], capture_output=True, text=True)
+    assert (finished.stdout, finished.stderr) == (f"{asked}\n", "")
