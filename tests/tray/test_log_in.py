@@ -1,0 +1,159 @@
+"""By which log-in the watcher asks, what it does where that has ended, and that no keychain holds it up."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.control.instances import local_key
+from mailbox_appliance.tray import log_in
+from mailbox_appliance.tray.state import Access, Service, State
+from tests.cli.recording_server import Canned
+from tests.servers.dovecot import wait_until
+from tests.test_keychain import BACKENDS
+from tests.tray.watched import FILE, KNOWN, REFUSED, Scene, scene
+
+__all__ = ["scene"]  # a fixture
+
+
+# --- the log-in ---
+
+
+def test_a_log_in_that_has_ended_is_not_tried_again(scene: Scene) -> None:
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        scene.watcher.look()
+        scene.server.answer("GET", "/accounts", REFUSED)
+        scene.asked()
+        assert scene.watcher.look() == State(Service.ANSWERS, scene.server.url)
+        assert scene.watcher.look() == State(Service.ANSWERS, scene.server.url)
+        assert scene.asked() == ["/accounts", "", ""]
+        with pytest.raises(Failure, match="Nobody is logged in"):
+            scene.watcher.client()
+        scene.answers()
+        scene.log_in("mbxs_two")
+        assert scene.watcher.look() == replace(KNOWN, url=scene.server.url)
+        assert {asked.headers["Authorization"] for asked in scene.server.asked} == {"Bearer mbxs_two"}
+
+
+def test_a_member_who_is_suspended_for_a_while(scene: Scene) -> None:
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        suspended = Canned(403, {"error": {"code": "member_suspended", "message": "Suspended."}})
+        scene.server.answer("GET", "/accounts", suspended)
+        assert scene.watcher.look().access is Access.NOBODY
+        scene.answers()
+        assert scene.watcher.look().access is Access.ADMINISTRATOR
+
+
+def test_a_log_out(scene: Scene) -> None:
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        assert scene.watcher.look().access is Access.ADMINISTRATOR
+        scene.tokens(FILE).remove(local_key(scene.data_dir))
+        assert scene.watcher.look() == State(Service.ANSWERS, scene.server.url)
+
+
+def test_a_token_of_the_environment(scene: Scene) -> None:
+    scene.answers()
+    watcher = scene.watching({"MAILBOX_APPLIANCE_TOKEN": " mbxs_given "})
+    with scene.owned():
+        assert watcher.look().access is Access.ADMINISTRATOR
+    assert scene.server.asked[-1].headers["Authorization"] == "Bearer mbxs_given"
+
+
+def test_a_file_of_log_ins_that_is_damaged(scene: Scene) -> None:
+    scene.answers()
+    (scene.folder / "config").mkdir()
+    (scene.folder / "config" / "tokens.json").write_text("{")
+    with scene.owned():
+        assert scene.watcher.look().access is Access.NOBODY
+        with pytest.raises(Failure, match=r"tokens\.json is damaged"):
+            scene.watcher.client()
+
+
+def test_where_nothing_runs_nobody_can_ask(scene: Scene) -> None:
+    with pytest.raises(Failure, match="No appliance runs on"):
+        scene.watcher.client()
+
+
+# --- a keychain ---
+
+
+@pytest.fixture
+def with_keychain(scene: Scene) -> Callable[[str], dict[str, str]]:
+    """An environment in which this is the keychain; the log-in lies in one."""
+    (scene.folder / "made_up_keychains.py").write_text(BACKENDS + CONTRARY)
+    (scene.folder / "config").mkdir()
+    (scene.folder / "config" / "tokens.json").write_text(f'{{"keychain": ["{local_key(scene.data_dir)}"]}}')
+    (scene.folder / "secrets.json").write_text(f'{{"mailbox-appliance {local_key(scene.data_dir)}": "mbxs_kept"}}')
+    scene.answers()
+
+    def environment(backend: str) -> dict[str, str]:
+        chosen = {"PYTHON_KEYRING_BACKEND": f"made_up_keychains.{backend}", "PYTHONPATH": str(scene.folder)}
+        return {**chosen, "HOME": str(scene.folder), "PATH": "/usr/bin:/bin"}
+
+    return environment
+
+
+CONTRARY = '''
+class Shut(InFile):
+    """Locked for as long as a file says so."""
+    def get_password(self, service, username):
+        if self.file.with_name("locked").exists(): raise KeyringLocked("locked")
+        return super().get_password(service, username)
+
+class Slow(InFile):
+    """Waits until somebody has typed a password."""
+    def get_password(self, service, username):
+        self.file.with_name("asks").touch()
+        while self.file.with_name("locked").exists(): time.sleep(0.01)
+        return super().get_password(service, username)
+'''
+
+
+def test_a_keychain_that_is_locked(scene: Scene, with_keychain: Callable[[str], dict[str, str]]) -> None:
+    locked, watcher = scene.folder / "locked", scene.watching(with_keychain("Shut"))
+    locked.touch()
+    with scene.owned():
+        assert watcher.look() == State(Service.ANSWERS, scene.server.url, access=Access.LOCKED)
+        with pytest.raises(Failure, match="it is locked"):
+            watcher.client()
+        locked.unlink()
+        assert watcher.look().access is Access.LOCKED  # it is not asked at each look
+        scene.clock.advance(60)
+        assert watcher.look().access is Access.ADMINISTRATOR
+    assert scene.server.asked[-1].headers["Authorization"] == "Bearer mbxs_kept"
+
+
+def test_a_keychain_that_is_asked_again(scene: Scene, with_keychain: Callable[[str], dict[str, str]]) -> None:
+    locked, watcher = scene.folder / "locked", scene.watching(with_keychain("Shut"))
+    locked.touch()
+    with scene.owned():
+        assert watcher.look().access is Access.LOCKED
+        locked.unlink()
+        watcher.ask_keychain()
+        assert watcher.look().access is Access.ADMINISTRATOR
+
+
+def test_nobody_waits_for_a_keychain_that_waits(
+    scene: Scene, with_keychain: Callable[[str], dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_in, "PATIENCE", 0.05)
+    locked, watcher = scene.folder / "locked", scene.watching(with_keychain("Slow"))
+    locked.touch()
+    with scene.owned():
+        assert watcher.look().access is Access.LOCKED
+        with pytest.raises(Failure, match="has not answered yet"):
+            watcher.client()
+        wait_until((scene.folder / "asks").exists, lambda: "the keychain is not asked", 20)
+        watcher.ask_keychain()  # it is being asked: there is no second prompt
+        assert watcher.look().access is Access.LOCKED
+        assert len([thread for thread in threading.enumerate() if thread.name == "log-in"]) == 1
+        locked.unlink()
+        wait_until(lambda: watcher.look().access is Access.ADMINISTRATOR, lambda: "its answer is lost", 20)

@@ -1,0 +1,113 @@
+"""A data directory that is watched, and an appliance that answers as a test tells it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance import system
+from mailbox_appliance.control.instances import local_key
+from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.tray.state import Access, Https, Mailbox, Outcome, Service, State
+from mailbox_appliance.tray.watching import Watcher
+from tests.cli.recording_server import Canned, RecordingServer
+from tests.servers.fake_clock import FakeClock
+
+FILE = {"MAILBOX_APPLIANCE_KEYCHAIN": "off"}
+PID = os.getpid()
+ACCOUNT = {"id": "acc_1", "email": "ada@example.org", "status": "syncing", "error": None}
+STATUS = {
+    "accounts": [{"id": "acc_1", "status": "syncing", "progress": "1 of 2 messages"}],
+    "deliveries": {"queued": 1, "sending": 0, "uncertain": 2},
+    "store": {"format": 5},
+}
+HTTPS = {"enabled": True, "url": "https://127.0.0.1:8443", "certificate": {"fingerprint": "sha256:00"}}
+CREATED, RESTORED = (f"/admin/audit-events?action=backup.{what}&limit=1" for what in ("create", "restore"))
+BACKUPS = "/admin/backups?limit=1"
+REFUSED = Canned(401, {"error": {"code": "unauthenticated", "message": "Log in again."}})
+RESTARTING = Canned(503, {"error": {"code": "provider_unavailable", "message": "Repeat it in a few seconds."}})
+
+
+CHEAP, DEAR = ["/accounts", "/status"], ["/me", BACKUPS, "/admin/https", CREATED, RESTORED]
+KNOWN = State(
+    Service.ANSWERS,
+    access=Access.ADMINISTRATOR,
+    mailboxes=(Mailbox("ada@example.org", "syncing", None, "1 of 2 messages"),),
+    uncertain=2,
+    queued=1,
+    last_backup="2026-11-22T05:46:01.000Z",
+    backup=Outcome("aud_1", succeeded=True),
+    restore=Outcome("aud_2", succeeded=False),
+    https=Https(enabled=True, url="https://127.0.0.1:8443", fingerprint="sha256:00"),
+)
+
+
+@dataclass
+class Scene:
+    """A data directory and who watches it. `server` answers where `owned` says that it does."""
+
+    folder: Path
+    server: RecordingServer
+    clock: FakeClock
+
+    def __post_init__(self) -> None:
+        (self.folder / "data").mkdir()
+        self.watcher = self.watching(FILE)
+
+    @property
+    def data_dir(self) -> Path:
+        """What is watched."""
+        return self.folder / "data"
+
+    def tokens(self, environment: dict[str, str]) -> Tokens:
+        """The log-ins, as somebody with this environment has them."""
+        return Tokens(self.folder / "config", environment)
+
+    def watching(self, environment: dict[str, str]) -> Watcher:
+        """A watcher."""
+        return Watcher(self.data_dir, self.tokens(environment), environment, self.clock)
+
+    def log_in(self, token: str = "mbxs_one", environment: dict[str, str] = FILE) -> None:
+        """Remember a log-in, as `login` does."""
+        self.tokens(environment).put(local_key(self.data_dir), token)
+
+    @contextmanager
+    def owned(self, *, pid: int = PID, run: int | None = PID, url: str | None = None) -> Iterator[None]:
+        """A process holds the lock and has written which it is; `run`: who wrote `run.json`, if it is there."""
+        lock = os.open(self.data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            assert system.lock_file(lock)
+            os.write(lock, f"{pid}\n".encode())
+            if run is not None:
+                said = f'{{"pid": {run}, "url": "{url or self.server.url}", "secret": "x"}}'
+                (self.data_dir / "run.json").write_text(said)
+            yield
+        finally:
+            os.close(lock)
+
+    def answers(self, *, role: str = "admin", setup_required: bool = False) -> None:
+        """Let the server answer everything well."""
+        self.server.data("GET", "", {"setupRequired": setup_required})
+        self.server.data("GET", "/status", STATUS)
+        self.server.data("GET", "/accounts", [ACCOUNT])
+        self.server.data("GET", "/me", {"member": {"role": role}})
+        self.server.data("GET", BACKUPS, {"items": [{"createdAt": "2026-11-22T05:46:01.000Z"}]})
+        self.server.data("GET", "/admin/https", HTTPS)
+        self.server.data("GET", CREATED, {"items": [{"id": "aud_1", "outcome": "success"}]})
+        self.server.data("GET", RESTORED, {"items": [{"id": "aud_2", "outcome": "failure"}]})
+
+    def asked(self) -> list[str]:
+        """What the server was asked since this was last asked."""
+        paths = [asked.target.removeprefix("/api/v1") for asked in self.server.asked]
+        self.server.asked.clear()
+        return paths
+
+
+@pytest.fixture
+def scene(tmp_path: Path, clock: FakeClock) -> Iterator[Scene]:
+    """A data directory that nobody owns yet."""
+    with RecordingServer() as server:
+        yield Scene(tmp_path, server, clock)
