@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.control.failures import ACCESS, INTERNAL, NETWORK, Failure
+from mailbox_appliance.control.failures import ACCESS, INTERNAL, NETWORK, Failure, wrong_usage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,22 +34,17 @@ class Invocation:
 
     def data_directory(self) -> "Path":
         """The data directory: named, or this user's."""
-        from pathlib import Path
-
         from mailbox_appliance.control.local import default_data_dir
 
         named = self.data_dir or self.variable("DATA_DIR")
-        return Path(named).expanduser().absolute() if named else default_data_dir()
+        return _folder(named) if named else default_data_dir()
 
     def config_directory(self) -> "Path":
         """Where this user's instances and tokens are remembered."""
-        from pathlib import Path
+        from mailbox_appliance.control.local import default_config_dir
 
-        if named := self.variable("CONFIG_DIR"):
-            return Path(named).expanduser().absolute()
-        import platformdirs
-
-        return Path(platformdirs.user_config_dir("mailbox-appliance", appauthor=False))
+        named = self.variable("CONFIG_DIR")
+        return _folder(named) if named else default_config_dir()
 
     def instances(self) -> "Instances":
         """The instances that this user remembers."""
@@ -105,6 +100,15 @@ class Invocation:
             hint = " Install it with `pip install 'mailbox-appliance[demo]'`." if name == "demo" else ""
             raise Failure("internal_error", f"{name} needs {error.name}, which is missing.{hint}", INTERNAL) from error
         return found
+
+
+def _folder(named: str) -> "Path":
+    from pathlib import Path
+
+    try:
+        return Path(named).expanduser().absolute()
+    except RuntimeError as error:
+        raise wrong_usage(f"There is no home directory for the `~` in {named}.") from error
 
 
 def _see_that_it_answers(instance: "Instance") -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mailbox_appliance import regular_files
+from mailbox_appliance.control.failures import Failure, wrong_usage
 from mailbox_appliance.system import is_locked
 
 APPLICATION = "mailbox-appliance"
@@ -27,10 +28,27 @@ class Running:
 
 
 def default_data_dir() -> Path:
-    """Where this user's appliance keeps its data when nobody says otherwise."""
+    """Where this user's appliance keeps its data when nobody says otherwise. Raises Failure where there is no home."""
     import platformdirs
 
-    return Path(platformdirs.user_data_dir(APPLICATION, appauthor=False))
+    try:
+        return Path(platformdirs.user_data_dir(APPLICATION, appauthor=False))
+    except RuntimeError as error:
+        raise _homeless("the data directory with --data-dir") from error
+
+
+def default_config_dir() -> Path:
+    """Where this user's log-ins are remembered when nobody says otherwise. Raises Failure where there is no home."""
+    import platformdirs
+
+    try:
+        return Path(platformdirs.user_config_dir(APPLICATION, appauthor=False))
+    except RuntimeError as error:
+        raise _homeless("a folder for log-ins in MAILBOX_APPLIANCE_CONFIG_DIR") from error
+
+
+def _homeless(otherwise: str) -> Failure:
+    return wrong_usage(f"This user has no home directory. Set HOME, or name {otherwise}.")
 
 
 def find_running(data_dir: Path) -> Running | None:

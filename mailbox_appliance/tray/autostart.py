@@ -44,6 +44,12 @@ class Autostart:
         found = self._items.find()
         return list(found.command if found is not None and found.is_on else self._for(self._data_dir))
 
+    @property
+    def lost(self) -> str | None:
+        """The program that is to be started, where it is gone."""
+        found = self._items.find()
+        return None if found is None or not found.is_on or _is_there(found) else "".join(found.command[:1])
+
     def enable(self) -> None:
         """Start it from the next log-in on."""
         self._write(self._for(self._data_dir))
@@ -61,7 +67,7 @@ class Autostart:
         What was switched off stays so, and so does the data directory.
         """
         found = self._items.find()
-        if found is None or not found.is_on or _is_there(found):
+        if found is None or self.lost is None:
             return False
         self._write(self._for(_data_dir_of(found.command)))
         return True

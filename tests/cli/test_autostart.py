@@ -40,6 +40,16 @@ def test_what_was_switched_off_in_a_settings_app_is_told_as_off(at_a_desk: Comma
     assert at_a_desk("autostart", "enable").data["enabled"] is True
 
 
+def test_a_program_that_is_gone_is_told(at_a_desk: CommandLine) -> None:
+    file = Path(at_a_desk("autostart", "enable").data["place"])
+    file.write_text(file.read_text().replace(sys.executable, "/opt/of old/python"))
+    status = at_a_desk("autostart", "status", "--format", "table")
+    assert (
+        status.err == "Warning: There is no program /opt/of old/python any more. `autostart enable` names this one.\n"
+    )
+    assert at_a_desk("autostart", "enable", "--format", "table").err == ""
+
+
 def test_a_place_that_cannot_be_written_is_told_in_words(at_a_desk: CommandLine) -> None:
     (at_a_desk.folder / "home").touch()
     refused = at_a_desk("autostart", "enable", "--format", "table")
@@ -54,6 +64,22 @@ def test_who_has_no_home_is_told_what_is_missing(at_a_desk: CommandLine, monkeyp
     refused = at_a_desk("autostart", "enable")
     assert (refused.code, refused.error["code"]) == (2, "not_found")
     assert "Set HOME, or XDG_CONFIG_HOME." in refused.error["message"]
+
+
+def test_who_has_no_home_is_told_how_to_name_a_directory(
+    at_a_desk: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(*_arguments: object, **_options: object) -> str:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("platformdirs.user_data_dir", nobody)
+    monkeypatch.setattr("platformdirs.user_config_dir", nobody)
+    refused = at_a_desk("logs")
+    assert (refused.code, "name the data directory with --data-dir" in refused.error["message"]) == (2, True)
+    refused = at_a_desk("instances", "list", environment={"MAILBOX_APPLIANCE_CONFIG_DIR": ""})
+    assert (refused.code, "MAILBOX_APPLIANCE_CONFIG_DIR" in refused.error["message"]) == (2, True)
+    refused = at_a_desk("logs", "--data-dir", "~nobody-of-this-name/mail")
+    assert refused.error["message"] == "There is no home directory for the `~` in ~nobody-of-this-name/mail."
 
 
 def test_it_is_a_command_of_the_program_and_needs_no_desktop(tmp_path: Path) -> None:

@@ -38,7 +38,10 @@ def _status(invocation: Invocation) -> int:
 
 def _tell(invocation: Invocation, found: Any) -> int:
     data = {"enabled": found.is_enabled, "place": found.place, "command": found.command}
-    show.show(invocation, {"data": data}, (), render.record, _remark)
+    answer: dict[str, Any] = {"data": data}
+    if found.lost is not None:
+        answer["warnings"] = [f"There is no program {found.lost} any more. `autostart enable` names this one."]
+    show.show(invocation, answer, (), render.record, _remark)
     return 0
 
 
