@@ -15,7 +15,6 @@ from jeepney.io.blocking import open_dbus_connection, prep_socket
 from mailbox_appliance.tray import hosts
 from mailbox_appliance.tray.host import Icon, Look
 from mailbox_appliance.tray.rows import SEPARATOR, Action, Row
-from tests.servers.mailboxes import wait_until
 from tests.servers.tray_bus import SessionBus
 from tests.servers.tray_watcher import ITEM, MENU, TrayHost
 
