@@ -30,6 +30,7 @@ SERVICES = {
     "https_fingerprint": "mailbox_appliance.on_files.https:fingerprint",
     "mcp_stdio": "mailbox_appliance.mcp_server.stdio:serve",
     "tray": "mailbox_appliance.tray.run:run",
+    "end_tray": "mailbox_appliance.tray.run:end",
     "autostart": "mailbox_appliance.tray.autostart:for_this_system",
     "demo": "mailbox_appliance.demo.run:main",
     "demo_servers": "mailbox_appliance.demo.servers:main",

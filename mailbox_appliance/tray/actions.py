@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from mailbox_appliance import program
 from mailbox_appliance.control.client import Request
 from mailbox_appliance.control.failures import Failure
-from mailbox_appliance.tray import console, notices, owner, service
+from mailbox_appliance.tray import console, notices, service
 from mailbox_appliance.tray.autostart import Autostart
 from mailbox_appliance.tray.notices import Notice
 from mailbox_appliance.tray.opening import Opening
@@ -209,8 +209,6 @@ class Actions:
     def _quit(self) -> None:
         """The service ends with the tray, unless systemd keeps it; what cannot be ended is told, and goes on."""
         try:
-            pid = owner.find(self._parts.data_dir)
-            if pid is not None and not service.is_kept(pid):
-                self._parts.service.stop()
+            self._parts.service.quit()
         finally:
             self._tray.end()

@@ -6,8 +6,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mailbox_appliance import system
+from mailbox_appliance.tray import owner
 
-_LONGEST_PID = 20
+#: Seconds within which a tray that was told to end has ended.
+_ENDS_WITHIN = 10.0
 
 
 class OtherTray(Exception):
@@ -22,10 +24,10 @@ def alone(data_dir: Path) -> Iterator[None]:
     """Be the only tray of the data directory. Raises OtherTray where there is one."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     # No child inherits it: O_CLOEXEC is Python's default.
-    lock = os.open(data_dir / "tray.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(_lock_of(data_dir), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not system.lock_file(lock):
-            raise OtherTray(_pid_in(lock))
+            raise OtherTray(owner.holder(_lock_of(data_dir)))
         with suppress(OSError):  # on a full disk it is held without saying by whom
             os.ftruncate(lock, 0)
             system.write_at(lock, f"{os.getpid()}\n".encode(), 0)
@@ -37,7 +39,11 @@ def alone(data_dir: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _pid_in(lock: int) -> int | None:
-    with suppress(OSError, ValueError):
-        return int(system.read_at(lock, _LONGEST_PID, 0))
-    return None
+def end_tray(data_dir: Path) -> bool:
+    """Let the tray of a data directory end, which leaves its service; whether none is there any more."""
+    pid = owner.holder(_lock_of(data_dir))
+    return pid is None or owner.end(_lock_of(data_dir), pid, _ENDS_WITHIN)
+
+
+def _lock_of(data_dir: Path) -> Path:
+    return data_dir / "tray.lock"

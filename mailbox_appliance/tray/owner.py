@@ -12,22 +12,29 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance import regular_files
+from mailbox_appliance import regular_files, system
 from mailbox_appliance.control import local
 
 _UNIT = "mailbox-appliance.service"
 _PROC = Path("/proc")
 _EVERY = 0.05
+_LONGEST_PID = 20
 
 
 def find(data_dir: Path) -> int | None:
     """The pid of whoever owns the directory, also while it starts and answers nothing yet."""
-    if not local.is_owned(data_dir):
-        return None
-    with suppress(OSError, ValueError):
-        return int(regular_files.read(data_dir / "lock", 20))
+    if (pid := holder(data_dir / "lock")) is not None:
+        return pid
     running = local.find_running(data_dir)  # a full disk leaves the lock without its pid
     return None if running is None else running.pid
+
+
+def holder(lock: Path) -> int | None:
+    """The pid of the process that holds a lock, as it has written it there."""
+    with suppress(OSError, ValueError):
+        if _is_held(lock):
+            return int(regular_files.read(lock, _LONGEST_PID))
+    return None
 
 
 def kept_by(pid: int, proc: Path = _PROC) -> str | None:
@@ -40,29 +47,37 @@ def kept_by(pid: int, proc: Path = _PROC) -> str | None:
     return None
 
 
-def end(data_dir: Path, pid: int, within: float) -> bool:
-    """Tell the owner to end, and whether it has within so many seconds. Raises PermissionError where it may not be."""
+def end(lock: Path, pid: int, within: float) -> bool:
+    """Tell the holder of a lock to end, and whether it has within so many seconds. Raises PermissionError."""
     handle = _handle(pid)
     try:
-        if handle is not None and not _holds(pid, data_dir / "lock"):
-            return find(data_dir) != pid
+        if handle is not None and not _has_open(pid, lock):
+            return holder(lock) != pid
         with suppress(ProcessLookupError):
             _tell(pid, handle)
-        return _has_ended(data_dir, pid, handle, within)
+        return _has_ended(lock, pid, handle, within)
     finally:
         if handle is not None:
             os.close(handle)
 
 
-def _has_ended(data_dir: Path, pid: int, handle: int | None, within: float) -> bool:
+def _has_ended(lock: Path, pid: int, handle: int | None, within: float) -> bool:
     if handle is not None:
         return bool(select.select([handle], [], [], within)[0])
     until = time.monotonic() + within
-    while find(data_dir) == pid:
+    while holder(lock) == pid:
         if time.monotonic() > until:
             return False
         time.sleep(_EVERY)
     return True
+
+
+def _is_held(lock: Path) -> bool:
+    handle = regular_files.opened(lock)
+    try:
+        return system.is_locked(handle)
+    finally:
+        os.close(handle)
 
 
 def _handle(pid: int) -> int | None:
@@ -73,7 +88,7 @@ def _handle(pid: int) -> int | None:
     return None
 
 
-def _holds(pid: int, lock: Path) -> bool:
+def _has_open(pid: int, lock: Path) -> bool:
     """Whether a process has the lock's file open. Raises PermissionError where it is another user's."""
     wanted = lock.stat()
     for file in (_PROC / str(pid) / "fd").iterdir():

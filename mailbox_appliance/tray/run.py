@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mailbox_appliance import logs, streams
-from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.control.local import default_data_dir, find_running
 from mailbox_appliance.control.tokens import Tokens
-from mailbox_appliance.tray import autostart, console, hosts
+from mailbox_appliance.tray import autostart, console
 from mailbox_appliance.tray.actions import Parts
-from mailbox_appliance.tray.alone import OtherTray, alone
+from mailbox_appliance.tray.alone import OtherTray, alone, end_tray
 from mailbox_appliance.tray.endings import Endings
 from mailbox_appliance.tray.host import NoTray
 from mailbox_appliance.tray.opening import Opening
@@ -50,18 +50,37 @@ def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: M
         return _without_icon(str(nothing), parts, opens_console=opens_console)
 
 
+def end(data_dir: Path, *, environment: Mapping[str, str] = os.environ) -> int:
+    """End the tray of a data directory, and the service as well, as `Quit` in its menu does; returns the exit code.
+
+    Neither need be there. Raises Failure where one of them does not end.
+    """
+    if not end_tray(data_dir):
+        raise Failure("not_stopped", "The tray was told to end and has not.", INTERNAL)
+    Service(data_dir, environment).quit()
+    return 0
+
+
 def _parts(data_dir: Path, config_dir: Path, environment: Mapping[str, str]) -> Parts:
-    named = None if data_dir == default_data_dir() else data_dir
     return Parts(
         data_dir,
         Watcher(data_dir, Tokens(config_dir, environment), environment),
         Service(data_dir, environment),
         Opening(environment),
-        autostart.for_this_system(environment, named),
+        autostart.for_this_system(environment, None if _is_usual(data_dir) else data_dir),
     )
 
 
+def _is_usual(data_dir: Path) -> bool:
+    try:
+        return data_dir == default_data_dir()
+    except Failure:  # this user has no home
+        return False
+
+
 def _run(parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -> int:
+    from mailbox_appliance.tray import hosts  # a second tray needs none of what shows icons
+
     showing = Showing(parts)
     icon = hosts.find(showing.actions.begin, showing.menu_opens, environment)
     logs.configure(parts.data_dir / "logs", "INFO", max_bytes=_LARGEST_LOG, keep=1, name="tray.log")

@@ -59,10 +59,16 @@ class Service:
         if (unit := owner.kept_by(pid)) is not None:
             raise _not_stopped(f"systemd keeps the appliance running: stop it with `{unit}`.")
         try:
-            if not owner.end(self._data_dir, pid, _ENDS_WITHIN):
+            if not owner.end(self._data_dir / "lock", pid, _ENDS_WITHIN):
                 raise _not_stopped(f"The appliance (pid {pid}) was told to end and has not, in {_ENDS_WITHIN:.0f} s.")
         except PermissionError as error:
             raise _not_stopped(f"The appliance (pid {pid}) belongs to another user, who can stop it.") from error
+
+    def quit(self) -> None:
+        """As `stop`, but what systemd keeps goes on."""
+        pid = owner.find(self._data_dir)
+        if pid is not None and not is_kept(pid):
+            self.stop()
 
     def tidy(self) -> None:
         """Keep small what it says. Now and then is enough."""

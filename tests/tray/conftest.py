@@ -47,9 +47,14 @@ class Desk:
         assert found is not None, "no service"
         return found
 
+    def stop(self) -> None:
+        """End the service, if there is one."""
+        if (pid := owner.find(self.data_dir)) is not None:
+            assert owner.end(self.data_dir / "lock", pid, 15)
+
 
 def desk_at(folder: Path, template: Template) -> Desk:
-    """A desk with a set-up store, whose service takes a free port and knows of no keychain."""
+    """A desk with a set-up store, whose service takes free ports and knows of no keychain."""
     template.copy(folder / "data")
     named = {name: value for name, value in os.environ.items() if not name.startswith(("MAILBOX_", "XDG_", "DBUS_"))}
     ours = {
@@ -57,6 +62,8 @@ def desk_at(folder: Path, template: Template) -> Desk:
         "MAILBOX_APPLIANCE_CONFIG_DIR": str(folder / "config"),
         "MAILBOX_APPLIANCE_KEYCHAIN": "off",
         "MAILBOX_APPLIANCE_SERVER_PORT": "0",
+        "MAILBOX_APPLIANCE_SERVER_HTTPS_PORT": "0",
+        "MAILBOX_APPLIANCE_SERVER_HTTPS_HOST": "127.0.0.1",
     }
     return Desk(folder, template.token, named | ours)
 
@@ -66,5 +73,4 @@ def desk(tmp_path: Path, templates: dict[str, Template]) -> Iterator[Desk]:
     """A set-up store where nothing runs and nobody has logged in; what runs on it ends with the test."""
     made = desk_at(tmp_path, templates["set up"])
     yield made
-    if (pid := owner.find(made.data_dir)) is not None:
-        owner.end(made.data_dir, pid, 15)
+    made.stop()

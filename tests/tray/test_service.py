@@ -126,8 +126,7 @@ def test_a_number_that_is_another_process_is_not_told_to_end(desk: Desk) -> None
     """As where the service runs in a container, whose numbers are others, or the number was given anew."""
     with subprocess.Popen(("sleep", "60")) as bystander:
         lock = DirectoryLock(desk.data_dir)
-        content = {"pid": bystander.pid, "url": "http://127.0.0.1:1", "secret": "s"}
-        (desk.data_dir / "run.json").write_text(json.dumps(content))
+        (desk.data_dir / "lock").write_text(f"{bystander.pid}\n")
         with pytest.raises(Failure, match="has not"):  # looked at, and left alone at once
             Service(desk.data_dir, desk.environment).stop()
         assert bystander.poll() is None

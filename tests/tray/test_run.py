@@ -1,0 +1,208 @@
+"""The tray as somebody at a desktop has it: the real process, a real bus, a real appliance, clicks by label."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from mailbox_appliance.control.instances import local_key
+from mailbox_appliance.tray import owner
+from tests.servers.dovecot import wait_until
+from tests.servers.running import RunningAppliance
+from tests.servers.tray_bus import SessionBus
+from tests.servers.tray_watcher import TrayHost
+from tests.templates import Template
+from tests.test_keychain import BACKENDS
+from tests.tray.conftest import Desk, desk_at
+
+_OPENER = """#!/bin/sh
+printf '%s\\n' "$*" >> "$(dirname "$0")/opened"
+"""
+
+
+class Seat:
+    """A desk with a bus, a tray host, and programs that write down what they are given to open."""
+
+    def __init__(self, folder: Path, template: Template) -> None:
+        self.bus = SessionBus(folder / "session").start()
+        self.host = TrayHost(self.bus.address).start()
+        desk = desk_at(folder, template)
+        self._programs = folder / "bin"
+        self._programs.mkdir()
+        environment = self.bus.environment | {
+            name: value for name, value in desk.environment.items() if name.startswith("MAILBOX_")
+        }
+        environment["PATH"] = f"{self._programs}:{os.environ['PATH']}"
+        self.desk = Desk(folder, desk.token, environment)
+        for name in ("xdg-open", "x-terminal-emulator"):
+            (self._programs / name).write_text(_OPENER)
+            (self._programs / name).chmod(0o755)
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def tray(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        """Start one."""
+        self._processes.append(
+            subprocess.Popen(
+                (sys.executable, "-m", "mailbox_appliance", "tray", *arguments),
+                env=self.desk.environment | environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return self._processes[-1]
+
+    def opened(self) -> str:
+        """What is opened next, or was already."""
+        file = self._programs / "opened"
+        wait_until(lambda: file.exists() and bool(file.read_text()), lambda: "nothing was opened", 10)
+        text = file.read_text().strip()
+        file.unlink()
+        return text
+
+    def close(self) -> None:
+        """End everything."""
+        for process in self._processes:
+            process.kill()
+            process.communicate()
+        self.desk.stop()
+        self.host.stop()
+        self.bus.stop()
+
+
+@pytest.fixture
+def seat(tmp_path: Path, templates: dict[str, Template]) -> Iterator[Seat]:
+    """A seat at which nothing runs yet."""
+    made = Seat(tmp_path, templates["set up"])
+    yield made
+    made.close()
+
+
+def _ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    """How it ended, and what it said."""
+    out, err = process.communicate(timeout=15)
+    return process.returncode, out, err
+
+
+def test_every_click_of_a_day(seat: Seat) -> None:
+    host, desk = seat.host, seat.desk
+    desk.log_in()
+    tray = seat.tray("--open")
+    host.wait_for_icon()
+    host.wait_for("Open console", enabled=True)
+    running = desk.running()
+
+    link = urlsplit(seat.opened())
+    assert f"http://{link.netloc}" == running.url
+    assert link.fragment.startswith("console=mbxc_")
+    assert "&" not in link.fragment
+    host.click("Restore…")
+    assert seat.opened().endswith("&to=/backups")
+    host.click("Open the log folder")
+    assert seat.opened() == str(desk.data_dir / "logs")
+
+    host.click("Back up now")
+    assert host.wait_for_notice("backup").title == "The backup is made"
+    assert len(list((desk.data_dir / "backups").glob("*-manual.mbxbackup"))) == 1
+    host.wait_for("Back up now", enabled=True)
+
+    host.click("Allow remote access (HTTPS)")
+    host.wait_for("Allow remote access (HTTPS)", checked=True)
+    host.wait_for_notice("Remote access is on")
+    fingerprint = next(label for label in host.labels() if label.startswith("Fingerprint: "))
+    host.click(fingerprint)
+    assert host.wait_for_notice("fingerprint").text.startswith("sha256:")
+    host.click("Allow remote access (HTTPS)")
+    host.wait_for("Allow remote access (HTTPS)", checked=False)
+    host.wait_for_notice("Remote access is off")
+
+    host.click("Start at login")
+    host.wait_for("Start at login", checked=True)
+    entry = Path(desk.environment["XDG_CONFIG_HOME"]) / "autostart" / "mailbox-appliance.desktop"
+    assert str(desk.data_dir) in entry.read_text()
+    host.click("Start at login")
+    host.wait_for("Start at login", checked=False)
+
+    host.click("Stop the appliance")
+    host.wait_for("Start the appliance", enabled=True)
+    assert owner.find(desk.data_dir) is None
+    host.click("Start the appliance")
+    host.wait_for("Open console", enabled=True)
+    assert desk.running().pid != running.pid
+    assert not [notice for notice in host.notices if "stopped" in notice.title or "start" in notice.title]
+
+    host.click("Quit")
+    assert _ended(tray) == (0, "", "")
+    host.wait_until_gone()
+    assert owner.find(desk.data_dir) is None
+
+
+def test_beside_a_service_started_by_hand_and_beside_another_tray(seat: Seat) -> None:
+    host, desk = seat.host, seat.desk
+    by_hand = RunningAppliance(desk.data_dir, desk.environment).start()
+    tray = seat.tray()
+    host.wait_for_icon()
+    host.wait_for("Log in…")
+    host.click("Open console")
+    assert seat.opened() == f"{by_hand.url}/"
+    host.click("Log in…")
+    assert seat.opened().endswith(f"--data-dir {desk.data_dir} login --format table")
+    desk.log_in()
+    host.open_menu()
+    host.wait_for("Back up now", enabled=True)
+
+    code, out, err = _ended(seat.tray("--open"))
+    assert (code, out, err) == (0, "", f"A tray runs already (pid {tray.pid}).\n")
+    assert "#console=mbxc_" in seat.opened()
+
+    tray.send_signal(signal.SIGTERM)
+    assert _ended(tray) == (0, "", "")
+    host.wait_until_gone()
+    assert by_hand.process is not None
+    assert desk.running().pid == by_hand.process.pid
+
+    seat.tray()
+    host.wait_for_icon()
+    assert _ended(seat.tray("--quit")) == (0, "", "")
+    host.wait_until_gone()
+    assert by_hand.stop() == 0
+    assert _ended(seat.tray("--quit")) == (0, "", "")
+
+
+def test_where_no_desktop_shows_icons_the_address_is_told(seat: Seat) -> None:
+    seat.host.stop()
+    code, out, err = _ended(seat.tray())
+    assert (code, out) == (0, "")
+    assert err.endswith("start it with `mailbox-appliance serve`.\n")
+    by_hand = RunningAppliance(seat.desk.data_dir, seat.desk.environment).start()
+    code, out, err = _ended(seat.tray("--open", DBUS_SESSION_BUS_ADDRESS=""))
+    assert (code, out) == (0, f"{by_hand.url}\n")
+    assert err.endswith("The console is at:\n")
+    assert seat.opened() == f"{by_hand.url}/"
+    by_hand.stop()
+
+
+def test_a_keychain_that_is_silent_keeps_nothing_waiting(seat: Seat, tmp_path: Path) -> None:
+    host, desk = seat.host, seat.desk
+    (tmp_path / "made_up_keychains.py").write_text(BACKENDS)
+    desk.config_dir.mkdir()
+    (desk.config_dir / "tokens.json").write_text(json.dumps({"file": {}, "keychain": [local_key(desk.data_dir)]}))
+    silent = {"MAILBOX_APPLIANCE_KEYCHAIN": "on", "PYTHON_KEYRING_BACKEND": "made_up_keychains.Mute"}
+    tray = seat.tray(**silent, PYTHONPATH=str(tmp_path))
+    host.wait_for_icon()
+    host.wait_for("The keychain is locked")
+    before = time.monotonic()
+    host.open_menu()
+    host.click("Open console")
+    assert seat.opened() == f"{desk.running().url}/"
+    host.click("Quit")
+    assert _ended(tray) == (0, "", "")
+    assert time.monotonic() - before < 10  # the keychain has 30 s
+    assert owner.find(desk.data_dir) is None
