@@ -13,6 +13,8 @@ EXCLUDED = (
     # Windows of another toolkit, development, and the tests of Python.
     *("tkinter", "_tkinter", "turtle", "idlelib", "lib2to3", "test", "unittest", "doctest", "pdb", "pydoc_data"),
     *("ensurepip", "pip", "setuptools", "distutils", "venv", "pytest", "hypothesis", "numpy", "IPython", "rich"),
+    # Parts of libraries that are for others: a server of their own, models of an earlier release, plug-ins of checkers.
+    *("uvicorn", "mcp.cli", "pydantic.v1", "pydantic.mypy"),
     # Line editing and databases under the GPL, which nothing here uses.
     *("readline", "_gdbm", "_dbm", "_curses", "_curses_panel"),
 )

@@ -1,0 +1,36 @@
+"""The changelog as Debian writes it, made of CHANGELOG.md."""
+
+import re
+import textwrap
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+_NAME, _MAINTAINER = "mailbox-appliance", "The authors of mailbox-appliance <maintainers@example.org>"
+_HEADING = re.compile(r"^## (\S+)(?: \((\d{4}-\d\d-\d\d)\))?.*$", re.MULTILINE)
+_ITEM = re.compile(r"^- (.+(?:\n  .+)*)", re.MULTILINE)
+
+
+def written(changelog: str, version: str, released: int) -> str:
+    """Every release that is told of, the newest first; it is called `version`, and is of the second `released`."""
+    _, *rest = _HEADING.split(changelog)
+    blocks = list(zip(rest[::3], rest[1::3], rest[2::3], strict=True))
+    names = [version, *(name for name, _, _ in blocks[1:])]
+    return "\n".join(
+        _entry(name, _moment(day, released), _ITEM.findall(text))
+        for name, (_, day, text) in zip(names, blocks, strict=True)
+    )
+
+
+def _entry(version: str, moment: datetime, items: list[str]) -> str:
+    lines = [
+        textwrap.fill(
+            " ".join(item.split()), 78, initial_indent="  * ", subsequent_indent="    ", break_long_words=False
+        )
+        for item in items
+    ]
+    body = "\n".join(lines)
+    return f"{_NAME} ({version}) stable; urgency=medium\n\n{body}\n\n -- {_MAINTAINER}  {format_datetime(moment)}\n"
+
+
+def _moment(day: str, released: int) -> datetime:
+    return datetime.fromisoformat(f"{day}T12:00:00+00:00") if day else datetime.fromtimestamp(released, UTC)

@@ -1,0 +1,177 @@
+"""The .deb: the one-folder bundle, with what a system wants beside it, put together by dpkg-deb."""
+
+import gzip
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from linux import debian_changelog
+
+NAME = "mailbox-appliance"
+_HERE = Path(__file__).resolve().parent
+_SCRIPTS = ("postinst", "prerm", "postrm")
+_BUNDLE = Path("usr", "lib", NAME)
+#: What a bundle leaves to the system: libc6 has it.
+_LEFT_OUT = {
+    *("libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libresolv.so.2"),
+    *("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
+}
+_COMPLETIONS = {
+    "bash": f"usr/share/bash-completion/completions/{NAME}",
+    "zsh": f"usr/share/zsh/vendor-completions/_{NAME}",
+    "fish": f"usr/share/fish/vendor_completions.d/{NAME}.fish",
+}
+#: What others drew or wrote, and where it goes.
+_FILES = {
+    f"{NAME}.service": f"usr/lib/systemd/system/{NAME}.service",
+    f"{NAME}.user.service": f"usr/lib/systemd/user/{NAME}.service",
+    "sysusers.conf": f"usr/lib/sysusers.d/{NAME}.conf",
+    f"{NAME}.desktop": f"usr/share/applications/{NAME}.desktop",
+    f"{NAME}.metainfo.xml": f"usr/share/metainfo/{NAME}.metainfo.xml",
+    "debian/lintian-overrides": f"usr/share/lintian/overrides/{NAME}",
+}
+
+
+class CannotBuild(Exception):
+    """Something that the package needs is not here; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What it is made of: the checkout, the bundle, folders with icons, the licences of what is in it."""
+
+    root: Path
+    bundle: Path
+    icons: Path
+    licences: str
+    version: str
+    architecture: str
+
+
+def make(contents: Contents, scratch: Path, output: Path, *, quick: bool) -> Path:
+    """Lay everything out below `scratch` and pack it; `quick` compresses less."""
+    if shutil.which("dpkg-deb") is None:
+        raise CannotBuild("dpkg-deb is missing: a .deb is made on Debian and what comes from it.")
+    tree = scratch / "deb"
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(contents.bundle, tree / _BUNDLE)
+    _link_program(tree)
+    _add_files(contents, tree)
+    _add_printed(tree)
+    _set_modes(tree)
+    _add_control(contents, tree)
+    target = output / f"{NAME}_{contents.version}_{contents.architecture}.deb"
+    compression = ["-Zgzip", "-z1"] if quick else ["-Zxz"]
+    subprocess.run(
+        ["dpkg-deb", "--root-owner-group", *compression, "--build", tree, target],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return target
+
+
+def debian_version(version: str) -> str:
+    """As Debian sorts it: what comes before a release is older than it (0.11.0rc1 -> 0.11.0~rc1)."""
+    return re.sub(r"(?<=\d)(a|b|rc|\.dev)(?=\d)", lambda found: "~" + found[0].lstrip("."), version)
+
+
+def _link_program(tree: Path) -> None:
+    (tree / "usr" / "bin").mkdir()
+    (tree / "usr" / "bin" / NAME).symlink_to(f"../lib/{NAME}/{NAME}")
+
+
+def _add_files(contents: Contents, tree: Path) -> None:
+    for source, place in _FILES.items():
+        _write(tree / place, (_HERE / source).read_bytes())
+    shutil.copytree(contents.icons / "hicolor", tree / "usr" / "share" / "icons" / "hicolor")
+    documents = tree / "usr" / "share" / "doc" / NAME
+    _write(documents / "copyright", contents.licences.encode())
+    written = debian_changelog.written(
+        (contents.root / "CHANGELOG.md").read_text("utf-8"), contents.version, _released()
+    )
+    _write(documents / "changelog.gz", _zipped(written.encode()))
+
+
+def _released() -> int:
+    return int(os.environ["SOURCE_DATE_EPOCH"])
+
+
+def _add_printed(tree: Path) -> None:
+    """What the program says of itself: its manual page, and what makes shells complete it."""
+    _write(tree / f"usr/share/man/man1/{NAME}.1.gz", _zipped(_said(tree, "man")))
+    for shell, place in _COMPLETIONS.items():
+        _write(tree / place, _said(tree, "completion", shell))
+
+
+def _said(tree: Path, *words: str) -> bytes:
+    # Nothing of this computer reaches what it prints.
+    environment = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+    return subprocess.run([tree / _BUNDLE / NAME, *words], check=True, capture_output=True, env=environment).stdout
+
+
+def _set_modes(tree: Path) -> None:
+    for path in (tree, *tree.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path == tree / _BUNDLE / NAME else 0o644)
+
+
+def _add_control(contents: Contents, tree: Path) -> None:
+    files = sorted(path for path in (tree / "usr").rglob("*") if path.is_file() and not path.is_symlink())
+    kibibytes = sum(-(-path.stat().st_size // 1024) for path in files) + sum(1 for _ in tree.rglob("*/"))
+    control = (_HERE / "debian" / "control").read_text("utf-8")
+    values = {
+        "version": debian_version(contents.version),
+        "architecture": contents.architecture,
+        "libraries": _libraries(tree / _BUNDLE),
+        "installed_size": str(kibibytes),
+    }
+    for name, value in values.items():
+        control = control.replace(f"@{name}@", value)
+    folder = tree / "DEBIAN"
+    _write(folder / "control", control.encode())
+    _write(folder / "templates", (_HERE / "debian" / "templates").read_bytes())
+    for script in _SCRIPTS:
+        _write(folder / script, (_HERE / "debian" / script).read_bytes(), 0o755)
+    summed = subprocess.run(
+        ["md5sum", *(path.relative_to(tree) for path in files)], check=True, capture_output=True, cwd=tree
+    )
+    _write(folder / "md5sums", summed.stdout)
+    folder.chmod(0o755)
+
+
+def _libraries(bundle: Path) -> str:
+    """What the bundle leaves to the system, and the oldest glibc that has all the symbols that are used of it."""
+    needed, newest = set[str](), (0, 0)
+    for file in _binaries(bundle):
+        told = subprocess.run(["objdump", "-p", file], check=True, capture_output=True, text=True).stdout
+        needed |= set(re.findall(r"^ +NEEDED +(\S+)$", told, re.MULTILINE))
+        versions = re.findall(r"GLIBC_(\d+)\.(\d+)", told)
+        newest = max([newest, *((int(major), int(minor)) for major, minor in versions)])
+    brought = {path.name for path in bundle.rglob("*") if path.is_file()}
+    if unknown := needed - brought - _LEFT_OUT:
+        raise CannotBuild(f"The bundle needs {', '.join(sorted(unknown))}, and no package is known to have it.")
+    return f"libc6 (>= {newest[0]}.{newest[1]})"
+
+
+def _binaries(bundle: Path) -> list[Path]:
+    found = []
+    for path in bundle.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                if file.read(4) == b"\x7fELF":
+                    found.append(path)
+    return found
+
+
+def _write(file: Path, content: bytes, mode: int = 0o644) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    file.chmod(mode)
+
+
+def _zipped(content: bytes) -> bytes:
+    return gzip.compress(content, 9, mtime=0)

@@ -1,0 +1,126 @@
+"""What licences hold for a bundle: ours, and of everything that is put into it, as one text.
+
+It is found from the files that went in: a package of Python by the list of its files, a library of the system by the
+Debian package that brought it, the rest is Python itself.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+_TITLES = re.compile(r"(licen[cs]e|copying|notice|authors|copyright)", re.IGNORECASE)
+_OURS = "mailbox-appliance"
+
+
+@dataclass(frozen=True, order=True)
+class Part:
+    """Something of others in a bundle, and the texts that came with it."""
+
+    name: str
+    version: str
+    licence: str
+    texts: tuple[str, ...]
+
+
+def text(root: Path, sources: Iterable[Path], python: Path) -> str:
+    """All of them, each under a heading."""
+    parts = sorted(set(_parts([path.resolve() for path in sources], python)))
+    blocks = [_OWN.format(names="".join(f"  {each.name} {each.version}: {each.licence}\n" for each in parts))]
+    blocks += [_vendored(root)]
+    blocks += [_block(f"{each.name} {each.version} ({each.licence})", each.texts) for each in parts]
+    return "\n".join(blocks)
+
+
+_OWN = """\
+mailbox-appliance
+
+Copyright (c) the authors of mailbox-appliance.
+Licensed under the Apache License, Version 2.0; you may not use this program except in compliance with it. On Debian
+systems its text is in /usr/share/common-licenses/Apache-2.0; it is also at https://www.apache.org/licenses/LICENSE-2.0
+
+The program comes with parts of others, which stay under their own licences. Their names, and below their texts:
+
+  files of the console (preact, htm, DOMPurify, Pico CSS)
+{names}"""
+
+
+def _parts(sources: list[Path], python: Path) -> Iterator[Part]:
+    installed = next(python.parents[1].resolve().glob("lib/python3*/site-packages"))
+    owners = _owners(installed)
+    for source in sources:
+        if source.is_relative_to(installed):
+            owner = owners.get(source)
+            if owner is not None and owner.name != _OURS:
+                yield _of_distribution(owner)
+        elif source.is_relative_to(Path(sys.base_prefix).resolve()):
+            yield _of_python()
+        elif ".so" in source.name:
+            yield _of_library(source)
+
+
+def _owners(installed: Path) -> dict[Path, Distribution]:
+    return {
+        Path(str(file.locate())): each
+        for each in distributions(path=[str(installed)])
+        for file in each.files or []
+        if ".." not in file.parts
+    }
+
+
+def _of_distribution(found: Distribution) -> Part:
+    described = found.metadata
+    classified = [
+        one.rpartition(" :: ")[2] for one in described.get_all("Classifier") or [] if one.startswith("License ::")
+    ]
+    # Some put the whole text where its name belongs.
+    licence = described.get("License-Expression") or ", ".join(classified) or described.get("License") or "see below"
+    texts = [
+        Path(str(file.locate())).read_text("utf-8", "replace")
+        for file in found.files or []
+        if ".dist-info" in str(file) and _TITLES.search(file.name)
+    ]
+    return Part(found.name, found.version, licence.splitlines()[0][:80], tuple(texts))
+
+
+def _of_python() -> Part:
+    file = Path(sys.base_prefix, "lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "LICENSE.txt")
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Part("Python", version, "PSF-2.0", (file.read_text("utf-8"),) if file.exists() else ())
+
+
+def _of_library(file: Path) -> Part:
+    """What Debian says of the package that brought a library."""
+    package = _package_of(file) if shutil.which("dpkg") else None
+    if package is None:
+        return Part(file.name, "", "as this system came with it", ())
+    name, version = package
+    copyright_file = Path("/usr/share/doc", name, "copyright")
+    texts = (copyright_file.read_text("utf-8", "replace"),) if copyright_file.exists() else ()
+    return Part(name, version, "see below", texts)
+
+
+def _package_of(file: Path) -> tuple[str, str] | None:
+    # /lib is a link to /usr/lib today; packages name what they bring by either.
+    found = subprocess.run(["dpkg", "--search", file, Path("/", *file.parts[2:])], capture_output=True, text=True)
+    name, colon, _ = found.stdout.partition(":")
+    if not colon:
+        return None
+    asked = ["dpkg-query", "--show", "--showformat=${Version}\n", name]
+    versions = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()
+    return name, versions[0]
+
+
+def _vendored(root: Path) -> str:
+    folder = root / "mailbox_appliance" / "web" / "console" / "vendor" / "licences"
+    return "\n".join(
+        _block(f"files of the console: {file.stem}", [file.read_text("utf-8")]) for file in sorted(folder.iterdir())
+    )
+
+
+def _block(title: str, texts: Iterable[str]) -> str:
+    return "\n".join(["", "=" * 100, title, "=" * 100, *(each.strip("\n") for each in texts), ""])
