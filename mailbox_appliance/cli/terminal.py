@@ -170,6 +170,15 @@ class Terminal:
             raise wrong_usage(f"The two {what}s differ.")
         return typed
 
+    def line(self, prompt: str, what: str) -> str:
+        """A line that somebody types at the terminal."""
+        self.stderr.write(f"{prompt}: ")
+        self.stderr.flush()
+        typed = self.stdin.readline(_LONGEST_SECRET).decode("utf-8", "replace").strip()
+        if not typed:
+            raise wrong_usage(f"There is no {what}.")
+        return typed
+
     def agrees(self, question: str) -> bool:
         """Whether somebody at the terminal says yes to a question."""
         self.stderr.write(f"{question} [y/N] ")

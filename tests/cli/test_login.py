@@ -1,8 +1,10 @@
 """Log-ins, what they leave behind, and which appliance a command speaks to."""
 
 import fcntl
+import io
 import json
 import os
+import pty
 import stat
 import threading
 from collections.abc import Iterator
@@ -12,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.cli.main import run
+from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.control import local
 from mailbox_appliance.errors import Conflict, StoreInUse
 from tests.cli.conftest import CommandLine
@@ -119,6 +123,24 @@ def test_passwords_come_from_the_environment_too(cli: CommandLine, running: Reco
     running.data("POST", "/auth/login", LOGGED_IN)
     outcome = cli("login", "--email", "a@b", environment={"MAILBOX_APPLIANCE_PASSWORD": "from there"})
     assert (outcome.code, running.asked[0].json["password"]) == (0, "from there")
+
+
+def test_the_address_is_asked_for_at_a_terminal_and_nowhere_else(cli: CommandLine, running: RecordingServer) -> None:
+    running.data("POST", "/auth/login", LOGGED_IN)
+    assert cli("login", stdin=b"a@b\n").error["message"] == "Missing option '--email'."
+    ours, theirs = pty.openpty()
+    told = io.StringIO()
+    with os.fdopen(theirs, "rb", buffering=0) as keyboard, os.fdopen(ours, "wb", buffering=0) as keys:
+        environment = cli.environment | {"MAILBOX_APPLIANCE_PASSWORD": "from there"}
+        terminal = Terminal(keyboard, io.StringIO(), told, environment)
+        keys.write(b" ann@example.org\n")
+        assert run(["login"], terminal=terminal) == 0
+        assert run(["login", "--password-stdin"], terminal=terminal) == 2
+        keys.write(b"\n")
+        assert run(["login"], terminal=terminal) == 2
+    assert [asked.json["email"] for asked in running.asked] == ["ann@example.org"]
+    assert told.getvalue().startswith(f"Your address for {running.url}: ")
+    assert "There is no address." in told.getvalue()
 
 
 def test_no_password_goes_unprotected_to_another_computer(cli: CommandLine) -> None:

@@ -26,7 +26,7 @@ FINGERPRINT = click.Option(
 )
 OPTIONS: tuple[click.Parameter, ...] = (
     click.Argument(["url"], required=False),
-    click.Option(["--email"], required=True, metavar="ADDRESS", help="Your address."),
+    click.Option(["--email"], metavar="ADDRESS", help="Your address (asked for at a terminal)."),
     PASSWORD_STDIN,
     DEVICE_NAME,
     FINGERPRINT,
@@ -43,13 +43,16 @@ def device(name: str | None) -> str:
 def _login(
     invocation: Invocation,
     url: str | None,
-    email: str,
+    email: str | None,
     password_stdin: bool,
     device_name: str | None,
     fingerprint: str | None,
 ) -> int:
+    if email is None and (password_stdin or not invocation.terminal.stdin.isatty()):
+        raise wrong_usage("Missing option '--email'.", "option:--email")
     instance = meant(invocation, url, fingerprint)
     # Where it goes is said before it is typed: without a URL it is whatever appliance is in use.
+    email = email or invocation.terminal.line(f"Your address for {instance.url}", "address")
     password = invocation.terminal.secret(f"Password for {instance.url}", PASSWORD_VARIABLE, from_stdin=password_stdin)
     return let_in(
         invocation, instance, LOGIN, {"email": email, "password": password, "deviceName": device(device_name)}
