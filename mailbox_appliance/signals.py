@@ -2,6 +2,8 @@
 
               before it serves            while it serves
 SIGTERM       it ends: nothing is left     what is in flight is answered, then it ends
+SIGBREAK      the same: what Windows has   the same
+              for it (CTRL_BREAK)
 SIGINT        as Python has it             the same
 SIGHUP        nothing: it reads its        configuration, certificate and log files are taken up anew;
               configuration anyway         as SIGTERM where its terminal has gone, unless nohup said otherwise
@@ -13,7 +15,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Protocol
 
-_HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
+# What Windows has not, and what it alone has.
+_HANG_UP, _BREAK = getattr(signal, "SIGHUP", None), getattr(signal, "SIGBREAK", None)
 
 
 class Served(Protocol):
@@ -41,6 +44,8 @@ class Signals:
         self.is_ended = False
         self._may_hang_up = _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN and _has_terminal()
         signal.signal(signal.SIGTERM, self._end)
+        if _BREAK is not None:
+            signal.signal(_BREAK, self._end)
         if _HANG_UP is not None:
             signal.signal(_HANG_UP, self._hang_up)
 

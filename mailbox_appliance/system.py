@@ -23,7 +23,7 @@ if sys.platform == "win32":
 
     # For the shared form as many places are tried: one may be another's who asks for it too, but all are the holder's.
     _LOCK_AT, _LOCK_LENGTH, _SHARED_TRIES = 0x7000_0000, 509, 3
-    _PAUSE = 0.05
+    _PAUSE, _MOVE_TRIES = 0.05, 40
     _moving = threading.Lock()  # a handle is moved to where it is to be read or locked
     _shared_at: dict[int, int] = {}
 
@@ -96,6 +96,20 @@ if sys.platform == "win32":
         """Put a file's content on the disk."""
         _sync(file, os.O_RDWR)  # what is open for reading alone cannot be synced here
 
+    def move(source: Path, target: Path) -> None:
+        """Give a file another name; a file that has it is replaced. One that others read at this moment is waited for.
+
+        Windows refuses that as long as somebody has either file open: a client that reads it, or a virus scanner.
+        """
+        for tries_left in reversed(range(_MOVE_TRIES)):
+            try:
+                source.replace(target)
+                return
+            except PermissionError:
+                if not tries_left:
+                    raise
+                time.sleep(_PAUSE)
+
     def free_bytes(folder: Path) -> int:
         """How much room is left for us on the disk that holds a folder. Raises OSError."""
         import shutil
@@ -148,6 +162,10 @@ else:
     def sync_file(file: Path) -> None:
         """Put a file's content on the disk."""
         _sync(file, os.O_RDONLY)
+
+    def move(source: Path, target: Path) -> None:
+        """Give a file another name; a file that has it is replaced."""
+        source.replace(target)
 
     def free_bytes(folder: Path) -> int:
         """How much room is left for us on the disk that holds a folder. Raises OSError."""

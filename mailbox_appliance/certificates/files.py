@@ -24,7 +24,7 @@ from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
 from mailbox_appliance.store import own_certificate
 from mailbox_appliance.store.files import write_private
 from mailbox_appliance.store.own_certificate import CERTIFICATE, KEY
-from mailbox_appliance.system import locked_folder, sync_folder
+from mailbox_appliance.system import locked_folder, move, sync_folder
 
 T = TypeVar("T")
 #: Told of a new certificate that is on the disk and does not count yet; what it raises breaks the change off.
@@ -141,12 +141,12 @@ class CertificateFiles:
             if target.is_dir() and not target.is_symlink():
                 raise IsADirectoryError(0, "it is a directory; move it away", str(target))
         self._write(certificate, key, recorded)
-        self._making.rename(self._next)
+        move(self._making, self._next)
         try:
             sync_folder(self.folder)
-            (self._next / KEY).replace(self.key)
+            move(self._next / KEY, self.key)
         except OSError:  # a file that is a mount, say: nothing has moved yet, so nothing need have been decided
-            self._next.rename(self._making)
+            move(self._next, self._making)
             self._settle()
             raise
         with suppress(OSError):  # it counts, wherever it lies; the next one to come tries again
@@ -178,7 +178,7 @@ class CertificateFiles:
             return
         for name in (KEY, CERTIFICATE):
             if os.path.lexists(self._next / name):
-                (self._next / name).replace(self.folder / name)
+                move(self._next / name, self.folder / name)
         sync_folder(self.folder)
         shutil.rmtree(self._next)
         sync_folder(self.folder)

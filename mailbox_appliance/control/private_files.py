@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.control.failures import INTERNAL, Failure
+from mailbox_appliance.system import move
 
 _LARGEST = 1024 * 1024
 
@@ -35,7 +36,7 @@ def write(file: Path, value: dict[str, Any]) -> None:
             json.dump(value, stream, indent=2)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(name).replace(file)
+        move(Path(name), file)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

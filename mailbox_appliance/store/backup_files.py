@@ -24,7 +24,7 @@ from mailbox_appliance.store.container import Facts, Source, open_container, wri
 from mailbox_appliance.store.key_slots import Slot
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.manifest import AuditEnd, Manifest
-from mailbox_appliance.system import sync_folder
+from mailbox_appliance.system import move, sync_folder
 
 FOLDER, SUFFIX, HIDDEN = "backups", ".mbxbackup", ".making-"
 #: Left free beside what a backup takes.
@@ -46,7 +46,7 @@ class Bundle:
     def keep(self) -> Path:
         """Give it its name; from now on, and after a power cut, it is there."""
         target = _free_name(self._folder, self._named_for, self.manifest.reason)
-        self._hidden.rename(target)
+        move(self._hidden, target)
         sync_folder(self._folder)
         return target
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from mailbox_appliance.system import make_private, sync_folder
+from mailbox_appliance.system import make_private, move, sync_folder
 
 #: In a data directory, and in a backup of it.
 DATABASE: Final = "mailbox.db"
@@ -21,7 +21,7 @@ def write_private(file: Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(handle)
-        temporary.replace(file)
+        move(temporary, file)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -46,7 +46,7 @@ from mailbox_appliance.store.sent_copies import SentCopies
 from mailbox_appliance.store.stored_settings import StoredSettings
 from mailbox_appliance.store.upgrade import OLDER, Upgraded, upgrade
 from mailbox_appliance.store.upkeep import Upkeep
-from mailbox_appliance.system import sync_folder
+from mailbox_appliance.system import move, sync_folder
 from mailbox_appliance.version import __version__
 
 
@@ -207,7 +207,7 @@ def _create(file: Path, key_file: Path, clock: Clock, passphrase: str | None) ->
         salt = handle.read(16).hex()
     # The key file learns how the store begins first: a crash in between leaves a key without a store, which is fine.
     keep_key(key_file, key.with_salt(salt))
-    made.rename(file)
+    move(made, file)
     sync_folder(file.parent)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.store import own_certificate, room
 from mailbox_appliance.store.files import DATABASE, KEY, copy_private, half_written
-from mailbox_appliance.system import sync_file, sync_folder
+from mailbox_appliance.system import move, sync_file, sync_folder
 
 _MAKING, _READY = ".next.making", ".next"
 _PLAN = "plan"
@@ -56,7 +56,7 @@ def decide(folder: Path, key_file: Path | None = None, absent: Sequence[str] = (
         sync_folder(path) if path.is_dir() else sync_file(path)
     sync_folder(making)
     _require_room_elsewhere(folder, making / DATABASE)
-    making.rename(folder / _READY)
+    move(making, folder / _READY)
     sync_folder(folder)
 
 
@@ -142,7 +142,7 @@ def _put(new: Path, target: Path) -> None:
         copy_private(new, target.resolve())
         return
     try:
-        new.replace(target)
+        move(new, target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
@@ -157,4 +157,4 @@ def _copy_over(new: Path, target: Path) -> None:
         beside.chmod(0o600)
         shutil.copyfileobj(source, copy, _PIECE)
     sync_file(beside)
-    beside.replace(target)
+    move(beside, target)

@@ -1,10 +1,13 @@
 """What a listener takes of one connection, and of all of them."""
 
+import sys
 from dataclasses import dataclass
 
 from waitress.adjustments import Adjustments
 
 MEBIBYTE = 1 << 20
+# Windows waits for 512 sockets at once at most, two of which are the listener's own.
+_CONNECTIONS = 480 if sys.platform == "win32" else 1024
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Bounds:
     first_bytes: float = 3  # how long a connection may say nothing and still be waited for when its listener ends
     linger_seconds: float = 2
     linger_bytes: int = 8 * MEBIBYTE
-    connections: int = 1024
+    connections: int = _CONNECTIONS
     patience: float = 2  # how long a connection may keep us waiting before a new one can take its place
     local_patience: float = 0.1
 

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_address
@@ -39,7 +40,11 @@ def cannot_listen(address: tuple[str, int], error: OSError | ValueError, *, is_s
     if number == errno.EADDRINUSE:
         return AddressInUse(where=where, port=port)
     if number in (errno.EACCES, errno.EPERM):
-        advice = f"Ports below 1024 are often reserved; choose another with {port}."
+        # On Windows a port that another program has for itself alone is refused so, too.
+        often = (
+            "Another program has it, or Windows keeps it" if os.name == "nt" else "Ports below 1024 are often reserved"
+        )
+        advice = f"{often}; choose another with {port}."
         return CannotListen(reason=f"The system does not allow listening on {where}. {advice}")
     advice = f"Choose an address of this computer with {host}."
     return CannotListen(reason=f"It is not possible to listen on {where}. {advice}")
