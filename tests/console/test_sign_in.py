@@ -141,6 +141,21 @@ def test_a_link_of_somebody_else_asks_and_a_token_stays_nowhere(walker: Walker) 
     assert house.ask(bob, "GET", "/me").status == 401
 
 
+def test_a_link_leads_to_a_page_where_it_names_one(walker: Walker) -> None:
+    """As the tray's do, also into a tab in which somebody else is signed in and has the console open."""
+    house = walker.house
+    link = house.ask(house.ada, "POST", "/auth/console-links", {}).data["url"]
+    page = walker.new_page()
+    page.goto(f"{link}&to=/backups")
+    expect(page.get_by_role("heading", name="Backups")).to_be_visible()
+    assert page.url == f"{house.url}/#/backups"
+    link = house.ask(house.add_member("led"), "POST", "/auth/console-links", {}).data["url"]
+    page.evaluate("link => { location.hash = new URL(link).hash + '&to=/keys' }", link)
+    page.get_by_role("dialog", name="Sign in by a link?").get_by_role("button", name="Use the link").click()
+    expect(page.get_by_role("heading", name="API keys")).to_be_visible()
+    assert page.url == f"{house.url}/#/keys"
+
+
 def test_a_session_that_could_not_be_ended_is_told(walker: Walker) -> None:
     house = walker.house
     page = walker.open("/profile", house.sign_in(house.bob.email))

@@ -10,11 +10,11 @@ import "./ui/choice.js";
 import { sure } from "./ui/dialog.js";
 import { done, failed } from "./ui/notices.js";
 
-/** The links of the contract: what stands behind the `#`. @type {Record<string, (token: string) => Promise<void> | void>} */
+/** The links of the contract: what stands behind the `#`. @type {Record<string, (token: string, path?: string) => Promise<void> | void>} */
 const LINKS = {
   enroll: (token) => go("/enroll", { kind: "enroll", token }, { replace: true }),
   reset: (token) => go("/enroll", { kind: "reset", token }, { replace: true }),
-  console: async (token) => {
+  console: async (token, path) => {
     const before = session.member.value;
     const text = `You are signed in as ${before?.name}. The link signs you in as whoever made it; use it only if that was you.`;
     if (before && !(await sure({ title: "Sign in by a link?", text, action: "Use the link" }))) return;
@@ -22,6 +22,7 @@ const LINKS = {
     const old = session.token();
     const { data } = await api.ask("POST", "/auth/console-links/redeem", { body: { token }, isAnonymous: true });
     if (old) await api.logOut(old).catch(failed); // nobody would hold it any more
+    if (path) go(path, {}, { replace: true });
     session.start(data);
     done(`You are signed in as ${data.member.name}.`);
   },
@@ -48,7 +49,7 @@ async function begin() {
 async function use(link) {
   try {
     if (link && !link.token) throw new Error("This link is not whole. Open it once more, or have it sent again.");
-    if (link) await LINKS[link.kind]?.(link.token);
+    if (link) await LINKS[link.kind]?.(link.token, link.path);
   } catch (problem) {
     failed(problem);
   }

@@ -2,7 +2,7 @@
 /** Addresses of the console: what stands behind the `#` is never sent to a server (RFC 3986 3.5). */
 import { Shared } from "./shared.js";
 
-const LINK = /^#([a-z]+)=(.*)$/;
+const LINK = /^#([a-z]+)=([^&]*)(?:&to=(\/.*))?$/;
 
 /** @typedef {{path: string, query: Record<string, string>}} Place */
 /** @type {Shared<Place>} */
@@ -38,12 +38,12 @@ export function go(path, query, how = {}) {
   }
 }
 
-/** A link that is good once: its kind and token, which are nowhere in the address or the history any more. */
+/** A link that is good once: its kind, token and page, which are nowhere in the address or the history any more. */
 export function takeLink() {
-  const [, kind, token] = LINK.exec(location.hash) ?? [];
+  const [, kind, token, path] = LINK.exec(location.hash) ?? [];
   if (!kind || token === undefined) return null;
   history.replaceState(null, "", to(place.value.path, place.value.query));
-  return { kind, token };
+  return { kind, token, path };
 }
 
 /** Asks before the page is left while `reason` gives one. @param {() => string | null} reason @returns {() => void} ends it */
