@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-#: What describes an installed package, for those that look for plug-ins (and find their own) while they run.
-METADATA = ("keyring", "opentelemetry-api", "pysasl")
+#: Packages that look for plug-ins while they run (and find their own): by their description, or by the name of a group.
+METADATA, PLUG_INS = ("keyring", "opentelemetry-api"), ("pysasl.mechanism",)
 
 #: Modules that would be found, and that nobody needs in a bundle.
 EXCLUDED = (
@@ -30,13 +30,14 @@ TRAY = {
 
 def analysis(platform: str) -> dict[str, Any]:
     """The arguments of PyInstaller's Analysis, besides the script."""
-    from PyInstaller.utils.hooks import copy_metadata
+    from PyInstaller.utils.hooks import collect_entry_point, copy_metadata
 
     described = [each for name in METADATA for each in copy_metadata(name)]
+    plug_ins = [collect_entry_point(name) for name in PLUG_INS]
     # Docstrings stay (`optimize`): they are the help of commands and the descriptions of tools. Asserts guard types.
     return {
-        "datas": files() + described,
-        "hiddenimports": modules(platform),
+        "datas": [*files(), *described, *(each for found, _ in plug_ins for each in found)],
+        "hiddenimports": [*modules(platform), *(each for _, found in plug_ins for each in found)],
         "excludes": excluded(platform),
         "optimize": 0,
     }
