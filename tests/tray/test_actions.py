@@ -1,0 +1,229 @@
+"""What a click asks of the appliance and of the desktop, and what is told of it. The appliance only answers here."""
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.control.instances import local_key
+from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.tray.actions import Actions, Parts
+from mailbox_appliance.tray.notices import Notice
+from mailbox_appliance.tray.opening import Opening
+from mailbox_appliance.tray.rows import Action
+from mailbox_appliance.tray.service import Service
+from mailbox_appliance.tray.state import Https, State
+from mailbox_appliance.tray.state import Service as How
+from mailbox_appliance.tray.watching import Watcher
+from tests.cli.recording_server import Asked, Canned, RecordingServer
+from tests.cli.test_login import owned
+from tests.servers.dovecot import wait_until
+
+LINKS, BACKUPS, HTTPS = "/auth/console-links", "/admin/backups", "/admin/https"
+
+
+class Desktop:
+    """Programs on a PATH of the test's own, each of which writes down its arguments and its input."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir()
+        self.environment = {"PATH": f"{folder}:/usr/bin:/bin"}
+
+    def has(self, name: str, then: str = "exit 0") -> None:
+        """Let there be this program."""
+        file = self._folder / name
+        file.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" > {file}.said\n{then}\n')
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+
+    def said(self, name: str) -> str | None:
+        """What the program was told, if it was started."""
+        file = self._folder / f"{name}.said"
+        return file.read_text().removesuffix("\n") if file.exists() else None
+
+
+@dataclass
+class Around:
+    """Stands for the tray around the actions."""
+
+    state: State
+    told: list[Notice] = field(default_factory=list)
+    has_ended: bool = False
+
+    def tell(self, notice: Notice) -> None:
+        """Remember it."""
+        self.told.append(notice)
+
+    def look_again(self) -> None:
+        """Nobody looks."""
+
+    def end(self) -> None:
+        """Remember it."""
+        self.has_ended = True
+
+
+@dataclass
+class Bench:
+    """Actions, and everything that they may reach."""
+
+    server: RecordingServer
+    desktop: Desktop
+    data_dir: Path
+    around: Around
+    actions: Actions
+
+    def does(self, action: Action) -> list[Notice]:
+        """Click and wait until it is done; what it told."""
+        self.around.told.clear()
+        self.actions.begin(action)
+        wait_until(lambda: action not in self.actions.under_way, lambda: f"{action} goes on", 10)
+        return list(self.around.told)
+
+    def asked(self, method: str, path: str) -> list[Asked]:
+        """The requests of one kind."""
+        return [one for one in self.server.asked if (one.method, one.target) == (method, f"/api/v1{path}")]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """Somebody is logged in to an appliance that answers what the test puts there."""
+    data_dir, desktop = tmp_path / "data", Desktop(tmp_path / "bin")
+    data_dir.mkdir()
+    tokens = Tokens(tmp_path / "config", {"MAILBOX_APPLIANCE_KEYCHAIN": "off"})
+    tokens.put(local_key(data_dir), "mbxs_test")
+    with RecordingServer() as server, owned(data_dir, server.url):
+        watcher = Watcher(data_dir, tokens, {})
+        watcher.look()
+        around = Around(State(How.ANSWERS, https=Https(enabled=False, fingerprint="sha256:0123")))
+        parts = Parts(data_dir, watcher, Service(data_dir, {}), Opening(desktop.environment), None)
+        yield Bench(server, desktop, data_dir, around, Actions(around, parts))
+
+
+def _refusal(status: int, code: str, message: str) -> Canned:
+    return Canned(status, {"error": {"code": code, "message": message, "requestId": "req_1"}})
+
+
+@pytest.mark.parametrize(
+    ("action", "place"),
+    [
+        (Action.OPEN_CONSOLE, ""),
+        (Action.SET_UP, ""),
+        (Action.SHOW_MAILBOXES, "/mailboxes"),
+        (Action.SHOW_UNCERTAIN, "/deliveries"),
+        (Action.RESTORE, "/backups"),
+    ],
+)
+def test_the_console_is_opened_signed_in_at_the_page_that_is_meant(bench: Bench, action: Action, place: str) -> None:
+    bench.desktop.has("xdg-open")
+    bench.server.data("POST", LINKS, {"url": "http://127.0.0.1:1/#console=mbxc_1", "expiresAt": "soon"}, 201)
+    assert bench.does(action) == []
+    led = f"&to={place}" if place else ""
+    assert bench.desktop.said("xdg-open") == f"http://127.0.0.1:1/#console=mbxc_1{led}"
+    bench.server.answer("POST", LINKS, _refusal(403, "session_required", "Not with an API key."))
+    assert bench.does(action) == []
+    assert bench.desktop.said("xdg-open") == f"{bench.server.url}/{'#' if place else ''}{place}"
+
+
+def test_a_link_that_no_browser_takes_is_told_without_what_opens_it(bench: Bench) -> None:
+    bench.desktop.environment["PATH"] = str(bench.data_dir)
+    bench.server.data("POST", LINKS, {"url": "http://127.0.0.1:1/#console=mbxc_1", "expiresAt": "soon"}, 201)
+    (told,) = bench.does(Action.RESTORE)
+    assert told == Notice("No browser could be opened", f"The console is at {bench.server.url}/#/backups")
+
+
+def test_a_backup_is_made_once_however_often_one_clicks_and_hinders_nothing_else(bench: Bench) -> None:
+    bench.desktop.has("xdg-open")
+    bench.server.answer("POST", BACKUPS, Canned(201, {"data": {}}, after="POST /never"))
+    bench.actions.begin(Action.BACK_UP)
+    bench.actions.begin(Action.BACK_UP)
+    assert bench.does(Action.OPEN_LOGS) == []
+    assert bench.desktop.said("xdg-open") == str(bench.data_dir / "logs")
+    wait_until(lambda: bool(bench.asked("POST", BACKUPS)), lambda: "nothing was asked", 5)
+    assert bench.actions.under_way == {Action.BACK_UP}
+    assert Action.OPEN_LOGS in bench.actions.since_last_asked()
+    assert bench.actions.since_last_asked() == {Action.BACK_UP}
+    assert len(bench.asked("POST", BACKUPS)) == 1
+
+
+def test_what_the_api_refuses_is_told_in_its_words(bench: Bench) -> None:
+    bench.server.answer("POST", BACKUPS, _refusal(409, "conflict", "A rekey is being made."))
+    assert bench.does(Action.BACK_UP) == [Notice("The backup failed", "A rekey is being made.")]
+    bench.server.answer("PATCH", HTTPS, _refusal(409, "conflict", "Port 8443 is taken."))
+    assert bench.does(Action.SWITCH_HTTPS) == [Notice("Remote access stays as it was", "Port 8443 is taken.")]
+    bench.server.answer("PATCH", HTTPS, Canned(200, {"unexpected": True}))
+    (told,) = bench.does(Action.SWITCH_HTTPS)
+    assert "fault of ours" in told.text
+
+
+def test_https_is_switched_to_what_it_is_not(bench: Bench) -> None:
+    on = {"enabled": True, "url": "https://127.0.0.1:8443", "port": 8443}
+    bench.server.answer("PATCH", HTTPS, Canned(200, {"data": on, "warnings": ["It expires soon."]}))
+    (told,) = bench.does(Action.SWITCH_HTTPS)
+    assert (told.title, "port 8443" in told.text, "It expires soon." in told.text) == (
+        "Remote access is on",
+        True,
+        True,
+    )
+    bench.around.state = State(How.ANSWERS, https=Https(enabled=True))
+    bench.server.answer("PATCH", HTTPS, Canned(200, {"data": on | {"enabled": False, "url": None}, "warnings": []}))
+    (told,) = bench.does(Action.SWITCH_HTTPS)
+    assert told.title == "Remote access is off"
+    assert [one.json for one in bench.asked("PATCH", HTTPS)] == [{"enabled": True}, {"enabled": False}]
+
+
+def test_a_log_in_is_typed_in_a_terminal_and_without_one_it_is_told_how(bench: Bench) -> None:
+    bench.desktop.has("xdg-terminal-exec", "exit 1")
+    bench.desktop.has("x-terminal-emulator", "sleep 0.2")
+    assert bench.does(Action.LOG_IN) == []
+    assert (bench.desktop.said("x-terminal-emulator") or "").endswith(
+        f"--data-dir {bench.data_dir} login --format table"
+    )
+    bench.desktop.environment["PATH"] = str(bench.data_dir)
+    (told,) = bench.does(Action.LOG_IN)
+    assert told.text == f"Type in a terminal: mailbox-appliance --data-dir {bench.data_dir} login"
+
+
+def test_the_fingerprint_is_copied_where_there_is_a_clipboard_and_else_shown(bench: Bench) -> None:
+    assert bench.does(Action.COPY_FINGERPRINT) == [Notice("The fingerprint of the certificate", "sha256:0123")]
+    bench.desktop.has("wl-copy", "exit 1")
+    bench.desktop.has("xclip", f"cat > {bench.data_dir}/copied")
+    bench.desktop.environment.update(WAYLAND_DISPLAY="wayland-0", DISPLAY=":0")
+    (told,) = bench.does(Action.COPY_FINGERPRINT)
+    assert (told.title, (bench.data_dir / "copied").read_text()) == ("The fingerprint is copied", "sha256:0123")
+
+
+def test_a_browser_is_the_one_that_is_named_and_none_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailbox_appliance.tray.opening._BEGINS_WITHIN", 0.3)
+    desktop = Desktop(tmp_path / "bin")
+    desktop.has("picky", "exit 3")
+    desktop.has("slow", "exec sleep 4")
+    desktop.has("xdg-open")
+    opening = Opening(desktop.environment | {"BROWSER": 'gone:picky --new "%s":broken "quote:slow'})
+    before = time.monotonic()
+    assert opening.browser("http://127.0.0.1:1/#x")
+    assert time.monotonic() - before < 3
+    assert desktop.said("picky") == "--new http://127.0.0.1:1/#x"
+    assert desktop.said("slow") == "http://127.0.0.1:1/#x"
+    assert desktop.said("xdg-open") is None
+
+
+def test_programs_of_others_get_their_own_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.frozen", True, raising=False)
+    desktop = Desktop(tmp_path / "bin")
+    desktop.has("xdg-open", f"env > {tmp_path}/environment")
+    ours = {"LD_LIBRARY_PATH": "/ours", "LD_LIBRARY_PATH_ORIG": "/theirs"}
+    assert Opening(desktop.environment | ours).folder(tmp_path)
+    assert "LD_LIBRARY_PATH=/theirs\n" in (tmp_path / "environment").read_text()
+
+
+def test_quit_ends_the_tray_also_where_the_service_does_not_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mailbox_appliance.tray.owner.find", lambda _: os.getpid())
+    monkeypatch.setattr("mailbox_appliance.tray.owner.end", lambda *_: False)
+    (told,) = bench.does(Action.QUIT)
+    assert (told.title, bench.around.has_ended) == ("The appliance goes on", True)
