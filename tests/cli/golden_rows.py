@@ -166,6 +166,7 @@ CHANGING = (
 STOPPED = (
     Row("setup",                  f"{FILES} --name Ada {AS_ADA} {DESK}", f"--name Ada {AS_ADA}",
         make.empty_directory, (P,), (P,)),
+    Row("tray",                   "",                                    "--open --quit"),
     Row("autostart enable",       FILES,                                 "--at-login"),
     Row("autostart status",       FILES,                                 "now"),
     Row("autostart disable",      "",                                    "mailbox-appliance"),
