@@ -78,6 +78,8 @@ LIBRARY_ROOMS: dict[str, tuple[str, ...]] = {
     "PIL": ("tray",),
     "jeepney": ("tray",),
     "certifi": ("trust",),
+    "fcntl": ("system",),
+    "msvcrt": ("system",),
     "pymap": ("demo",),
     "pysasl": ("demo",),
     "aiosmtpd": ("demo",),

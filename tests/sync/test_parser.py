@@ -2,16 +2,20 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 
+import msgspec
 import psutil
 import pytest
 
+from mailbox_appliance import program
 from mailbox_appliance.mail.parse import unreadable
+from mailbox_appliance.records import ParsedMessage
 from mailbox_appliance.sync import parser_process
 from mailbox_appliance.sync.parser import FEW, Parsers
 from mailbox_appliance.sync.parsing import read
@@ -146,6 +150,36 @@ def test_the_child_knows_no_secrets_and_ends_with_its_stdin(monkeypatch: pytest.
         parser_process.command(), env=parser_process.environment(), input=b"\0\0\0\1\0", capture_output=True, check=True
     )
     assert (child.stdout, child.stderr) == (b"", b"")
+
+
+def test_a_bundle_parses_by_a_hidden_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bundle has no modules to name. Its child uses what is unpacked already, and the libraries of a bundle."""
+    ours = [*program.command(), "parse-mail"]
+    sought = b"Subject: found\r\n\r\nwords"
+    request = struct.pack(">II", 1, len(sought)) + sought
+    child = subprocess.run(ours, env=parser_process.environment(), input=request, capture_output=True, check=True)
+    assert msgspec.msgpack.decode(child.stdout[4:], type=ParsedMessage).subject == "found"
+    assert child.stderr == b""
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setenv("MAILBOX_APPLIANCE_TOKEN", "mbxs_secret")
+    for name, value in {
+        "_PYI_APPLICATION_HOME_DIR": "/m",
+        "LD_LIBRARY_PATH": "/m",
+        "LD_LIBRARY_PATH_ORIG": "/own",
+    }.items():
+        monkeypatch.setenv(name, value)
+    environment = parser_process.environment()
+    assert parser_process.command() == [sys.executable, "parse-mail"]
+    assert (environment["_PYI_APPLICATION_HOME_DIR"], environment["LD_LIBRARY_PATH"]) == ("/m", "/own")
+    assert not {"LD_LIBRARY_PATH_ORIG", "PYTHONPATH", "MAILBOX_APPLIANCE_TOKEN"} & set(environment)
+
+
+def test_the_hidden_command_loads_no_more() -> None:
+    code = "import sys; sys.argv[1:] = ['parse-mail']; import mailbox_appliance.__main__ as m; import os;"
+    code += " os._exit = lambda code: (print(*sys.modules), sys.exit()); m.main()"
+    loaded = subprocess.run((sys.executable, "-c", code), input=b"", capture_output=True, check=True).stderr.decode()
+    assert "mailbox_appliance.sync.parsing" in loaded
+    assert not {"click", "mailbox_appliance.cli.main", "ssl", "apsw"} & set(loaded.split())
 
 
 def test_the_child_loads_little() -> None:

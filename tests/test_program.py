@@ -1,0 +1,45 @@
+"""How this program starts itself and others, installed by pip and as a bundle."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance import program
+
+GIVEN = {"PATH": "/bin", "LD_LIBRARY_PATH": "/unpacked", "_PYI_APPLICATION_HOME_DIR": "/unpacked"}
+ORIGINAL = {"LD_LIBRARY_PATH_ORIG": "/own"}
+
+
+@pytest.fixture
+def bundle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+
+
+def test_installed_it_is_a_module_wherever_it_is_started_from(tmp_path: Path) -> None:
+    (tmp_path / "mailbox_appliance").mkdir()
+    (tmp_path / "mailbox_appliance" / "__init__.py").write_text("raise SystemExit('not this one')")
+    environment = program.environment({"PATH": "/bin", "PYTHONPATH": str(tmp_path)})
+    told = subprocess.run(program.command("--version"), env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert told.stdout.startswith("mailbox-appliance "), told.stderr
+    assert program.environment_of_others(GIVEN) == GIVEN
+    assert program.environment_alone(GIVEN) == program.environment(GIVEN)
+
+
+@pytest.mark.usefixtures("bundle")
+def test_a_bundle_is_its_own_program() -> None:
+    assert program.command("serve", "--port", "0") == [sys.executable, "serve", "--port", "0"]
+
+
+@pytest.mark.usefixtures("bundle")
+def test_children_of_a_bundle_share_what_is_unpacked_unless_they_outlive_it() -> None:
+    shared = {"PATH": "/bin", "_PYI_APPLICATION_HOME_DIR": "/unpacked"}
+    assert program.environment(GIVEN) == shared
+    assert program.environment_alone(GIVEN) == {**shared, "PYINSTALLER_RESET_ENVIRONMENT": "1"}
+
+
+@pytest.mark.usefixtures("bundle")
+def test_others_do_not_load_the_libraries_of_a_bundle() -> None:
+    assert program.environment_of_others(GIVEN) == {"PATH": "/bin"}
+    assert program.environment_of_others({**GIVEN, **ORIGINAL}) == {"PATH": "/bin", "LD_LIBRARY_PATH": "/own"}
