@@ -2,18 +2,23 @@
 
               before it serves            while it serves
 SIGTERM       it ends: nothing is left     what is in flight is answered, then it ends
-SIGBREAK      the same: what Windows has   the same
-              for it (CTRL_BREAK)
+SIGBREAK      the same: CTRL_BREAK of      the same
+              Windows
 SIGINT        as Python has it             the same
 SIGHUP        nothing: it reads its        configuration, certificate and log files are taken up anew;
               configuration anyway         as SIGTERM where its terminal has gone, unless nohup said otherwise
+
+On Windows no signal reaches a process without a console: what `system.tell_to_end` says there counts as SIGTERM.
 """
 
+import _thread
 import os
 import signal
 from collections.abc import Callable
 from types import FrameType
 from typing import Protocol
+
+from mailbox_appliance import system
 
 # What Windows has not, and what it alone has.
 _HANG_UP, _BREAK = getattr(signal, "SIGHUP", None), getattr(signal, "SIGBREAK", None)
@@ -46,6 +51,7 @@ class Signals:
         signal.signal(signal.SIGTERM, self._end)
         if _BREAK is not None:
             signal.signal(_BREAK, self._end)
+        system.when_told_to_end(lambda: _thread.interrupt_main(signal.SIGTERM))
         if _HANG_UP is not None:
             signal.signal(_HANG_UP, self._hang_up)
 

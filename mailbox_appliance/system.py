@@ -1,4 +1,4 @@
-"""What differs between operating systems, said once: locks, open flags, syncing, reading at a place, room, processors.
+"""What differs between operating systems, said once: locks, flags, syncing, reading at a place, room, the word to end.
 
 A lock is one on an open file. All processes see it, and it ends when the file is closed or its process ends, however.
 
@@ -8,10 +8,12 @@ A lock is one on an open file. All processes see it, and it ends when the file i
 """
 
 import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 if sys.platform == "win32":
     import msvcrt
@@ -116,6 +118,41 @@ if sys.platform == "win32":
 
         return shutil.disk_usage(folder).free
 
+    def when_told_to_end(act: Callable[[], None]) -> None:
+        """Have this done in a thread when somebody of this user tells this process to end, by `tell_to_end`."""
+        kernel = _kernel()
+        if event := kernel.CreateEventW(None, True, False, _EVENT.format(os.getpid())):
+
+            def wait() -> None:
+                kernel.WaitForSingleObject(event, _FOR_EVER)
+                act()
+
+            threading.Thread(target=wait, name="told-to-end", daemon=True).start()
+
+    def tell_to_end(pid: int) -> None:
+        """Tell a process to end in order; one that does not listen for that is ended. Raises OSError."""
+        kernel = _kernel()
+        event = kernel.OpenEventW(_MAY_SET, False, _EVENT.format(pid))
+        if not (event and kernel.SetEvent(event)):
+            os.kill(pid, signal.SIGTERM)  # which is by force here
+        if event:
+            kernel.CloseHandle(event)
+
+    # There is no signal that reaches a process without a console, or with one of its own. An event with a name does.
+    _EVENT, _MAY_SET, _FOR_EVER = "Local\\mailbox-appliance-end-{}", 0x0002, 0xFFFF_FFFF
+
+    def _kernel() -> Any:
+        import ctypes
+        from ctypes import wintypes
+
+        kernel = ctypes.WinDLL("kernel32")
+        kernel.CreateEventW.restype = kernel.OpenEventW.restype = wintypes.HANDLE  # wider than an int
+        kernel.CreateEventW.argtypes = (wintypes.LPVOID, wintypes.BOOL, wintypes.BOOL, wintypes.LPCWSTR)
+        kernel.OpenEventW.argtypes = (wintypes.DWORD, wintypes.BOOL, wintypes.LPCWSTR)
+        kernel.WaitForSingleObject.argtypes = (wintypes.HANDLE, wintypes.DWORD)
+        kernel.SetEvent.argtypes = kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
+        return kernel
+
 else:
     import fcntl
 
@@ -171,6 +208,13 @@ else:
         """How much room is left for us on the disk that holds a folder. Raises OSError."""
         room = os.statvfs(folder)
         return room.f_bavail * room.f_frsize
+
+    def when_told_to_end(act: Callable[[], None]) -> None:
+        """Have this done when somebody tells this process to end: here SIGTERM does, and whoever listens for that."""
+
+    def tell_to_end(pid: int) -> None:
+        """Tell a process to end in order. Raises OSError."""
+        os.kill(pid, signal.SIGTERM)
 
 
 def is_locked(handle: int) -> bool:

@@ -3,14 +3,17 @@
 The made-up one knows ranges of bytes that an open file has locked, each for itself, as LockFile of Windows does.
 """
 
+import ctypes
 import errno
+import functools
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -215,6 +218,52 @@ def test_room_modes_and_the_disk(room: ModuleType, tmp_path: Path) -> None:
         room.make_private(stream.fileno())
     assert room.free_bytes(tmp_path) > 0
     assert room.processors() >= 1
+
+
+class Kernel:
+    """A `kernel32` that has events with names, and handles of them."""
+
+    events: dict[str, threading.Event]
+
+    def __init__(self, events: dict[str, threading.Event]) -> None:
+        names: dict[str, Callable[..., object]] = {
+            "CreateEventW": self._create,
+            "OpenEventW": self._open,
+            "SetEvent": self._set,
+        }
+        names |= {"WaitForSingleObject": self._wait, "CloseHandle": lambda handle: True}
+        self.events = events
+        for name, function in names.items():
+            setattr(self, name, functools.partial(function))  # which takes attributes, as functions of ctypes do
+
+    def _create(self, _security: None, _is_manual: bool, _is_set: bool, name: str) -> int:
+        self.events[name] = threading.Event()
+        return self._open(2, False, name)
+
+    def _open(self, _access: int, _inherits: bool, name: str) -> int:
+        return [*self.events, name].index(name) + 1 if name in self.events else 0
+
+    def _set(self, handle: int) -> bool:
+        list(self.events.values())[handle - 1].set()
+        return True
+
+    def _wait(self, handle: int, _milliseconds: int) -> int:
+        list(self.events.values())[handle - 1].wait(20)
+        return 0
+
+
+def test_windows_tells_a_process_without_a_console_to_end(windows: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: dict[str, threading.Event] = {}
+    monkeypatch.setattr(ctypes, "WinDLL", lambda name: Kernel(events), raising=False)
+    ended: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: ended.append((pid, number)))
+    told = threading.Event()
+    windows.when_told_to_end(told.set)
+    windows.tell_to_end(os.getpid() + 1)
+    assert (ended, told.is_set()) == ([(os.getpid() + 1, signal.SIGTERM)], False)
+    windows.tell_to_end(os.getpid())
+    assert told.wait(20)
+    assert len(ended) == 1
 
 
 _AS_ON_WINDOWS = """
