@@ -1,0 +1,98 @@
+"""The icon in a real panel (XFCE's), on a screen in memory: it is seen, its menu opens, rows are clicked by the mouse.
+
+Where TRAY_PICTURES names a folder, what was on the screen is kept there.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Queue
+
+import pytest
+
+from mailbox_appliance.tray import hosts, menu
+from mailbox_appliance.tray.host import Look
+from mailbox_appliance.tray.rows import Action, Row
+from mailbox_appliance.tray.state import Access, Https, Mailbox, Service, State
+from tests.servers.tray_panel import NEEDED, PANEL, Colour, Panel
+
+BLUE, AMBER, GREY = (0x01, 0x72, 0xAD), (0xFF, 0xB0, 0x00), (0x73, 0x78, 0x80)
+PATIENCE = 10.0
+WELL = State(
+    Service.ANSWERS,
+    url="http://127.0.0.1:7733",
+    access=Access.ADMINISTRATOR,
+    mailboxes=(Mailbox("ada_l@example.org", "ready"), Mailbox("support@example.org", "ready")),
+    last_backup="2026-11-21T03:00:00Z",
+    https=Https(enabled=True, url="https://192.0.2.7:7734", fingerprint="sha256:" + "3b7f" * 16),
+    starts_at_login=True,
+)
+NEEDY = State(
+    Service.ANSWERS,
+    url="http://127.0.0.1:7733",
+    access=Access.ADMINISTRATOR,
+    mailboxes=(Mailbox("ada_l@example.org", "reauth_required"), Mailbox("support@example.org", "ready")),
+    uncertain=1,
+    https=Https(enabled=False),
+    starts_at_login=False,
+)
+STOPPED = State(Service.STOPPED, starts_at_login=False)
+
+
+@pytest.fixture
+def panel(tmp_path: Path) -> Iterator[Panel]:
+    if missing := [program for program in NEEDED if not os.access(program, os.X_OK)]:
+        pytest.fail(f"not installed: {', '.join(missing)}; run scripts/setup", pytrace=False)
+    panel = Panel(tmp_path)
+    try:
+        yield panel.start()
+    finally:
+        panel.stop()
+
+
+def keep(panel: Panel, name: str) -> None:
+    """Keep what is on the screen, if somebody wants to look at it."""
+    if folder := os.environ.get("TRAY_PICTURES"):
+        panel.picture().save(Path(folder, f"panel-{name}.png"))
+
+
+def texts(rows: tuple[Row, ...]) -> int:
+    """How many of these rows have a text."""
+    return sum(not row.is_separator for row in rows)
+
+
+def test_the_icon_appears_its_menu_opens_and_a_row_is_clicked(panel: Panel) -> None:
+    clicks, opened = Queue[Action](), threading.Event()
+    icon = hosts.find(clicks.put, opened.set, panel.environment)
+    icon.show(menu.look(WELL), menu.title(WELL), menu.rows(WELL))
+    running = threading.Thread(target=icon.run, daemon=True)
+    running.start()
+    try:
+        seen: list[tuple[State, Colour, str]] = [
+            (WELL, BLUE, "well"),
+            (NEEDY, AMBER, "needs"),
+            (STOPPED, GREY, "stopped"),
+        ]
+        for state, colour, name in seen:
+            icon.show(menu.look(state), menu.title(state), menu.rows(state))
+            place = panel.wait_for(colour)
+            assert place.bottom < PANEL
+            panel.click(place.middle, button=3)
+            rows = menu.rows(state)
+            _menu, lines = panel.wait_for_menu(texts(rows))
+            keep(panel, name)
+            assert opened.wait(PATIENCE), "the menu opened, and the program was not told"
+            shown = [row for row in rows if not row.is_separator]
+            at = next(at for at, row in enumerate(shown) if row.action is Action.QUIT)
+            panel.click(lines[at].middle)
+            assert clicks.get(timeout=PATIENCE) is Action.QUIT
+            panel.wait_until_closed()
+            opened.clear()
+        icon.show(Look.WELL, menu.title(WELL), menu.rows(WELL))
+        panel.click(panel.wait_for(BLUE).middle)
+        assert clicks.get(timeout=PATIENCE) is Action.OPEN_CONSOLE, "a click on the icon"
+    finally:
+        icon.stop()
+        running.join(PATIENCE)
+    panel.wait_until_gone(BLUE)
