@@ -29,6 +29,23 @@ def find(data_dir: Path) -> int | None:
     return None if running is None else running.pid
 
 
+def answering(data_dir: Path) -> local.Running | None:
+    """The owner, if it has said where it answers; not what one that was killed has left in `run.json`.
+
+    The next owner has the lock for a while before it writes that anew, and for a moment with the pid of the one before.
+    """
+    running = local.find_running(data_dir)
+    if running is None or find(data_dir) != running.pid:
+        return None
+    try:
+        is_there = sys.platform != "linux" or _has_open(running.pid, data_dir / "lock")
+    except PermissionError:  # another user's
+        is_there = True
+    except OSError:
+        is_there = False
+    return running if is_there else None
+
+
 def holder(lock: Path) -> int | None:
     """The pid of the process that holds a lock, as it has written it there."""
     with suppress(OSError, ValueError):

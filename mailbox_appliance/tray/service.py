@@ -75,7 +75,7 @@ class Service:
         self._words.tidy()
 
     def _found(self) -> local.Running | None:
-        return local.find_running(self._data_dir)
+        return owner.answering(self._data_dir)
 
     def _begun(self) -> "subprocess.Popen[bytes]":
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

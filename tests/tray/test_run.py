@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mailbox_appliance.control.client import Client, Request
 from mailbox_appliance.control.instances import local_key
 from mailbox_appliance.tray import owner
 from tests.servers.dovecot import wait_until
@@ -66,6 +67,15 @@ class Seat:
         text = file.read_text().strip()
         file.unlink()
         return text
+
+    def looks_until_told(self, title: str) -> None:
+        """Open the menu again and again until a notice comes, which would come a few seconds later without that."""
+
+        def is_told() -> bool:
+            self.host.open_menu()
+            return any(notice.title == title for notice in self.host.notices)
+
+        wait_until(is_told, lambda: f"no notice {title!r} among {self.host.notices}", 10)
 
     def close(self) -> None:
         """End everything."""
@@ -129,6 +139,17 @@ def test_every_click_of_a_day(seat: Seat) -> None:
     assert str(desk.data_dir) in entry.read_text()
     host.click("Start at login")
     host.wait_for("Start at login", checked=False)
+
+    client = Client(running.url, desk.token)
+    (made,) = client.call(Request("GET", "/admin/backups"))["data"]["items"]
+    client.call(Request("POST", "/admin/restore", body={"backupId": made["id"]}))
+    seat.looks_until_told("The restore is done")
+    assert desk.running().pid == running.pid
+    os.kill(running.pid, signal.SIGKILL)
+    seat.looks_until_told("The appliance has stopped")
+    host.click("Start the appliance")
+    host.wait_for("Open console", enabled=True)
+    host.notices.clear()
 
     host.click("Stop the appliance")
     host.wait_for("Start the appliance", enabled=True)
