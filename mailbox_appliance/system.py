@@ -8,7 +8,6 @@ A lock is one on an open file. All processes see it, and it ends when the file i
 """
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -131,6 +130,8 @@ if sys.platform == "win32":
 
     def tell_to_end(pid: int) -> None:
         """Tell a process to end in order; one that does not listen for that is ended. Raises OSError."""
+        import signal
+
         kernel = _kernel()
         event = kernel.OpenEventW(_MAY_SET, False, _EVENT.format(pid))
         if not (event and kernel.SetEvent(event)):
@@ -214,6 +215,8 @@ else:
 
     def tell_to_end(pid: int) -> None:
         """Tell a process to end in order. Raises OSError."""
+        import signal
+
         os.kill(pid, signal.SIGTERM)
 
 
