@@ -50,7 +50,11 @@ VIAddVersionKey "FileVersion" "${VERSION}"
 VIAddVersionKey "FileDescription" "Installs ${NAME}"
 VIAddVersionKey "LegalCopyright" "Apache License 2.0"
 
+; Drawn beside the icon (packaging/icons/draw).
+!searchreplace PICTURE "${ICON}" ".ico" ".bmp"
 !define MUI_ICON "${ICON}"
+!define MUI_WELCOMEFINISHPAGE_BITMAP "${PICTURE}"
+BrandingText "${NAME} ${VERSION}"
 !define MUI_UNICON "${ICON}"
 !insertmacro MUI_PAGE_LICENSE "../../LICENSE"
 !define MUI_PAGE_CUSTOMFUNCTION_LEAVE OwnFolder
