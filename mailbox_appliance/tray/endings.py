@@ -1,4 +1,4 @@
-"""Signals that end the tray, whatever its main thread is doing: a desktop's own loop may run no Python for long.
+"""What ends the tray from outside, whatever its main thread is doing: a desktop's own loop may run no Python for long.
 
 Python tells of a signal at once on a socket, and a thread that reads it does what is to be done.
 """
@@ -10,12 +10,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from mailbox_appliance import system
+
 _NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
 _OVER = b"\0"
 
 
 class Endings:
-    """While it is entered, each of these signals calls `end`, in a thread. For the main thread."""
+    """While it is entered, each of these signals, and Windows' way to tell it, calls `end` in a thread."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
@@ -30,6 +32,7 @@ class Endings:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves SIGHUP
                 self._before[number] = signal.signal(number, lambda *_: None)
         self._thread.start()
+        system.when_told_to_end(self._end)
         return self
 
     def __exit__(

@@ -118,10 +118,5 @@ def _has_open(pid: int, lock: Path) -> bool:
 def _tell(pid: int, handle: int | None) -> None:
     if sys.platform == "linux" and handle is not None:
         signal.pidfd_send_signal(handle, signal.SIGTERM)
-    elif sys.platform != "win32":
-        os.kill(pid, signal.SIGTERM)
     else:
-        try:
-            os.kill(pid, signal.CTRL_BREAK_EVENT)
-        except OSError:  # no console that is ours as well; its store stands a death at any moment
-            os.kill(pid, signal.SIGTERM)
+        system.tell_to_end(pid)

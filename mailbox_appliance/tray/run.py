@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from mailbox_appliance import logs, streams
@@ -47,7 +48,7 @@ def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: M
     except OtherTray as other:
         return _beside(other, parts, opens_console=opens_console)
     except NoTray as nothing:
-        return _without_icon(str(nothing), parts, opens_console=opens_console)
+        return _without_icon(str(nothing), parts, environment, opens_console=opens_console)
 
 
 def end(data_dir: Path, *, environment: Mapping[str, str] = os.environ) -> int:
@@ -114,17 +115,32 @@ def _beside(other: OtherTray, parts: Parts, *, opens_console: bool) -> int:
     return 0
 
 
-def _without_icon(why: str, parts: Parts, *, opens_console: bool) -> int:
+def _without_icon(why: str, parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -> int:
     """Say why, and how one gets on without."""
     running = find_running(parts.data_dir)
     if running is None:
-        _say(f"{why} The appliance does not run: start it with `mailbox-appliance serve`.")
+        told = f"{why} The appliance does not run: start it with `mailbox-appliance serve`."
+        _say(told)
+        if opens_console:
+            _notify(told, environment)
         return 0
     _say(f"{why} The console is at:")
     streams.tell(sys.stdout, f"{running.url}\n")
     if opens_console:
         _open(parts)
     return 0
+
+
+def _notify(text: str, environment: Mapping[str, str]) -> None:
+    """Tell it on the desktop too: who clicked an entry of its menu sees no standard error."""
+    from mailbox_appliance.tray.notifications import notification
+    from mailbox_appliance.tray.session_bus import BusGone, SessionBus, address_in
+
+    if sys.platform == "linux" and (address := address_in(environment)) is not None:
+        with suppress(BusGone):
+            bus = SessionBus(address)
+            bus.send(notification("There is no place for the icon", text))
+            bus.close()
 
 
 def _open(parts: Parts) -> None:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from mailbox_appliance import program
@@ -37,6 +38,7 @@ class Service:
         self._data_dir, self._environment = data_dir, environment
         self._words = LastWords(data_dir / "logs" / "tray-serve.log")
         self._one_start = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> local.Running:
         """Let there be one that answers, whoever started it. An upgrade of the store takes as long as it takes.
@@ -53,6 +55,7 @@ class Service:
 
         Raises Failure where that is not this user's business, or it does not end.
         """
+        self._end_newborn()
         pid = owner.find(self._data_dir)
         if pid is None:
             return
@@ -67,7 +70,7 @@ class Service:
     def quit(self) -> None:
         """As `stop`, but what systemd keeps goes on."""
         pid = owner.find(self._data_dir)
-        if pid is not None and not is_kept(pid):
+        if pid is None or not is_kept(pid):
             self.stop()
 
     def tidy(self) -> None:
@@ -77,10 +80,18 @@ class Service:
     def _found(self) -> local.Running | None:
         return owner.answering(self._data_dir)
 
+    def _end_newborn(self) -> None:
+        """End what was started here and does not own the directory yet, which nobody would find."""
+        child = self._child
+        if child is not None and child.poll() is None and owner.find(self._data_dir) is None:
+            child.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_ENDS_WITHIN)
+
     def _begun(self) -> "subprocess.Popen[bytes]":
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._words.listening() as stderr:
-            return subprocess.Popen(
+            self._child = subprocess.Popen(
                 program.command("--data-dir", str(self._data_dir), "serve"),
                 env=program.environment(self._environment),
                 stdin=subprocess.DEVNULL,
@@ -90,6 +101,7 @@ class Service:
                 start_new_session=sys.platform != "win32",
                 creationflags=_creation_flags(),
             )
+        return self._child
 
     def _answered(self, child: "subprocess.Popen[bytes]") -> local.Running | None:
         """Who answers before this child ends; None where the child has met another that is on its way."""

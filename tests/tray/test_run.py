@@ -18,7 +18,7 @@ from mailbox_appliance.tray import owner
 from tests.servers.dovecot import wait_until
 from tests.servers.running import RunningAppliance
 from tests.servers.tray_bus import SessionBus
-from tests.servers.tray_watcher import TrayHost
+from tests.servers.tray_watcher import WATCHER, TrayHost
 from tests.templates import Template
 from tests.test_keychain import BACKENDS
 from tests.tray.conftest import Desk, desk_at
@@ -26,6 +26,14 @@ from tests.tray.conftest import Desk, desk_at
 _OPENER = """#!/bin/sh
 printf '%s\\n' "$*" >> "$(dirname "$0")/opened"
 """
+
+
+class _WithoutTray(TrayHost):
+    """A desktop that shows notifications and no icons."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self._names.remove(WATCHER)
 
 
 class Seat:
@@ -199,9 +207,12 @@ def test_beside_a_service_started_by_hand_and_beside_another_tray(seat: Seat) ->
 
 def test_where_no_desktop_shows_icons_the_address_is_told(seat: Seat) -> None:
     seat.host.stop()
-    code, out, err = _ended(seat.tray())
+    desktop = _WithoutTray(seat.bus.address).start()
+    code, out, err = _ended(seat.tray("--open"))
     assert (code, out) == (0, "")
     assert err.endswith("start it with `mailbox-appliance serve`.\n")
+    assert desktop.wait_for_notice("no place for the icon").text == err.strip()
+    desktop.stop()
     by_hand = RunningAppliance(seat.desk.data_dir, seat.desk.environment).start()
     code, out, err = _ended(seat.tray("--open", DBUS_SESSION_BUS_ADDRESS=""))
     assert (code, out) == (0, f"{by_hand.url}\n")

@@ -61,6 +61,18 @@ def test_a_tray_that_is_killed_leaves_the_service_to_the_next_one(desk: Desk) ->
     assert local.find_running(desk.data_dir) is None
 
 
+def test_a_start_that_is_called_off_leaves_nothing_however_early_that_is(desk: Desk) -> None:
+    made = Service(desk.data_dir, desk.environment)
+    with ThreadPoolExecutor() as threads:
+        started = threads.submit(made.start)
+        wait_until(lambda: made._child is not None, lambda: "nothing was started", 10)
+        made.quit()
+        with pytest.raises(Failure) as failure:
+            started.result(30)
+    assert failure.value.code == service.STOPPED
+    assert owner.find(desk.data_dir) is None
+
+
 def test_one_that_was_started_by_hand_is_found_and_stopped(desk: Desk) -> None:
     by_hand = RunningAppliance(desk.data_dir, desk.environment).start()
     made = Service(desk.data_dir, desk.environment)
