@@ -88,9 +88,15 @@ class Panel:
         self.bus.start(display := self._screen())
         self._display = Display(display)
         self._start("xfwm4", "--compositor=off")
-        self._start("xfce4-panel", "--disable-wm-check")
-        wait_until(self._has_tray, lambda: "the panel shows no tray", PATIENCE)
+        self._start_panel()
         return self
+
+    def restart(self) -> None:
+        """End the panel alone, as where it crashes, and start it anew."""
+        self._panel.kill()
+        self._panel.wait(10)
+        wait_until(lambda: not self._has_tray(), lambda: "the panel's tray is still there", PATIENCE)
+        self._start_panel()
 
     def stop(self) -> None:
         """End it."""
@@ -136,16 +142,19 @@ class Panel:
         windows = self._display.screen().root.query_tree().children
         return [box for window in windows if (box := _menu(window)) is not None]
 
-    def wait_for_menu(self, lines: int) -> tuple[Box, list[Box]]:
-        """Wait until a menu is open that has so many lines of text; returns it, and its lines."""
+    def lines(self) -> list[Box]:
+        """The lines of text in the menu that is open; none where none is."""
+        picture = self.picture()
+        return [line for menu in self.menus() for line in _lines(picture, menu)]
 
-        def look() -> tuple[Box, list[Box]] | None:
-            for menu in self.menus():
-                if len(texts := _lines(self.picture(), menu)) == lines:
-                    return menu, texts
-            return None
+    def wait_for_lines(self, count: int) -> list[Box]:
+        """Wait until a menu is open that has so many lines of text."""
 
-        return _found(look, f"no menu with {lines} lines of text is open")
+        def look() -> list[Box] | None:
+            lines = self.lines()
+            return lines if len(lines) == count else None
+
+        return _found(look, f"no menu with {count} lines of text is open")
 
     def wait_until_closed(self) -> None:
         """Wait until no menu is open."""
@@ -176,10 +185,14 @@ class Panel:
         with open(reads) as told:
             return f":{told.readline().strip()}"
 
-    def _start(self, *command: str, passed: Sequence[int] = ()) -> None:
-        self._processes.append(
-            subprocess.Popen(command, env=self.environment, stdout=self._log, stderr=self._log, pass_fds=passed)
-        )
+    def _start_panel(self) -> None:
+        self._panel = self._start("xfce4-panel", "--disable-wm-check")
+        wait_until(self._has_tray, lambda: "the panel shows no tray", PATIENCE)
+
+    def _start(self, *command: str, passed: Sequence[int] = ()) -> "subprocess.Popen[bytes]":
+        process = subprocess.Popen(command, env=self.environment, stdout=self._log, stderr=self._log, pass_fds=passed)
+        self._processes.append(process)
+        return process
 
     def _has_tray(self) -> bool:
         from mailbox_appliance.tray.session_bus import SessionBus as Connection

@@ -65,11 +65,14 @@ class SeenSignal:
 
 
 class TrayHost:
-    """A StatusNotifierWatcher with a host, and a notification service, on the bus at `address`."""
+    """A StatusNotifierWatcher with a host, and a notification service, on the bus at `address`.
 
-    def __init__(self, address: str, *, notifications: bool = True) -> None:
+    `tray`: False where a real panel is there; then `adopt` takes the icons that it shows.
+    """
+
+    def __init__(self, address: str, *, notifications: bool = True, tray: bool = True) -> None:
         self._address = address
-        self._names = [WATCHER, *([NOTIFICATIONS] if notifications else [])]
+        self._names = [*([WATCHER] if tray else []), *([NOTIFICATIONS] if notifications else [])]
         #: What was told, in its order.
         self.notices: list[SeenNotice] = []
         self.signals: list[SeenSignal] = []
@@ -108,6 +111,12 @@ class TrayHost:
         """Wait until there is an icon; returns its properties."""
         self._wait(lambda: bool(self.icons), "no icon has appeared", patience)
         return self.item()
+
+    def adopt(self) -> None:
+        """Read the menu of the icon that a real panel has."""
+        asked = (WATCHER, "RegisteredStatusNotifierItems")
+        ((_, items),) = self.call(WATCHER, "/StatusNotifierWatcher", PROPERTIES, "Get", "ss", asked)
+        self.icons = [(name, "/" + path) for name, _, path in (item.partition("/") for item in items)]
 
     def wait_until_gone(self, patience: float = PATIENCE) -> None:
         """Wait until no icon is left."""

@@ -80,7 +80,7 @@ def test_the_icon_appears_its_menu_opens_and_a_row_is_clicked(panel: Panel) -> N
             assert place.bottom < PANEL
             panel.click(place.middle, button=3)
             rows = menu.rows(state)
-            _menu, lines = panel.wait_for_menu(texts(rows))
+            lines = panel.wait_for_lines(texts(rows))
             keep(panel, name)
             assert opened.wait(PATIENCE), "the menu opened, and the program was not told"
             shown = [row for row in rows if not row.is_separator]
