@@ -75,7 +75,7 @@ def make(contents: Contents, scratch: Path, output: Path, *, quick: bool) -> Pat
 
 
 def debian_version(version: str) -> str:
-    """As Debian sorts it: what comes before a release is older than it (0.11.0rc1 -> 0.11.0~rc1)."""
+    """As Debian sorts it: what comes before a release is older than it (1.0rc1 -> 1.0~rc1)."""
     return re.sub(r"(?<=\d)(a|b|rc|\.dev)(?=\d)", lambda found: "~" + found[0].lstrip("."), version)
 
 

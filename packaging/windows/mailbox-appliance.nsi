@@ -43,7 +43,9 @@ ManifestDPIAware true
 ManifestSupportedOS all
 InstallDir "$LOCALAPPDATA\Programs\${NAME}"
 InstallDirRegKey HKCU "${UNINSTALL}" "InstallLocation"
-VIProductVersion "${VERSION}.0"
+; Windows wants four numbers: those of a release, also of one that is to be (1.0.0rc1).
+!searchparse "${VERSION}rc" "" NUMBERS "rc"
+VIProductVersion "${NUMBERS}.0"
 VIAddVersionKey "ProductName" "${NAME}"
 VIAddVersionKey "ProductVersion" "${VERSION}"
 VIAddVersionKey "FileVersion" "${VERSION}"

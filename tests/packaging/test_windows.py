@@ -1,6 +1,7 @@
 """The installer for Windows is compiled, with a bundle of empty programs; that it installs is proved elsewhere."""
 
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,16 @@ def test_it_compiles(given: list[str], tmp_path: Path) -> None:
     assert content.startswith(b"MZ")
     assert b'requestedExecutionLevel level="asInvoker"' in content
     assert __version__.encode("utf-16-le") in content
+
+
+def test_a_release_that_is_to_be_has_the_numbers_of_the_release(given: list[str], tmp_path: Path) -> None:
+    others = [each for each in given if "VERSION" not in each]
+    finished = compiled(tmp_path, *others, "-DVERSION=1.2.3rc4")
+    assert (finished.returncode, finished.stdout + finished.stderr) == (0, "")
+    (program,) = tmp_path.glob("*-windows.exe")
+    assert "1.2.3rc4".encode("utf-16-le") in program.read_bytes()
+    # VS_FIXEDFILEINFO: 1.2 and 3.0, each as 32 bits.
+    assert struct.pack("<HHHH", 2, 1, 0, 3) in program.read_bytes()
 
 
 def test_programs_of_its_own_sign_it_and_the_uninstaller(given: list[str], tmp_path: Path) -> None:
