@@ -90,7 +90,9 @@ def test_the_icon_appears_its_menu_opens_and_a_row_is_clicked(panel: Panel) -> N
             panel.wait_until_closed()
             opened.clear()
         icon.show(Look.WELL, menu.title(WELL), menu.rows(WELL))
-        panel.click(panel.wait_for(BLUE).middle)
+        place = panel.wait_for(BLUE)
+        assert panel.find(AMBER) is None
+        panel.click(place.middle)
         assert clicks.get(timeout=PATIENCE) is Action.OPEN_CONSOLE, "a click on the icon"
     finally:
         icon.stop()
