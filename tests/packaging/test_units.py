@@ -75,7 +75,7 @@ def unit() -> Unit:
 
 @pytest.fixture(scope="module")
 def closable(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where the disk cannot be closed to a process, there is nothing to see: not root, or a container without rights."""
+    """Nothing can be seen where the disk cannot be closed to a process: not root, or a container without rights."""
     argv = [sys.executable, str(_CONFINED), str(tmp_path_factory.mktemp("any")), "--", "true"]
     finished = subprocess.run(argv, capture_output=True, text=True)
     if finished.returncode != 0:
