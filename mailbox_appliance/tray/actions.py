@@ -115,8 +115,8 @@ class Actions:
         threading.Thread(target=self._do, args=(action, then), name=f"tray-{action.value}", daemon=True).start()
 
     def _do(self, action: Action, then: Action | None) -> None:
-        self._tray.look_again()
         try:
+            self._tray.look_again()
             self._acts[action]()
         except Failure as failure:
             self._tell_failure(action, failure.code, failure.message)
@@ -210,5 +210,7 @@ class Actions:
         """The service ends with the tray, unless systemd keeps it; what cannot be ended is told, and goes on."""
         try:
             self._parts.service.quit()
+        except Failure as failure:
+            self._tell_failure(Action.QUIT, failure.code, failure.message)  # now: there is no icon afterwards
         finally:
             self._tray.end()

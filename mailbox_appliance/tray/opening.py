@@ -6,7 +6,6 @@ opened is told by False: there may be no browser, and no clipboard, on a bare de
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import threading
@@ -74,7 +73,9 @@ class Opening:
     def terminal(self, command: Sequence[str]) -> bool:
         """Run a command of ours in a terminal, which stays until somebody has read it."""
         if self.platform == "win32":
-            return self._any([("cmd", "/k", *command)], creationflags=getattr(subprocess, "CREATE_NEW_CONSOLE", 0))
+            # With /s it is the outer quotes that cmd takes away, and no others.
+            line = f'cmd /s /k "{subprocess.list2cmdline(command)}"'
+            return self._begins(line, getattr(subprocess, "CREATE_NEW_CONSOLE", 0))
         if self.platform == "darwin":
             return self._any([("osascript", "-e", _IN_TERMINAL, shlex.join(command))])
         staying = ("sh", "-c", _AND_STAY, "sh", *command)
@@ -92,11 +93,11 @@ class Opening:
             return _shown_by_windows(what)
         return self._any([("open", what)] if self.platform == "darwin" else [(*way, what) for way in ways])
 
-    def _any(self, commands: Sequence[Sequence[str]], *, creationflags: int = 0) -> bool:
+    def _any(self, commands: Sequence[Sequence[str]]) -> bool:
         """Start the first of these programs that is there and does not refuse."""
-        return any(self._begins(command, creationflags) for command in commands if command)
+        return any(self._begins(command) for command in commands if command)
 
-    def _begins(self, command: Sequence[str], creationflags: int) -> bool:
+    def _begins(self, command: Sequence[str], creationflags: int = 0) -> bool:
         child = self._started(command, subprocess.DEVNULL, creationflags)
         if child is None:
             return False
@@ -107,7 +108,7 @@ class Opening:
             return True
 
     def _takes(self, command: Sequence[str], text: str) -> bool:
-        child = self._started(command, subprocess.PIPE, 0)
+        child = self._started(command, subprocess.PIPE)
         if child is None:
             return False
         try:
@@ -117,16 +118,12 @@ class Opening:
             child.wait()
         return child.returncode == 0
 
-    def _started(self, command: Sequence[str], stdin: int, creationflags: int) -> "subprocess.Popen[bytes] | None":
+    def _started(self, command: Sequence[str], stdin: int, creationflags: int = 0) -> "subprocess.Popen[bytes] | None":
         """A program of others in a session of its own, which no Ctrl-C of ours reaches; None where it is not there."""
-        environment = program.environment_of_others(self.environment)
-        found = shutil.which(command[0], path=environment.get("PATH"))
         with suppress(OSError):
-            if found is None:
-                return None
             return subprocess.Popen(
-                [found, *command[1:]],
-                env=environment,
+                command,
+                env=program.environment_of_others(self.environment),
                 stdin=stdin,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

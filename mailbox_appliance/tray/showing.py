@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks.
 EVERY = 5.0
+#: Seconds that are waited for a look that is under way, as at an appliance that does not answer.
+_ENDS_WITHIN = 0.5
 _OF_SERVICE = frozenset({Action.START, Action.STOP, Action.QUIT})
 _ENDING = (Service.STOPPED, Service.STOPPING)
 
@@ -46,7 +48,7 @@ class Showing:
         """The icon has gone: look no more."""
         self._ended.set()
         self._wake.set()
-        self._thread.join(EVERY)
+        self._thread.join(_ENDS_WITHIN)
 
     def tell(self, notice: Notice) -> None:
         """Show a notice."""

@@ -222,6 +222,14 @@ def test_programs_of_others_get_their_own_libraries(tmp_path: Path, monkeypatch:
     assert "LD_LIBRARY_PATH=/theirs\n" in (tmp_path / "environment").read_text()
 
 
+def test_a_terminal_of_windows_is_given_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not run: how it would be, for a program and a folder with blanks in their names."""
+    lines: list[str] = []
+    monkeypatch.setattr(Opening, "_begins", lambda _, command, *__: lines.append(command))
+    Opening({}, "win32").terminal([r"C:\Program Files\x.exe", "--data-dir", r"C:\my mail", "login"])
+    assert lines == [r'cmd /s /k ""C:\Program Files\x.exe" --data-dir "C:\my mail" login"']
+
+
 def test_quit_ends_the_tray_also_where_the_service_does_not_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mailbox_appliance.tray.owner.find", lambda _: os.getpid())
     monkeypatch.setattr("mailbox_appliance.tray.owner.end", lambda *_: False)
