@@ -107,6 +107,10 @@ def _by_app_indicator(bus: SessionBus, on_click: OnClick, environment: Mapping[s
         def _initialize(self) -> None:
             self._mark_ready()
 
+        def _finalize(self) -> None:
+            self._remove_fs_icon()
+            bus.close()
+
         def _notify(self, message: str, title: str | None = None) -> None:
             bus.send(notification(title or self.title, message))
 
