@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -30,7 +31,7 @@ class Endings:
         self._wakeup_before = signal.set_wakeup_fd(self._told.fileno(), warn_on_full_buffer=False)
         for number in (getattr(signal, name) for name in _NAMES if hasattr(signal, name)):
             if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves SIGHUP
-                self._before[number] = signal.signal(number, lambda *_: None)
+                self._before[number] = signal.signal(number, self._note)
         self._thread.start()
         system.when_told_to_end(self._end)
         return self
@@ -45,6 +46,11 @@ class Endings:
         self._thread.join()
         self._heard.close()
         self._told.close()
+
+    def _note(self, number: int, _frame: object) -> None:
+        """The same from Python, for loops such as PyGObject's, which have a socket of their own and let Python run."""
+        with suppress(OSError):  # full: it was told often enough
+            self._told.send(bytes((number,)))
 
     def _listen(self) -> None:
         while True:

@@ -93,7 +93,7 @@ class Service:
         with self._words.listening() as stderr:
             self._child = subprocess.Popen(
                 program.command("--data-dir", str(self._data_dir), "serve"),
-                env=program.environment(self._environment),
+                env=program.environment_alone(self._environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from mailbox_appliance.control.client import Client, Request
 from mailbox_appliance.control.instances import local_key
 from mailbox_appliance.tray import owner
+from mailbox_appliance.tray.endings import Endings
 from tests.servers.dovecot import wait_until
 from tests.servers.running import RunningAppliance
 from tests.servers.tray_bus import SessionBus
@@ -203,6 +205,17 @@ def test_beside_a_service_started_by_hand_and_beside_another_tray(seat: Seat) ->
     host.wait_until_gone()
     assert by_hand.stop() == 0
     assert _ended(seat.tray("--quit")) == (0, "", "")
+
+
+@pytest.mark.parametrize("is_taken", [False, True], ids=["by Python", "where a library tells of signals itself"])
+def test_a_signal_ends_it_whatever_the_main_thread_does(is_taken: bool) -> None:
+    told = threading.Event()
+    with Endings(told.set):
+        if is_taken:
+            signal.set_wakeup_fd(-1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert told.wait(5)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_where_no_desktop_shows_icons_the_address_is_told(seat: Seat) -> None:
