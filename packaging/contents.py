@@ -15,6 +15,8 @@ EXCLUDED = (
     *("ensurepip", "pip", "setuptools", "distutils", "venv", "pytest", "hypothesis", "numpy", "IPython", "rich"),
     # Parts of libraries that are for others: a server of their own, models of an earlier release, plug-ins of checkers.
     *("uvicorn", "mcp.cli", "pydantic.v1", "pydantic.mypy"),
+    # Whoever has it in a bundle loads it at every start, whatever is asked for.
+    "multiprocessing",
     # Line editing and databases under the GPL, which nothing here uses.
     *("readline", "_gdbm", "_dbm", "_curses", "_curses_panel"),
 )

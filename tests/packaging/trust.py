@@ -1,0 +1,33 @@
+"""Whom a bundle trusts where the system trusts nobody: the authorities that it brings, and no others."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.packaging.newcomer import Newcomer
+from tests.servers.dovecot import MailServer
+
+
+def prove_refusal(newcomer: Newcomer, server: MailServer, email: str) -> None:
+    """A server is refused whose authority is not on the list."""
+    refused = _connect(newcomer, server, email)
+    assert refused.returncode != 0
+    assert "not from a trusted authority" in refused.stderr, refused.stderr
+
+
+def prove_list(newcomer: Newcomer, server: MailServer, email: str) -> None:
+    """The server is believed by a bundle in one folder (`newcomer` runs it) on whose own list its authority stands."""
+    program = newcomer.system / newcomer.program[1:]
+    with (program.parent / "_internal" / "certifi" / "cacert.pem").open("ab") as brought:
+        brought.write(Path(server.ca_file).read_bytes())
+    newcomer.start()
+    newcomer.set_up()
+    connected = _connect(newcomer, server, email)
+    assert connected.returncode == 0, connected.stderr
+    newcomer.stop()
+
+
+def _connect(newcomer: Newcomer, server: MailServer, email: str) -> Any:
+    imap = ("--imap-host", "localhost", "--imap-port", str(server.imaps_port))
+    smtp = ("--smtp-host", "localhost", "--smtp-port", str(server.smtps_port))
+    words = ("accounts", "add", "--email", email, *imap, *smtp, "--password-stdin")
+    return newcomer.try_to_say(*words, typed="secret\n")
