@@ -106,13 +106,15 @@ class Proof:
             labels = [row.label for row in self.host.rows() if not row.is_separator]
             lines = self.panel.lines()
             found[:] = zip(labels, lines, strict=False)
-            return len(labels) == len(lines)
+            return 0 < len(labels) == len(lines)
 
         wait_until(is_open, lambda: f"the menu does not show what it is to: {found}", PATIENCE)
         return found
 
     def click(self, label: str, colour: Colour, picture: str | None = None) -> None:
         """Open the menu and click a row in it."""
+        self.host.adopt()
+        self.host.wait_for(label, enabled=True, patience=PATIENCE)
         lines = dict(self.open_menu(colour))
         self.panel.point(lines[label].middle)
         if picture:
