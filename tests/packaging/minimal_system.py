@@ -97,12 +97,11 @@ def make(root: Path) -> MinimalSystem:
 
 
 def _add_accounts(root: Path) -> None:
-    """The users and groups that every Debian has, and the name of itself."""
+    """The users and groups that every Debian has."""
     for name in ("passwd", "group"):
         shutil.copy(root / "usr/share/base-passwd" / f"{name}.master", root / "etc" / name)
     (root / "etc/shadow").write_text("root:*:19000:0:99999:7:::\n")
     (root / "etc/gshadow").write_text("")
-    (root / "etc/hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
 
 
 def _installed() -> dict[str, str]:

@@ -36,6 +36,12 @@ class Newcomer:
         assert self._running is not None
         return self._running
 
+    @property
+    def pid(self) -> int:
+        """The process of the service."""
+        assert self.running.process is not None
+        return self.running.process.pid
+
     def start(self) -> float:
         """Start the service and ask it; the seconds until its first answer."""
         command = self.system.command(self.program, user=self.user, **self._variables)

@@ -1,4 +1,4 @@
-"""The packages of a build, and what is done to the .deb in a minimal system."""
+"""The packages of a build, and how they come into a minimal system and out of it."""
 
 import re
 import subprocess
@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.packaging.minimal_system import MinimalSystem
-from tests.packaging.newcomer import DATA
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "mailbox-appliance"
-#: Nobody is asked; a question that has no answer yet gets the usual one.
-_SILENT = "noninteractive"
 
 
 @dataclass(frozen=True)
@@ -30,17 +27,21 @@ class Packages:
         """The program that runs from wherever it lies."""
         return next(self.folder.glob(f"{NAME}-*-linux-*"))
 
+    @property
+    def unpacked(self) -> int:
+        """How many bytes the package for Debian takes on the disk, as it says."""
+        return int(self.field("Installed-Size")) * 1024
+
     def field(self, name: str) -> str:
-        """A field of the package."""
+        """A field of the package for Debian."""
         asked = ["dpkg-deb", "--field", str(self.deb), name]
         return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def build(output: Path, *options: str, python: str = "python3") -> Packages:
     """Run `packaging/build`."""
-    done = subprocess.run(
-        [python, ROOT / "packaging" / "build", "--output", output, *options], capture_output=True, text=True
-    )
+    command = [python, str(ROOT / "packaging" / "build"), "--output", str(output), *options]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return Packages(output)
 
@@ -61,28 +62,28 @@ def unpack(system: MinimalSystem, package: Path) -> str:
     return f"/root/unpacked/usr/lib/{NAME}/{NAME}"
 
 
-def install(system: MinimalSystem, package: Path) -> str:
-    """By dpkg, whatever it depends on is there; what was said."""
-    done = system.run("dpkg", "--install", system.put(package), DEBIAN_FRONTEND=_SILENT)
-    return done.stdout + done.stderr
+@dataclass(frozen=True)
+class Installer:
+    """Installs and removes, and answers no questions: by dpkg, or by apt, which fetches what is depended on."""
 
+    system: MinimalSystem
+    by_apt: bool = False
 
-def remove(system: MinimalSystem) -> None:
-    """The program goes, what it kept stays."""
-    system.run("dpkg", "--remove", NAME, DEBIAN_FRONTEND=_SILENT)
-    assert not (system / "usr/lib" / NAME).exists()
-    assert not (system / "usr/bin" / NAME).is_symlink()
-    assert (system / DATA[1:] / "mailbox.db").exists()
+    def install(self, package: Path) -> str:
+        """A package of this computer; what was said."""
+        words = ("apt-get", "install", "--yes", "--no-install-recommends") if self.by_apt else ("dpkg", "--install")
+        return self._done(*words, self.system.put(package))
 
+    def remove(self) -> str:
+        """The program, and nothing that it kept."""
+        return self._done(*(("apt-get", "remove", "--yes") if self.by_apt else ("dpkg", "--remove")), NAME)
 
-def purge(system: MinimalSystem, answer: str = "") -> str:
-    """With an answer to the question that is asked then, or none; what was said."""
-    if answer:
-        system.run("debconf-set-selections", typed=f"{NAME} {NAME}/delete-data boolean {answer}\n")
-    done = system.run("dpkg", "--purge", NAME, DEBIAN_FRONTEND=_SILENT)
-    return done.stdout + done.stderr
+    def purge(self, answer: str = "") -> str:
+        """With an answer to the question that is asked then, or none; what was said."""
+        if answer:
+            self.system.run("debconf-set-selections", typed=f"{NAME} {NAME}/delete-data boolean {answer}\n")
+        return self._done(*(("apt-get", "purge", "--yes") if self.by_apt else ("dpkg", "--purge")), NAME)
 
-
-def has_user(system: MinimalSystem) -> bool:
-    """Whether the system service's user is there."""
-    return system.run("getent", "passwd", NAME, check=False).returncode == 0
+    def _done(self, *words: str) -> str:
+        done = self.system.run(*words, DEBIAN_FRONTEND="noninteractive")
+        return done.stdout + done.stderr

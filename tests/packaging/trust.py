@@ -27,7 +27,7 @@ def prove_list(newcomer: Newcomer, server: MailServer, email: str) -> None:
 
 
 def _connect(newcomer: Newcomer, server: MailServer, email: str) -> Any:
-    imap = ("--imap-host", "localhost", "--imap-port", str(server.imaps_port))
-    smtp = ("--smtp-host", "localhost", "--smtp-port", str(server.smtps_port))
+    imap = ("--imap-host", "127.0.0.1", "--imap-port", str(server.imaps_port))
+    smtp = ("--smtp-host", "127.0.0.1", "--smtp-port", str(server.smtps_port))
     words = ("accounts", "add", "--email", email, *imap, *smtp, "--password-stdin")
     return newcomer.try_to_say(*words, typed="secret\n")
