@@ -14,6 +14,8 @@ from pathlib import Path
 _LIBRARIES, _ORIGINAL = "LD_LIBRARY_PATH", "LD_LIBRARY_PATH_ORIG"
 #: How it tells its children where it is unpacked, and how one is told to unpack its own.
 OF_BUNDLE, _ALONE = "_PYI_", "PYINSTALLER_RESET_ENVIRONMENT"
+#: How those of our variables end that hold a secret, as MAILBOX_APPLIANCE_TOKEN does; a link lets in who has it.
+_SECRET_ENDINGS = ("TOKEN", "PASSPHRASE", "PASSWORD", "SECRET", "LINK")
 #: For subprocess on Windows: a child of ours has no window, whatever there is of its parent's.
 NO_WINDOW = 0x0800_0000 if sys.platform == "win32" else 0
 
@@ -50,10 +52,15 @@ def environment_alone(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def environment_of_others(given: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a program that is not ours: without what a bundle needs for itself."""
+    """The environment for a program that is not ours: without our secrets, and what a bundle needs for itself."""
+    kept = {name: value for name, value in given.items() if not _is_secret(name)}
     if not is_bundle():
-        return dict(given)
-    return {name: value for name, value in _without_libraries(given).items() if not name.startswith(OF_BUNDLE)}
+        return kept
+    return {name: value for name, value in _without_libraries(kept).items() if not name.startswith(OF_BUNDLE)}
+
+
+def _is_secret(variable: str) -> bool:
+    return variable.startswith("MAILBOX_APPLIANCE_") and variable.endswith(_SECRET_ENDINGS)
 
 
 def _without_libraries(given: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance import program
+from mailbox_appliance.cli.commands.license import TOKEN_VARIABLE
+from mailbox_appliance.cli.commands.login import PASSWORD_VARIABLE
+from mailbox_appliance.cli.commands.oauth_apps import SECRET_VARIABLE
+from mailbox_appliance.store.key_place import PASSPHRASE_VARIABLE
+from mailbox_appliance.tray.log_in import TOKEN_VARIABLE as TOKEN
 
 GIVEN = {"PATH": "/bin", "LD_LIBRARY_PATH": "/unpacked", "_PYI_APPLICATION_HOME_DIR": "/unpacked"}
 ORIGINAL = {"LD_LIBRARY_PATH_ORIG": "/own"}
@@ -43,3 +48,25 @@ def test_children_of_a_bundle_share_what_is_unpacked_unless_they_outlive_it() ->
 def test_others_do_not_load_the_libraries_of_a_bundle() -> None:
     assert program.environment_of_others(GIVEN) == {"PATH": "/bin"}
     assert program.environment_of_others({**GIVEN, **ORIGINAL}) == {"PATH": "/bin", "LD_LIBRARY_PATH": "/own"}
+
+
+OURS = {"MAILBOX_APPLIANCE_DATA_DIR": "/data", "MAILBOX_APPLIANCE_KEYCHAIN": "off"}
+
+
+def secrets_of_ours() -> dict[str, str]:
+    """Each of our variables that holds one."""
+    named = (TOKEN, PASSPHRASE_VARIABLE, PASSWORD_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE)
+    given = ("NEW_PASSPHRASE", "MAILBOX_PASSWORD", "GOOGLE_CLIENT_SECRET", "OUTLOOK_CLIENT_SECRET", "LINK")
+    return dict.fromkeys((*named, *(f"MAILBOX_APPLIANCE_{name}" for name in given)), "secret")
+
+
+def test_others_are_told_no_secret_of_ours() -> None:
+    assert program.environment_of_others({**OURS, "TOKEN": "theirs", **secrets_of_ours()}) == {
+        **OURS,
+        "TOKEN": "theirs",
+    }
+
+
+@pytest.mark.usefixtures("bundle")
+def test_others_are_told_none_by_a_bundle_either() -> None:
+    assert program.environment_of_others({**OURS, **secrets_of_ours()}) == OURS

@@ -16,7 +16,7 @@ from mailbox_appliance.tray.state import Access
 PATIENCE = 2.0
 #: Seconds until a locked keychain is asked again by itself, at first and at most: it may ask somebody each time.
 _AGAIN_AFTER, _AGAIN_AT_MOST = 60.0, 3600.0
-_TOKEN = "MAILBOX_APPLIANCE_TOKEN"  # noqa: S105 - the name of a variable
+TOKEN_VARIABLE = "MAILBOX_APPLIANCE_TOKEN"  # noqa: S105 - the name of a variable
 
 
 class LogIn:
@@ -24,7 +24,7 @@ class LogIn:
 
     def __init__(self, tokens: Tokens, key: str, environment: Mapping[str, str], clock: Clock) -> None:
         self._tokens, self._key, self._clock = tokens, key, clock
-        self._given = environment.get(_TOKEN, "").strip() or None
+        self._given = environment.get(TOKEN_VARIABLE, "").strip() or None
         self._reading: _Reading | None = None
         self._stamp: object = None
         self._refused: str | None = None
