@@ -19,6 +19,7 @@ from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.tray import owner
 from mailbox_appliance.tray.last_words import LastWords
+from mailbox_appliance.tray.log_in import TOKEN_VARIABLE
 
 _EVERY = 0.05
 #: Seconds within which a service that was told to end has ended; it promises 10.
@@ -35,7 +36,8 @@ class Service:
     """Starts and stops the service of one data directory. Both block; for threads that may take their time."""
 
     def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
-        self._data_dir, self._environment = data_dir, environment
+        self._data_dir = data_dir
+        self._environment = {name: value for name, value in environment.items() if name != TOKEN_VARIABLE}
         self._words = LastWords(data_dir / "logs" / "tray-serve.log")
         self._one_start = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None

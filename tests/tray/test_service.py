@@ -47,14 +47,17 @@ def test_starts_at_once_are_one_and_nothing_is_left_of_it_when_it_was_stopped(de
 
 
 def test_a_tray_that_is_killed_leaves_the_service_to_the_next_one(desk: Desk) -> None:
+    """It was told nothing of the log-in that the tray has from its environment."""
     command = (sys.executable, "-c", _TRAY, str(desk.data_dir))
+    given = desk.environment | {"MAILBOX_APPLIANCE_TOKEN": desk.token}
     tray = subprocess.Popen(
-        command, env=desk.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command, env=given, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     with tray:
         assert tray.stdout is not None
         pid = int(tray.stdout.readline())
         os.killpg(tray.pid, signal.SIGKILL)
+    assert desk.token not in Path("/proc", str(pid), "environ").read_text()
     following = Service(desk.data_dir, desk.environment)
     assert following.start().pid == pid
     following.stop()
