@@ -8,8 +8,8 @@ from pathlib import Path
 from mailbox_appliance import system
 from mailbox_appliance.tray import owner
 
-#: Seconds within which a tray that was told to end has ended.
-_ENDS_WITHIN = 10.0
+#: Seconds within which a tray that was told to end has ended, with what it was starting.
+_ENDS_WITHIN = 20.0
 
 
 class OtherTray(Exception):

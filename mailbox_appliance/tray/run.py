@@ -4,7 +4,7 @@ What ends it     and what becomes of the service
 Quit             it is stopped, unless systemd keeps it
 SIGTERM, Ctrl-C  it goes on. A desktop that ends tells all its programs so, and nobody has asked for mail to stop: where
                  processes may stay (`loginctl enable-linger`), scheduled sends still go out, and where they may not the
-                 system ends the service as well, in order. The next tray finds it
+                 system ends the service as well, in order. The next tray finds it. One that does not serve yet ends
 no more tray     it goes on
 """
 
@@ -93,6 +93,7 @@ def _run(parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -
             icon.run()
         finally:
             showing.close()
+            parts.service.abandon()  # while whoever told us to end waits: nothing comes up afterwards
     log.info("the tray has ended")
     return 0
 

@@ -39,8 +39,9 @@ class Service:
         self._data_dir = data_dir
         self._environment = {name: value for name, value in environment.items() if name != TOKEN_VARIABLE}
         self._words = LastWords(data_dir / "logs" / "tray-serve.log")
-        self._one_start = threading.Lock()
+        self._one_start, self._one_birth = threading.Lock(), threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
+        self._is_over = False
 
     def start(self) -> local.Running:
         """Let there be one that answers, whoever started it. An upgrade of the store takes as long as it takes.
@@ -70,10 +71,17 @@ class Service:
             raise _not_stopped(f"The appliance (pid {pid}) belongs to another user, who can stop it.") from error
 
     def quit(self) -> None:
-        """As `stop`, but what systemd keeps goes on."""
+        """As `stop`, but what systemd keeps goes on; and nothing is started here any more."""
+        self.abandon()
         pid = owner.find(self._data_dir)
         if pid is None or not is_kept(pid):
             self.stop()
+
+    def abandon(self) -> None:
+        """Start nothing any more, and end what was started here and serves nobody yet; an owner goes on."""
+        with self._one_birth:
+            self._is_over = True
+        self._end_newborn()
 
     def tidy(self) -> None:
         """Keep small what it says. Now and then is enough."""
@@ -83,16 +91,21 @@ class Service:
         return owner.answering(self._data_dir)
 
     def _end_newborn(self) -> None:
-        """End what was started here and does not own the directory yet, which nobody would find."""
+        """End what was started here and does not own the directory yet: nobody would find it, and it would later."""
         child = self._child
-        if child is not None and child.poll() is None and owner.find(self._data_dir) is None:
+        if child is None or child.poll() is not None:
+            return
+        pid = owner.find(self._data_dir)
+        if pid is None or not _is_of(child, pid):
             child.terminate()
             with suppress(subprocess.TimeoutExpired):
                 child.wait(_ENDS_WITHIN)
 
     def _begun(self) -> "subprocess.Popen[bytes]":
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._words.listening() as stderr:
+        with self._one_birth, self._words.listening() as stderr:
+            if self._is_over:
+                raise _stopped()
             self._child = subprocess.Popen(
                 program.command("--data-dir", str(self._data_dir), "serve"),
                 env=program.environment_alone(self._environment),
@@ -118,7 +131,7 @@ class Service:
         if words.code == _IN_USE:
             return None
         if not words.text and child.returncode in _TOLD_TO_END:
-            raise Failure(STOPPED, "The appliance was stopped before it answered.", INTERNAL)
+            raise _stopped()
         raise _not_started(words.text or f"it ended ({child.returncode}) and said nothing.")
 
     def _wait_for_other(self) -> None:
@@ -156,6 +169,10 @@ def _is_of(child: "subprocess.Popen[bytes]", pid: int) -> bool:
 
 def _reap_later(child: "subprocess.Popen[bytes]") -> None:
     threading.Thread(target=child.wait, name=f"child-{child.pid}", daemon=True).start()
+
+
+def _stopped() -> Failure:
+    return Failure(STOPPED, "The appliance was stopped before it answered.", INTERNAL)
 
 
 def _not_started(why: str) -> Failure:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -205,6 +206,28 @@ def test_beside_a_service_started_by_hand_and_beside_another_tray(seat: Seat) ->
     host.wait_until_gone()
     assert by_hand.stop() == 0
     assert _ended(seat.tray("--quit")) == (0, "", "")
+
+
+def _serving(desk: Desk) -> list[int]:
+    """The processes of the appliance, also before they own anything."""
+    wanted = f"\0--data-dir\0{desk.data_dir}\0serve\0".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if wanted in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return found
+
+
+@pytest.mark.parametrize("has_lock", [False, True], ids=["before it has the lock", "before it answers"])
+def test_what_is_told_to_quit_while_it_starts_leaves_nothing_that_comes_up(seat: Seat, has_lock: bool) -> None:
+    desk = seat.desk
+    tray = seat.tray()
+    begun = (lambda: owner.find(desk.data_dir)) if has_lock else (lambda: _serving(desk))
+    wait_until(lambda: bool(begun()), lambda: "nothing was started", 10)
+    assert _ended(seat.tray("--quit")) == (0, "", "")
+    assert _ended(tray) == (0, "", "")
+    assert _serving(desk) == []
 
 
 @pytest.mark.parametrize("is_taken", [False, True], ids=["by Python", "where a library tells of signals itself"])
