@@ -16,14 +16,15 @@ from benchmarks.figures import Figure, ratio_of, spread
 _STARTS, _CALLS = 5, 15
 #: As a user's: modules are compiled once.
 _ENVIRONMENT = {name: value for name, value in stage.ENVIRONMENT.items() if name != "PYTHONDONTWRITEBYTECODE"}
-_PROGRAM = Path(sys.executable).with_name("mailbox-appliance")
+#: The console script of the checkout.
+PROGRAM = Path(sys.executable).with_name("mailbox-appliance")
 
 
 def measure_serve() -> Iterator[Figure]:
     """On new data directories, and again on the same ones."""
     with stage.scratch() as folder:
-        fresh = [_first_answer(folder / str(number)) for number in range(_STARTS)]
-        again = [_first_answer(folder / str(number)) for number in range(_STARTS)]
+        fresh = [first_answer(PROGRAM, folder / str(number)) for number in range(_STARTS)]
+        again = [first_answer(PROGRAM, folder / str(number)) for number in range(_STARTS)]
     for name, values in (("new data directory", fresh), ("existing one", again)):
         yield Figure(
             f"first 200, {name}", statistics.median(values), 1.0, "at most", " s", f"{spread(values, '.2f')} s"
@@ -32,7 +33,7 @@ def measure_serve() -> Iterator[Figure]:
 
 def measure_help() -> Iterator[Figure]:
     """Each call beside its floor."""
-    commands = [str(_PROGRAM), "--help"], [sys.executable, "-c", "import click"]
+    commands = [str(PROGRAM), "--help"], [sys.executable, "-c", "import click"]
     pairs = [tuple(_wall(command) for command in commands) for _ in range(_CALLS)]
     ours, floor = ([pair[place] * 1000 for pair in pairs] for place in (0, 1))
     yield Figure(
@@ -56,7 +57,7 @@ def measure_cli() -> Iterator[Figure]:
         "a completion": ([], tab),
     }
     for name, (words, more) in cheap.items():
-        ours, empty = _in_turns([str(_PROGRAM), *words], _ENVIRONMENT | more)
+        ours, empty = _in_turns([str(PROGRAM), *words], _ENVIRONMENT | more)
         value = statistics.median(one - other for one, other in zip(ours, empty, strict=True))
         yield Figure(
             f"{name} over python -c pass", value, 100, "at most", " ms", f"{spread(ours)} ms", f"{spread(empty)} ms"
@@ -75,7 +76,7 @@ def _measure_list() -> Iterator[Figure]:
         )
         stage.wait_until_ready(running, account)
         words = ["--data-dir", str(running.folder), "emails", "list"]
-        ours, empty = _in_turns([str(_PROGRAM), *words], _ENVIRONMENT | {"MAILBOX_APPLIANCE_TOKEN": str(running.token)})
+        ours, empty = _in_turns([str(PROGRAM), *words], _ENVIRONMENT | {"MAILBOX_APPLIANCE_TOKEN": str(running.token)})
     yield Figure(
         "emails list", statistics.median(ours), 200, "at most", " ms", f"{spread(ours)} ms", f"{spread(empty)} ms"
     )
@@ -89,10 +90,11 @@ def _in_turns(command: Sequence[str], environment: Mapping[str, str]) -> tuple[l
     return [ours * 1000 for ours, _ in pairs], [theirs * 1000 for _, theirs in pairs]
 
 
-def _first_answer(folder: Path) -> float:
-    command = [str(_PROGRAM), "--data-dir", str(folder), "serve", "--port", "0", "--ready-json"]
+def first_answer(program: Path, folder: Path, environment: Mapping[str, str] = stage.ENVIRONMENT) -> float:
+    """Seconds from the start of `serve` on a data directory until it has answered a request."""
+    command = [str(program), "--data-dir", str(folder), "serve", "--port", "0", "--ready-json"]
     began = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=stage.ENVIRONMENT) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
         assert process.stdout is not None
         try:
             connection = http.client.HTTPConnection(urlsplit(json.loads(process.stdout.readline())["http"]).netloc)
