@@ -85,6 +85,7 @@ class Actions:
             Action.BACK_UP: self._back_up,
             Action.SWITCH_HTTPS: self._switch_https,
             Action.COPY_FINGERPRINT: self._copy_fingerprint,
+            Action.COPY_SETUP_CODE: self._copy_setup_code,
             Action.SWITCH_START_AT_LOGIN: self._switch_start_at_login,
             Action.OPEN_LOGS: self._open_logs,
             Action.START: self._start,
@@ -166,6 +167,16 @@ class Actions:
             self._tell("The fingerprint is copied", "Compare it with what the other computer shows.")
         else:
             self._tell("The fingerprint of the certificate", https.fingerprint)
+
+    def _copy_setup_code(self) -> None:
+        """It is in no notice: those are kept, and shown on locked screens."""
+        code, file = self._tray.state.setup_code, self._parts.data_dir / "setup-code"
+        if code is None:
+            return
+        if self._parts.opening.clipboard(code):
+            self._tell("The set-up code is copied", "Paste it where the console asks for it.")
+        elif not self._parts.opening.file(file):
+            self._tell("The set-up code", f"It is in the menu, and in the file {file}")
 
     # --- what is changed ---
 

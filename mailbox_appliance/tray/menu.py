@@ -105,7 +105,7 @@ def _top(state: State) -> Iterator[Row]:
         return
     if state.setup_code:
         yield Row("Set up…", Action.SET_UP)
-        yield Row(f"Set-up code: {state.setup_code}", enabled=False)
+        yield Row(f"Set-up code: {state.setup_code}", Action.COPY_SETUP_CODE)
     elif state.access is Access.LOCKED:
         yield Row("Ask the keychain again", Action.UNLOCK)
     elif state.access is Access.NOBODY:

@@ -27,7 +27,7 @@ _BROWSERS = (
     ("chromium",),
     ("google-chrome",),
 )
-_FOLDERS = (("xdg-open",), ("gio", "open"))
+_FILES = (("xdg-open",), ("gio", "open"))
 #: Terminals, and what stands before the command in each.
 _TERMINALS = (
     ("xdg-terminal-exec",),
@@ -68,7 +68,11 @@ class Opening:
 
     def folder(self, folder: Path) -> bool:
         """Show a folder."""
-        return self._shown(_FOLDERS, str(folder))
+        return self._shown(_FILES, str(folder))
+
+    def file(self, file: Path) -> bool:
+        """Show a text file."""
+        return self._shown(_FILES, str(file))
 
     def terminal(self, command: Sequence[str]) -> bool:
         """Run a command of ours in a terminal, which stays until somebody has read it."""

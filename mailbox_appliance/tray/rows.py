@@ -9,6 +9,7 @@ class Action(Enum):
 
     OPEN_CONSOLE = "open-console"
     SET_UP = "set-up"
+    COPY_SETUP_CODE = "copy-setup-code"
     LOG_IN = "log-in"
     #: Ask the keychain again.
     UNLOCK = "unlock"

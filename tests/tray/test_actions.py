@@ -196,6 +196,22 @@ def test_the_fingerprint_is_copied_where_there_is_a_clipboard_and_else_shown(ben
     assert (told.title, (bench.data_dir / "copied").read_text()) == ("The fingerprint is copied", "sha256:0123")
 
 
+def test_the_set_up_code_is_copied_or_its_file_is_opened_and_no_notice_has_it(bench: Bench) -> None:
+    bench.around.state = State(How.ANSWERS, setup_code="ab-cd")
+    file = bench.data_dir / "setup-code"
+    assert bench.does(Action.COPY_SETUP_CODE) == [
+        Notice("The set-up code", f"It is in the menu, and in the file {file}")
+    ]
+    bench.desktop.has("xdg-open")
+    assert bench.does(Action.COPY_SETUP_CODE) == []
+    assert bench.desktop.said("xdg-open") == str(file)
+    bench.desktop.has("wl-copy", f"cat > {bench.data_dir}/copied")
+    bench.desktop.environment["WAYLAND_DISPLAY"] = "wayland-0"
+    (told,) = bench.does(Action.COPY_SETUP_CODE)
+    assert (told.title, "ab-cd" in told.text) == ("The set-up code is copied", False)
+    assert (bench.data_dir / "copied").read_text() == "ab-cd"
+
+
 def test_a_browser_is_the_one_that_is_named_and_none_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

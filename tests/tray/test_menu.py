@@ -110,7 +110,7 @@ ROWS: list[tuple[State, tuple[str, ...], tuple[str, ...]]] = [
     (NOBODY,                                  (),                                          ("Connect a mailbox…",)),
     (NOBODY,                                  ("(Back up now)", "([ ] Allow remote access (HTTPS))"), ()),
     (LOCKED,                                  ("Ask the keychain again",),                 ("Log in…",)),
-    (TO_SET_UP,                               ("Set up…", "(Set-up code: ab-cd)"),         ("Log in…",)),
+    (TO_SET_UP,                               ("Set up…", "Set-up code: ab-cd"),           ("Log in…",)),
     (MEMBER,                                  ("(Back up now: for administrators)",),      ("Back up now",)),
     (MEMBER,                                  (),                                          ("(No backup yet)",)),
     (MEMBER,                                  ("([ ] Allow remote access (HTTPS): for administrators)",), ()),

@@ -37,7 +37,7 @@ function Begin() {
     ${!THIS_COMPUTER.includes(location.hostname) && html`<${FromAfar} />`}
     <${Form} of=${form} action="Set up" busy="Setting up …" label="Set up">
       <${Field} of=${form} name="setupCode" label="Set-up code" autocomplete="off" spellcheck=${false} autofocus required
-        hint="The line that the appliance wrote when it started ends with it." />
+        hint="It is in the menu of the icon beside the clock, or in the terminal." />
       <${WhereTheCodeIs} />
       <${Field} of=${form} name="name" label="Your name" autocomplete="name" required />
       <${Field} of=${form} name="email" label="Your email" type="email" autocomplete="username" required
@@ -49,13 +49,14 @@ function Begin() {
 function WhereTheCodeIs() {
   return html`<details>
     <summary>Where is the set-up code?</summary>
-    <p>In the terminal or log of the appliance, and in the file <code>setup-code</code> in its data directory:</p>
+    <p>In the file <code>setup-code</code> in the data directory:</p>
     <ul>
       <li>Linux: <code>~/.local/share/mailbox-appliance</code></li>
       <li>macOS: <code>~/Library/Application Support/mailbox-appliance</code></li>
-      <li>or where <code>--data-dir</code> says</li>
+      <li>Windows: <code>%LOCALAPPDATA%\\mailbox-appliance</code></li>
+      <li>or <code>--data-dir</code></li>
     </ul>
-    <p>There <code>mailbox-appliance setup</code> does the same as this page, and finds the code by itself.</p>
+    <p>There <code>mailbox-appliance setup</code> finds the code by itself.</p>
   </details>`;
 }
 
