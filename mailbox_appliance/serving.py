@@ -28,9 +28,9 @@ from mailbox_appliance.mcp_server.door import Door
 from mailbox_appliance.opening import Opening, keep_out_of_the_way, setup_code
 from mailbox_appliance.resting import begin_to_rest
 from mailbox_appliance.settings import BadSetting
+from mailbox_appliance.store import accepted
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.restore import Prepared, Restored, complete, put_back
-from mailbox_appliance.store.store import Store
 from mailbox_appliance.web.app import App
 
 log = logging.getLogger(__name__)
@@ -182,6 +182,7 @@ class Service:
             self._opening.prepare(appliance)
 
     def _take(self, prepared: Prepared, actor: Actor) -> None:
+        _note(prepared, actor)  # it is answered for from here on, whatever becomes of this process
         self._handed_over = prepared, actor
         self._woken.put(None)
 
@@ -214,9 +215,9 @@ class Service:
         log.info("the restore is done", extra=facts | _told(restored))
 
     def _give_up(self, prepared: Prepared, actor: Actor) -> None:
+        """The next start records it: the store may be closed by now."""
         log.warning("a restore was given up, since the service ends", extra={"backup": prepared.backup_id})
-        if self._appliance is not None:
-            _note_failure(self._appliance.store, prepared, actor)
+        _note(prepared, actor)
 
     def _rest(self) -> bool:
         """Stop the appliance and close its files; the directory stays ours.
@@ -249,12 +250,10 @@ class Service:
                 return False
         return True
 
-    def _opened(self, failed: tuple[Prepared, Actor] | None = None) -> Appliance:
-        """Another appliance on the store that is there now, ready to begin; what failed is noted in it."""
+    def _opened(self) -> Appliance:
+        """Another appliance on the store that is there now, ready to begin."""
         appliance = self._opening.again(self._lock)
         try:
-            if failed is not None:
-                _note_failure(appliance.store, *failed)
             logs.set_level(appliance.settings.text("log.level"))
             self._make_ready(appliance)
         except BaseException:
@@ -264,8 +263,9 @@ class Service:
         return appliance
 
     def _go_on_after_failure(self, prepared: Prepared, actor: Actor) -> None:
+        _note(prepared, actor)  # what failed has thrown it away; the opening records it, this one or the next
         if not self._is_stopping:
-            self._go_on(self._opened(failed=(prepared, actor)))
+            self._go_on(self._opened())
 
     def _go_on(self, appliance: Appliance) -> None:
         self._appliance = appliance  # whatever fails now, who ends stops it
@@ -285,9 +285,8 @@ def _left(until: float) -> float:
     return max(0.0, until - time.monotonic())
 
 
-def _note_failure(store: Store, prepared: Prepared, actor: Actor) -> None:
-    with store.database.transaction(durable=True):
-        store.audit.record(actor, "backup.restore", ("backup", prepared.backup_id), "failure")
+def _note(prepared: Prepared, actor: Actor) -> None:
+    accepted.note(prepared.folder, prepared.backup_id, actor)
 
 
 def _told(restored: Restored) -> dict[str, object]:

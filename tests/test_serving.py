@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -15,7 +16,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mailbox_appliance import serving as serving_module
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.opening import Opening
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
@@ -24,6 +27,7 @@ from mailbox_appliance.serving import Service
 from mailbox_appliance.store import swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.files import KEY
+from mailbox_appliance.store.restore import complete
 from mailbox_appliance.store.store import Store
 from tests.servers.desk import ADMIN, a_message
 from tests.servers.dovecot import MailServer, wait_until
@@ -229,17 +233,20 @@ class Served:
 
     def restore(self, backup_id: str) -> str:
         """Restore, wait until it goes on; answers how the audit log says that it ended."""
+        before = {one["id"] for one in self._restores()}
         assert self.ask("POST", "/admin/restore", {"backupId": backup_id}).status == 202
         ended = list[str]()
 
         def has_ended() -> bool:
-            answer = self.ask("GET", "/admin/audit-events?limit=2")
-            items = answer.data["items"] if answer.status == 200 else []
-            ended[:] = [one["outcome"] for one in items if one["action"] == "backup.restore"]
+            ended[:] = [one["outcome"] for one in self._restores() if one["id"] not in before]
             return bool(ended)
 
         wait_until(has_ended, lambda: "the restore does not end", 60)
         return ended[0]
+
+    def _restores(self) -> list[dict[str, Any]]:
+        answer = self.ask("GET", "/admin/audit-events?action=backup.restore")
+        return list(answer.data["items"]) if answer.status == 200 else []
 
 
 @contextmanager
@@ -386,6 +393,70 @@ def test_told_to_end_while_a_restore_waits_it_ends_in_time(tmp_path: Path) -> No
     store = Store.open(tmp_path)
     assert [event.outcome for event in store.audit.list(None, 1)[0]] == ["failure"]
     store.close()
+
+
+def given_up(folder: Path) -> list[tuple[str, str | None, str]]:
+    """How restores ended that nobody carried out, as the audit log tells after the next start; and after another."""
+    for _ in range(2):
+        store = Store.open(folder)
+        try:
+            events = [event for event in store.audit.list(None, 50)[0] if event.action == "backup.restore"]
+            assert store.audit.verify().broken is None
+        finally:
+            store.close()
+        assert not list(folder.glob(".next*"))
+    return [(event.actor.kind, event.target.id if event.target else None, event.outcome) for event in events]
+
+
+@pytest.mark.parametrize("at", ["before it begins", "while it is made ready"])
+def test_a_restore_that_was_accepted_and_then_given_up_is_told(
+    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = Served(tmp_path, lambda _: None)
+    completed = complete
+
+    def stopped_then(*handed: Any) -> object:
+        served.service.stop()
+        return completed(*handed)
+
+    if at == "while it is made ready":
+        monkeypatch.setattr(serving_module, "complete", stopped_then)
+    served.start()
+    backup = served.ask("POST", "/admin/backups", {}).data["id"]
+    if at == "before it begins":
+        take = served.appliance.hand_over
+        assert take is not None
+
+        def stopped(*handed: Any) -> None:
+            served.service.stop()
+            served.join()
+            take(*handed)
+
+        served.appliance.hand_over = stopped
+    answer = served.ask("POST", "/admin/restore", {"backupId": backup})
+    assert answer.status == 202
+    served.close()
+    assert given_up(tmp_path) == [("session", backup, "failure")]
+
+
+def test_a_restore_that_a_kill_left_behind_is_told_at_the_next_start(tmp_path: Path) -> None:
+    """Not the one that was decided by then: the store says itself how that ended."""
+    with serving(tmp_path, lambda _: None) as served:
+        backup = served.ask("POST", "/admin/backups", {}).data["id"]
+        handed = list[tuple[Any, Actor]]()
+        take = served.appliance.hand_over
+        assert take is not None
+
+        def killed(prepared: Any, actor: Actor) -> None:
+            serving_module._note(prepared, actor)
+            handed.append((prepared, actor))
+
+        served.appliance.hand_over = killed
+        assert served.ask("POST", "/admin/restore", {"backupId": backup}).status == 202
+    shutil.copytree(tmp_path, tmp_path.with_name("undecided"))
+    assert given_up(tmp_path.with_name("undecided")) == [("session", backup, "failure")]
+    complete(handed[0][0], SystemClock(), handed[0][1])
+    assert given_up(tmp_path) == [("session", backup, "success")]
 
 
 def test_a_fault_in_a_reload_ends_nothing_and_the_service_manager_hears_of_its_end(

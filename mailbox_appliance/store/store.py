@@ -13,7 +13,7 @@ from pathlib import Path
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged
 from mailbox_appliance.records import Progress
-from mailbox_appliance.store import key_place, room, swap
+from mailbox_appliance.store import accepted, key_place, room, swap
 from mailbox_appliance.store.accounts import Accounts
 from mailbox_appliance.store.api_keys import ApiKeys
 from mailbox_appliance.store.attempts import Attempts
@@ -139,6 +139,7 @@ class Store:
         key_place.note_place(folder, key_file, os.environ)
         store = cls(folder, lock, database, key, clock, key_file)
         store.upgraded = upgraded
+        accepted.settle(folder, database, store.audit)
         return store
 
     @property

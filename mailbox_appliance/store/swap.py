@@ -1,6 +1,6 @@
 """Replacing several files of a data directory at once: all of them, or none, whenever it stops.
 
-    .next.making/   the new files, being made; thrown away by the next start
+    .next.making/   the new files, being made; thrown away by the next start, but for a note of whose they are
     .next/          complete and on the disk: from the rename to this name on they are the store's
                     moved into place one by one, again from the beginning after a crash
     .next/plan      where the key file goes to, and which files are to be no more
@@ -22,7 +22,7 @@ from mailbox_appliance.store.files import DATABASE, KEY, copy_private, half_writ
 from mailbox_appliance.system import move, sync_file, sync_folder
 
 _MAKING, _READY = ".next.making", ".next"
-_PLAN = "plan"
+_PLAN, _NOTE = "plan", "accepted"
 _PIECE = 1 << 20
 #: What may be replaced, in this order. The key file is copied, so that it is here until the database has moved too; a
 #: log of a database comes after it, since that of the one before is removed first.
@@ -41,6 +41,20 @@ def discard(folder: Path) -> None:
     """Throw away what was being made."""
     if os.path.lexists(folder / _MAKING):
         shutil.rmtree(folder / _MAKING)
+
+
+def place_of_note(folder: Path) -> Path:
+    """Where it is noted what is being made (store/accepted). What is decided takes it along."""
+    return folder / _MAKING / _NOTE
+
+
+def _discard_but_note(folder: Path) -> None:
+    if not place_of_note(folder).is_file():
+        discard(folder)
+        return
+    for path in (folder / _MAKING).iterdir():
+        if path.name != _NOTE:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def decide(folder: Path, key_file: Path | None = None, absent: Sequence[str] = ()) -> None:
@@ -71,7 +85,7 @@ def finish(folder: Path, key_file: Path) -> bool:
     `key_file` is where the key lies, which may be elsewhere. Answers whether there was anything to move. Raises
     StoreUnusable where the new key was to go to another place: what lies here may be the key of another store.
     """
-    discard(folder)
+    _discard_but_note(folder)
     ready = folder / _READY
     if not ready.is_dir():
         return False
