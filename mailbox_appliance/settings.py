@@ -71,6 +71,10 @@ class Settings:
             return "the command line"
         return BY_NAME[name].environment if name in self._layers.get("environment", {}) else None
 
+    def is_set(self, name: str) -> bool:
+        """Whether somebody has set this value, be it to its default."""
+        return any(name in values for source, values in self._layers.items() if source != "default")
+
     def text(self, name: str) -> str:
         """The value of a text option."""
         value = self.values[name]

@@ -4,6 +4,7 @@ What is started here has a session of its own, so that it outlives the tray, and
 Its standard output, which has the set-up code, goes nowhere; its standard error goes to logs/tray-serve.log.
 """
 
+import logging
 import os
 import signal
 import subprocess
@@ -14,19 +15,23 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance import program
+from mailbox_appliance import program, settings, system
 from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.tray import owner
 from mailbox_appliance.tray.last_words import LastWords
 from mailbox_appliance.tray.log_in import TOKEN_VARIABLE
 
+log = logging.getLogger(__name__)
+
 _EVERY = 0.05
 #: Seconds within which a service that was told to end has ended; it promises 10.
 _ENDS_WITHIN = 15.0
 #: Seconds that whoever was faster has until it answers.
 _OTHER_WITHIN = 60.0
-_IN_USE = "store_in_use"
+_IN_USE, _CANNOT_LISTEN = "store_in_use", "cannot_listen"
+#: Bytes without which a service ends, and cannot say so in a file.
+_LITTLE_ROOM = 1_000_000
 #: How one ends that was told to before it served; and the code of the Failure of a start that ends so.
 _TOLD_TO_END = (0, -signal.SIGTERM)
 STOPPED = "stopped"
@@ -46,12 +51,17 @@ class Service:
     def start(self) -> local.Running:
         """Let there be one that answers, whoever started it. An upgrade of the store takes as long as it takes.
 
-        Raises Failure with its last words where it ends before it answers.
+        Where somebody else has the usual port, as on a computer of several users, it takes a free one; not where a port
+        is set. Raises Failure with its last words where it ends before it answers.
         """
         with self._one_start:
-            while (running := self._found() or self._answered(self._begun())) is None:
-                self._wait_for_other()
-            return running
+            try:
+                return self._started()
+            except Failure as failure:
+                if failure.code != _CANNOT_LISTEN or self._has_port():
+                    raise
+            log.info("the usual port is taken, so a free one is")
+            return self._started("--port", "0")
 
     def stop(self) -> None:
         """Let it end, answering what is under way; it is gone afterwards. None to stop is good enough.
@@ -87,6 +97,17 @@ class Service:
         """Keep small what it says. Now and then is enough."""
         self._words.tidy()
 
+    def _started(self, *options: str) -> local.Running:
+        try:
+            while (running := self._found() or self._answered(self._begun(*options))) is None:
+                self._wait_for_other()
+        except OSError as error:
+            raise _not_started(f"{error.filename or self._data_dir} cannot be used ({error.strerror}).") from error
+        return running
+
+    def _has_port(self) -> bool:
+        return settings.load(self._data_dir / "config.toml", self._environment).is_set("server.port")
+
     def _found(self) -> local.Running | None:
         return owner.answering(self._data_dir)
 
@@ -101,13 +122,13 @@ class Service:
             with suppress(subprocess.TimeoutExpired):
                 child.wait(_ENDS_WITHIN)
 
-    def _begun(self) -> "subprocess.Popen[bytes]":
+    def _begun(self, *options: str) -> "subprocess.Popen[bytes]":
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._one_birth, self._words.listening() as stderr:
             if self._is_over:
                 raise _stopped()
             self._child = subprocess.Popen(
-                program.command("--data-dir", str(self._data_dir), "serve"),
+                program.command("--data-dir", str(self._data_dir), "serve", *options),
                 env=program.environment_alone(self._environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -132,7 +153,7 @@ class Service:
             return None
         if not words.text and child.returncode in _TOLD_TO_END:
             raise _stopped()
-        raise _not_started(words.text or f"it ended ({child.returncode}) and said nothing.")
+        raise _not_started(words.text or self._why_silent(child.returncode), words.code)
 
     def _wait_for_other(self) -> None:
         """Wait until whoever owns the directory answers, or does so no more."""
@@ -141,6 +162,11 @@ class Service:
             if time.monotonic() > until:
                 raise _not_started(self._words.heard().text)
             time.sleep(_EVERY)
+
+    def _why_silent(self, code: int) -> str:
+        if system.free_bytes(self._data_dir) < _LITTLE_ROOM:  # so are its words, which lie there too
+            return f"The disk that holds {self._data_dir} is full."
+        return f"It ended ({code}) and said nothing."
 
 
 def is_kept(pid: int) -> bool:
@@ -175,8 +201,8 @@ def _stopped() -> Failure:
     return Failure(STOPPED, "The appliance was stopped before it answered.", INTERNAL)
 
 
-def _not_started(why: str) -> Failure:
-    return Failure("not_started", f"The appliance could not be started: {why}", INTERNAL)
+def _not_started(why: str, code: str | None = None) -> Failure:
+    return Failure(code or "not_started", why, INTERNAL)
 
 
 def _not_stopped(message: str) -> Failure:

@@ -3,14 +3,18 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from mailbox_appliance import program, system
 from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import Failure
 from mailbox_appliance.store.lock import DirectoryLock
@@ -88,11 +92,45 @@ def test_one_that_was_started_by_hand_is_found_and_stopped(desk: Desk) -> None:
 
 def test_one_that_ends_at_once_is_told_in_its_own_words(desk: Desk) -> None:
     wrong = replace(desk, environment=desk.environment | {"MAILBOX_APPLIANCE_SERVER_PORT": "none"})
-    with pytest.raises(Failure, match=r"could not be started: .*MAILBOX_APPLIANCE_SERVER_PORT"):
+    with pytest.raises(Failure, match=r"^MAILBOX_APPLIANCE_SERVER_PORT") as failure:
         Service(desk.data_dir, wrong.environment).start()
+    assert failure.value.code == "invalid_request"
     file = desk.data_dir / "logs" / "tray-serve.log"
     assert file.stat().st_mode & 0o777 == 0o600
     assert json.loads(file.read_text())["error"]["code"]
+
+
+def test_beside_a_port_that_is_taken_it_takes_a_free_one_where_none_is_set(desk: Desk) -> None:
+    unset = {name: value for name, value in desk.environment.items() if not name.endswith("_SERVER_PORT")}
+    made = Service(desk.data_dir, unset)
+    with socket.socket() as other:
+        with suppress(OSError):  # or somebody else has it, who does as well
+            other.bind(("127.0.0.1", 8025))
+            other.listen()
+        (desk.data_dir / "config.toml").write_text("[server]\nport = 8025\n")
+        with pytest.raises(Failure, match=r"^127\.0\.0\.1:8025 is already in use") as failure:
+            made.start()
+        assert failure.value.code == "cannot_listen"
+        (desk.data_dir / "config.toml").unlink()
+        assert made.start() == desk.running()
+        assert urlsplit(desk.running().url).port != 8025
+    made.stop()
+
+
+def test_where_it_is_silent_since_the_disk_is_full_that_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "command", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
+    made = Service(desk.data_dir, desk.environment)
+    with pytest.raises(Failure, match=r"^It ended \(1\)"):
+        made.start()
+    monkeypatch.setattr(system, "free_bytes", lambda _: 0)
+    with pytest.raises(Failure, match=rf"^The disk that holds {desk.data_dir} is full\.$"):
+        made.start()
+
+
+def test_where_its_words_cannot_be_written_down_that_is_told(desk: Desk) -> None:
+    (desk.data_dir / "logs").write_text("")
+    with pytest.raises(Failure, match=rf"^{desk.data_dir}/logs cannot be used"):
+        Service(desk.data_dir, desk.environment).start()
 
 
 def test_who_owns_it_and_does_not_answer_yet_is_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
