@@ -27,20 +27,9 @@ def make(root: Path, scratch: Path, python: Path, *, folder: bool, one_file: boo
         raise CannotBuild(f"{', '.join(missing)} is missing; on Debian: apt-get install binutils libc-bin")
     made, work = scratch / "bundle", scratch / "pyinstaller"
     shutil.rmtree(made, ignore_errors=True)
-    command = [
-        python,
-        "-m",
-        "PyInstaller",
-        "--noconfirm",
-        "--log-level",
-        "ERROR",
-        "--distpath",
-        made,
-        "--workpath",
-        work,
-    ]
+    told = ("--noconfirm", "--log-level", "ERROR", "--distpath", str(made), "--workpath", str(work))
     subprocess.run(
-        [*command, root / "packaging" / "mailbox-appliance.spec"],
+        [str(python), "-m", "PyInstaller", *told, str(root / "packaging" / "mailbox-appliance.spec")],
         check=True,
         env=_environment(scratch, folder=folder, one_file=one_file),
         capture_output=True,

@@ -120,7 +120,7 @@ def _wheel(root: Path, scratch: Path, python: Path, version: str) -> Path:
         _copy(root / name, sources / name)
     if version != version_of(sources):
         (sources / "mailbox_appliance" / "version.py").write_text(f'"""Of a test."""\n\n__version__ = "{version}"\n')
-    command = [python, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels]
+    command = [str(python), "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
     subprocess.run(command, check=True, cwd=sources, capture_output=True, text=True)
     (wheel,) = wheels.glob("*.whl")
     return wheel
