@@ -21,9 +21,9 @@ const LINKS = {
     if (!mayLeave()) return;
     const old = session.token();
     const { data } = await api.ask("POST", "/auth/console-links/redeem", { body: { token }, isAnonymous: true });
-    if (old) await api.logOut(old).catch(failed); // nobody would hold it any more
     if (path) go(path, {}, { replace: true });
     session.start(data);
+    if (old) await api.logOut(old).catch(failed); // nobody holds it any more
     done(`You are signed in as ${data.member.name}.`);
   },
 };
