@@ -3,6 +3,9 @@ begun a second time. What came of it is told where nothing else shows it, in the
 """
 
 import logging
+import shlex
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -150,9 +153,10 @@ class Actions:
 
     def _log_in(self) -> None:
         """In a terminal: a password is typed where nothing of ours is drawn that others could imitate."""
-        words = ("--data-dir", str(self._parts.data_dir), "login")
-        if not self._parts.opening.terminal(program.command(*words, "--format", "table")):
-            self._tell("Log in", f"Type in a terminal: mailbox-appliance {' '.join(words)}")
+        command = program.command("--data-dir", str(self._parts.data_dir), "login", "--format", "table")
+        if not self._parts.opening.terminal(command):
+            line = subprocess.list2cmdline(command) if sys.platform == "win32" else shlex.join(command)
+            self._tell("Log in", f"Type in a terminal: {line}")
 
     def _open_logs(self) -> None:
         folder = self._parts.data_dir / "logs"
@@ -207,7 +211,7 @@ class Actions:
         autostart = self._parts.autostart
         if autostart is None:
             return
-        if autostart.is_enabled:
+        if autostart.is_ours:
             autostart.disable()
         else:
             autostart.enable()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mailbox_appliance import program
 from mailbox_appliance.control.failures import INTERNAL, Failure
+from mailbox_appliance.control.local import default_data_dir
 from mailbox_appliance.tray.login_items import LoginItem, LoginItems
 
 _DATA_DIR = "--data-dir"
@@ -37,6 +38,11 @@ class Autostart:
         """Whether it starts; what was switched off in a settings app does not."""
         found = self._items.find()
         return found is not None and found.is_on
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it starts for the data directory of this one, and not for another."""
+        return self.is_enabled and _meant(_data_dir_of(tuple(self.command))) == _meant(self._data_dir)
 
     @property
     def command(self) -> list[str]:
@@ -131,6 +137,15 @@ def _without_window(own: str, platform: str) -> str:
 def _data_dir_of(command: tuple[str, ...]) -> str | None:
     """The data directory that a command names."""
     return next((value for option, value in itertools.pairwise(command) if option == _DATA_DIR), None)
+
+
+def _meant(data_dir: str | None) -> Path | None:
+    if data_dir is not None:
+        return Path(data_dir).absolute()
+    try:
+        return default_data_dir()
+    except Failure:  # this user has no home
+        return None
 
 
 def _is_there(item: LoginItem) -> bool:

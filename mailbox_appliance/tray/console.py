@@ -4,13 +4,13 @@ from pathlib import Path
 
 from mailbox_appliance.control.client import Request
 from mailbox_appliance.control.failures import NETWORK, Failure
-from mailbox_appliance.control.instances import get_local
+from mailbox_appliance.tray import presence
 from mailbox_appliance.tray.watching import Watcher
 
 
 def door(data_dir: Path, place: str = "") -> str:
     """The address of a page of the console, where whoever is not signed in is asked to. Raises Failure."""
-    return f"{get_local(data_dir).url}/{place and '#' + place}"
+    return f"{presence.url(data_dir)}/{place and '#' + place}"
 
 
 def link(data_dir: Path, watcher: Watcher, place: str = "") -> str:

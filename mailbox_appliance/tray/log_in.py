@@ -122,7 +122,7 @@ class _Reading:
 
 
 def _nobody() -> Failure:
-    message = "Nobody is logged in on this computer. Log in with `mailbox-appliance login`."
+    message = "Nobody is logged in on this computer. “Log in…” in the menu leads there."
     return Failure("unauthenticated", message, ACCESS)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mailbox_appliance import regular_files
 from mailbox_appliance.control import local
+from mailbox_appliance.control.failures import unreachable
 from mailbox_appliance.tray.service import is_kept
 
 _LONGEST_PID = 20
@@ -28,6 +29,16 @@ def find(data_dir: Path) -> Presence | None:
     if running is not None and pid in (None, running.pid):
         return Presence(running.pid, running.url, is_kept(running.pid))
     return Presence(pid, None, pid is not None and is_kept(pid))  # `run.json` was left behind by one before
+
+
+def url(data_dir: Path) -> str:
+    """Where the owner answers. Raises Failure where none does."""
+    running = local.find_running(data_dir)
+    if running is None:
+        raise unreachable(
+            "The appliance does not answer now. The menu of the icon tells whether it runs, and starts it."
+        )
+    return running.url
 
 
 def _pid_in_lock(data_dir: Path) -> int | None:

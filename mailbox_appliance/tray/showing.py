@@ -105,7 +105,7 @@ class Showing:
             seen,
             service=Service.STARTING if is_starting else seen.service,
             is_backing_up=seen.is_backing_up or Action.BACK_UP in under_way,
-            starts_at_login=None if autostart is None else autostart.is_enabled,
+            starts_at_login=None if autostart is None else autostart.is_ours,
         )
 
 

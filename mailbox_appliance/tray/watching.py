@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.control.client import Client, Request
 from mailbox_appliance.control.failures import ACCESS, INTERNAL, Failure
-from mailbox_appliance.control.instances import get_local, local_key
+from mailbox_appliance.control.instances import local_key
 from mailbox_appliance.control.local import find_setup_code
 from mailbox_appliance.control.tokens import Tokens
 from mailbox_appliance.tray import answers, presence
@@ -62,7 +62,7 @@ class Watcher:
 
     def client(self) -> Client:
         """A client that asks by the log-in. Raises Failure: nothing runs, nobody is logged in, a keychain is locked."""
-        return Client(get_local(self._data_dir).url, self._log_in.token)
+        return Client(presence.url(self._data_dir), self._log_in.token)
 
     def _seen(self, found: Presence | None) -> State:
         known = replace(self._known, url=None, setup_code=None, is_kept=False)

@@ -1,6 +1,7 @@
 """What a click asks of the appliance and of the desktop, and what is told of it. The appliance only answers here."""
 
 import os
+import shlex
 import stat
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance import program
 from mailbox_appliance.control.instances import local_key
 from mailbox_appliance.control.tokens import Tokens
 from mailbox_appliance.tray.actions import Actions, Parts
@@ -184,7 +186,8 @@ def test_a_log_in_is_typed_in_a_terminal_and_without_one_it_is_told_how(bench: B
     )
     bench.desktop.environment["PATH"] = str(bench.data_dir)
     (told,) = bench.does(Action.LOG_IN)
-    assert told.text == f"Type in a terminal: mailbox-appliance --data-dir {bench.data_dir} login"
+    command = program.command("--data-dir", str(bench.data_dir), "login", "--format", "table")
+    assert told.text == f"Type in a terminal: {shlex.join(command)}"
 
 
 def test_the_fingerprint_is_copied_where_there_is_a_clipboard_and_else_shown(bench: Bench) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.control.local import default_data_dir
 from mailbox_appliance.tray import autostart as subject
 from mailbox_appliance.tray import run_key
 from mailbox_appliance.tray.autostart import Autostart, for_this_system
@@ -80,7 +81,10 @@ def test_a_bundle_names_its_own_file_and_the_data_directory_that_was_named(bundl
     assert found.command == [str(bundle), "--data-dir", str(tmp_path / "my mail"), "tray"]
     other = autostart_in(tmp_path)
     assert other.is_enabled  # one for each user, whichever directory it is for
+    assert (found.is_ours, other.is_ours) == (True, False)
     other.enable()
+    assert (found.is_ours, other.is_ours) == (False, True)
+    assert autostart_in(tmp_path, default_data_dir()).is_ours
     assert found.command == [str(bundle), "tray"]
 
 
