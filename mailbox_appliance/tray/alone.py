@@ -1,15 +1,20 @@
 """One tray for a data directory: a lock on `tray.lock` there, which holds its pid and ends with its process."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mailbox_appliance import system
+from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.tray import owner
 
 #: Seconds within which a tray that was told to end has ended, with what it was starting.
 _ENDS_WITHIN = 20.0
+#: Seconds within which a tray that has the lock has said which process it is.
+_SAYS_WITHIN = 1.0
+_EVERY, _LONGEST_PID = 0.05, 10
 
 
 class OtherTray(Exception):
@@ -19,18 +24,18 @@ class OtherTray(Exception):
         super().__init__(f"A tray runs already{f' (pid {pid})' if pid else ''}.")
 
 
+class Unusable(Exception):
+    """The data directory cannot be used; the text says why."""
+
+
 @contextmanager
 def alone(data_dir: Path) -> Iterator[None]:
-    """Be the only tray of the data directory. Raises OtherTray where there is one."""
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # No child inherits it: O_CLOEXEC is Python's default.
-    lock = os.open(_lock_of(data_dir), os.O_RDWR | os.O_CREAT, 0o600)
+    """Be the only tray of the data directory. Raises OtherTray where there is one, and Unusable."""
+    lock = _opened(data_dir)
     try:
         if not system.lock_file(lock):
             raise OtherTray(owner.holder(_lock_of(data_dir)))
-        with suppress(OSError):  # on a full disk it is held without saying by whom
-            os.ftruncate(lock, 0)
-            system.write_at(lock, f"{os.getpid()}\n".encode(), 0)
+        _say_who(lock)
         try:
             yield
         finally:
@@ -40,9 +45,37 @@ def alone(data_dir: Path) -> Iterator[None]:
 
 
 def end_tray(data_dir: Path) -> bool:
-    """Let the tray of a data directory end, which leaves its service; whether none is there any more."""
-    pid = owner.holder(_lock_of(data_dir))
-    return pid is None or owner.end(_lock_of(data_dir), pid, _ENDS_WITHIN)
+    """Let the tray of a data directory end, which leaves its service; whether none is there any more.
+
+    Raises Failure where one is there and has not said which process it is.
+    """
+    lock, until = _lock_of(data_dir), time.monotonic() + _SAYS_WITHIN
+    while (pid := owner.holder(lock)) is None and owner.is_held(lock):
+        if time.monotonic() > until:
+            told = "A tray runs that has not said which process it is, as on a full disk: quit it from its menu."
+            raise Failure("not_stopped", told, INTERNAL)
+        time.sleep(_EVERY)
+    return pid is None or owner.end(lock, pid, _ENDS_WITHIN)
+
+
+def _opened(data_dir: Path) -> int:
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # No child inherits it: O_CLOEXEC is Python's default.
+        return os.open(_lock_of(data_dir), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise Unusable(f"{error.filename or data_dir} cannot be used ({error.strerror}).") from error
+
+
+def _say_who(lock: int) -> None:
+    """Write our number over the one before, for which there is room on a full disk too; else it is held without one."""
+    said = f"{os.getpid():<{_LONGEST_PID}}\n".encode()
+    with suppress(OSError):
+        try:
+            system.write_at(lock, said, 0)
+            os.ftruncate(lock, len(said))
+        except OSError:
+            os.ftruncate(lock, 0)
 
 
 def _lock_of(data_dir: Path) -> Path:

@@ -6,8 +6,8 @@ Python tells of a signal at once on a socket, and a thread that reads it does wh
 import signal
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ class Endings:
         self._heard, self._told = socket.socketpair()
         self._thread = threading.Thread(target=self._listen, name="tray-signals", daemon=True)
         self._before: dict[int, Any] = {}
+        self._interrupts = False
 
     def __enter__(self) -> Self:
         self._told.setblocking(False)
@@ -47,10 +48,21 @@ class Endings:
         self._heard.close()
         self._told.close()
 
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """What the main thread does in here a signal breaks off as well, by KeyboardInterrupt."""
+        self._interrupts = True
+        try:
+            yield
+        finally:
+            self._interrupts = False
+
     def _note(self, number: int, _frame: object) -> None:
         """The same from Python, for loops such as PyGObject's, which have a socket of their own and let Python run."""
         with suppress(OSError):  # full: it was told often enough
             self._told.send(bytes((number,)))
+        if self._interrupts:
+            raise KeyboardInterrupt
 
     def _listen(self) -> None:
         while True:

@@ -49,9 +49,21 @@ def answering(data_dir: Path) -> local.Running | None:
 def holder(lock: Path) -> int | None:
     """The pid of the process that holds a lock, as it has written it there."""
     with suppress(OSError, ValueError):
-        if _is_held(lock):
+        if is_held(lock):
             return int(regular_files.read(lock, _LONGEST_PID))
     return None
+
+
+def is_held(lock: Path) -> bool:
+    """Whether a process holds a lock."""
+    try:
+        handle = regular_files.opened(lock)
+    except OSError:
+        return False
+    try:
+        return system.is_locked(handle)
+    finally:
+        os.close(handle)
 
 
 def kept_by(pid: int, proc: Path = _PROC) -> str | None:
@@ -87,14 +99,6 @@ def _has_ended(lock: Path, pid: int, handle: int | None, within: float) -> bool:
             return False
         time.sleep(_EVERY)
     return True
-
-
-def _is_held(lock: Path) -> bool:
-    handle = regular_files.opened(lock)
-    try:
-        return system.is_locked(handle)
-    finally:
-        os.close(handle)
 
 
 def _handle(pid: int) -> int | None:

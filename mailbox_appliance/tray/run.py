@@ -17,13 +17,13 @@ from pathlib import Path
 
 from mailbox_appliance import logs, streams
 from mailbox_appliance.control.failures import INTERNAL, Failure
-from mailbox_appliance.control.local import default_data_dir, find_running
+from mailbox_appliance.control.local import Running, default_data_dir, find_running
 from mailbox_appliance.control.tokens import Tokens
 from mailbox_appliance.tray import autostart, console
 from mailbox_appliance.tray.actions import Parts
-from mailbox_appliance.tray.alone import OtherTray, alone, end_tray
+from mailbox_appliance.tray.alone import OtherTray, Unusable, alone, end_tray
 from mailbox_appliance.tray.endings import Endings
-from mailbox_appliance.tray.host import NoTray
+from mailbox_appliance.tray.host import Icon, NoTray
 from mailbox_appliance.tray.opening import Opening
 from mailbox_appliance.tray.service import Service
 from mailbox_appliance.tray.showing import Showing
@@ -47,6 +47,8 @@ def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: M
             return _run(parts, environment, opens_console=opens_console)
     except OtherTray as other:
         return _beside(other, parts, opens_console=opens_console)
+    except Unusable as problem:
+        return _unusable(str(problem), parts, environment)
     except NoTray as nothing:
         return _without_icon(str(nothing), parts, environment, opens_console=opens_console)
 
@@ -80,14 +82,16 @@ def _is_usual(data_dir: Path) -> bool:
 
 
 def _run(parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -> int:
-    from mailbox_appliance.tray import hosts  # a second tray needs none of what shows icons
-
     showing = Showing(parts)
-    icon = hosts.find(showing.actions.begin, showing.menu_opens, environment)
-    logs.configure(parts.data_dir / "logs", "INFO", max_bytes=_LARGEST_LOG, keep=1, name="tray.log")
-    _refresh(parts.autostart)
-    log.info("the tray is there", extra={"pid": os.getpid()})
-    with Endings(showing.end):
+    with Endings(showing.end) as endings:
+        try:
+            with endings.interrupting():
+                icon = _found_icon(showing, environment)
+        except KeyboardInterrupt:  # nothing is begun yet
+            return 0
+        _begin_log(parts.data_dir)
+        _refresh(parts.autostart)
+        log.info("the tray is there", extra={"pid": os.getpid()})
         showing.begin(icon, opens_console=opens_console)
         try:
             icon.run()
@@ -96,6 +100,20 @@ def _run(parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -
             parts.service.abandon()  # while whoever told us to end waits: nothing comes up afterwards
     log.info("the tray has ended")
     return 0
+
+
+def _found_icon(showing: Showing, environment: Mapping[str, str]) -> Icon:
+    from mailbox_appliance.tray import hosts  # a second tray needs none of what shows icons
+
+    return hosts.find(showing.actions.begin, showing.menu_opens, environment)
+
+
+def _begin_log(data_dir: Path) -> None:
+    try:
+        logs.configure(data_dir / "logs", "INFO", max_bytes=_LARGEST_LOG, keep=1, name="tray.log")
+    except OSError as error:  # the start of the service tells that a person
+        logs.configure(None, "INFO")
+        log.warning("there is no log file", extra={"why": error.strerror})
 
 
 def _refresh(entry: autostart.Autostart | None) -> None:
@@ -123,16 +141,30 @@ def _without_icon(why: str, parts: Parts, environment: Mapping[str, str], *, ope
         told = f"{why} The appliance does not run: start it with `mailbox-appliance serve`."
         _say(told)
         if opens_console:
-            _notify(told, environment)
+            _notify("There is no place for the icon", told, environment)
         return 0
-    _say(f"{why} The console is at:")
-    streams.tell(sys.stdout, f"{running.url}\n")
+    _say_where(why, running)
     if opens_console:
         _open(parts)
     return 0
 
 
-def _notify(text: str, environment: Mapping[str, str]) -> None:
+def _unusable(why: str, parts: Parts, environment: Mapping[str, str]) -> int:
+    """Say why, on the desktop too: no part of the menu or of the log-in to it would."""
+    if (running := find_running(parts.data_dir)) is None:
+        _say(why)
+    else:
+        _say_where(why, running)
+    _notify("The icon cannot be shown", why, environment)
+    return 1
+
+
+def _say_where(why: str, running: Running) -> None:
+    _say(f"{why} The console is at:")
+    streams.tell(sys.stdout, f"{running.url}\n")
+
+
+def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
     """Tell it on the desktop too: who clicked an entry of its menu sees no standard error."""
     from mailbox_appliance.tray.notifications import notification
     from mailbox_appliance.tray.session_bus import BusGone, SessionBus, address_in
@@ -140,7 +172,7 @@ def _notify(text: str, environment: Mapping[str, str]) -> None:
     if sys.platform == "linux" and (address := address_in(environment)) is not None:
         with suppress(BusGone):
             bus = SessionBus(address)
-            bus.send(notification("There is no place for the icon", text))
+            bus.send(notification(title, text))
             bus.close()
 
 

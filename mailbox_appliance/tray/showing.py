@@ -40,6 +40,8 @@ class Showing:
     def begin(self, icon: Icon, *, opens_console: bool) -> None:
         """Start the service where it does not run, and follow it on this icon; open the console once it answers."""
         self._icon = icon
+        if self._ended.is_set():  # before there was an icon
+            icon.stop()
         self.actions.begin(Action.START, then=Action.OPEN_CONSOLE if opens_console else None)
         self._show()
         self._thread.start()

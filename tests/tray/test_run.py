@@ -232,13 +232,41 @@ def test_what_is_told_to_quit_while_it_starts_leaves_nothing_that_comes_up(seat:
 
 @pytest.mark.parametrize("is_taken", [False, True], ids=["by Python", "where a library tells of signals itself"])
 def test_a_signal_ends_it_whatever_the_main_thread_does(is_taken: bool) -> None:
-    told = threading.Event()
+    told, before = threading.Event(), signal.getsignal(signal.SIGTERM)
     with Endings(told.set):
         if is_taken:
             signal.set_wakeup_fd(-1)
         os.kill(os.getpid(), signal.SIGTERM)
         assert told.wait(5)
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_waits_for_a_panel_ends_it_as_later(seat: Seat, number: signal.Signals) -> None:
+    seat.host.stop()
+    tray, lock = seat.tray(DISPLAY=":77"), seat.desk.data_dir / "tray.lock"
+    wait_until(lambda: owner.holder(lock) == tray.pid, lambda: "no tray", 10)
+    with pytest.raises(subprocess.TimeoutExpired):  # it waits
+        tray.wait(0.5)
+    tray.send_signal(number)
+    assert _ended(tray) == (0, "", "")
+
+
+def test_where_its_data_cannot_be_written_that_is_told_on_the_desktop_too(seat: Seat) -> None:
+    lock = seat.desk.data_dir / "tray.lock"
+    lock.mkdir()
+    by_hand = RunningAppliance(seat.desk.data_dir, seat.desk.environment).start()
+    why = f"{lock} cannot be used (Is a directory)."
+    assert _ended(seat.tray()) == (1, f"{by_hand.url}\n", f"{why} The console is at:\n")
+    assert seat.host.wait_for_notice("icon cannot be shown").text == why
+    by_hand.stop()
+
+
+def test_where_no_log_can_be_written_the_icon_tells_why_nothing_starts(seat: Seat) -> None:
+    logs = seat.desk.data_dir / "logs"
+    logs.write_text("")
+    seat.tray()
+    assert f"{logs} cannot be used" in seat.host.wait_for_notice("did not start").text
 
 
 def test_where_no_desktop_shows_icons_the_address_is_told(seat: Seat) -> None:
