@@ -23,6 +23,11 @@ def with_status(state: State, answer: Json, accounts: Json) -> State:
     )
 
 
+def uptime_of(answer: Json) -> float:
+    """The seconds for which the appliance that answers `GET /status` has been there."""
+    return float(answer["data"]["uptimeSeconds"])
+
+
 def access_of(answer: Json) -> Access:
     """What whom `GET /me` tells of may ask for."""
     return Access.ADMINISTRATOR if answer["data"]["member"]["role"] == "admin" else Access.MEMBER

@@ -48,7 +48,7 @@ class LogIn:
 
     def look(self) -> str | None:
         """The token, if it is known now. Reads it where that is due, and waits for a moment."""
-        if self._is_due():
+        if self.is_due:
             self._begin().wait(PATIENCE)
         try:
             return self.token
@@ -63,7 +63,9 @@ class LogIn:
         """Ask the keychain with the next look, if it was locked."""
         self._again_at, self._wait = 0.0, _AGAIN_AFTER
 
-    def _is_due(self) -> bool:
+    @property
+    def is_due(self) -> bool:
+        """Whether a look would ask again: somebody has logged in or out here, or a keychain has its next turn."""
         if self._given is not None:
             return False
         if self._reading is None or self._tokens.stamp != self._stamp:

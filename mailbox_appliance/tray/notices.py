@@ -12,6 +12,8 @@ from mailbox_appliance.tray.words import counted, has_failed_backup, is_lost
 
 _RUNS = (Service.ANSWERS, Service.RESTS, Service.STOPPING, Service.SILENT)
 
+_LOGGED_OUT = "The tray's log-in has ended: log in again from its menu. If that is refused, ask an administrator."
+
 
 @dataclass(frozen=True)
 class Notice:
@@ -49,7 +51,7 @@ def _of_service(before: State | None, after: State) -> Iterator[Notice]:
 def _of_mail(before: State | None, after: State) -> Iterator[Notice]:
     if not _knows(after):
         if before is not None and _knows(before) and _has_lost_access(after):
-            yield Notice("You are logged out", "The tray's log-in has ended: log in again from its menu.")
+            yield Notice("You are logged out", _LOGGED_OUT)
     elif before is None or not _knows(before):
         yield from _summary(after)
     else:

@@ -1,19 +1,21 @@
-"""Shows on the icon what is seen: every few seconds, and at once when the menu opens or something was done here."""
+"""Shows on the icon what is seen: now and then, and at once when the menu opens or something was done here."""
 
 import logging
 import threading
 from dataclasses import replace
 
+from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.tray import menu, notices
 from mailbox_appliance.tray.actions import Actions, Parts
 from mailbox_appliance.tray.host import Icon
 from mailbox_appliance.tray.notices import Notice
+from mailbox_appliance.tray.pace import Pace
 from mailbox_appliance.tray.rows import Action
 from mailbox_appliance.tray.state import Service, State
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks.
+#: Seconds between two glances, which ask nobody; and between two looks while something goes on.
 EVERY = 5.0
 #: Seconds that are waited for a look that is under way, as at an appliance that does not answer.
 _ENDS_WITHIN = 0.5
@@ -25,7 +27,7 @@ class Showing:
     """The tray around an icon. One thread looks, which `begin` starts; the rest may be called from any thread."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts, self.actions = parts, Actions(self, parts)
+        self._parts, self.actions, self._pace = parts, Actions(self, parts), Pace(SystemClock())
         self._icon: Icon | None = None
         self._seen: State | None = None
         self._one_shown = threading.Lock()
@@ -35,7 +37,7 @@ class Showing:
     @property
     def state(self) -> State:
         """What was seen last, and what is being done here now."""
-        return self._with_ours(self._seen or State(Service.STOPPED))
+        return self._with_ours(self._seen or State(Service.STARTING))  # it is begun, or found
 
     def begin(self, icon: Icon, *, opens_console: bool) -> None:
         """Start the service where it does not run, and follow it on this icon; open the console once it answers."""
@@ -64,6 +66,9 @@ class Showing:
 
     def menu_opens(self) -> None:
         """Somebody looks."""
+        self._pace.touch()
+        if self._pace.may_hurry():
+            self._parts.watcher.hurry()
         self._wake.set()
 
     def end(self) -> None:
@@ -76,15 +81,21 @@ class Showing:
 
     def _follow(self) -> None:
         while not self._ended.is_set():
+            is_woken = self._wake.is_set()
             self._wake.clear()
             try:
-                self._look()
-                self._parts.service.tidy()
+                if is_woken or self._is_due():
+                    self._look()
+                    self._parts.service.tidy()
             except Exception:
                 log.exception("a look came to nothing")
             self._wake.wait(EVERY)
 
+    def _is_due(self) -> bool:
+        return self._seen is None or self._pace.is_due(self.state) or self._parts.watcher.has_news()
+
     def _look(self) -> None:
+        self._pace.look()
         ours = self.actions.since_last_asked()
         before, seen = self._seen, self._parts.watcher.look()
         if before is not None and before.service is not seen.service:

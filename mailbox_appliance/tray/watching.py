@@ -22,7 +22,9 @@ from mailbox_appliance.tray.state import Access, Outcome, Service, State
 
 T = TypeVar("T")
 #: Seconds between two times that what costs more is asked for.
-DEAR_EVERY = 30.0
+DEAR_EVERY = 120.0
+#: Seconds by which an appliance must have begun later than before to be another one, as after a restore.
+_ANOTHER = 3.0
 #: Seconds that a starting appliance has until it counts as one that does not answer.
 STARTS_WITHIN = 60.0
 #: Seconds that the appliance has for an answer.
@@ -40,17 +42,23 @@ class Watcher:
         self._log_in = LogIn(tokens, local_key(data_dir), environment, self._clock)
         self._known = State(Service.STOPPED)
         self._one_look = threading.Lock()
+        self._found: Presence | None = None
         self._owner: Presence | None = None
         self._owned_since = 0.0
         self._has_answered = False
         self._asked_with: str | None = None
-        self._dear_at = 0.0
+        self._dear_at = self._began_at = 0.0
 
     def look(self) -> State:
         """How everything is now."""
         with self._one_look:
-            self._known = self._seen(presence.find(self._data_dir))
+            self._found = presence.find(self._data_dir)
+            self._known = self._seen(self._found)
             return self._known
+
+    def has_news(self) -> bool:
+        """Whether a look would find something else, as far as that is seen without asking the appliance."""
+        return presence.find(self._data_dir) != self._found or self._log_in.is_due
 
     def hurry(self) -> None:
         """Ask for everything with the next look: something was done just now."""
@@ -123,12 +131,19 @@ class Watcher:
 
     def _as_member(self, known: State, client: Client, token: str) -> State:
         accounts = client.call(_question("/accounts"))
-        state = _read(client, lambda status: answers.with_status(known, status, accounts), "/status")
+        state = _read(client, lambda status: self._with_status(known, status, accounts), "/status")
         if token == self._asked_with and self._clock.monotonic() < self._dear_at:
             return state
         self._dear_at, self._asked_with = self._clock.monotonic() + DEAR_EVERY, token
         state = replace(state, access=_read(client, answers.access_of, "/me"))
         return _administered(state, client) if state.access is Access.ADMINISTRATOR else _without_administration(state)
+
+    def _with_status(self, known: State, status: answers.Json, accounts: answers.Json) -> State:
+        state = answers.with_status(known, status, accounts)
+        before, self._began_at = self._began_at, self._clock.monotonic() - answers.uptime_of(status)
+        if self._began_at > before + _ANOTHER:
+            self.hurry()  # it rested since, and was perhaps not met at that
+        return state
 
 
 def _administered(state: State, client: Client) -> State:

@@ -150,15 +150,51 @@ def test_what_costs_more_is_asked_less_often(scene: Scene) -> None:
     with scene.owned():
         assert scene.watcher.look() == replace(KNOWN, url=scene.server.url)
         assert scene.asked() == CHEAP + DEAR
-        scene.clock.advance(watching.DEAR_EVERY - 1)
+        scene.pass_by(watching.DEAR_EVERY - 1)
         assert scene.watcher.look() == replace(KNOWN, url=scene.server.url)
         assert scene.asked() == CHEAP
-        scene.clock.advance(1)
+        scene.pass_by(1)
         scene.watcher.look()
         assert scene.asked() == CHEAP + DEAR
         scene.watcher.hurry()
         scene.watcher.look()
         assert scene.asked() == CHEAP + DEAR
+
+
+def test_an_appliance_that_is_another_one_is_asked_everything(scene: Scene) -> None:
+    """As after a restore, in the same process: it rests for less than the time between two looks."""
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        scene.watcher.look()
+        scene.pass_by(30)
+        scene.watcher.look()
+        scene.asked()
+        scene.clock.advance(30)
+        scene.has_run_for(26)
+        scene.watcher.look()
+        assert scene.asked() == CHEAP + DEAR
+        scene.watcher.look()
+        assert scene.asked() == CHEAP
+
+
+def test_what_is_new_is_seen_without_a_question(scene: Scene) -> None:
+    scene.answers()
+    assert scene.watcher.look().service is Service.STOPPED
+    scene.log_in()
+    with scene.owned():
+        assert scene.watcher.has_news()
+        scene.watcher.look()
+        scene.asked()
+        assert not scene.watcher.has_news()
+        scene.log_in("mbxs_another")
+        assert scene.watcher.has_news()
+        scene.watcher.look()
+        scene.asked()
+    assert scene.watcher.has_news(), "it has ended"
+    scene.watcher.look()
+    assert not scene.watcher.has_news()
+    assert scene.asked() == []
 
 
 def test_trouble_with_one_dear_question_leaves_the_others(scene: Scene) -> None:

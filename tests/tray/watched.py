@@ -19,10 +19,12 @@ from tests.servers.fake_clock import FakeClock
 FILE = {"MAILBOX_APPLIANCE_KEYCHAIN": "off"}
 PID = os.getpid()
 ACCOUNT = {"id": "acc_1", "email": "ada@example.org", "status": "syncing", "error": None}
+UPTIME = 5
 STATUS = {
     "accounts": [{"id": "acc_1", "status": "syncing", "progress": "1 of 2 messages"}],
     "deliveries": {"queued": 1, "sending": 0, "uncertain": 2},
     "store": {"format": 5},
+    "uptimeSeconds": UPTIME,
 }
 HTTPS = {"enabled": True, "url": "https://127.0.0.1:8443", "certificate": {"fingerprint": "sha256:00"}}
 CREATED, RESTORED = (f"/admin/audit-events?action=backup.{what}&limit=1" for what in ("create", "restore"))
@@ -55,7 +57,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         (self.folder / "data").mkdir()
-        self.watcher = self.watching(FILE)
+        self.watcher, self._uptime = self.watching(FILE), UPTIME
 
     @property
     def data_dir(self) -> Path:
@@ -98,6 +100,16 @@ class Scene:
         self.server.data("GET", "/admin/https", HTTPS)
         self.server.data("GET", CREATED, {"items": [{"id": "aud_1", "outcome": "success"}]})
         self.server.data("GET", RESTORED, {"items": [{"id": "aud_2", "outcome": "failure"}]})
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time pass, in which the appliance goes on."""
+        self.clock.advance(seconds)
+        self.has_run_for(self._uptime + int(seconds))
+
+    def has_run_for(self, seconds: int) -> None:
+        """Since when the appliance has been there."""
+        self._uptime = seconds
+        self.server.data("GET", "/status", {**STATUS, "uptimeSeconds": seconds})
 
     def asked(self) -> list[str]:
         """What the server was asked since this was last asked."""
