@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from mailbox_appliance import logs, streams
@@ -33,13 +34,16 @@ log = logging.getLogger(__name__)
 
 #: Bytes of tray.log, of which one older one is kept.
 _LARGEST_LOG = 200_000
+#: Seconds that a desktop has to show icons on which somebody has clicked already.
+_PATIENCE_OF_CLICKS = 1.0
+_NO_PLACE = "There is no place for the icon"
 
 
 def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: Mapping[str, str] = os.environ) -> int:
     """Show the icon until it ends; returns the exit code. `opens_console` once the appliance answers.
 
     Without a place for icons, and beside another tray, it says so and returns at once, without an error: what starts at
-    login is not started again for that.
+    login is not started again for that. Who asked for the console gets it all the same, where there is a screen.
     """
     parts = _parts(data_dir, config_dir, environment)
     try:
@@ -86,7 +90,7 @@ def _run(parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -
     with Endings(showing.end) as endings:
         try:
             with endings.interrupting():
-                icon = _found_icon(showing, environment)
+                icon = _found_icon(showing, environment, is_clicked=opens_console)
         except KeyboardInterrupt:  # nothing is begun yet
             return 0
         _begin_log(parts.data_dir)
@@ -102,10 +106,11 @@ def _run(parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -
     return 0
 
 
-def _found_icon(showing: Showing, environment: Mapping[str, str]) -> Icon:
+def _found_icon(showing: Showing, environment: Mapping[str, str], *, is_clicked: bool) -> Icon:
     from mailbox_appliance.tray import hosts  # a second tray needs none of what shows icons
 
-    return hosts.find(showing.actions.begin, showing.menu_opens, environment)
+    patience = _PATIENCE_OF_CLICKS if is_clicked else hosts.PATIENCE
+    return hosts.find(showing.actions.begin, showing.menu_opens, environment, patience=patience)
 
 
 def _begin_log(data_dir: Path) -> None:
@@ -135,18 +140,35 @@ def _beside(other: OtherTray, parts: Parts, *, opens_console: bool) -> int:
 
 
 def _without_icon(why: str, parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -> int:
-    """Say why, and how one gets on without."""
+    """Say why, and how one gets on without. Who clicked for the console gets it; nothing else starts anything here."""
     running = find_running(parts.data_dir)
+    if running is None and opens_console and _has_screen(environment):
+        running = _begun_by_click(why, parts, environment)
     if running is None:
         told = f"{why} The appliance does not run: start it with `mailbox-appliance serve`."
         _say(told)
         if opens_console:
-            _notify("There is no place for the icon", told, environment)
+            _notify(_NO_PLACE, told, environment)
         return 0
     _say_where(why, running)
     if opens_console:
         _open(parts)
     return 0
+
+
+def _has_screen(environment: Mapping[str, str]) -> bool:
+    return any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def _begun_by_click(why: str, parts: Parts, environment: Mapping[str, str]) -> Running:
+    """The appliance, which no menu tells of and stops."""
+    try:
+        running = parts.service.start()
+    except Failure as failure:
+        _notify("The appliance did not start", failure.message, environment)
+        raise
+    _notify(_NO_PLACE, f"{why} The appliance runs; `mailbox-appliance tray --quit` stops it.", environment)
+    return running
 
 
 def _unusable(why: str, parts: Parts, environment: Mapping[str, str]) -> int:
@@ -177,7 +199,7 @@ def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
 
 
 def _open(parts: Parts) -> None:
-    if not parts.opening.browser(console.link(parts.data_dir, parts.watcher)):
+    if not parts.opening.browser(partial(console.link, parts.data_dir, parts.watcher)):
         _say(f"No browser could be opened. The console is at {console.door(parts.data_dir)}")
 
 

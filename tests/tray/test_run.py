@@ -170,7 +170,11 @@ def test_every_click_of_a_day(seat: Seat) -> None:
     assert desk.running().pid != running.pid
     assert not [notice for notice in host.notices if "stopped" in notice.title or "start" in notice.title]
 
+    running = desk.running()
+    os.kill(running.pid, signal.SIGSTOP)  # it takes its time to end
     host.click("Quit")
+    host.wait_for("The appliance is stopping…")
+    os.kill(running.pid, signal.SIGCONT)
     assert _ended(tray) == (0, "", "")
     host.wait_until_gone()
     assert owner.find(desk.data_dir) is None
@@ -267,6 +271,8 @@ def test_where_no_log_can_be_written_the_icon_tells_why_nothing_starts(seat: Sea
     logs.write_text("")
     seat.tray()
     assert f"{logs} cannot be used" in seat.host.wait_for_notice("did not start").text
+    seat.host.wait_for("Start the appliance")
+    assert seat.host.labels()[1].startswith("It did not start: ")
 
 
 def test_where_no_desktop_shows_icons_the_address_is_told(seat: Seat) -> None:
@@ -283,6 +289,34 @@ def test_where_no_desktop_shows_icons_the_address_is_told(seat: Seat) -> None:
     assert err.endswith("The console is at:\n")
     assert seat.opened() == f"{by_hand.url}/"
     by_hand.stop()
+
+
+def test_a_click_on_a_desktop_without_icons_starts_the_appliance_and_opens_the_console(seat: Seat) -> None:
+    seat.host.stop()
+    desktop = _WithoutTray(seat.bus.address).start()
+    at_log_in = _ended(seat.tray(DISPLAY=":77", DBUS_SESSION_BUS_ADDRESS=""))
+    assert at_log_in[2].endswith("start it with `mailbox-appliance serve`.\n")
+    assert owner.find(seat.desk.data_dir) is None
+
+    code, out, err = _ended(seat.tray("--open", DISPLAY=":77", XDG_CURRENT_DESKTOP="GNOME"))
+    url = seat.desk.running().url
+    assert (code, out) == (0, f"{url}\n")
+    assert err.startswith("GNOME shows tray icons only with an extension")
+    assert seat.opened() == f"{url}/"
+    assert desktop.wait_for_notice("no place for the icon").text.endswith("`mailbox-appliance tray --quit` stops it.")
+    assert _ended(seat.tray("--quit")) == (0, "", "")
+    assert owner.find(seat.desk.data_dir) is None
+    desktop.stop()
+
+
+def test_what_does_not_start_by_a_click_is_told_on_a_desktop_without_icons(seat: Seat) -> None:
+    seat.host.stop()
+    desktop = _WithoutTray(seat.bus.address).start()
+    (seat.desk.data_dir / "config.toml").write_text("[server]\nport = true\n")
+    code, _, err = _ended(seat.tray("--open", DISPLAY=":77"))
+    assert code != 0
+    assert desktop.wait_for_notice("did not start").text in err
+    desktop.stop()
 
 
 def test_a_keychain_that_is_silent_keeps_nothing_waiting(seat: Seat, tmp_path: Path) -> None:
