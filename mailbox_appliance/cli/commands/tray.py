@@ -15,6 +15,10 @@ icon. For most of the menu, log in with `mailbox-appliance login`. Where no desk
 
 def _tray(invocation: Invocation, opens_console: bool, quits: bool) -> int:
     data_dir, environment = invocation.data_directory(), invocation.terminal.environment
+    if invocation.instance is not None:
+        raise wrong_usage(
+            "The icon is for an appliance of this computer: name it with --data-dir.", "option:--instance"
+        )
     if quits and opens_console:
         raise wrong_usage("--open and --quit do not go together.")
     if quits:
