@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ COMMAND = "ask-keychain"
 #: How many seconds the keychain has for an answer, where that is not named: somebody may have to type a password.
 _DEADLINE, DEADLINE_VARIABLE = 30.0, "MAILBOX_APPLIANCE_KEYCHAIN_SECONDS"
 _LONGEST_WAIT = 3600.0
+#: Seconds until the child sees that nobody waits for it any more.
+_LOOKS_EVERY = 0.25
 _LONGEST = 256 * 1024
 
 
@@ -65,15 +68,20 @@ def answer(question: bytes) -> bytes:
 
 @contextlib.contextmanager
 def _ended_after(seconds: float) -> Iterator[None]:
-    """End this process if it takes longer: whoever asked may have been killed, and a prompt is answered by nobody."""
+    """End this process if it takes longer, or whoever asked has ended: then nobody needs what a prompt would bring."""
     # A second more, in which the one who asks tells of it.
-    timer = threading.Timer(seconds + 1, os._exit, (1,))
-    timer.daemon = True
-    timer.start()
+    last, asker, is_over = time.monotonic() + seconds + 1, os.getppid(), threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(_LOOKS_EVERY):
+            if time.monotonic() > last or os.getppid() != asker:  # on Windows it stays the same
+                os._exit(1)
+
+    threading.Thread(target=watch, name="deadline", daemon=True).start()
     try:
         yield
     finally:
-        timer.cancel()
+        is_over.set()
 
 
 _REASONS = {

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from mailbox_appliance import keychain
 from tests.cli.conftest import CommandLine, cli, server
 from tests.cli.recording_server import RecordingServer
+from tests.servers.dovecot import wait_until
 
 BACKENDS = '''
 import json, os, pathlib, time
@@ -40,7 +42,9 @@ class Silent(InFile):
     def set_password(self, service, username, password): time.sleep(600)
 
 class Mute(InFile):
-    def get_password(self, service, username): time.sleep(600)
+    def get_password(self, service, username):
+        self.file.with_name("asked").touch()
+        time.sleep(600)
     def delete_password(self, service, username): time.sleep(600)
 
 class Noisy(InFile):
@@ -62,6 +66,7 @@ class Dying(InFile):
 '''
 # The fixtures of the command line.
 __all__ = ["cli", "server"]
+ROOT = str(Path(keychain.__file__).parents[1])
 LOGIN = ("login", "--email", "ann@example.org", "--password-stdin")
 
 
@@ -162,6 +167,23 @@ def test_reading_and_forgetting_have_a_deadline_too(backends: Path) -> None:
     for ask in (keychain.find, keychain.remove):
         with pytest.raises(keychain.KeychainSilent, match=r"did not answer within 0\.8 seconds"):
             ask("a name", environment=environment)
+
+
+def test_a_prompt_does_not_outlive_who_asked(backends: Path) -> None:
+    """As where the tray is quit while its keychain waits for a password."""
+    asks = "from mailbox_appliance import keychain; keychain.find('a name')"
+    environment = environment_of("made_up_keychains.Mute", backends)
+    asker = subprocess.Popen(
+        [sys.executable, "-c", asks], env=environment | {"PYTHONPATH": os.pathsep.join((ROOT, str(backends)))}
+    )
+    children = Path(f"/proc/{asker.pid}/task/{asker.pid}/children")
+    try:
+        wait_until((backends / "asked").exists, lambda: "the keychain is not asked", 20)
+        (child,) = children.read_text().split()
+    finally:
+        asker.kill()
+        asker.wait()
+    wait_until(lambda: not Path(f"/proc/{child}").exists(), lambda: "the child goes on", 10)
 
 
 def test_a_package_that_lies_in_the_working_directory_is_not_loaded(
