@@ -148,7 +148,7 @@ class Actions:
 
     def _open(self, place: str) -> None:
         parts = self._parts
-        if not parts.opening.browser(console.link(parts.data_dir, parts.watcher, place)):
+        if not parts.opening.browser(partial(console.link, parts.data_dir, parts.watcher, place)):
             self._tell("No browser could be opened", f"The console is at {console.door(parts.data_dir, place)}")
 
     def _log_in(self) -> None:

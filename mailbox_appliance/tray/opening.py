@@ -6,10 +6,11 @@ opened is told by False: there may be no browser, and no clipboard, on a bare de
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,18 +62,21 @@ class Opening:
     environment: Mapping[str, str]
     platform: str = sys.platform
 
-    def browser(self, url: str) -> bool:
-        """Show an address in a browser: in that of BROWSER, else in the one that the desktop prefers."""
-        named = [_of_browser(part, url) for part in self.environment.get("BROWSER", "").split(os.pathsep)]
-        return self._any(named) or self._shown(_BROWSERS, url)
+    def browser(self, address: Callable[[], str]) -> bool:
+        """Show an address in a browser: in that of BROWSER, else in the one that the desktop prefers.
+
+        It is asked for anew for each that is tried: one that has failed may have used a link that is good once.
+        """
+        named = [_words(part) for part in self.environment.get("BROWSER", "").split(os.pathsep)]
+        return self._any_shows(named, address) or self._shown(_BROWSERS, address)
 
     def folder(self, folder: Path) -> bool:
         """Show a folder."""
-        return self._shown(_FILES, str(folder))
+        return self._shown(_FILES, lambda: str(folder))
 
     def file(self, file: Path) -> bool:
         """Show a text file."""
-        return self._shown(_FILES, str(file))
+        return self._shown(_FILES, lambda: str(file))
 
     def terminal(self, command: Sequence[str]) -> bool:
         """Run a command of ours in a terminal, which stays until somebody has read it."""
@@ -92,10 +96,16 @@ class Opening:
         ways = [named] if named else [command for name, command in _CLIPBOARDS if self.environment.get(name)]
         return any(self._takes(command, text) for command in ways)
 
-    def _shown(self, ways: Sequence[tuple[str, ...]], what: str) -> bool:
+    def _shown(self, ways: Sequence[tuple[str, ...]], what: Callable[[], str]) -> bool:
         if self.platform == "win32":
-            return _shown_by_windows(what)
-        return self._any([("open", what)] if self.platform == "darwin" else [(*way, what) for way in ways])
+            return _shown_by_windows(what())
+        return self._any_shows([("open",)] if self.platform == "darwin" else ways, what)
+
+    def _any_shows(self, ways: Sequence[Sequence[str]], what: Callable[[], str]) -> bool:
+        return any(self._begins(_showing(way, what())) for way in ways if self._is_there(way))
+
+    def _is_there(self, way: Sequence[str]) -> bool:
+        return bool(way) and shutil.which(way[0], path=self.environment.get("PATH")) is not None
 
     def _any(self, commands: Sequence[Sequence[str]]) -> bool:
         """Start the first of these programs that is there and does not refuse."""
@@ -137,15 +147,17 @@ class Opening:
         return None
 
 
-def _of_browser(part: str, url: str) -> list[str]:
-    """A command of BROWSER with the address: in the place of `%s`, else behind it."""
+def _words(part: str) -> list[str]:
+    """A command of BROWSER; none where its quotes do not close."""
     try:
-        words = [word for word in shlex.split(part) if word != "&"]
+        return [word for word in shlex.split(part) if word != "&"]
     except ValueError:
-        words = []
-    if not words:
         return []
-    return [word.replace("%s", url) for word in words] if "%s" in part else [*words, url]
+
+
+def _showing(way: Sequence[str], what: str) -> list[str]:
+    """A command with what it is to show: in the place of `%s`, else behind it."""
+    return [word.replace("%s", what) for word in way] if any("%s" in word for word in way) else [*way, what]
 
 
 def _shown_by_windows(what: str) -> bool:
