@@ -98,6 +98,8 @@ class Actions:
         self._changing = threading.Lock()
         self._under_way: frozenset[Action] = frozenset()
         self._done: frozenset[Action] = frozenset()
+        #: Why the service did not start when it was last asked to.
+        self.not_started: str | None = None
 
     @property
     def under_way(self) -> frozenset[Action]:
@@ -137,8 +139,10 @@ class Actions:
             self._tray.look_again()
 
     def _tell_failure(self, action: Action, code: str, message: str) -> None:
-        log.warning("a click came to nothing", extra={"action": action.value, "code": code})
-        if code != service.STOPPED:
+        if code == service.STOPPED:
+            log.info("a start was called off")
+        else:
+            log.warning("a click came to nothing", extra={"action": action.value, "code": code})
             self._tell(_FAILED.get(action, "That could not be done"), message)
 
     def _tell(self, title: str, text: str) -> None:
@@ -219,7 +223,12 @@ class Actions:
     # --- the service, and the tray itself ---
 
     def _start(self) -> None:
-        self._parts.service.start()
+        try:
+            self._parts.service.start()
+        except Failure as failure:
+            self.not_started = None if failure.code == service.STOPPED else failure.message
+            raise
+        self.not_started = None
 
     def _quit(self) -> None:
         """The service ends with the tray, unless systemd keeps it; what cannot be ended is told, and goes on."""

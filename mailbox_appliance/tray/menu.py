@@ -100,6 +100,8 @@ def _fetching(busy: list[Mailbox]) -> str:
 def _top(state: State) -> Iterator[Row]:
     yield Row(title(state), enabled=False)
     if state.service is Service.STOPPED:
+        if state.not_started is not None:  # a notice is gone by the time somebody looks
+            yield Row(shortened(f"It did not start: {state.not_started}", _LONGEST_WARNING), Action.OPEN_LOGS)
         yield Row("Start the appliance", Action.START)
     if state.service is not Service.ANSWERS:
         return

@@ -20,6 +20,8 @@ EVERY = 5.0
 #: Seconds that are waited for a look that is under way, as at an appliance that does not answer.
 _ENDS_WITHIN = 0.5
 _OF_SERVICE = frozenset({Action.START, Action.STOP, Action.QUIT})
+_ENDS_SERVICE = frozenset({Action.STOP, Action.QUIT})
+_RUNS = (Service.ANSWERS, Service.RESTS, Service.SILENT)
 _ENDING = (Service.STOPPED, Service.STOPPING)
 
 
@@ -101,6 +103,8 @@ class Showing:
         if before is not None and before.service is not seen.service:
             log.info("the service is another", extra={"service": seen.service.value})
         self._seen = seen
+        if seen.service is Service.ANSWERS:
+            self.actions.not_started = None  # somebody has started it
         self._show()
         for notice in notices.between(_as_expected(before, seen, ours), seen):
             self.tell(notice)
@@ -113,13 +117,22 @@ class Showing:
 
     def _with_ours(self, seen: State) -> State:
         under_way, autostart = self.actions.under_way, self._parts.autostart
-        is_starting = Action.START in under_way and seen.service is Service.STOPPED
         return replace(
             seen,
-            service=Service.STARTING if is_starting else seen.service,
+            service=_as_asked(seen, under_way),
+            not_started=self.actions.not_started,
             is_backing_up=seen.is_backing_up or Action.BACK_UP in under_way,
             starts_at_login=None if autostart is None else autostart.is_ours,
         )
+
+
+def _as_asked(seen: State, under_way: frozenset[Action]) -> Service:
+    """How the service is, where it is on its way to what somebody asked for here."""
+    if Action.START in under_way and seen.service is Service.STOPPED:
+        return Service.STARTING
+    if under_way & _ENDS_SERVICE and seen.service in _RUNS and not seen.is_kept:
+        return Service.STOPPING
+    return seen.service
 
 
 def _as_expected(before: State | None, seen: State, ours: frozenset[Action]) -> State | None:

@@ -78,6 +78,8 @@ class State:
     backup: Outcome | None = None
     restore: Outcome | None = None
     https: Https | None = None
+    #: Why it did not start when it was last asked to.
+    not_started: str | None = None
     #: Whether the tray starts when this user logs in; None where that cannot be had here.
     starts_at_login: bool | None = None
     #: Whether a service manager (systemd) keeps the appliance running, so that stopping it is not the tray's business.

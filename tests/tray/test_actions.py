@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance import program
+from mailbox_appliance.control.failures import Failure
 from mailbox_appliance.control.instances import local_key
 from mailbox_appliance.control.tokens import Tokens
 from mailbox_appliance.tray.actions import Actions, Parts
@@ -248,6 +249,19 @@ def test_a_terminal_of_windows_is_given_one_line(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(Opening, "_begins", lambda _, command, *__: lines.append(command))
     Opening({}, "win32").terminal([r"C:\Program Files\x.exe", "--data-dir", r"C:\my mail", "login"])
     assert lines == [r'cmd /s /k ""C:\Program Files\x.exe" --data-dir "C:\my mail" login"']
+
+
+def test_why_it_did_not_start_is_kept_until_it_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Service) -> None:
+        raise Failure("cannot_listen", "The port is taken.", 1)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Service, "start", refuse)
+        assert bench.does(Action.START) == [Notice("The appliance did not start", "The port is taken.")]
+    assert bench.actions.not_started == "The port is taken."
+    monkeypatch.setattr(Service, "start", lambda _: None)
+    assert bench.does(Action.START) == []
+    assert bench.actions.not_started is None
 
 
 def test_quit_ends_the_tray_also_where_the_service_does_not_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

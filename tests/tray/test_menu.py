@@ -218,6 +218,14 @@ def test_what_is_long_is_cut() -> None:
     assert labels[2:5] == ["second", "third", "and 2 more warnings…"]
 
 
+def test_why_it_did_not_start_stands_there_until_it_runs() -> None:
+    failed = replace(STOPPED, not_started="127.0.0.1:8025 is already in use. Stop the program that uses it, or else.")
+    why = menu.rows(failed)[1]
+    assert (why.label[:51], why.action) == ("It did not start: 127.0.0.1:8025 is already in use.", Action.OPEN_LOGS)
+    assert len(why.label) <= 72
+    assert not [row for row in menu.rows(replace(failed, service=Service.STARTING)) if "did not" in row.label]
+
+
 # fmt: off
 #: a time as the API writes it, as a row shows it in New York
 TIMES: list[tuple[str, str]] = [
