@@ -39,6 +39,9 @@ def settle(folder: Path, database: Database, audit: Audit) -> None:
             backup_id, actor = noted
             with database.transaction(durable=True):
                 audit.record(actor, "backup.restore", ("backup", backup_id), "failure")
+            log.warning(
+                "a restore that was accepted came to nothing; the store is as before", extra={"backup": backup_id}
+            )
     except FAILED:  # on a full disk mail can still be read; the next opening finds it again
         log.exception("a restore that came to nothing is not recorded")
         return
