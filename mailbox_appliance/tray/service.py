@@ -165,7 +165,7 @@ class Service:
 
     def _why_silent(self, code: int) -> str:
         if system.free_bytes(self._data_dir) < _LITTLE_ROOM:  # so are its words, which lie there too
-            return f"The disk that holds {self._data_dir} is full."
+            return f"The disk is full: no room is left in {self._data_dir}."
         return f"It ended ({code}) and said nothing."
 
 
