@@ -1,12 +1,15 @@
 """What goes into a bundle, on every system: modules that no import names, files, and what stays out."""
 
 import importlib.util
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 #: Packages that look for plug-ins while they run (and find their own): by their description, or by the name of a group.
 METADATA, PLUG_INS = ("keyring", "opentelemetry-api"), ("pysasl.mechanism",)
+
+_OF_INSTALLERS = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 
 #: Modules that would be found, and that nobody needs in a bundle.
 EXCLUDED = (
@@ -61,6 +64,26 @@ def files() -> list[tuple[str, str]]:
     root = _root()
     found = [path for path in _own_files() if path.suffix not in (".py", ".typed")]
     return [(str(root.parent / path), str(path.parent)) for path in found]
+
+
+def sources(found: Any) -> list[str]:
+    """Where everything that PyInstaller's Analysis found lies here: for whose licences are told."""
+    return sorted({source for _, source, _ in [*found.scripts, *found.pure, *found.binaries, *found.datas]})
+
+
+def licences(found: Any, checkout: Path, work: Path) -> tuple[str, str, str]:
+    """The licences of others for what was found, as one more file of the bundle."""
+    from linux import licences as of_others
+
+    file = work / "THIRD-PARTY.txt"
+    text = of_others.text(checkout, map(Path, sources(found)), Path(sys.executable))
+    file.write_text(text, "utf-8")
+    return file.name, str(file), "DATA"
+
+
+def without_lists_of_files(datas: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Without what an installer writes of the computer it ran on, and what differs with the folder that it was."""
+    return [each for each in datas if not (".dist-info" in each[0] and Path(each[0]).name in _OF_INSTALLERS)]
 
 
 def _root() -> Path:

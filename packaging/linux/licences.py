@@ -8,8 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
@@ -43,26 +45,46 @@ Copyright (c) the authors of mailbox-appliance.
 Licensed under the Apache License, Version 2.0; you may not use this program except in compliance with it. On Debian
 systems its text is in /usr/share/common-licenses/Apache-2.0; it is also at https://www.apache.org/licenses/LICENSE-2.0
 
-The program comes with parts of others, which stay under their own licences. Their names, and below their texts:
+The program comes with parts of others, which stay under their own licences. Their sources, of the versions below, are
+taken as they are: packages of Python from https://pypi.org/project/NAME/VERSION/#files, libraries of Debian from
+https://snapshot.debian.org/. Among them pystray is under the LGPL and certifi under the MPL: the program works with
+changed ones of yours too. Name them in requirements-package.lock of its checkout, and build it as packaging/README.md
+tells. Of PyInstaller only what begins a program is here, which its licence allows whatever the program's own is.
+
+Their names, and below their texts:
 
   files of the console (preact, htm, DOMPurify, Pico CSS)
 {names}"""
 
 
 def _parts(sources: list[Path], python: Path) -> Iterator[Part]:
-    installed = next(python.parents[1].resolve().glob("lib/python3*/site-packages"))
+    installed = _installed(python.parents[1].resolve())
     owners = _owners(installed)
+    modules = Path(sysconfig.get_path("stdlib")).resolve()
     for source in sources:
         if source.is_relative_to(installed):
             owner = owners.get(source)
             if owner is not None and owner.name != _OURS:
                 yield _of_distribution(owner)
-        elif source.is_relative_to(Path(sys.base_prefix).resolve()):
+        # Not by sys.base_prefix: that of Debian's Python is /usr, where the libraries of others are as well.
+        elif source.is_relative_to(modules) or source.name.startswith("libpython") or _came_with_python(source):
             yield _of_python()
         elif ".so" in source.name:
             yield _of_library(source)
 
 
+def _came_with_python(source: Path) -> bool:
+    """On Windows and macOS it brings the libraries that it needs, and their licences in its own."""
+    return sys.platform != "linux" and source.is_relative_to(Path(sys.base_prefix).resolve())
+
+
+def _installed(environment: Path) -> Path:
+    """Where an environment has its packages: on Windows, and elsewhere."""
+    on_windows = environment / "Lib" / "site-packages"
+    return on_windows if on_windows.is_dir() else next(environment.glob("lib/python3*/site-packages"))
+
+
+@cache
 def _owners(installed: Path) -> dict[Path, Distribution]:
     return {
         Path(str(file.locate())): each
@@ -88,9 +110,10 @@ def _of_distribution(found: Distribution) -> Part:
 
 
 def _of_python() -> Part:
-    file = Path(sys.base_prefix, "lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "LICENSE.txt")
+    library = Path(sys.base_prefix, "lib", f"python{sys.version_info.major}.{sys.version_info.minor}")
+    files = (library / "LICENSE.txt", Path(sys.base_prefix, "LICENSE.txt"))  # on Windows it is the latter
     version = ".".join(map(str, sys.version_info[:3]))
-    return Part("Python", version, "PSF-2.0", (file.read_text("utf-8"),) if file.exists() else ())
+    return Part("Python", version, "PSF-2.0", tuple(file.read_text("utf-8") for file in files if file.exists())[:1])
 
 
 def _of_library(file: Path) -> Part:

@@ -3,7 +3,8 @@
 ;   makensis -DVERSION=... -DBUNDLE=FOLDER -DICON=FILE.ico -DOUT=mailbox-appliance-...-windows.exe mailbox-appliance.nsi
 ;
 ; BUNDLE is what PyInstaller makes of mailbox-appliance.spec beside this file: mailbox-appliance.exe, mailbox-appliance-tray.exe
-; and _internal. -DSIGN="command" is run with the path of the installer, and of the uninstaller, behind it. -DFAST packs loosely.
+; and _internal, where the licences of others are. -DSIGN="command" is run with the path of the installer, and of the
+; uninstaller, behind it. -DFAST packs loosely.
 ; /S installs without asking, /D=FOLDER (last, without quotes) elsewhere. Exit code 2: it could not be installed, and all is as it was.
 
 Unicode true
@@ -161,8 +162,9 @@ Section
     ${EndIf}
   ${EndIf}
   SetOutPath "$INSTDIR"
-  File /r "${BUNDLE}/*"
+  File /r /x "THIRD-PARTY.txt" "${BUNDLE}/*"
   File "/oname=LICENSE.txt" "../../LICENSE"
+  File "${BUNDLE}/_internal/THIRD-PARTY.txt"
   RMDir /r "$INSTDIR\_internal.old"
   WriteUninstaller "$INSTDIR\uninstall.exe"
 
@@ -201,6 +203,7 @@ Section Uninstall
   Delete "$INSTDIR\${CONSOLE}"
   Delete "$INSTDIR\${TRAY}"
   Delete "$INSTDIR\LICENSE.txt"
+  Delete "$INSTDIR\THIRD-PARTY.txt"
   Delete "$INSTDIR\uninstall.exe"
   RMDir "$INSTDIR"
 SectionEnd

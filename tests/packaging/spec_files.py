@@ -1,6 +1,7 @@
 """PyInstaller's spec files of systems that are not this one, run with parts that only remember what they were given."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,8 +18,18 @@ class Made:
         self.kind, self.given, self.named = kind, given, named
         if kind == "Analysis":
             scripts = [Path(script).stem for script in given[0]]
-            self.scripts = [(name, f"{name}.py", "PYSOURCE") for name in ("pyi_rth_inspect", *scripts)]
-            self.pure, self.binaries, self.datas = [], [], []  # type: list[Any], list[Any], list[Any]
+            first = str(_file_of("PyInstaller").with_name("hooks") / "rthooks" / "pyi_rth_inspect.py")
+            self.scripts = [("pyi_rth_inspect", first, "PYSOURCE")]
+            self.scripts += [(name, f"{name}.py", "PYSOURCE") for name in scripts]
+            self.pure = [("pystray", str(_file_of("pystray")), "PYMODULE")]
+            self.binaries, self.datas = [], []  # type: list[Any], list[Any]
+
+
+def _file_of(package: str) -> Path:
+    found = find_spec(package)
+    assert found is not None, package
+    assert found.origin is not None, package
+    return Path(found.origin)
 
 
 class Recorded(ModuleType):
@@ -28,8 +39,8 @@ class Recorded(ModuleType):
         return lambda *given, **named: SimpleNamespace(kind=name, given=given, named=named)
 
 
-def run_spec(file: Path, monkeypatch: pytest.MonkeyPatch) -> list[Made]:
-    """All that a spec file makes, in order."""
+def run_spec(file: Path, monkeypatch: pytest.MonkeyPatch, work: Path) -> list[Made]:
+    """All that a spec file makes, in order; what it writes meanwhile lies in `work`."""
     made: list[Made] = []
 
     def part(kind: str) -> Any:
@@ -46,7 +57,8 @@ def run_spec(file: Path, monkeypatch: pytest.MonkeyPatch) -> list[Made]:
 
     monkeypatch.setattr(of_windows, "versioninfo", Recorded("versioninfo"), raising=False)
     parts = {kind: part(kind) for kind in ("Analysis", "PYZ", "EXE", "COLLECT", "BUNDLE")}
-    exec(compile(file.read_text(), str(file), "exec"), {"SPECPATH": str(file.parent), **parts})
+    named = {"SPECPATH": str(file.parent), "workpath": str(work)}
+    exec(compile(file.read_text(), str(file), "exec"), {**named, **parts})
     return made
 
 

@@ -2,6 +2,7 @@
 
 import plistlib
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +21,8 @@ def plist(name: str) -> dict[str, Any]:
     return found
 
 
-def test_the_app_is_the_tray_with_the_command_line_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = run_spec(MACOS / "mailbox-appliance.spec", monkeypatch)
+def test_the_app_is_the_tray_with_the_command_line_beside_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = run_spec(MACOS / "mailbox-appliance.spec", monkeypatch, tmp_path)
     tray, console = of_kind(made, "EXE")
     assert (tray.named["name"], tray.named["console"]) == ("mailbox-appliance-tray", False)
     assert (console.named["name"], console.named["console"]) == ("mailbox-appliance", True)
@@ -32,11 +33,13 @@ def test_the_app_is_the_tray_with_the_command_line_beside_it(monkeypatch: pytest
     assert app.given == (collected,)
     assert (app.named["version"], app.named["info_plist"]["CFBundleVersion"]) == (__version__, __version__)
     assert (app.named["info_plist"]["LSUIElement"], app.named["info_plist"]["LSBackgroundOnly"]) == (True, False)
-    assert "pystray._darwin" in of_kind(made, "Analysis")[0].named["hiddenimports"]
+    (found,) = of_kind(made, "Analysis")
+    assert "pystray._darwin" in found.named["hiddenimports"]
+    assert [name for name, _, _ in found.datas] == ["THIRD-PARTY.txt"]  # the licences of others
 
 
-def test_one_name_begins_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    (app,) = of_kind(run_spec(MACOS / "mailbox-appliance.spec", monkeypatch), "BUNDLE")
+def test_one_name_begins_all_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (app,) = of_kind(run_spec(MACOS / "mailbox-appliance.spec", monkeypatch, tmp_path), "BUNDLE")
     name = app.named["bundle_identifier"]
     assert f"{name}.tray" == launch_agent.LABEL
     assert plist(f"{name}.service.plist")["Label"] == f"{name}.service"

@@ -36,7 +36,7 @@ def given(tmp_path: Path) -> list[str]:
     """What the script is given: a stand-in bundle, and real icons."""
     bundle = tmp_path / "bundle"
     (bundle / "_internal").mkdir(parents=True)
-    for name in (*PROGRAMS, "_internal/base_library.zip"):
+    for name in (*PROGRAMS, "_internal/base_library.zip", "_internal/THIRD-PARTY.txt"):
         (bundle / name).write_bytes(name.encode())
     draw = (sys.executable, str(ROOT / "packaging" / "icons" / "draw"), str(tmp_path), "32")
     subprocess.run(draw, check=True)
@@ -72,6 +72,13 @@ def test_programs_of_its_own_sign_it_and_the_uninstaller(given: list[str], tmp_p
     assert len((tmp_path / "signed").read_text().splitlines()) == 2
 
 
+def test_no_program_is_given_away_without_the_licences_of_others(given: list[str], tmp_path: Path) -> None:
+    (tmp_path / "bundle" / "_internal" / "THIRD-PARTY.txt").unlink()
+    finished = compiled(tmp_path, *given)
+    assert finished.returncode != 0
+    assert "THIRD-PARTY.txt" in finished.stdout + finished.stderr
+
+
 def test_nothing_is_left_to_guess(given: list[str], tmp_path: Path) -> None:
     finished = compiled(tmp_path, *(each for each in given if "VERSION" not in each))
     assert finished.returncode != 0
@@ -92,8 +99,8 @@ def test_the_program_is_not_where_the_data_is() -> None:
     assert removed == {"$INSTDIR\\_internal", "$INSTDIR\\_internal.old", "$SMPROGRAMS\\${NAME}"}
 
 
-def test_the_bundle_has_the_programs_that_the_installer_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = run_spec(WINDOWS / "mailbox-appliance.spec", monkeypatch)
+def test_the_bundle_has_the_programs_that_the_installer_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = run_spec(WINDOWS / "mailbox-appliance.spec", monkeypatch, tmp_path)
     console, tray = of_kind(made, "EXE")
     assert {f"{each.named['name']}.exe" for each in (console, tray)} == set(PROGRAMS)
     assert (defined("CONSOLE"), defined("TRAY")) == ("${PROGRAM}.exe", "${PROGRAM}-tray.exe")
@@ -105,8 +112,17 @@ def test_the_bundle_has_the_programs_that_the_installer_starts(monkeypatch: pyte
     assert "pystray._win32" in of_kind(made, "Analysis")[0].named["hiddenimports"]
 
 
-def test_the_programs_tell_their_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    for program in of_kind(run_spec(WINDOWS / "mailbox-appliance.spec", monkeypatch), "EXE"):
+def test_the_bundle_has_the_licences_of_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = of_kind(run_spec(WINDOWS / "mailbox-appliance.spec", monkeypatch, tmp_path), "Analysis")[0]
+    ((name, file, kind),) = found.datas
+    assert (name, kind) == ("THIRD-PARTY.txt", "DATA")
+    text = Path(file).read_text("utf-8")
+    for part in ("  pystray 0.", "  pyinstaller ", "GNU LESSER GENERAL PUBLIC LICENSE", "preact"):
+        assert part in text
+
+
+def test_the_programs_tell_their_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for program in of_kind(run_spec(WINDOWS / "mailbox-appliance.spec", monkeypatch, tmp_path), "EXE"):
         fixed, (strings, _) = program.named["version"].given
         assert fixed.given[0] == tuple(map(int, f"{__version__}.0".split(".")))
         (table,) = strings.given[0]

@@ -33,7 +33,8 @@ class Proof:
     def _release(self, version: str, icon: Path) -> None:
         bundle = self.windows.given / version
         (bundle / "_internal").mkdir(parents=True, exist_ok=True)
-        (bundle / "_internal" / f"of {version}").write_text(version)
+        for name in (f"of {version}", "THIRD-PARTY.txt"):
+            (bundle / "_internal" / name).write_text(version)
         for name in (CONSOLE, TRAY):
             compiled(Path(__file__).with_name("stand_in.nsi"), OUT=bundle / name)
         script = ROOT / "packaging" / "windows" / "mailbox-appliance.nsi"
@@ -124,7 +125,7 @@ class Proof:
 
 def files_of(version: str) -> set[str]:
     """What is installed of a release."""
-    return {CONSOLE, TRAY, f"_internal/of {version}", "LICENSE.txt", "uninstall.exe"}
+    return {CONSOLE, TRAY, f"_internal/of {version}", "LICENSE.txt", "THIRD-PARTY.txt", "uninstall.exe"}
 
 
 def compiled(script: Path, **named: object) -> None:
