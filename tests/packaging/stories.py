@@ -1,11 +1,15 @@
 """What is to hold for the packages wherever they are tried: in the test suite, and by `scripts/test-packages`."""
 
+import fcntl
+import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.packaging import minimal_system, packages, trust
 from tests.packaging.minimal_system import MinimalSystem
-from tests.packaging.newcomer import DATA, Newcomer
+from tests.packaging.newcomer import DATA, INSTALLED, Newcomer
 from tests.packaging.packages import NAME, Installer, Packages
 from tests.servers.dovecot import MailServer
 from tests.servers.secret_service import SecretService
@@ -20,6 +24,7 @@ def one_file_is_enough(built: Packages, system: MinimalSystem, server: MailServe
     assert (tray.returncode, "mailbox-appliance serve" in tray.stderr) == (0, True), tray
     try:
         took = program.start()
+        assert _is_left_by_tidiers(system / "tmp")
         program.set_up()
         trust.prove_refusal(program, server, server.fresh_user())
         program.stop()
@@ -27,6 +32,19 @@ def one_file_is_enough(built: Packages, system: MinimalSystem, server: MailServe
         program.end()
     assert list((system / "tmp").iterdir()) == []
     return took
+
+
+def _is_left_by_tidiers(folder: Path) -> bool:
+    """Whether systemd-tmpfiles would never take what was unpacked there for old: it passes by what is locked."""
+    (unpacked,) = folder.iterdir()
+    handle = os.open(unpacked, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def a_bundle_trusts_whom_it_brings(built: Packages, system: MinimalSystem, server: MailServer) -> None:
@@ -64,23 +82,55 @@ def it_is_used_and_upgraded_while_it_runs(installer: Installer, older: Path, new
         program.end()
 
 
-def a_running_service_is_stopped_for_an_upgrade(installer: Installer, package: Path) -> None:
-    """And started after it; where systemd runs, which is played here by a program that writes down what it is asked."""
-    system = installer.system
-    running, asked = system / "run/systemd/system", system / "run/asked"
-    systemctl = system / "usr/local/bin/systemctl"
+_UNIT = f"{NAME}.service"
+_PLAYED = """#!/bin/sh
+# Plays systemd: writes down what it is asked, and answers what the test has it answer.
+echo "$@" >>/run/asked
+case "$1" in
+    show) cat /run/runs ;;
+    is-active) cat /run/state ;;
+esac
+"""
+
+
+@contextmanager
+def _systemd(system: MinimalSystem, *, runs: str, state: str) -> Iterator[Path]:
+    """Where systemd runs, and the system's unit as told; the file with what was asked."""
+    running, systemctl = system / "run/systemd/system", system / "usr/local/bin/systemctl"
     running.mkdir(parents=True)
     systemctl.parent.mkdir(parents=True, exist_ok=True)
-    systemctl.write_text('#!/bin/sh\necho "$@" >>/run/asked\n')
+    systemctl.write_text(_PLAYED)
     systemctl.chmod(0o755)
+    (system / "run/runs").write_text(f"{{ path={runs} ; argv[]={runs} serve ; ignore_errors=no }}\n")
+    (system / "run/state").write_text(f"{state}\n")
     try:
-        installer.install(package)
-        words = [line.replace(f" {NAME}.service", "") for line in asked.read_text().splitlines()]
-        assert [word for word in words if word != "daemon-reload"] == ["--quiet is-active", "stop", "start"]
-        assert words.index("daemon-reload") < words.index("start")
+        yield system / "run/asked"
     finally:
+        for file in (systemctl, system / "run/runs", system / "run/state", system / "run/asked"):
+            file.unlink(missing_ok=True)
         running.rmdir()
-        systemctl.unlink()
+
+
+def a_running_service_is_stopped_for_an_upgrade(installer: Installer, package: Path) -> None:
+    """And started after it, also where it had only begun; where systemd runs, which is played here by a program."""
+    with _systemd(installer.system, runs=INSTALLED, state="activating") as asked:
+        assert "the service is stopped" in installer.install(package)
+        words = [line.replace(f" {_UNIT}", "") for line in asked.read_text().splitlines()]
+        assert [word for word in words if word in ("stop", "start")] == ["stop", "start"]
+        assert words.index("stop") < words.index("daemon-reload") < words.index("start")
+
+
+def what_does_not_run_or_is_not_ours_is_left_alone(system: MinimalSystem) -> None:
+    """A unit of the same name may be the administrator's own, with a program of theirs."""
+    before = f"/var/lib/dpkg/info/{NAME}.prerm"
+    for runs, state in (("/usr/local/bin/mailbox-appliance", "active"), (INSTALLED, "inactive")):
+        with _systemd(system, runs=runs, state=state) as asked:
+            system.run(before, "upgrade", "9.9")
+            assert " stop" not in f" {asked.read_text()}"
+    with _systemd(system, runs="/usr/local/bin/mailbox-appliance", state="active") as asked:
+        system.run(before, "remove")
+        assert "stop" not in asked.read_text()
+    assert not (system / f"run/{NAME}.was-running").exists()
 
 
 def removed_it_keeps_everything_and_purged_it_asks(installer: Installer, package: Path) -> None:
@@ -88,20 +138,36 @@ def removed_it_keeps_everything_and_purged_it_asks(installer: Installer, package
     system = installer.system
     home, data = system / "home/ada/.local/share/mailbox-appliance", system / DATA[1:]
     home.mkdir(parents=True)
+    enabled, was_running = _enabled(system), system / f"run/{NAME}.was-running"
+    was_running.touch()
 
     installer.remove()
     assert not (system / "usr/lib" / NAME).exists()
     assert not (system / "usr/bin" / NAME).is_symlink()
     assert (data / "mailbox.db").exists()
+    assert enabled.is_symlink()
+    assert not was_running.exists()
     assert "stay" in installer.purge()
     assert (data / "mailbox.db").exists()
-    assert _has_user(system)
+    assert not enabled.is_symlink()
 
+    # A user whom somebody made before, without a group of that name.
+    system.run("userdel", NAME)
+    system.run("useradd", "--no-create-home", "--home-dir", "/home/other", "--gid", "users", NAME)
     installer.install(package)
+    assert system.run("getent", "group", NAME).stdout.startswith(NAME)
     installer.purge("true")
     assert not data.exists()
-    assert not _has_user(system)
+    assert system.run("getent", "passwd", NAME).stdout.split(":")[5] == "/home/other"
     assert home.exists()
+
+
+def _enabled(system: MinimalSystem) -> Path:
+    """The unit as `systemctl enable` leaves it."""
+    link = system / f"etc/systemd/system/multi-user.target.wants/{_UNIT}"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(f"/usr/lib/systemd/system/{_UNIT}")
+    return link
 
 
 def it_keeps_secrets_in_the_keychain(program: Path, folder: Path) -> None:
@@ -117,7 +183,3 @@ def it_keeps_secrets_in_the_keychain(program: Path, folder: Path) -> None:
             assert done.stdout.strip() == answer, done.stderr
     finally:
         service.stop()
-
-
-def _has_user(system: MinimalSystem) -> bool:
-    return system.run("getent", "passwd", NAME, check=False).returncode == 0

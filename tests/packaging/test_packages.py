@@ -18,7 +18,7 @@ from tests.packaging.minimal_system import CannotMake, MinimalSystem
 from tests.packaging.packages import NAME, ROOT, Installer, Packages
 from tests.servers.dovecot import MailServer
 
-MIB = 1024 * 1024
+MB = 1_000_000
 pytestmark = pytest.mark.slow
 
 
@@ -50,8 +50,8 @@ def installer(system: MinimalSystem) -> Installer:
 
 
 def test_the_packages_are_whole_and_within_their_bounds(built: Packages) -> None:
-    assert built.unpacked <= 60 * MIB
-    assert built.one_file.stat().st_size <= 30 * MIB
+    assert built.unpacked <= 60 * MB
+    assert built.one_file.stat().st_size <= 30 * MB
     assert built.field("Depends").startswith("libc6 (>= 2.")
     sums = (built.folder / "SHA256SUMS").read_text().splitlines()
     made = sorted(file for file in built.folder.iterdir() if file.name.startswith(NAME))
@@ -78,6 +78,10 @@ def test_it_is_installed_used_and_upgraded_while_it_runs(
 
 def test_a_running_service_is_stopped_for_an_upgrade(built: Packages, installer: Installer) -> None:
     stories.a_running_service_is_stopped_for_an_upgrade(installer, built.deb)
+
+
+def test_what_does_not_run_or_is_not_ours_is_left_alone(built: Packages, system: MinimalSystem) -> None:
+    stories.what_does_not_run_or_is_not_ours_is_left_alone(system)
 
 
 def test_it_keeps_secrets_in_the_keychain(built: Packages, system: MinimalSystem, tmp_path: Path) -> None:
