@@ -1,5 +1,6 @@
 """The bundle by PyInstaller: one folder, one file, and where what is in them came from."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -21,10 +22,16 @@ class Parts:
     sources: tuple[Path, ...]
 
 
-def make(root: Path, scratch: Path, python: Path, *, folder: bool, one_file: bool) -> Parts:
-    """Run PyInstaller on what is installed in the environment of this Python."""
+def check_tools() -> None:
+    """Raise CannotBuild where something of the system is missing: before minutes are spent on what it would end."""
     if missing := [name for name in ("objdump", "strip", "ldd") if shutil.which(name) is None]:
         raise CannotBuild(f"{', '.join(missing)} is missing; on Debian: apt-get install binutils libc-bin")
+    if importlib.util.find_spec("ensurepip") is None:
+        raise CannotBuild("this Python cannot make environments; on Debian: apt-get install python3-venv libpython3.11")
+
+
+def make(root: Path, scratch: Path, python: Path, *, folder: bool, one_file: bool) -> Parts:
+    """Run PyInstaller on what is installed in the environment of this Python."""
     made, work = scratch / "bundle", scratch / "pyinstaller"
     shutil.rmtree(made, ignore_errors=True)
     told = ("--noconfirm", "--log-level", "ERROR", "--distpath", str(made), "--workpath", str(work))

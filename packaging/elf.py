@@ -1,4 +1,4 @@
-"""Where programs and libraries of Linux look for other libraries: nothing of the build's computer stays in a bundle.
+"""Where programs and libraries of Linux look for other libraries: in the bundle, and nowhere on the build's computer.
 
 A Python that was built in somebody's home looks for its libraries there, also on the computer of somebody else.
 """

@@ -12,6 +12,7 @@ _ITEM = re.compile(r"^- (.+(?:\n  .+)*)", re.MULTILINE)
 
 def written(changelog: str, version: str, released: int) -> str:
     """Every release that is told of, the newest first; it is called `version`, and is of the second `released`."""
+    # What is not released yet may be built under another name, for tests.
     _, *rest = _HEADING.split(changelog)
     blocks = list(zip(rest[::3], rest[1::3], rest[2::3], strict=True))
     names = [version, *(name for name, _, _ in blocks[1:])]
@@ -29,8 +30,14 @@ def _entry(version: str, moment: datetime, items: list[str]) -> str:
         for item in items
     ]
     body = "\n".join(lines)
-    return f"{_NAME} ({version}) stable; urgency=medium\n\n{body}\n\n -- {_MAINTAINER}  {format_datetime(moment)}\n"
+    heading, end = f"{_NAME} ({debian_version(version)}) stable; urgency=medium", format_datetime(moment)
+    return f"{heading}\n\n{body}\n\n -- {_MAINTAINER}  {end}\n"
 
 
 def _moment(day: str, released: int) -> datetime:
     return datetime.fromisoformat(f"{day}T12:00:00+00:00") if day else datetime.fromtimestamp(released, UTC)
+
+
+def debian_version(version: str) -> str:
+    """As Debian sorts it: what comes before a release is older than it (1.0rc1 -> 1.0~rc1)."""
+    return re.sub(r"(?<=\d)(a|b|rc|\.dev)(?=\d)", lambda found: "~" + found[0].lstrip("."), version)

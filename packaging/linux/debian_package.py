@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from linux import debian_changelog
+from linux.debian_changelog import debian_version
 
 NAME = "mailbox-appliance"
 _HERE = Path(__file__).resolve().parent
@@ -19,6 +20,8 @@ _LEFT_OUT = {
     *("libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libresolv.so.2"),
     *("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
 }
+#: What the loader itself needs, before it looks into the bundle, and who has it.
+_OF_LOADER = {"libz.so.1": "zlib1g"}
 _COMPLETIONS = {
     "bash": f"usr/share/bash-completion/completions/{NAME}",
     "zsh": f"usr/share/zsh/vendor-completions/_{NAME}",
@@ -72,11 +75,6 @@ def make(contents: Contents, scratch: Path, output: Path, *, quick: bool) -> Pat
         text=True,
     )
     return target
-
-
-def debian_version(version: str) -> str:
-    """As Debian sorts it: what comes before a release is older than it (1.0rc1 -> 1.0~rc1)."""
-    return re.sub(r"(?<=\d)(a|b|rc|\.dev)(?=\d)", lambda found: "~" + found[0].lstrip("."), version)
 
 
 def _link_program(tree: Path) -> None:
@@ -147,14 +145,22 @@ def _libraries(bundle: Path) -> str:
     """What the bundle leaves to the system, and the oldest glibc that has all the symbols that are used of it."""
     needed, newest = set[str](), (0, 0)
     for file in _binaries(bundle):
-        told = subprocess.run(["objdump", "-p", file], check=True, capture_output=True, text=True).stdout
-        needed |= set(re.findall(r"^ +NEEDED +(\S+)$", told, re.MULTILINE))
+        told, asked = _told_of(file)
+        needed |= asked
         versions = re.findall(r"GLIBC_(\d+)\.(\d+)", told)
         newest = max([newest, *((int(major), int(minor)) for major, minor in versions)])
+    _, of_loader = _told_of(bundle / NAME)
     brought = {path.name for path in bundle.rglob("*") if path.is_file()}
-    if unknown := needed - brought - _LEFT_OUT:
+    if unknown := (needed - brought - _LEFT_OUT) | (of_loader - set(_OF_LOADER) - _LEFT_OUT):
         raise CannotBuild(f"The bundle needs {', '.join(sorted(unknown))}, and no package is known to have it.")
-    return f"libc6 (>= {newest[0]}.{newest[1]})"
+    packages = [_OF_LOADER[name] for name in sorted(of_loader & set(_OF_LOADER))]
+    return ", ".join([f"libc6 (>= {newest[0]}.{newest[1]})", *packages])
+
+
+def _told_of(file: Path) -> tuple[str, set[str]]:
+    """What objdump tells of a file, and the libraries that it asks for."""
+    told = subprocess.run(["objdump", "-p", file], check=True, capture_output=True, text=True).stdout
+    return told, set(re.findall(r"^ +NEEDED +(\S+)$", told, re.MULTILINE))
 
 
 def _binaries(bundle: Path) -> list[Path]:
