@@ -98,6 +98,16 @@ def test_compose_takes_from_it_what_the_system_unit_takes(compose: Any) -> None:
     assert [port.partition(":")[2] for port in compose["ports"]] == [last("EXPOSE")]
 
 
+def test_what_compose_has_as_comments_holds_where_it_is_wanted() -> None:
+    text = (DOCKER / "compose.yaml").read_text()
+    wanted = re.sub(r"(?m)^( *)# ((CREDENTIALS_DIRECTORY|secrets|  passphrase|    file):)", r"\1\2", text)
+    everything = yaml.safe_load(wanted)
+    (service,) = everything["services"].values()
+    assert set(service["environment"]) == {"MAILBOX_APPLIANCE_SERVER_PUBLIC_URL", "CREDENTIALS_DIRECTORY"}
+    assert service["secrets"] == list(everything["secrets"]) == ["passphrase"]
+    assert everything["volumes"] == {"data": {}}
+
+
 def test_its_health_is_told_by_the_program_itself(tmp_path: Path) -> None:
     check = in_exec_form(last("HEALTHCHECK").partition("CMD ")[2])
     assert check[0] == in_exec_form(last("ENTRYPOINT"))[0]

@@ -1,5 +1,6 @@
 """The version stands in one place, and everything that is packaged takes it from there."""
 
+import re
 import tomllib
 
 from mailbox_appliance.version import __version__
@@ -12,6 +13,10 @@ def test_only_one_file_names_the_version() -> None:
     texts = {file: file.read_text("utf-8", "replace") for file in files if file.is_file()}
     assert [file.name for file, text in texts.items() if __version__ in text] == []
     assert f'"{__version__}"' in (ROOT / "mailbox_appliance" / "version.py").read_text()
+
+
+def test_it_is_one_that_all_packages_can_write_down() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+(rc\d+)?", __version__)  # Windows wants numbers, Debian its own sorting
 
 
 def test_the_project_takes_it_from_there() -> None:
