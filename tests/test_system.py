@@ -183,8 +183,8 @@ def test_a_data_directory_has_one_owner(room: ModuleType, tmp_path: Path) -> Non
     with pytest.raises(StoreInUse, match=f"pid {os.getpid()}"):
         lock.DirectoryLock(tmp_path)
     assert (lock.holder(tmp_path), local.is_owned(tmp_path)) == (os.getpid(), True)
-    files.write_private(tmp_path / "run.json", b'{"pid": 7, "url": "http://x", "secret": "s"}')
-    assert local.find_running(tmp_path) == local.Running(7, "http://x", "s")
+    files.write_private(tmp_path / "run.json", b'{"pid": %d, "url": "http://x", "secret": "s"}' % os.getpid())
+    assert local.find_running(tmp_path) == local.Running(os.getpid(), "http://x", "s")
     owner.release()
     assert (lock.holder(tmp_path), local.is_owned(tmp_path), local.find_running(tmp_path)) == (None, False, None)
     lock.DirectoryLock(tmp_path).release()

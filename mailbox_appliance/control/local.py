@@ -15,7 +15,7 @@ from mailbox_appliance.control.failures import Failure, wrong_usage
 from mailbox_appliance.system import is_locked
 
 APPLICATION = "mailbox-appliance"
-_LARGEST = 64 * 1024
+_LARGEST, _LONGEST_PID = 64 * 1024, 20
 
 
 @dataclass(frozen=True)
@@ -52,32 +52,53 @@ def _homeless(otherwise: str) -> Failure:
 
 
 def find_running(data_dir: Path) -> Running | None:
-    """The process that owns the directory and has said where it listens, if there is one."""
-    file = data_dir / "run.json"
+    """The process that owns the directory and has said where it listens, if there is one.
+
+    Who is found may be given a token, so what a process that was killed has left in `run.json` counts for nothing: the
+    next owner has the lock, with its pid, for a while before it writes that anew.
+    """
+    file, lock = data_dir / "run.json", data_dir / "lock"
     try:
-        # In this order: a file that is read while the lock is held was written by the holder.
-        if not file.exists() or not is_owned(data_dir):
+        # In this order: a file that is read while the lock is held was written by the holder, or by one before it.
+        if not file.exists() or not is_held(lock):
             return None
         values = json.loads(regular_files.read(file, _LARGEST))
-        return Running(int(values["pid"]), str(values["url"]), str(values["secret"]))
+        running = Running(int(values["pid"]), str(values["url"]), str(values["secret"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    return running if _pid_in(lock) in (None, running.pid) else None
 
 
 def is_owned(data_dir: Path) -> bool:
-    """Whether a process holds the lock of the directory.
+    """Whether a process holds the lock of the directory."""
+    return is_held(data_dir / "lock")
 
-    The lock is asked for in its shared form and given back at once. It is asked for only where `run.json` lies, so that
-    hardly ever a starting process meets it.
-    """
+
+def is_held(lock: Path) -> bool:
+    """Whether a process holds a lock, which is asked for in its shared form and given back at once."""
     try:
-        lock = regular_files.opened(data_dir / "lock")
-    except FileNotFoundError:
+        handle = regular_files.opened(lock)
+    except OSError:
         return False
     try:
-        return is_locked(lock)
+        return is_locked(handle)
     finally:
-        os.close(lock)
+        os.close(handle)
+
+
+def holder(lock: Path) -> int | None:
+    """The pid of the process that holds a lock, if it could write it there: on a full disk it could not."""
+    try:
+        return _pid_in(lock) if is_held(lock) else None
+    except OSError:
+        return None
+
+
+def _pid_in(lock: Path) -> int | None:
+    try:
+        return int(regular_files.read(lock, _LONGEST_PID))
+    except (OSError, ValueError):
+        return None
 
 
 def find_setup_code(data_dir: Path) -> str | None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mailbox_appliance import system
+from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.tray import owner
 
@@ -15,6 +16,8 @@ _ENDS_WITHIN = 20.0
 #: Seconds within which a tray that has the lock has said which process it is.
 _SAYS_WITHIN = 1.0
 _EVERY, _LONGEST_PID = 0.05, 10
+# Who looks whether a tray runs takes the lock's shared form for a moment; that moment is waited for.
+_TRIES = 4
 
 
 class OtherTray(Exception):
@@ -33,8 +36,8 @@ def alone(data_dir: Path) -> Iterator[None]:
     """Be the only tray of the data directory. Raises OtherTray where there is one, and Unusable."""
     lock = _opened(data_dir)
     try:
-        if not system.lock_file(lock):
-            raise OtherTray(owner.holder(_lock_of(data_dir)))
+        if not _take(lock):
+            raise OtherTray(local.holder(_lock_of(data_dir)))
         _say_who(lock)
         try:
             yield
@@ -47,15 +50,18 @@ def alone(data_dir: Path) -> Iterator[None]:
 def end_tray(data_dir: Path) -> bool:
     """Let the tray of a data directory end, which leaves its service; whether none is there any more.
 
-    Raises Failure where one is there and has not said which process it is.
+    Raises Failure where one is there that cannot be told, or has not said which process it is.
     """
     lock, until = _lock_of(data_dir), time.monotonic() + _SAYS_WITHIN
-    while (pid := owner.holder(lock)) is None and owner.is_held(lock):
+    while (pid := local.holder(lock)) is None and local.is_held(lock):
         if time.monotonic() > until:
             told = "A tray runs that has not said which process it is, as on a full disk: quit it from its menu."
             raise Failure("not_stopped", told, INTERNAL)
         time.sleep(_EVERY)
-    return pid is None or owner.end(lock, pid, _ENDS_WITHIN)
+    try:
+        return pid is None or owner.end(lock, pid, _ENDS_WITHIN)
+    except owner.OutOfReach as why:
+        raise Failure("not_stopped", f"The tray (pid {pid}) {why}", INTERNAL) from why
 
 
 def _opened(data_dir: Path) -> int:
@@ -65,6 +71,15 @@ def _opened(data_dir: Path) -> int:
         return os.open(_lock_of(data_dir), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise Unusable(f"{error.filename or data_dir} cannot be used ({error.strerror}).") from error
+
+
+def _take(lock: int) -> bool:
+    for tries_left in reversed(range(_TRIES)):
+        if system.lock_file(lock):
+            return True
+        if tries_left:
+            time.sleep(_EVERY)
+    return False
 
 
 def _say_who(lock: int) -> None:

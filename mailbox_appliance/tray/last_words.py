@@ -54,6 +54,7 @@ class LastWords:
         with suppress(OSError):
             if self._file.stat().st_size > _LARGEST:
                 os.truncate(self._file, 0)
+                self._begin = 0
 
 
 def _words(lines: list[str]) -> Words:

@@ -12,58 +12,28 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance import regular_files, system
+from mailbox_appliance import system
 from mailbox_appliance.control import local
 
 _UNIT = "mailbox-appliance.service"
 _PROC = Path("/proc")
 _EVERY = 0.05
-_LONGEST_PID = 20
+#: Seconds within which one is gone that has closed its files, as it ends.
+_GOES_WITHIN = 0.5
+_OF_ANOTHER = "belongs to another user, who can stop it."
+_UNSEEN = "is no process that is seen from here, as where it runs in a container: stop it there."
+
+
+class OutOfReach(Exception):
+    """The owner was not told to end; the text says why, as what follows its name."""
 
 
 def find(data_dir: Path) -> int | None:
     """The pid of whoever owns the directory, also while it starts and answers nothing yet."""
-    if (pid := holder(data_dir / "lock")) is not None:
+    if (pid := local.holder(data_dir / "lock")) is not None:
         return pid
     running = local.find_running(data_dir)  # a full disk leaves the lock without its pid
     return None if running is None else running.pid
-
-
-def answering(data_dir: Path) -> local.Running | None:
-    """The owner, if it has said where it answers; not what one that was killed has left in `run.json`.
-
-    The next owner has the lock for a while before it writes that anew, and for a moment with the pid of the one before.
-    """
-    running = local.find_running(data_dir)
-    if running is None or find(data_dir) != running.pid:
-        return None
-    try:
-        is_there = sys.platform != "linux" or _has_open(running.pid, data_dir / "lock")
-    except PermissionError:  # another user's
-        is_there = True
-    except OSError:
-        is_there = False
-    return running if is_there else None
-
-
-def holder(lock: Path) -> int | None:
-    """The pid of the process that holds a lock, as it has written it there."""
-    with suppress(OSError, ValueError):
-        if is_held(lock):
-            return int(regular_files.read(lock, _LONGEST_PID))
-    return None
-
-
-def is_held(lock: Path) -> bool:
-    """Whether a process holds a lock."""
-    try:
-        handle = regular_files.opened(lock)
-    except OSError:
-        return False
-    try:
-        return system.is_locked(handle)
-    finally:
-        os.close(handle)
 
 
 def kept_by(pid: int, proc: Path = _PROC) -> str | None:
@@ -77,24 +47,38 @@ def kept_by(pid: int, proc: Path = _PROC) -> str | None:
 
 
 def end(lock: Path, pid: int, within: float) -> bool:
-    """Tell the holder of a lock to end, and whether it has within so many seconds. Raises PermissionError."""
+    """Tell the holder of a lock to end, and whether it has within so many seconds. Raises OutOfReach."""
     handle = _handle(pid)
     try:
-        if handle is not None and not _has_open(pid, lock):
-            return holder(lock) != pid
-        with suppress(ProcessLookupError):
-            _tell(pid, handle)
-        return _has_ended(lock, pid, handle, within)
+        hindrance = _hindrance(pid, lock) or _told(pid, handle)
+        if hindrance is None:
+            return _has_ended(lock, pid, handle, within)
     finally:
         if handle is not None:
             os.close(handle)
+    if _has_ended(lock, pid, None, _GOES_WITHIN):  # it was about to, when it was looked at
+        return True
+    raise OutOfReach(hindrance)
+
+
+def _hindrance(pid: int, lock: Path) -> str | None:
+    """Why a process is not told to end, if so: it is not seen to have the lock. Only Linux tells."""
+    if sys.platform == "linux":
+        try:
+            return None if _has_open(pid, lock) else _UNSEEN
+        except PermissionError:
+            return _OF_ANOTHER
+        except OSError:
+            return _UNSEEN
+    else:
+        return None
 
 
 def _has_ended(lock: Path, pid: int, handle: int | None, within: float) -> bool:
     if handle is not None:
         return bool(select.select([handle], [], [], within)[0])
     until = time.monotonic() + within
-    while holder(lock) == pid:
+    while local.holder(lock) == pid:
         if time.monotonic() > until:
             return False
         time.sleep(_EVERY)
@@ -119,8 +103,15 @@ def _has_open(pid: int, lock: Path) -> bool:
     return False
 
 
-def _tell(pid: int, handle: int | None) -> None:
-    if sys.platform == "linux" and handle is not None:
-        signal.pidfd_send_signal(handle, signal.SIGTERM)
-    else:
-        system.tell_to_end(pid)
+def _told(pid: int, handle: int | None) -> str | None:
+    """Tell a process to end; answers why it could not be told, if so. One that has gone was."""
+    try:
+        if sys.platform == "linux" and handle is not None:
+            signal.pidfd_send_signal(handle, signal.SIGTERM)
+        else:
+            system.tell_to_end(pid)
+    except PermissionError:
+        return _OF_ANOTHER
+    except ProcessLookupError:
+        pass
+    return None

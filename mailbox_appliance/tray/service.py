@@ -29,6 +29,8 @@ _EVERY = 0.05
 _ENDS_WITHIN = 15.0
 #: Seconds that whoever was faster has until it answers.
 _OTHER_WITHIN = 60.0
+#: How often one is started beside others that had the store and did not come to answer.
+_TRIES = 2
 _IN_USE, _CANNOT_LISTEN = "store_in_use", "cannot_listen"
 #: Bytes without which a service ends, and cannot say so in a file.
 _LITTLE_ROOM = 1_000_000
@@ -77,8 +79,8 @@ class Service:
         try:
             if not owner.end(self._data_dir / "lock", pid, _ENDS_WITHIN):
                 raise _not_stopped(f"The appliance (pid {pid}) was told to end and has not, in {_ENDS_WITHIN:.0f} s.")
-        except PermissionError as error:
-            raise _not_stopped(f"The appliance (pid {pid}) belongs to another user, who can stop it.") from error
+        except owner.OutOfReach as why:
+            raise _not_stopped(f"The appliance (pid {pid}) {why}") from why
 
     def quit(self) -> None:
         """As `stop`, but what systemd keeps goes on; and nothing is started here any more."""
@@ -99,17 +101,20 @@ class Service:
 
     def _started(self, *options: str) -> local.Running:
         try:
-            while (running := self._found() or self._answered(self._begun(*options))) is None:
+            for _ in range(_TRIES):
+                if (running := self._found() or self._answered(self._begun(*options))) is not None:
+                    return running
                 self._wait_for_other()
         except OSError as error:
             raise _not_started(f"{error.filename or self._data_dir} cannot be used ({error.strerror}).") from error
-        return running
+        # Another release, or a program for databases, has the store open, which shows at no lock of ours.
+        raise _not_started(self._words.heard().text, _IN_USE)
 
     def _has_port(self) -> bool:
         return settings.load(self._data_dir / "config.toml", self._environment).is_set("server.port")
 
     def _found(self) -> local.Running | None:
-        return owner.answering(self._data_dir)
+        return local.find_running(self._data_dir)
 
     def _end_newborn(self) -> None:
         """End what was started here and does not own the directory yet: nobody would find it, and it would later."""

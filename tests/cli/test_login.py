@@ -17,6 +17,7 @@ import pytest
 from mailbox_appliance.cli.main import run
 from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.control import local
+from mailbox_appliance.control.failures import NETWORK
 from mailbox_appliance.errors import Conflict, StoreInUse
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
@@ -187,6 +188,20 @@ def test_run_json_is_believed_only_while_the_lock_is_held(cli: CommandLine, serv
         assert local.find_running(cli.data_dir) is None
     (cli.data_dir / "lock").unlink()
     assert local.find_running(cli.data_dir) is None
+
+
+def test_what_one_that_was_killed_has_left_is_not_believed_while_the_next_one_starts(
+    cli: CommandLine, server: RecordingServer
+) -> None:
+    """Somebody else may listen there by now, who is to be given no token."""
+    cli.environment["MAILBOX_APPLIANCE_TOKEN"] = "mbxs_x"
+    following = os.getpid() + 1
+    with owned(cli.data_dir, server.url):
+        for written, is_believed in (("", True), (f"{os.getpid()}\n", True), (f"{following}\n", False)):
+            (cli.data_dir / "lock").write_text(written)  # none on a full disk
+            assert (local.find_running(cli.data_dir) is not None) == is_believed
+        assert (local.holder(cli.data_dir / "lock"), cli("status").code) == (following, NETWORK)
+    assert server.asked == []
 
 
 def test_asking_for_the_lock_does_not_keep_it(cli: CommandLine) -> None:

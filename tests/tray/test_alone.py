@@ -2,13 +2,18 @@
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from mailbox_appliance import system
+from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import Failure
-from mailbox_appliance.tray import alone, owner
+from mailbox_appliance.tray import alone
+
+#: Linux gives no number that is as high.
+NO_PROCESS = 4_194_305
 
 
 def test_who_has_the_lock_stands_in_it_whatever_stood_there(tmp_path: Path) -> None:
@@ -16,7 +21,7 @@ def test_who_has_the_lock_stands_in_it_whatever_stood_there(tmp_path: Path) -> N
     for before in ("", "1\n", "99999999\nand more, of another release\n"):
         lock.write_text(before)
         with alone.alone(tmp_path):
-            assert owner.holder(lock) == os.getpid()
+            assert local.holder(lock) == os.getpid()
 
 
 def test_one_that_cannot_say_who_it_is_is_not_taken_for_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,3 +34,23 @@ def test_one_that_cannot_say_who_it_is_is_not_taken_for_none(tmp_path: Path, mon
     with alone.alone(tmp_path), pytest.raises(Failure, match="quit it from its menu"):
         alone.end_tray(tmp_path)
     assert alone.end_tray(tmp_path)
+
+
+def test_who_looks_whether_there_is_one_is_not_taken_for_it(tmp_path: Path) -> None:
+    (tmp_path / "tray.lock").touch()
+    looks = os.open(tmp_path / "tray.lock", os.O_RDONLY)
+    assert system.lock_file(looks, shared=True)
+    with pytest.raises(alone.OtherTray), alone.alone(tmp_path):
+        pass
+    gone = threading.Timer(0.02, system.unlock_file, (looks,))
+    gone.start()
+    with alone.alone(tmp_path):
+        gone.join()
+    os.close(looks)
+
+
+def test_one_that_is_no_process_here_is_told_as_that(tmp_path: Path) -> None:
+    with alone.alone(tmp_path):
+        (tmp_path / "tray.lock").write_text(f"{NO_PROCESS}\n")
+        with pytest.raises(Failure, match=rf"^The tray \(pid {NO_PROCESS}\) is no process that is seen from here"):
+            alone.end_tray(tmp_path)

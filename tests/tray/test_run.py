@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mailbox_appliance.control import local
 from mailbox_appliance.control.client import Client, Request
 from mailbox_appliance.control.instances import local_key
 from mailbox_appliance.tray import owner
@@ -249,7 +250,7 @@ def test_a_signal_ends_it_whatever_the_main_thread_does(is_taken: bool) -> None:
 def test_a_signal_while_it_waits_for_a_panel_ends_it_as_later(seat: Seat, number: signal.Signals) -> None:
     seat.host.stop()
     tray, lock = seat.tray(DISPLAY=":77"), seat.desk.data_dir / "tray.lock"
-    wait_until(lambda: owner.holder(lock) == tray.pid, lambda: "no tray", 10)
+    wait_until(lambda: local.holder(lock) == tray.pid, lambda: "no tray", 10)
     with pytest.raises(subprocess.TimeoutExpired):  # it waits
         tray.wait(0.5)
     tray.send_signal(number)

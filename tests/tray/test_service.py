@@ -180,17 +180,63 @@ def test_a_number_that_is_another_process_is_not_told_to_end(desk: Desk) -> None
     with subprocess.Popen(("sleep", "60")) as bystander:
         lock = DirectoryLock(desk.data_dir)
         (desk.data_dir / "lock").write_text(f"{bystander.pid}\n")
-        with pytest.raises(Failure, match="has not"):  # looked at, and left alone at once
+        with pytest.raises(Failure, match="is no process that is seen from here"):  # looked at, and left alone
             Service(desk.data_dir, desk.environment).stop()
         assert bystander.poll() is None
         lock.release()
         bystander.kill()
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["by a handle", "by its number"])
+def test_one_that_ends_while_it_is_looked_at_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    lock, handle_of = DirectoryLock(tmp_path), owner._handle
+    with subprocess.Popen(("sleep", "60")) as process:
+        (tmp_path / "lock").write_text(f"{process.pid}\n")
+
+        def end(pid: int) -> int | None:
+            handle = handle_of(pid) if is_known else None
+            process.kill()
+            process.wait()
+            lock.release()
+            return handle
+
+        monkeypatch.setattr(owner, "_handle", end)
+        assert owner.end(tmp_path / "lock", process.pid, 1)
+
+
+def test_one_that_runs_where_it_is_not_seen_is_found_and_not_told_to_end(desk: Desk) -> None:
+    """As in a container that has the directory too."""
+    unseen, lock = 4_194_305, DirectoryLock(desk.data_dir)
+    (desk.data_dir / "lock").write_text(f"{unseen}\n")
+    (desk.data_dir / "run.json").write_text(json.dumps({"pid": unseen, "url": "http://127.0.0.1:1", "secret": ""}))
+    made = Service(desk.data_dir, desk.environment)
+    assert made.start().pid == unseen
+    with pytest.raises(Failure, match=rf"^The appliance \(pid {unseen}\) is no process that is seen from here"):
+        made.stop()
+    lock.release()
+
+
+def test_a_store_that_is_in_use_without_an_owner_is_tried_twice_and_told(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of an older release that a program for databases has open."""
+    said = json.dumps({"error": {"code": "store_in_use", "message": "Another process has it open."}})
+    tries = desk.folder / "tries"
+    line = f"import sys; open({str(tries)!r}, 'a').write('x'); sys.exit({said!r})"
+    monkeypatch.setattr(program, "command", lambda *_: [sys.executable, "-c", line])
+    with pytest.raises(Failure, match=r"^Another process has it open\.$"):
+        Service(desk.data_dir, desk.environment).start()
+    assert tries.read_text() == "xx"
+
+
 def test_what_it_says_stays_small(tmp_path: Path) -> None:
     words = LastWords(tmp_path / "logs" / "said.log")
     with words.listening() as handle:
         os.write(handle, b"first\n" * 100_000)
+    with words.listening() as handle:
+        os.write(handle, b"second\n" * 100_000)
         words.tidy()
         os.write(handle, b'{"level":"error","event":"it is over"}\nand out\n')
     assert words.heard().text == "it is over and out"
