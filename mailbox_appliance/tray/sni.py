@@ -43,6 +43,7 @@ _CLICKS = {
     "ProvideXdgActivationToken",
 }
 _ASKED = (HeaderFields.path, HeaderFields.member, HeaderFields.signature)
+_TOLD = (HeaderFields.sender, HeaderFields.interface, HeaderFields.member, HeaderFields.signature)
 _WATCHER_COMES = MatchRule(type="signal", sender=_BUS, interface=_BUS, member="NameOwnerChanged")
 _WATCHER_COMES.add_arg_condition(0, WATCHER)
 
@@ -108,7 +109,7 @@ class Icon(_base.Icon):
             self._bus.send(_unanswered(message_bus.AddMatch(_WATCHER_COMES.serialise())))
             while not self._ends:
                 if (message := self._bus.receive()) is not None:
-                    self._take(message)
+                    self._heard(message)
         except BusGone:
             log.info("the session bus has ended")
         finally:
@@ -121,17 +122,20 @@ class Icon(_base.Icon):
 
     # --- the bus ---
 
+    def _heard(self, message: Message) -> None:
+        try:
+            self._take(message)
+        except Exception:  # any program of this user may have written it
+            log.exception("a message on the session bus could not be heeded")
+
     def _take(self, message: Message) -> None:
-        kind, fields = message.header.message_type, message.header.fields
+        kind = message.header.message_type
         if kind is MessageType.method_call:
             answer = self._answered(message)
             if not message.header.flags & MessageFlag.no_reply_expected:
                 self._send(answer)
-        elif kind is MessageType.signal and fields.get(HeaderFields.member) == "NameOwnerChanged":
-            name, _before, owner = message.body
-            # Whoever shows icons has come back, and knows of none that were there before. Only the bus itself tells.
-            if fields.get(HeaderFields.sender) == _BUS and name == WATCHER and owner and self._is_visible:
-                self._register()
+        elif kind is MessageType.signal and self._is_visible and _tells_of_watcher(message):
+            self._register()  # it has come back, and knows of no icon that was there before
 
     def _register(self) -> None:
         watcher = DBusAddress("/StatusNotifierWatcher", WATCHER, WATCHER)
@@ -225,6 +229,15 @@ class Icon(_base.Icon):
         except BusGone:
             # The thread that reads notices too, and ends.
             log.info("the session bus takes nothing")
+
+
+def _tells_of_watcher(signal: Message) -> bool:
+    """Whether somebody shows icons now who did not before. Only the bus itself tells."""
+    fields = signal.header.fields
+    if tuple(fields.get(name) for name in _TOLD) != (_BUS, _BUS, "NameOwnerChanged", "sss"):
+        return False
+    name, _before, owner = signal.body
+    return name == WATCHER and bool(owner)
 
 
 def _unanswered(call: Message) -> Message:

@@ -8,15 +8,15 @@ from pathlib import Path
 from queue import Queue
 
 import pytest
-from jeepney import DBusAddress, new_method_call
+from jeepney import DBusAddress, HeaderFields, new_method_call, new_signal
 from jeepney.bus import get_bus
 from jeepney.io.blocking import open_dbus_connection, prep_socket
 
-from mailbox_appliance.tray import hosts
+from mailbox_appliance.tray import hosts, sni
 from mailbox_appliance.tray.host import Icon, Look
 from mailbox_appliance.tray.rows import SEPARATOR, Action, Row
 from tests.servers.tray_bus import SessionBus
-from tests.servers.tray_watcher import ITEM, MENU, TrayHost
+from tests.servers.tray_watcher import ITEM, MENU, WATCHER, TrayHost
 
 PATIENCE = 10.0
 ROWS = (
@@ -403,6 +403,32 @@ def test_a_message_with_a_field_of_a_later_protocol_is_passed_over(tray: Tray) -
         socket.sendall(
             new_method_call(DBusAddress("/MenuBar", name, MENU), "Event", "isvu", _click(tray)).serialise(serial=3)
         )
+        assert tray.clicks.get(timeout=PATIENCE) is Action.QUIT
+
+
+def test_a_signal_that_only_the_bus_may_send_is_passed_over_from_others(tray: Tray) -> None:
+    name, _path = tray.start().host.icons[-1]
+    before = len(tray.host.icons)
+    with open_dbus_connection(tray.bus.address) as peer:
+        for signature, body in (("s", ("x",)), (None, ()), ("sss", (WATCHER, "", ":1.1"))):
+            for interface in ("a.b", "org.freedesktop.DBus"):
+                signal = new_signal(DBusAddress("/x", interface=interface), "NameOwnerChanged", signature, body)
+                signal.header.fields[HeaderFields.destination] = name
+                peer.send(signal)
+        peer.send(new_method_call(DBusAddress("/MenuBar", name, MENU), "Event", "isvu", _click(tray)))
+        assert tray.clicks.get(timeout=PATIENCE) is Action.QUIT
+    tray.host.settle()
+    assert len(tray.host.icons) == before
+
+
+def test_what_fails_over_one_message_does_not_end_it(tray: Tray, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, _path = tray.start().host.icons[-1]
+    with monkeypatch.context() as patched, open_dbus_connection(tray.bus.address) as peer:
+        patched.setattr(sni, "_tells_of_watcher", lambda signal: signal.body[1])
+        signal = new_signal(DBusAddress("/x", interface="a.b"), "NameOwnerChanged", "s", ("x",))
+        signal.header.fields[HeaderFields.destination] = name
+        peer.send(signal)
+        peer.send(new_method_call(DBusAddress("/MenuBar", name, MENU), "Event", "isvu", _click(tray)))
         assert tray.clicks.get(timeout=PATIENCE) is Action.QUIT
 
 
