@@ -1,15 +1,16 @@
 """Whom we believe when a server shows its certificate: the authorities that this system trusts.
 
-SSL_CERT_FILE, SSL_CERT_DIR   where one of them is set, what it names and nothing else
-the usual place               where this build of OpenSSL looks (Windows: its store as well)
+SSL_CERT_FILE, SSL_CERT_DIR   in the place of the usual file, and of the usual folder: who sets one keeps the other
+the usual place               a file and a folder, where this build of OpenSSL looks (Windows: its store as well)
 the places of others          where a bundle runs on another system than the one that it was built on
 certifi's                     where there is none at all: a bare machine. They are as old as the installation
+
+A list that is there and has none is the last word: whoever emptied it trusts nobody.
 """
 
 import os
 import re
 import ssl
-from collections.abc import Iterator
 from contextlib import suppress
 
 _NAMED = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -33,10 +34,8 @@ def context() -> ssl.SSLContext:
     made = ssl.create_default_context()
     if any(name in os.environ for name in _NAMED) or _trusts_somebody(made):
         return made
-    for place in _places():
-        with suppress(OSError):  # ssl.SSLError is one: a file without a certificate
-            made.load_verify_locations(place)
-            break
+    with suppress(OSError):  # ssl.SSLError is one: a file without a certificate
+        made.load_verify_locations(_place())
     return made
 
 
@@ -49,8 +48,9 @@ def _trusts_somebody(made: ssl.SSLContext) -> bool:
     return False
 
 
-def _places() -> Iterator[str]:
-    yield from filter(os.path.exists, PLACES)
+def _place() -> str:
+    if (found := next(filter(os.path.exists, PLACES), None)) is not None:
+        return found
     import certifi
 
-    yield certifi.where()
+    return certifi.where()

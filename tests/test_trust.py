@@ -76,11 +76,16 @@ def test_the_authorities_of_this_and_other_systems_are_found(elsewhere: list[str
     assert ask(elsewhere, port, place) == "trusted 1"
 
 
-def test_a_folder_of_authorities_is_one_too(elsewhere: list[str], port: int) -> None:
-    hashed = subprocess.run(
-        ["openssl", "x509", "-noout", "-hash"], input=ROOT.pem, capture_output=True, check=True
-    ).stdout.decode()
-    assert ask(elsewhere, port, str(USUAL / "certs" / f"{hashed.strip()}.0")) == "trusted 1"
+@pytest.fixture(scope="module")
+def hashed() -> str:
+    """The place where ROOT is in the usual folder, which OpenSSL looks up when it is asked for."""
+    command = ["openssl", "x509", "-noout", "-hash"]
+    name = subprocess.run(command, input=ROOT.pem, capture_output=True, check=True).stdout.decode().strip()
+    return str(USUAL / "certs" / f"{name}.0")
+
+
+def test_a_folder_of_authorities_is_one_too(elsewhere: list[str], port: int, hashed: str) -> None:
+    assert ask(elsewhere, port, hashed) == "trusted 1"
 
 
 def test_a_bare_machine_believes_those_that_came_with_us(elsewhere: list[str], port: int) -> None:
@@ -88,22 +93,32 @@ def test_a_bare_machine_believes_those_that_came_with_us(elsewhere: list[str], p
     assert _CERTIFIS > 100
 
 
-def test_what_the_environment_names_is_all(elsewhere: list[str], port: int, tmp_path: Path) -> None:
+def test_what_the_environment_names_takes_the_place_of_the_usual(
+    elsewhere: list[str], port: int, hashed: str, tmp_path: Path
+) -> None:
     named, empty = tmp_path / "root.pem", tmp_path / "empty.pem"
     named.write_bytes(ROOT.pem)
     empty.touch()
     assert ask(elsewhere, port, SSL_CERT_FILE=str(named)) == "trusted 1"
     assert ask(elsewhere, port, trust.PLACES[1], SSL_CERT_FILE=str(empty)) == "refused 0"
     assert ask(elsewhere, port, trust.PLACES[1], SSL_CERT_DIR=str(tmp_path)) == "refused 0"
+    # Each its own: the folder counts beside a file that is named, unless another is named as well.
+    assert ask(elsewhere, port, hashed, SSL_CERT_FILE=str(empty)) == "trusted 1"
+    assert ask(elsewhere, port, hashed, SSL_CERT_FILE=str(empty), SSL_CERT_DIR=str(tmp_path)) == "refused 0"
 
 
-def test_a_spoilt_file_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("content", [b"", b"no certificate\n"], ids=["emptied", "spoilt"])
+def test_a_list_without_an_authority_trusts_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
     """In this process, where nobody can take the system's authorities away: those of ssl are."""
-    (tmp_path / "spoilt.pem").write_text("no certificate")
+    (tmp_path / "list.pem").write_bytes(content)
     (tmp_path / "root.pem").write_bytes(ROOT.pem)
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(ssl, "create_default_context", lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     monkeypatch.setattr(trust, "_trusts_somebody", lambda made: False)
-    monkeypatch.setattr(trust, "PLACES", (str(tmp_path / "spoilt.pem"), str(tmp_path / "root.pem")))
-    assert trust.context().cert_store_stats()["x509"] == 1
+    places = [str(tmp_path / name) for name in ("absent.pem", "list.pem", "root.pem")]
+    for count, index in ((0, 1), (1, 2)):
+        monkeypatch.setattr(trust, "PLACES", (places[0], places[index]))
+        assert trust.context().cert_store_stats()["x509"] == count
