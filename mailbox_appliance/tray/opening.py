@@ -82,7 +82,7 @@ class Opening:
         """Run a command of ours in a terminal, which stays until somebody has read it."""
         if self.platform == "win32":
             # With /s it is the outer quotes that cmd takes away, and no others.
-            line = f'cmd /s /k "{subprocess.list2cmdline(command)}"'
+            line = f'cmd /s /k "{" ".join(map(_quoted, command))}"'
             return self._begins(line, getattr(subprocess, "CREATE_NEW_CONSOLE", 0))
         if self.platform == "darwin":
             return self._any([("osascript", "-e", _IN_TERMINAL, shlex.join(command))])
@@ -153,6 +153,12 @@ def _words(part: str) -> list[str]:
         return [word for word in shlex.split(part) if word != "&"]
     except ValueError:
         return []
+
+
+def _quoted(argument: str) -> str:
+    """A path or a word for cmd, which obeys an & outside of quotes; a backslash before the last quote is doubled."""
+    ending = argument[len(argument.rstrip("\\")) :]
+    return f'"{argument}{ending}"'
 
 
 def _showing(way: Sequence[str], what: str) -> list[str]:

@@ -244,11 +244,11 @@ def test_programs_of_others_get_their_own_libraries(tmp_path: Path, monkeypatch:
 
 
 def test_a_terminal_of_windows_is_given_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not run: how it would be, for a program and a folder with blanks in their names."""
+    """Not run: how it would be, for a program and folders with blanks and an & in their names."""
     lines: list[str] = []
     monkeypatch.setattr(Opening, "_begins", lambda _, command, *__: lines.append(command))
-    Opening({}, "win32").terminal([r"C:\Program Files\x.exe", "--data-dir", r"C:\my mail", "login"])
-    assert lines == [r'cmd /s /k ""C:\Program Files\x.exe" --data-dir "C:\my mail" login"']
+    Opening({}, "win32").terminal([r"C:\Program Files\x.exe", r"C:\R&D\mail", "D:\\"])
+    assert lines == [r'cmd /s /k ""C:\Program Files\x.exe" "C:\R&D\mail" "D:\\""']
 
 
 def test_why_it_did_not_start_is_kept_until_it_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
