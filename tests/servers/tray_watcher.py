@@ -2,6 +2,7 @@
 takes notifications. Real D-Bus, no pixels; `SessionBus` makes the bus, or any other address does.
 """
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -240,7 +241,7 @@ class TrayHost:
             return new_method_return(message)
         if member == "Notify":
             _app, _replaced, _icon, title, text, *_rest = message.body
-            self.notices.append(SeenNotice(title, unescape(text)))
+            self.notices.append(SeenNotice(title, _without_tags(text)))
             return new_method_return(message, "u", (len(self.notices),))
         if member == "GetCapabilities":
             return new_method_return(message, "as", (["body", "body-markup"],))
@@ -268,12 +269,18 @@ def _seen(layout: tuple[int, dict[str, tuple[str, Any]], list[tuple[str, Any]]])
     told = {name: value for name, (_, value) in properties.items()}
     return SeenRow(
         number,
-        told.get("label", "").replace("__", "_"),
+        # One underscore underlines the letter behind it, and is not seen itself; two are one.
+        re.sub("_(_?)", r"\1", told.get("label", "")),
         told.get("enabled", True),
         bool(told["toggle-state"]) if told.get("toggle-type") else None,
         tuple(_seen(child) for _, child in below),
         told.get("type") == "separator",
     )
+
+
+def _without_tags(text: str) -> str:
+    """What is read of a notification, as its tags are heeded."""
+    return unescape(re.sub("<[^>]*>", "", text))
 
 
 def _all(rows: Sequence[SeenRow]) -> list[SeenRow]:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.tray import notices
+from mailbox_appliance.tray import notices, showing
+from mailbox_appliance.tray.rows import Action
 from mailbox_appliance.tray.state import Access, Mailbox, Outcome, Service, State
 
 STARTING = State(Service.STARTING)
@@ -130,3 +131,9 @@ def test_the_api_says_so_when_a_daily_backup_fails(appliance: Appliance, monkeyp
 def test_a_backup_that_was_asked_for_here() -> None:
     assert notices.backed_up().title == "The backup is made"
     assert notices.not_backed_up("The disk is full.").text == "The disk is full."
+
+
+def test_a_backup_of_ours_that_fails_is_told_by_its_action_alone() -> None:
+    seen = ended(ADMIN, 1, well=False)
+    for ours, count in ((frozenset[Action](), 1), (frozenset({Action.BACK_UP}), 0)):
+        assert len(notices.between(showing._as_expected(ADMIN, seen, ours), seen)) == count
