@@ -140,7 +140,7 @@ class Service:
                 stderr=stderr,
                 cwd=self._data_dir,  # whatever the tray was started in can be unmounted
                 start_new_session=sys.platform != "win32",
-                creationflags=_creation_flags(),
+                creationflags=program.NO_WINDOW,
             )
         return self._child
 
@@ -177,14 +177,6 @@ class Service:
 def is_kept(pid: int) -> bool:
     """Whether systemd keeps this process running, so that stopping it is not the tray's business."""
     return owner.kept_by(pid) is not None
-
-
-def _creation_flags() -> int:
-    """On Windows no window, and a group of its own, which CTRL_BREAK is for."""
-    if sys.platform == "win32":
-        return subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-    else:
-        return 0
 
 
 def _is_of(child: "subprocess.Popen[bytes]", pid: int) -> bool:

@@ -202,6 +202,8 @@ def test_beside_a_service_started_by_hand_and_beside_another_tray(seat: Seat) ->
     tray.send_signal(signal.SIGTERM)
     assert _ended(tray) == (0, "", "")
     host.wait_until_gone()
+    told = [(desk.data_dir / "logs" / name).read_text() for name in ("tray.log", "appliance.log")]
+    assert ["the tray is there" in text for text in told] == [True, False]  # two processes would rotate one file
     assert by_hand.process is not None
     assert desk.running().pid == by_hand.process.pid
 
@@ -244,6 +246,17 @@ def test_a_signal_ends_it_whatever_the_main_thread_does(is_taken: bool) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         assert told.wait(5)
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_signal_that_is_not_heeded_ends_nothing() -> None:
+    """As nohup leaves it."""
+    told, before = threading.Event(), signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Endings(told.set):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert not told.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -127,6 +127,25 @@ def test_where_it_is_silent_since_the_disk_is_full_that_is_told(desk: Desk, monk
         made.start()
 
 
+def test_what_it_says_on_its_output_as_its_set_up_code_is_written_nowhere(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "command", lambda *_: ["sh", "-c", "echo ab-cd; echo ended >&2; exit 1"])
+    with pytest.raises(Failure, match=r"^ended$"):
+        Service(desk.data_dir, desk.environment).start()
+    assert (desk.data_dir / "logs" / "tray-serve.log").read_text() == "ended\n"
+
+
+def test_one_of_a_bundle_unpacks_what_it_needs_for_itself(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this process uses is removed when it ends, and the service goes on."""
+    monkeypatch.setattr("sys.frozen", True, raising=False)
+    monkeypatch.setattr(program, "command", lambda *_: ["sh", "-c", "env >&2; exit 1"])
+    with pytest.raises(Failure):
+        Service(desk.data_dir, desk.environment).start()
+    told = (desk.data_dir / "logs" / "tray-serve.log").read_text()
+    assert "PYINSTALLER_RESET_ENVIRONMENT=1\n" in told
+
+
 def test_where_its_words_cannot_be_written_down_that_is_told(desk: Desk) -> None:
     (desk.data_dir / "logs").write_text("")
     with pytest.raises(Failure, match=rf"^{desk.data_dir}/logs cannot be used"):
@@ -170,8 +189,10 @@ def test_what_systemd_keeps_is_not_stopped(desk: Desk, monkeypatch: pytest.Monke
     lock = DirectoryLock(desk.data_dir)
     monkeypatch.setattr(owner, "kept_by", lambda pid: "systemctl --user stop mailbox-appliance")
     assert service.is_kept(os.getpid())
+    made = Service(desk.data_dir, desk.environment)
     with pytest.raises(Failure, match="systemctl --user stop"):
-        Service(desk.data_dir, desk.environment).stop()
+        made.stop()
+    made.quit()
     lock.release()
 
 
