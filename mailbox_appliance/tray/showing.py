@@ -32,6 +32,7 @@ class Showing:
         self._parts, self.actions, self._pace = parts, Actions(self, parts), Pace(SystemClock())
         self._icon: Icon | None = None
         self._seen: State | None = None
+        self._starts_at_login: bool | None = None
         self._one_shown = threading.Lock()
         self._wake, self._ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._follow, name="tray-look", daemon=True)
@@ -98,7 +99,9 @@ class Showing:
 
     def _look(self) -> None:
         self._pace.look()
-        ours = self.actions.since_last_asked()
+        ours, autostart = self.actions.since_last_asked(), self._parts.autostart
+        if autostart is not None:
+            self._starts_at_login = autostart.is_ours
         before, seen = self._seen, self._parts.watcher.look()
         if before is not None and before.service is not seen.service:
             log.info("the service is another", extra={"service": seen.service.value})
@@ -116,13 +119,13 @@ class Showing:
                 self._icon.show(menu.look(state), menu.title(state), menu.rows(state))
 
     def _with_ours(self, seen: State) -> State:
-        under_way, autostart = self.actions.under_way, self._parts.autostart
+        under_way = self.actions.under_way
         return replace(
             seen,
             service=_as_asked(seen, under_way),
             not_started=self.actions.not_started,
             is_backing_up=seen.is_backing_up or Action.BACK_UP in under_way,
-            starts_at_login=None if autostart is None else autostart.is_ours,
+            starts_at_login=self._starts_at_login,
         )
 
 

@@ -1,0 +1,27 @@
+"""What is shown on the icon, and when it is found out."""
+
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.tray.actions import Parts
+from mailbox_appliance.tray.autostart import Autostart, for_this_system
+from mailbox_appliance.tray.opening import Opening
+from mailbox_appliance.tray.service import Service
+from mailbox_appliance.tray.showing import Showing
+from mailbox_appliance.tray.watching import Watcher
+
+
+def test_the_home_is_read_by_a_look_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it lies on a network that is silent, the menu goes on."""
+    reads: list[Autostart] = []
+    monkeypatch.setattr(Autostart, "is_ours", property(lambda self: reads.append(self) or True))
+    tokens = Tokens(tmp_path / "config", {"MAILBOX_APPLIANCE_KEYCHAIN": "off"})
+    autostart = for_this_system({"HOME": str(tmp_path)}, tmp_path)
+    parts = Parts(tmp_path, Watcher(tmp_path, tokens, {}), Service(tmp_path, {}), Opening({}), autostart)
+    showing = Showing(parts)
+    showing.look_again()
+    assert (showing.state.starts_at_login, reads) == (None, [])
+    showing._look()
+    assert (showing.state.starts_at_login, reads) == (True, [autostart])
