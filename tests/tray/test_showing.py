@@ -16,7 +16,12 @@ from mailbox_appliance.tray.watching import Watcher
 def test_the_home_is_read_by_a_look_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it lies on a network that is silent, the menu goes on."""
     reads: list[Autostart] = []
-    monkeypatch.setattr(Autostart, "is_ours", property(lambda self: reads.append(self) or True))
+
+    def read(autostart: Autostart) -> bool:
+        reads.append(autostart)
+        return True
+
+    monkeypatch.setattr(Autostart, "is_ours", property(read))
     tokens = Tokens(tmp_path / "config", {"MAILBOX_APPLIANCE_KEYCHAIN": "off"})
     autostart = for_this_system({"HOME": str(tmp_path)}, tmp_path)
     parts = Parts(tmp_path, Watcher(tmp_path, tokens, {}), Service(tmp_path, {}), Opening({}), autostart)
