@@ -5,10 +5,11 @@ import logging
 import logging.handlers
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 
@@ -16,6 +17,9 @@ from mailbox_appliance.clock import from_millis, to_timestamp
 
 #: The id of the request being answered in this thread, set by a door.
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+
+#: The file to which the tray leads the standard error of a service, and the bytes from which on it is emptied.
+LAST_WORDS, LARGEST_LAST_WORDS = "tray-serve.log", 256 * 1024
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
@@ -98,6 +102,29 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
         return file
 
 
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Warnings for whoever started this. The tray may have gone meanwhile: its file is kept small here."""
+
+    def __init__(self, folder: Path | None) -> None:
+        super().__init__(sys.stderr)
+        self._is_kept_small = folder is not None and self._is_file(folder / LAST_WORDS)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line, and empty the file where it has grown."""
+        super().emit(record)
+        if self._is_kept_small:
+            with suppress(OSError, ValueError):
+                handle = self.stream.fileno()
+                if os.fstat(handle).st_size > LARGEST_LAST_WORDS:
+                    os.ftruncate(handle, 0)
+                    os.lseek(handle, 0, os.SEEK_SET)  # Windows knows no handle that appends
+
+    def _is_file(self, file: Path) -> bool:
+        with suppress(OSError, ValueError):  # there is no such file, or no file behind standard error
+            return os.path.samestat(os.fstat(self.stream.fileno()), file.stat())
+        return False
+
+
 def _make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -139,7 +166,7 @@ def configure(
         rotating = _PrivateFile(file, maxBytes=max_bytes, backupCount=keep, encoding="utf-8")
         rotating.setFormatter(JsonLines())
         root.addHandler(rotating)
-    stderr = logging.StreamHandler(sys.stderr)
+    stderr = _StandardError(folder)
     stderr.setLevel(logging.WARNING)
     stderr.setFormatter(JsonLines())
     root.addHandler(stderr)

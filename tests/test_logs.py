@@ -154,6 +154,23 @@ def test_configured_twice_writes_once(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.usefixtures("_restored")
+@pytest.mark.parametrize(("name", "is_small"), [("tray-serve.log", True), ("errors.log", False)])
+def test_what_it_says_to_a_tray_that_has_gone_stays_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_small: bool
+) -> None:
+    """Any other file of standard error is the business of whoever named it."""
+    file = tmp_path / name
+    with file.open("a") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        logs.configure(tmp_path, "info")
+        file.write_text("x" * logs.LARGEST_LAST_WORDS)
+        for word in ("the last straw", "the next"):
+            logging.getLogger("room").warning(word)
+    assert (file.stat().st_size < 1000) is is_small
+    assert "the next" in file.read_text()
+
+
+@pytest.mark.usefixtures("_restored")
 def test_libraries_that_write_what_they_send_are_kept_quiet(tmp_path: Path) -> None:
     logs.configure(tmp_path, "debug")
     logging.getLogger("imapclient").debug("LOGIN alice secret")

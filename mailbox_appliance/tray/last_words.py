@@ -3,14 +3,15 @@
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mailbox_appliance import regular_files
+from mailbox_appliance.logs import LARGEST_LAST_WORDS
 
-#: Bytes from which on it is emptied, bytes that are looked at, and lines that are told where none is an error of ours.
-_LARGEST, _TOLD, _LINES = 256 * 1024, 16 * 1024, 3
+#: Bytes that are looked at, and lines that are told where none is an error of ours.
+_TOLD, _LINES = 16 * 1024, 3
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,11 @@ class LastWords:
 
     @contextmanager
     def listening(self) -> Iterator[int]:
-        """A handle for the standard error of a start. It appends, so that the file may be emptied meanwhile."""
+        """A handle for the standard error of a start. It appends, as the service empties the file where it grows."""
         self._file.parent.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            if os.fstat(handle).st_size > _LARGEST:
+            if os.fstat(handle).st_size > LARGEST_LAST_WORDS:
                 os.ftruncate(handle, 0)
             self._begin = os.fstat(handle).st_size
             yield handle
@@ -43,18 +44,12 @@ class LastWords:
     def heard(self) -> Words:
         """The last words since `listening`."""
         try:
-            said = regular_files.read(self._file, _LARGEST + _TOLD)
+            said = regular_files.read(self._file, LARGEST_LAST_WORDS + _TOLD)
         except OSError:
             said = b""
-        lines = said[self._begin :][-_TOLD:].decode("utf-8", "replace").splitlines()
+        begin = self._begin if self._begin <= len(said) else 0  # it was emptied
+        lines = said[begin:][-_TOLD:].decode("utf-8", "replace").splitlines()
         return _words([line for line in lines if line.strip()])
-
-    def tidy(self) -> None:
-        """Empty it where it has grown; the service writes on at its new end."""
-        with suppress(OSError):
-            if self._file.stat().st_size > _LARGEST:
-                os.truncate(self._file, 0)
-                self._begin = 0
 
 
 def _words(lines: list[str]) -> Words:

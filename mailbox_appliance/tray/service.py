@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance import program, settings, system
+from mailbox_appliance import logs, program, settings, system
 from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.tray import owner
@@ -45,7 +45,7 @@ class Service:
     def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
         self._data_dir = data_dir
         self._environment = {name: value for name, value in environment.items() if name != TOKEN_VARIABLE}
-        self._words = LastWords(data_dir / "logs" / "tray-serve.log")
+        self._words = LastWords(data_dir / "logs" / logs.LAST_WORDS)
         self._one_start, self._one_birth = threading.Lock(), threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._is_over = False
@@ -94,10 +94,6 @@ class Service:
         with self._one_birth:
             self._is_over = True
         self._end_newborn()
-
-    def tidy(self) -> None:
-        """Keep small what it says. Now and then is enough."""
-        self._words.tidy()
 
     def _started(self, *options: str) -> local.Running:
         try:

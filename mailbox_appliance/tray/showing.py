@@ -89,7 +89,6 @@ class Showing:
             try:
                 if is_woken or self._is_due():
                     self._look()
-                    self._parts.service.tidy()
             except Exception:
                 log.exception("a look came to nothing")
             self._wake.wait(EVERY)
