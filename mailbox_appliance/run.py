@@ -19,14 +19,12 @@ from mailbox_appliance.serving import END_WITHIN, Service
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.signals import Signals
 from mailbox_appliance.store.failing import failures_as_unusable
-from mailbox_appliance.store.files import DATABASE, write_private
+from mailbox_appliance.store.files import DATABASE, RUN_FILE, write_private
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.upgrade import Upgraded
 from mailbox_appliance.version import __version__
 
 log = logging.getLogger(__name__)
-
-RUN_FILE = "run.json"
 
 
 def serve(

@@ -9,6 +9,8 @@ from mailbox_appliance.system import make_private, move, sync_folder
 #: In a data directory, and in a backup of it.
 DATABASE: Final = "mailbox.db"
 KEY: Final = "encryption.key"
+#: Where the appliance that serves a data directory says how it is reached.
+RUN_FILE: Final = "run.json"
 
 
 def write_private(file: Path, content: bytes) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mailbox_appliance import regular_files
 from mailbox_appliance.errors import StoreInUse, StoreUnusable
+from mailbox_appliance.store.files import RUN_FILE
 from mailbox_appliance.system import BINARY, NO_WAIT, is_locked, lock_file, read_at, unlock_file, write_at
 
 # The command line looks whether the lock is held by taking a shared one for a moment; that moment is waited for.
@@ -31,6 +32,8 @@ class DirectoryLock:
             pid = read_at(self._file, 20, 0).decode("ascii", "replace").strip()
             os.close(self._file)
             raise StoreInUse(holder=f" (pid {pid})" if pid.isdigit() else "", folder=folder)
+        with suppress(OSError):  # left by an owner that was killed: where that one answered, nobody may take for ours
+            (folder / RUN_FILE).unlink(missing_ok=True)
         with suppress(OSError):  # on a full disk the lock is held without saying by whom
             os.ftruncate(self._file, 0)
             write_at(self._file, f"{os.getpid()}\n".encode(), 0)
