@@ -25,6 +25,17 @@ def is_bundle() -> bool:
     return bool(getattr(sys, "frozen", False))
 
 
+def is_superseded() -> bool:
+    """Whether the file of this bundle is another one by now, or none: its libraries then may be of that one, or gone.
+
+    Told where there is a /proc. Modules are found all the same (packaging/launch.py).
+    """
+    try:
+        return is_bundle() and Path("/proc/self/exe").readlink().name.endswith(" (deleted)")
+    except OSError:
+        return False
+
+
 def command(*arguments: str) -> list[str]:
     """The command line that runs this program with these arguments."""
     own = [_bundled(sys.executable)] if is_bundle() else [sys.executable, "-P", "-m", "mailbox_appliance"]

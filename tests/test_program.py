@@ -1,5 +1,6 @@
 """How this program starts itself and others, installed by pip and as a bundle."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from mailbox_appliance.cli.commands.oauth_apps import SECRET_VARIABLE
 from mailbox_appliance.store.key_place import PASSPHRASE_VARIABLE
 from mailbox_appliance.tray.log_in import TOKEN_VARIABLE as TOKEN
 
+ROOT = Path(__file__).resolve().parents[1]
 GIVEN = {"PATH": "/bin", "LD_LIBRARY_PATH": "/unpacked", "_PYI_APPLICATION_HOME_DIR": "/unpacked"}
 ORIGINAL = {"LD_LIBRARY_PATH_ORIG": "/own"}
 
@@ -48,6 +50,23 @@ def test_children_of_a_bundle_share_what_is_unpacked_unless_they_outlive_it() ->
 def test_others_do_not_load_the_libraries_of_a_bundle() -> None:
     assert program.environment_of_others(GIVEN) == {"PATH": "/bin"}
     assert program.environment_of_others({**GIVEN, **ORIGINAL}) == {"PATH": "/bin", "LD_LIBRARY_PATH": "/own"}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere a program that runs is not replaced")
+def test_a_bundle_whose_file_is_another_one_by_now_knows_it(tmp_path: Path) -> None:
+    asked = """if True:
+        import os, sys
+        from mailbox_appliance import program
+        told = [program.is_superseded()]
+        sys.frozen = True
+        told.append(program.is_superseded())
+        os.unlink(sys.executable)
+        print([*told, program.is_superseded()])
+    """
+    python = shutil.copy(Path(sys.executable).resolve(), tmp_path / "python")
+    environment = {"PYTHONHOME": sys.base_prefix, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([str(python), "-c", asked], env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "[False, False, True]", done.stderr
 
 
 OURS = {"MAILBOX_APPLIANCE_DATA_DIR": "/data", "MAILBOX_APPLIANCE_KEYCHAIN": "off"}

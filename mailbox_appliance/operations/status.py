@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import UNSET, UnsetType
 
-from mailbox_appliance import permissions
+from mailbox_appliance import permissions, program
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
@@ -55,6 +55,11 @@ UNFIT = (
     " and reload (`systemctl reload`, or SIGHUP)."
 )
 
+SUPERSEDED = (
+    "The program was replaced while it ran, as by the package of another release, or removed: end the appliance and"
+    " start it anew, since parts of it that it has not needed so far may be missing."
+)
+
 
 class AccountProgress(Wire, frozen=True, kw_only=True):
     """How the mirror of a mailbox is."""
@@ -96,7 +101,7 @@ def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
 
     `warnings` tell what an operator should see to: little room on the disk, backups that are not made, HTTPS that is
     asked for and not offered, a certificate that does not fit, scheduled sends that are held, a config.toml that
-    does not fit or waits for the next start.
+    does not fit or waits for the next start, a program that was replaced while it ran.
     """
     store = appliance.store
     accounts = permissions.reachable(store, caller.found)
@@ -121,6 +126,8 @@ def warnings(appliance: Appliance) -> Iterator[str]:
     trouble = None if appliance.https is None else appliance.https.trouble
     found = (room.warning(appliance.store.folder / DATABASE, low), appliance.daily_backup.warning(), trouble)
     yield from (one.replace(f"{appliance.folder}/", "") for one in found if one)
+    if program.is_superseded():
+        yield SUPERSEDED
     if appliance.settings.is_file_unfit:
         yield UNFIT
     if waiting := appliance.settings.waiting:

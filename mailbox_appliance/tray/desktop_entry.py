@@ -18,6 +18,7 @@ Type=Application
 Name=Mailbox Appliance
 Comment=Your mailboxes in one encrypted file
 Icon=mailbox-appliance
+TryExec={}
 Exec={}
 Terminal=false
 StartupNotify=false
@@ -97,7 +98,9 @@ class DesktopEntry:
     def write(self, command: Sequence[str]) -> None:
         """Replace the file whole; behind a link, the file that is meant."""
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace(self._file.resolve(), _ENTRY.format(exec_line(command)).encode("utf-8", "surrogateescape"))
+        # Where the program is gone, as with its package, the desktop starts nothing and complains of nothing.
+        entry = _ENTRY.format(_escaped(command[0]), exec_line(command))
+        replace(self._file.resolve(), entry.encode("utf-8", "surrogateescape"))
 
     def remove(self) -> None:
         """Delete the file."""

@@ -32,6 +32,12 @@ class Packages:
         """How many bytes the package for Debian takes on the disk, as it says."""
         return int(self.field("Installed-Size")) * 1024
 
+    def files(self) -> list[str]:
+        """What the package for Debian brings."""
+        asked = ["dpkg-deb", "--contents", str(self.deb)]
+        told = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+        return [line.split()[5] for line in told.splitlines()]
+
     def field(self, name: str) -> str:
         """A field of the package for Debian."""
         asked = ["dpkg-deb", "--field", str(self.deb), name]

@@ -22,15 +22,17 @@ for part in sorted(set(licences._parts([Path(each).resolve() for each in sys.arg
 
 
 def parts(python: Path, *sources: Path) -> list[str]:
-    command = [python, "-c", _ASK, ROOT / "packaging", Path(sys.prefix, "bin", "python"), *sources]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    given = (ROOT / "packaging", Path(sys.prefix, "bin", "python"), *sources)
+    return subprocess.run(
+        [str(python), "-c", _ASK, *map(str, given)], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
 
 
 def test_libraries_are_not_taken_for_parts_of_python() -> None:
     if not DEBIAN.exists() or shutil.which("dpkg") is None:
         pytest.skip("only Debian has a Python whose home is /usr")
     library = next(Path("/usr/lib").glob("*-linux-gnu/libz.so.1"))
-    asked = [DEBIAN, "-c", "import os; print(os.__file__)"]
+    asked = [str(DEBIAN), "-c", "import os; print(os.__file__)"]
     module = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
     assert parts(DEBIAN, module, library) == ["Python True", "zlib1g True"]
 

@@ -53,6 +53,8 @@ def test_the_packages_are_whole_and_within_their_bounds(built: Packages) -> None
     assert built.unpacked <= 60 * MB
     assert built.one_file.stat().st_size <= 30 * MB
     assert built.field("Depends").startswith("libc6 (>= 2.")
+    assert ", zlib1g, " in built.field("Depends")  # the loader needs it before it looks into the bundle
+    assert not [file for file in built.files() if file.endswith("dist-info/RECORD")]  # it differs with the folder
     sums = (built.folder / "SHA256SUMS").read_text().splitlines()
     made = sorted(file for file in built.folder.iterdir() if file.name.startswith(NAME))
     assert sums == [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in made]

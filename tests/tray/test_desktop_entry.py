@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -154,10 +155,15 @@ def test_systemd_makes_a_unit_of_it(entry: DesktopEntry, tmp_path: Path) -> None
     program.chmod(0o700)
     entry.write([str(program), "--data-dir", "/my mail/Größe", "tray"])
     environment = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path)}
-    units = tmp_path / "units"
-    units.mkdir()
-    generator = "/usr/lib/systemd/user-generators/systemd-xdg-autostart-generator"
-    subprocess.run((generator, units, units, units), env=environment, check=True, timeout=20)
-    (unit,) = units.glob("*.service")
+
+    def units() -> list[Path]:
+        made = Path(tempfile.mkdtemp(dir=tmp_path))
+        generator = "/usr/lib/systemd/user-generators/systemd-xdg-autostart-generator"
+        subprocess.run((generator, made, made, made), env=environment, check=True, timeout=20)
+        return list(made.glob("*.service"))
+
+    (unit,) = units()
     written = f'ExecStart=:/usr/bin/env "{tmp_path}/a folder/50%%/run" --data-dir "/my mail/Größe" tray'
     assert written in unit.read_text().splitlines()
+    program.unlink()  # as when its package is removed
+    assert units() == []
