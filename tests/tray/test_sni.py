@@ -339,7 +339,7 @@ def test_it_does_nothing_while_nothing_happens(tray: Tray) -> None:
     tray.start().told()
     before = time.process_time()
     time.sleep(0.3)
-    assert time.process_time() - before < 0.1
+    assert time.process_time() - before < 0.2  # a loop would take all of it
 
 
 # --- what peers write ---
