@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from unicodedata import normalize
 
 from mailbox_appliance.mail import invisible
-from mailbox_appliance.mail.html import to_text
 from mailbox_appliance.records import (
     SearchContext,
     SearchMatched,
@@ -35,6 +34,8 @@ class Excerpts:
         if not is_there:
             return SearchUnavailable()
         if text is None and html is not None:
+            from mailbox_appliance.mail.html import to_text
+
             kept = html[: min(LONGEST, self._html_left)]
             self._html_left -= len(kept)
             return self._look(to_text(kept), is_whole=len(kept) == len(html))

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mailbox_appliance.mail import invisible
-from mailbox_appliance.mail.html import to_text
-from mailbox_appliance.mail.markdown import to_markdown
-from mailbox_appliance.mail.visible_html import to_visible_html
 
 Form = Literal["text", "markdown", "html"]
 _LINE_BREAKS = re.compile(r"[\t\n]+")
@@ -83,7 +80,11 @@ def visible_line(text: str) -> tuple[str, Hidden]:
 
 
 def of_html(html: str, form: Form) -> tuple[str, Hidden]:
-    """What is seen of HTML, in one of three forms."""
+    """What is seen of HTML, in one of three forms. What reads it is loaded with the first: no start waits for that."""
+    from mailbox_appliance.mail.html import to_text
+    from mailbox_appliance.mail.markdown import to_markdown
+    from mailbox_appliance.mail.visible_html import to_visible_html
+
     counts: Counter[str] = Counter()
     match form:
         case "text":

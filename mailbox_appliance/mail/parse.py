@@ -5,7 +5,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from mailbox_appliance.mail import address_lists, bodies, dates, field_reading, file_names, html, structure, threads
+from mailbox_appliance.mail import address_lists, bodies, dates, field_reading, file_names, structure, threads
 from mailbox_appliance.mail.field_reading import Fields
 from mailbox_appliance.mail.structure import Part
 from mailbox_appliance.records import Address, ParsedAttachment, ParsedMessage
@@ -46,10 +46,18 @@ def assemble(root: Part, fields: list[tuple[str, str]], found: Iterable[str]) ->
         headers=_headers(fields, charset),
         text=text,
         html=markup,
-        snippet=bodies.snippet(text if text and text.strip() else html.start_of_text(markup or "")),
+        snippet=bodies.snippet(text if text and text.strip() else _start_of(markup)),
         attachments=tuple(_listed(part) for part in chosen.attachments),
         warnings=tuple(warnings)[:_MAX_SHOWN_WARNINGS],
     )
+
+
+def _start_of(markup: str | None) -> str:
+    if not markup:
+        return ""
+    from mailbox_appliance.mail import html
+
+    return html.start_of_text(markup)
 
 
 def unreadable(source: bytes) -> ParsedMessage:

@@ -5,7 +5,6 @@ import re
 from msgspec.structs import replace
 
 from mailbox_appliance.mail import invisible
-from mailbox_appliance.mail.html import to_text
 from mailbox_appliance.mail.words import for_index
 from mailbox_appliance.records import ParsedMessage
 
@@ -19,8 +18,12 @@ def words_of(parsed: ParsedMessage) -> str:
     """The body as the index takes it."""
     if parsed.searched is not None:
         return parsed.searched
-    text = parsed.text if parsed.text is not None else to_text(parsed.html) if parsed.html else ""
-    text = invisible.without(text[:_LONGEST])[0]
+    text = parsed.text
+    if text is None and parsed.html:
+        from mailbox_appliance.mail.html import to_text
+
+        text = to_text(parsed.html)
+    text = invisible.without((text or "")[:_LONGEST])[0]
     return for_index(_JUNK.sub(" ", text) if _HAS_LONG_WORD.match(text) else text)
 
 
