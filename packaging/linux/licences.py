@@ -46,8 +46,8 @@ Licensed under the Apache License, Version 2.0; you may not use this program exc
 systems its text is in /usr/share/common-licenses/Apache-2.0; it is also at https://www.apache.org/licenses/LICENSE-2.0
 
 The program comes with parts of others, which stay under their own licences. Their sources, of the versions below, are
-taken as they are: packages of Python from https://pypi.org/project/NAME/VERSION/#files, libraries of Debian from
-https://snapshot.debian.org/. Among them pystray is under the LGPL and certifi under the MPL: the program works with
+taken as they are: packages of Python from the Python Package Index, under name and version, libraries of Debian from
+its archive of all versions (snapshot). Among them pystray is under the LGPL and certifi under the MPL: the program works with
 changed ones of yours too. Name them in requirements-package.lock of its checkout, and build it as packaging/README.md
 tells. Of PyInstaller only what begins a program is here, which its licence allows whatever the program's own is.
 
