@@ -47,9 +47,10 @@ systems its text is in /usr/share/common-licenses/Apache-2.0; it is also at http
 
 The program comes with parts of others, which stay under their own licences. Their sources, of the versions below, are
 taken as they are: packages of Python from the Python Package Index, under name and version, libraries of Debian from
-its archive of all versions (snapshot). Among them pystray is under the LGPL and certifi under the MPL: the program works with
-changed ones of yours too. Name them in requirements-package.lock of its checkout, and build it as packaging/README.md
-tells. Of PyInstaller only what begins a program is here, which its licence allows whatever the program's own is.
+its archive of all versions (snapshot). Among them pystray is under the LGPL and certifi under the MPL: the program
+works with changed ones of yours too. Name them in requirements-package.lock of its checkout, and build it as
+packaging/README.md tells. Of PyInstaller only what begins a program is here, which its licence allows whatever the
+program's own is.
 
 Their names, and below their texts:
 
