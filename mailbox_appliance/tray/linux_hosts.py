@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 #: What panels want, from a small one to one on a screen with many dots.
 _SIZES = (16, 22, 24, 32, 48, 64)
-_NO_SESSION = "This is no desktop session: there is no D-Bus session bus that knows of one."
+_NO_SESSION = "No icon can be shown: this is no desktop session (there is no D-Bus session bus)."
 _GNOME = (
     "GNOME shows tray icons only with an extension, “AppIndicator and KStatusNotifierItem Support”, "
     "which is not running."

@@ -14,7 +14,7 @@ import pytest
 from mailbox_appliance.tray import hosts, pystray_base
 from mailbox_appliance.tray.host import Icon, Look, NoTray
 from mailbox_appliance.tray.rows import SEPARATOR, Action, Row
-from tests.servers.tray_bus import SessionBus
+from tests.servers.session_bus import SessionBus
 from tests.servers.tray_watcher import TrayHost
 
 PATIENCE = 10.0
@@ -49,7 +49,7 @@ def host(bus: SessionBus) -> Iterator[TrayHost]:
 
 
 def test_without_a_session_bus_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NoTray, match="This is no desktop session"):
+    with pytest.raises(NoTray, match="No icon can be shown: this is no desktop session"):
         find({"DISPLAY": ":99", "XDG_RUNTIME_DIR": str(tmp_path)})
 
 
