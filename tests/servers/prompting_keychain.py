@@ -7,7 +7,7 @@ from jeepney import HeaderFields, Message, MessageType, new_error, new_method_re
 from jeepney.bus_messages import message_bus
 from jeepney.io.threading import ReceiveStopped, open_dbus_connection
 
-from tests.servers.tray_bus import SessionBus
+from tests.servers.session_bus import SessionBus
 
 _NAME, _PROMPT = "org.freedesktop.secrets", "/org/freedesktop/secrets/prompt/1"
 _PATIENCE = 10.0

@@ -1,6 +1,5 @@
 """A real keychain that can be locked: gnome-keyring on a D-Bus session of its own, in folders of the test."""
 
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -8,6 +7,8 @@ from pathlib import Path
 import secretstorage
 from jeepney import DBusAddress, new_method_call
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
+
+from tests.servers.session_bus import SessionBus
 
 _BUS = DBusAddress("/org/freedesktop/DBus", "org.freedesktop.DBus", "org.freedesktop.DBus")
 _NAME = "org.freedesktop.secrets"
@@ -18,24 +19,8 @@ class SecretService:
     """A session bus with a Secret Service on it; `environment` leads a process there, and to nothing of the user's."""
 
     def __init__(self, folder: Path) -> None:
-        for name in ("run", "data", "home"):
-            (folder / name).mkdir(mode=0o700)
-        self.environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder / "home"),
-            "XDG_RUNTIME_DIR": str(folder / "run"),
-            "XDG_DATA_HOME": str(folder / "data"),
-        }
-        self._bus = subprocess.Popen(
-            ("dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address=1"),
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert self._bus.stdout is not None
-        with self._bus.stdout as said:
-            self.environment["DBUS_SESSION_BUS_ADDRESS"] = said.readline().strip()
+        self._bus = SessionBus(folder).start()
+        self.environment = self._bus.environment
         self._daemon: subprocess.Popen[bytes] | None = None
         self.unlock()
 
@@ -65,8 +50,7 @@ class SecretService:
     def stop(self) -> None:
         """End both."""
         self._stop_daemon()
-        self._bus.terminate()
-        self._bus.wait(10)
+        self._bus.stop()
 
     def _stop_daemon(self) -> None:
         if self._daemon is not None:
@@ -76,7 +60,7 @@ class SecretService:
             self._daemon = None
 
     def _connected(self) -> DBusConnection:
-        return open_dbus_connection(self.environment["DBUS_SESSION_BUS_ADDRESS"])
+        return open_dbus_connection(self._bus.address)
 
     def _wait(self, *, is_there: bool) -> None:
         connection, deadline = self._connected(), time.monotonic() + _PATIENCE

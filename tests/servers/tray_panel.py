@@ -14,7 +14,7 @@ from Xlib.error import BadDrawable, BadWindow
 from Xlib.ext import xtest
 
 from tests.servers.mailboxes import wait_until
-from tests.servers.tray_bus import SessionBus
+from tests.servers.session_bus import SessionBus
 from tests.servers.tray_watcher import WATCHER
 
 NEEDED = ("/usr/bin/Xvfb", "/usr/bin/xfwm4", "/usr/bin/xfce4-panel", "/usr/bin/dbus-daemon")

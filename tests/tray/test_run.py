@@ -21,7 +21,7 @@ from mailbox_appliance.tray import owner
 from mailbox_appliance.tray.endings import Endings
 from tests.servers.dovecot import wait_until
 from tests.servers.running import RunningAppliance
-from tests.servers.tray_bus import SessionBus
+from tests.servers.session_bus import SessionBus
 from tests.servers.tray_watcher import WATCHER, TrayHost
 from tests.templates import Template
 from tests.test_keychain import BACKENDS

@@ -15,7 +15,7 @@ from jeepney.io.blocking import open_dbus_connection, prep_socket
 from mailbox_appliance.tray import hosts, sni
 from mailbox_appliance.tray.host import Icon, Look
 from mailbox_appliance.tray.rows import SEPARATOR, Action, Row
-from tests.servers.tray_bus import SessionBus
+from tests.servers.session_bus import SessionBus
 from tests.servers.tray_watcher import ITEM, MENU, WATCHER, TrayHost
 
 PATIENCE = 10.0
