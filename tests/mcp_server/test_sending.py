@@ -11,7 +11,7 @@ import pytest
 
 from mailbox_appliance.clock import SystemClock, to_timestamp
 from tests.mcp_server.called import Called
-from tests.servers.desk import Desk, a_key, a_message
+from tests.servers.desk import Desk, a_key, a_message, desk_of_a_scripted_server
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp, Stall
 
@@ -59,13 +59,7 @@ class Office:
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     folder: Path = tmp_path_factory.mktemp("office")
-    made = Desk(
-        folder / "data",
-        sending__answer_within=20,
-        sending__dot_timeout=2,
-        sending__keep_connection=0,
-        sync__poll_interval=5,
-    )
+    made = desk_of_a_scripted_server(folder / "data")
     yield made
     made.close()
 

@@ -9,7 +9,7 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from tests.checked_client import CheckedClient
 from tests.operations.filled import add_member
-from tests.servers.desk import Desk
+from tests.servers.desk import Desk, desk_of_a_scripted_server
 from tests.servers.dovecot import MailServer
 from tests.servers.scripted_smtp import ScriptedSmtp
 
@@ -25,18 +25,8 @@ class Mailbox:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """An appliance in this process; it waits long for outcomes, and 2 seconds for the reply to a message.
-
-    Each message has a connection of its own, so that what a server does at its beginning meets every one.
-    """
     folder: Path = tmp_path_factory.mktemp("desk")
-    made = Desk(
-        folder / "data",
-        sending__answer_within=20,
-        sending__dot_timeout=2,
-        sending__keep_connection=0,
-        sync__poll_interval=5,
-    )
+    made = desk_of_a_scripted_server(folder / "data")
     yield made
     made.close()
 

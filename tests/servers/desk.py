@@ -111,3 +111,17 @@ class Desk:
     def message(self, account: str, message_id: str) -> Answer:
         """GET .../messages/ID."""
         return self.ask("GET", f"/accounts/{account}/messages/{message_id}")
+
+
+def desk_of_a_scripted_server(folder: Path) -> Desk:
+    """One that waits long for outcomes, and 2 seconds for the reply to a message.
+
+    Each message has a connection of its own, so that what a server does at its beginning meets every one.
+    """
+    return Desk(
+        folder,
+        sending__answer_within=20,
+        sending__dot_timeout=2,
+        sending__keep_connection=0,
+        sync__poll_interval=5,
+    )
