@@ -135,7 +135,9 @@ class TrayHost:
         return self.rows()
 
     def rows(self) -> tuple[SeenRow, ...]:
-        """The rows of the menu, without opening it."""
+        """The rows of the menu, without opening it; none while there is no icon."""
+        if not self.icons:  # A notice may come before the icon does.
+            return ()
         _revision, layout = self.call_menu("GetLayout", "iias", (0, -1, []))
         return _seen(layout).rows
 
