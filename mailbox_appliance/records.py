@@ -229,13 +229,18 @@ RoleSource = Literal["user", "extension", "name"]
 
 @dataclass(frozen=True)
 class Endpoint:
-    """How one mail server is reached and logged in to. The password is a secret: it never shows in a repr."""
+    """How one mail server is reached and logged in to. Password and token are secrets: they never show in a repr.
+
+    `token`: an OAuth access token (RFC 6750), which is used in place of the password where there is one. It lasts an
+    hour or so, and two endpoints that differ in it alone are the same.
+    """
 
     host: str
     port: int
     security: Security
     username: str
     password: str = field(repr=False)
+    token: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -247,11 +252,42 @@ class Connection:
     smtp: Endpoint
 
 
+#: How a mailbox of Outlook sends: by SMTP, or by Microsoft Graph where its tenant has SMTP AUTH off.
+SendsVia = Literal["smtp", "graph"]
+
+
+@dataclass(frozen=True)
+class OAuthLogin:
+    """How a mailbox is logged in to whose provider was asked for access: by tokens, which the refresh token brings.
+
+    `username`: what its servers know it by; a shared mailbox has the one of whoever signed in for Graph, its own for
+    IMAP and SMTP.
+    """
+
+    provider: OAuthProvider
+    email: str
+    username: str
+    refresh_token: str = field(repr=False)
+    sends_via: SendsVia = "smtp"
+
+
 class AccountError(Wire, frozen=True, kw_only=True):
-    """Why a mailbox is not in order: a code to switch on, and a sentence for a person."""
+    """Why a mailbox is not in order: a code to switch on, and a sentence for a person.
+
+    `fault`: the name of what is wrong where that is known, such as `app_password_required`.
+    """
 
     code: str
     message: str
+    fault: str | UnsetType = UNSET
+
+
+class SenderAddress(Wire, frozen=True, kw_only=True):
+    """An address that a mailbox may send as, as its provider tells."""
+
+    email: Annotated[str, Meta(extra_json_schema={"format": "email"})]
+    name: str | UnsetType = UNSET
+    is_default: bool = False
 
 
 class MappedFolders(Wire, frozen=True, kw_only=True):
@@ -747,11 +783,16 @@ class ParsedMessage(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class ListedFolder:
-    """A folder as LIST tells it (RFC 9051 7.3.1). The path is decoded; attributes are lower case, with backslash."""
+    """A folder as LIST tells it (RFC 9051 7.3.1). The path is decoded; attributes are lower case, with backslash.
+
+    `label`: on a server with labels (X-GM-EXT-1) most folders only show the messages that have one: its name, such as
+    `\\Inbox` or `Work/2024`. Its messages lie in a folder without a label: the one of all mail, spam, or trash.
+    """
 
     path: str
     delimiter: str | None
     attributes: frozenset[str]
+    label: str | None = None
 
 
 @dataclass(frozen=True)
@@ -766,7 +807,7 @@ class FolderState:
 
 @dataclass(frozen=True)
 class MirroredFolder:
-    """A folder as the store has it."""
+    """A folder as the store has it. `label`: as of a `ListedFolder`; no message lies in one that has it."""
 
     number: int
     id: str
@@ -776,6 +817,7 @@ class MirroredFolder:
     role: FolderRole | None
     role_source: RoleSource | None
     state: FolderState | None
+    label: str | None = None
 
 
 @dataclass(frozen=True)
@@ -810,7 +852,8 @@ class ListedPart:
 class Sighting:
     """A message as it is recognised in another folder, or after UIDVALIDITY changed: what stays the same of it.
 
-    `message_id` is canonical (`mail.threads.canonical_message_id`).
+    `message_id` is canonical (`mail.threads.canonical_message_id`). `provider_id`, where the provider gives one,
+    decides alone.
     """
 
     uid: int
@@ -818,6 +861,7 @@ class Sighting:
     message_id: str | None
     size: int
     internal_date: datetime
+    provider_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -835,13 +879,15 @@ class LocatedMessage:
     body: int
     #: Not found any more where it was, or moved by us to a place where sync has not seen it yet.
     gone: bool = False
+    provider_id: str | None = None
 
 
 @dataclass(frozen=True)
 class FetchedMessage:
     """A message as FETCH gives it: the flags of RFC 9051 2.3.2 as written, the INTERNALDATE, the source.
 
-    The source is whole, or just the header fields that a list shows, as asked for.
+    The source is whole, or just the header fields that a list shows, as asked for. On a server with labels they are
+    among the flags; `provider_id` and `provider_thread_id` (X-GM-MSGID, X-GM-THRID) never change.
     """
 
     uid: int
@@ -849,6 +895,8 @@ class FetchedMessage:
     internal_date: datetime
     size: int
     source: bytes = field(repr=False)
+    provider_id: str | None = None
+    provider_thread_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -1001,6 +1049,8 @@ class DeliveryWork:
     draft_id: str | None
     parent_id: str | None
     updated_at: datetime
+    #: The id of the message at the provider that is sent by its id (Microsoft Graph); None before it was made.
+    provider_draft_id: str | None = None
 
     @property
     def dated_at(self) -> datetime:

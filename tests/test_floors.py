@@ -44,7 +44,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     COMMON,
     ("mail",),
     ("store", "remote"),
-    ("permissions",),
+    ("permissions", "authorization"),
     ("sync", "sending", "errands", "certificates"),
     ("appliance",),
     ("operations",),

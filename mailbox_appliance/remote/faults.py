@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-ServerName = Literal["imap", "smtp", "license"]
+ServerName = Literal["imap", "smtp", "license", "oauth", "graph", "autoconfig", "dns"]
 FaultKind = Literal[
     "unreachable",
     "tls",
@@ -35,6 +35,7 @@ class RemoteFault(Exception):
     """A server did not play its part.
 
     `reason` is our own sentence for a person, with the fix where one is known; `reply` is what an SMTP server said.
+    `name`: what exactly is wrong, where the table of replies knows it (`replies.py`), such as `app_password_required`.
     `in_doubt`: what an IMAP server was told to do may have been done, all of it or a part. `code`: its response code
     (RFC 5530), in upper case.
     """
@@ -46,6 +47,7 @@ class RemoteFault(Exception):
         self.reason = reason
         self.reply = reply
         self.in_doubt = False
+        self.name: str | None = None
         self.code: str | None = None
 
 
@@ -64,7 +66,15 @@ class Unmovable(RemoteFault):
         super().__init__("imap", "unsupported", reason)
 
 
-SERVER_NAMES: dict[ServerName, str] = {"imap": "IMAP", "smtp": "SMTP", "license": "licence"}
+SERVER_NAMES: dict[ServerName, str] = {
+    "imap": "IMAP",
+    "smtp": "SMTP",
+    "license": "licence",
+    "oauth": "sign-in",
+    "graph": "Microsoft Graph",
+    "autoconfig": "autoconfig",
+    "dns": "DNS",
+}
 
 
 def timed_out(server: ServerName) -> RemoteFault:

@@ -15,7 +15,7 @@ from mailbox_appliance.store.message_rows import as_json
 
 _SELECT = """
 SELECT f.number, f.id, a.id, f.path, f.delimiter, f.role, f.role_source,
-  f.uidvalidity, f.uidnext, f.exists_count, f.highestmodseq
+  f.uidvalidity, f.uidnext, f.exists_count, f.highestmodseq, f.label
 FROM folders f JOIN accounts a ON a.number = f.account"""
 _SHOWN = """
 SELECT f.id, f.name, f.role, f.role_source, f.path,
@@ -155,9 +155,9 @@ def _name(folder: ListedFolder) -> str:
 
 
 def _to_mirrored(row: Row) -> MirroredFolder:
-    number, identity, account_id, path, delimiter, role, source, *position = row
+    number, identity, account_id, path, delimiter, role, source, *position, label = row
     state = None if position[0] is None else FolderState(*position)
-    return MirroredFolder(number, identity, account_id, path, delimiter, role, source, state)
+    return MirroredFolder(number, identity, account_id, path, delimiter, role, source, state, label)
 
 
 def _to_folder(row: Row) -> Folder:

@@ -15,13 +15,13 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.events import Events, MessageArrived
 from mailbox_appliance.records import AccountError, AccountStatus
-from mailbox_appliance.remote.faults import FaultKind, RemoteFault
+from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.retry import backoff
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.follower import Follower, bodies_left
-from mailbox_appliance.sync.means import Caution, Means, Stopped
+from mailbox_appliance.sync.means import Caution, Means, Stopped, trouble
 from mailbox_appliance.sync.parser import Parsers
 from mailbox_appliance.sync.plan import Told, is_old
 from mailbox_appliance.sync.turns import After, Next, Rest
@@ -32,9 +32,6 @@ FIRST_RETRY, LONGEST_RETRY = 2.0, 300.0
 #: Seconds of a turn, after which others have theirs, and the inbox is glanced at.
 TURN = 1.0
 LONGEST_IDLE = 540.0  # RFC 2177: again before 29 minutes; many networks forget a quiet connection after 10
-
-#: The code of an account's error; every other kind is `provider_unavailable`.
-_CODES: dict[FaultKind, str] = {"login_refused": "authentication_failed", "throttled": "provider_rate_limited"}
 
 
 @dataclass(frozen=True)
@@ -244,7 +241,7 @@ class MailboxSync:
     def _fail(self, fault: RemoteFault) -> Next:
         extra = {"accountId": self.account_id, "server": fault.server, "kind": fault.kind}
         log.warning("sync met a fault", extra=extra)
-        error = AccountError(code=_CODES.get(fault.kind, "provider_unavailable"), message=fault.reason)
+        error = trouble(fault)
         if fault.kind != "login_refused":
             return self._retry_later("error", error)
         return self._rest_for_good(error, "reauth_required")

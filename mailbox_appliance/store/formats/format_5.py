@@ -57,8 +57,9 @@ CREATE TABLE accounts (
   owner_member_id TEXT REFERENCES members (id),  -- NULL: removed, and being deleted
   email TEXT NOT NULL COLLATE NOCASE, display_name TEXT,
   provider TEXT NOT NULL CHECK (provider IN ('imap', 'google', 'outlook')),
-  connection TEXT NOT NULL,  -- JSON: imap/smtp host, port, security, username
+  connection TEXT NOT NULL,  -- JSON: imap/smtp host, port, security, username; of a provider: username, sendsVia
   secret TEXT NOT NULL,  -- JSON: imapPassword, smtpPassword or refreshToken
+  sender_addresses TEXT NOT NULL DEFAULT '[]',  -- JSON: what it may send as, as the provider tells
   mapped_folders TEXT NOT NULL DEFAULT '{}',  -- JSON: role -> path, set by a person
   shared_with_all INTEGER NOT NULL DEFAULT 0, status TEXT NOT NULL DEFAULT 'connecting',
   error_code TEXT, error_message TEXT, capabilities TEXT NOT NULL DEFAULT '{}',
@@ -78,13 +79,16 @@ CREATE TABLE folders (  -- no number twice: whoever still has the old one must n
   account INTEGER NOT NULL REFERENCES accounts (number) ON DELETE CASCADE,
   path TEXT NOT NULL, name TEXT NOT NULL, delimiter TEXT, role TEXT, role_source TEXT,
   uidvalidity INTEGER, uidnext INTEGER, exists_count INTEGER, highestmodseq INTEGER,
+  label TEXT,  -- it only shows the messages of other folders that have this label; NULL: messages lie in it
   UNIQUE (account, path)) STRICT;
 CREATE TABLE threads (
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
   account INTEGER NOT NULL REFERENCES accounts (number) ON DELETE CASCADE,
   base_subject TEXT,  -- case-folded (RFC 5256 2.1); NULL where there is none to go by
   newest INTEGER NOT NULL DEFAULT 0,  -- internal date of its newest message, milliseconds
+  provider_id TEXT,  -- the provider's own id of it, which decides alone what belongs to it
   began_as_reply INTEGER NOT NULL DEFAULT 0) STRICT;  -- its first message is missing as far as we know
+CREATE UNIQUE INDEX threads_provider ON threads (account, provider_id) WHERE provider_id IS NOT NULL;
 CREATE INDEX threads_account ON threads (account, base_subject, newest);
 CREATE INDEX threads_waiting ON threads (account, base_subject, newest) WHERE began_as_reply = 1;
 CREATE TABLE thread_links (  -- every Message-ID that a thread's messages have or name
@@ -104,7 +108,9 @@ CREATE TABLE messages (
   attachments TEXT NOT NULL DEFAULT '[]',  -- JSON: id, part, filename, mimeType, sizeBytes, contentId, disposition
   body INTEGER NOT NULL DEFAULT 1,  -- 0: at most its header has been fetched, 1: read whole, 2: large, read in parts
   gone INTEGER NOT NULL DEFAULT 0,
+  provider_id TEXT,  -- the provider's own id, which never changes
   UNIQUE (folder, uid)) STRICT;
+CREATE INDEX messages_provider ON messages (account, provider_id) WHERE provider_id IS NOT NULL;
 CREATE INDEX messages_folder ON messages (folder, number);
 -- With `flags` in them these answer by themselves; without, SQLite would look each condition up in its row.
 CREATE INDEX messages_unread ON messages (folder, number, flags) WHERE flags & 1 = 0;
@@ -117,6 +123,11 @@ CREATE INDEX messages_account ON messages (account, number, folder, date);
 CREATE INDEX messages_date ON messages (account, date, folder);
 CREATE INDEX messages_thread ON messages (thread, number);
 CREATE INDEX messages_message_id ON messages (account, message_id);
+CREATE TABLE message_labels (  -- the folders that show a message by its label, besides the one it lies in
+  folder INTEGER NOT NULL REFERENCES folders (number) ON DELETE CASCADE,
+  number INTEGER NOT NULL REFERENCES messages (number) ON DELETE CASCADE,
+  PRIMARY KEY (folder, number)) STRICT, WITHOUT ROWID;
+CREATE INDEX message_labels_message ON message_labels (number);
 CREATE TABLE bodies (
   number INTEGER PRIMARY KEY REFERENCES messages (number) ON DELETE CASCADE,
   text TEXT, html TEXT, headers TEXT NOT NULL DEFAULT '{}', warnings TEXT NOT NULL DEFAULT '[]') STRICT;
@@ -159,6 +170,7 @@ CREATE TABLE delivery_operations (
   uncertain_at INTEGER, evidence_next_at INTEGER, evidence_looks INTEGER NOT NULL DEFAULT 0,
   copy TEXT NOT NULL DEFAULT 'none' CHECK (copy IN ('none', 'pending', 'filed')),
   copy_attempts INTEGER NOT NULL DEFAULT 0, copy_next_at INTEGER,  -- set where `copy` is pending
+  provider_draft_id TEXT,  -- what is sent by its id at the provider, noted before it is
   created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
   UNIQUE (credential_id, idempotency_key)) STRICT;
 CREATE INDEX delivery_operations_account ON delivery_operations (account_id, number);

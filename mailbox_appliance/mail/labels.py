@@ -1,0 +1,36 @@
+"""Labels of a server with X-GM-EXT-1: their names, and which folder shows which label.
+
+A message lies once in the folder of all mail, in spam, or in trash. Every other folder shows those that have a label.
+Two labels are flags as well (`\\Draft`, `\\Flagged`), and are kept as these.
+(developers.google.com/workspace/gmail/imap/imap-extensions, "Access to the Gmail labels")
+"""
+
+from mailbox_appliance.records import ListedFolder
+
+INBOX, SENT, IMPORTANT = "\\Inbox", "\\Sent", "\\Important"
+#: Labels that are flags, by their name in lower case.
+FLAGS = {"\\draft": "\\Draft", "\\drafts": "\\Draft", "\\starred": "\\Flagged"}
+#: Labels of the system, by their name in lower case: no user can make, name, add or remove one as a label.
+SYSTEM = {name.lower(): name for name in (INBOX, SENT, IMPORTANT, "\\Muted", "\\Trash", "\\Spam")}
+_PROPER = frozenset({"\\all", "\\junk", "\\trash"})
+_BY_ATTRIBUTE = {"\\sent": SENT, "\\drafts": "\\Draft", "\\flagged": "\\Flagged", "\\important": IMPORTANT}
+
+
+def canonical(label: str) -> str:
+    """A label as it is kept among the flags: one of the system in one spelling, that of a user as it is."""
+    lowered = label.lower()
+    return FLAGS.get(lowered) or SYSTEM.get(lowered) or label
+
+
+def is_of_user(flag: str) -> bool:
+    """Whether a flag that is kept is a label that people made, and see."""
+    return not flag.startswith("\\")
+
+
+def label_of(folder: ListedFolder) -> str | None:
+    """The label that a folder of such a server shows; None for one in which messages lie."""
+    if folder.attributes & _PROPER:
+        return None
+    if folder.path.upper() == "INBOX":
+        return INBOX
+    return next((label for name, label in _BY_ATTRIBUTE.items() if name in folder.attributes), folder.path)
