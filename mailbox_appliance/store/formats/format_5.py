@@ -62,7 +62,7 @@ CREATE TABLE accounts (
   sender_addresses TEXT NOT NULL DEFAULT '[]',  -- JSON: what it may send as, as the provider tells
   mapped_folders TEXT NOT NULL DEFAULT '{}',  -- JSON: role -> path, set by a person
   shared_with_all INTEGER NOT NULL DEFAULT 0, status TEXT NOT NULL DEFAULT 'connecting',
-  error_code TEXT, error_message TEXT, capabilities TEXT NOT NULL DEFAULT '{}',
+  error_code TEXT, error_message TEXT, error_fault TEXT, capabilities TEXT NOT NULL DEFAULT '{}',
   created_at TEXT NOT NULL, last_sync_at TEXT) STRICT;
 CREATE INDEX accounts_owner ON accounts (owner_member_id, email);
 CREATE INDEX accounts_shared ON accounts (shared_with_all) WHERE shared_with_all = 1;
