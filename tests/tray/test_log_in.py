@@ -86,8 +86,9 @@ def test_where_nothing_runs_nobody_can_ask(scene: Scene) -> None:
 
 
 @pytest.fixture
-def with_keychain(scene: Scene) -> Callable[[str], dict[str, str]]:
+def with_keychain(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, str]]:
     """An environment in which this is the keychain; the log-in lies in one."""
+    monkeypatch.setattr(log_in, "PATIENCE", 30.0)  # beside others its process may take seconds to begin
     (scene.folder / "made_up_keychains.py").write_text(BACKENDS + CONTRARY)
     (scene.folder / "config").mkdir()
     (scene.folder / "config" / "tokens.json").write_text(f'{{"keychain": ["{local_key(scene.data_dir)}"]}}')
