@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from mailbox_appliance import logs, reach
 from mailbox_appliance import settings as settings_table
+from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.errands.aftermath import Aftermath
 from mailbox_appliance.errands.bodies import Bodies
@@ -113,16 +114,19 @@ class Appliance:
         self.changing_settings = threading.RLock()
         self._use_stored_settings()
         self.store.upkeep.bounds = self._bounds
-        self.sender = Sender(self.store, self.settings, self.events, self.clock)
+        #: What every connection to a mailbox's servers is opened with.
+        self.logins = Logins(self.store, self.settings)
+        self.sender = Sender(self.store, self.logins, self.settings, self.events, self.clock)
         #: Calls of other servers that requests wait for.
         self.calls = Calls()
-        self.connections = Connections(self.store, self.settings, self.calls)
+        self.connections = Connections(self.logins, self.settings, self.calls)
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
         self.events.subscribe(AccountReconnected, lambda event: self.connections.drop(event.account_id))
         self.parts = Parts(self.store, self.connections, self.settings, self.events)
         self.bodies = Bodies(self.store, self.connections, self.parts)
         self.drafts = Drafts(self.connections, self.store, self.events)
-        self.copier = Copier(self.store, self.settings, self.events, self.clock, self.sender.is_sending)
+        is_sending = self.sender.is_sending
+        self.copier = Copier(self.store, self.logins, self.settings, self.events, self.clock, is_sending)
         self.aftermath = Aftermath(self.store, self.connections, self.drafts, self.events, self.clock)
         lend = partial(self.connections.borrow, in_background=True)
         self.evidence = Evidence(self.store, self.events, self.clock, lend)
@@ -135,7 +139,7 @@ class Appliance:
         self.confirmation = Confirmation(self.store, self.settings, self.clock)
         self.store_watch = StoreWatch(self.store, self.settings)
         self.daily_backup = DailyBackup(self.store, self.settings, self.events, self.clock, self.long_work)
-        self.sync = Supervisor(self.store, self.settings, self.events, self.clock)
+        self.sync = Supervisor(self.store, self.logins, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
         # One at least is left for reading, whatever the settings say.

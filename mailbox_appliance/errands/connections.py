@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.records import Endpoint
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.remote.faults import RemoteFault, stopping
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.settings import Settings
-from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Connections:
 
     def __init__(
         self,
-        store: Store,
+        logins: Logins,
         settings: Settings,
         calls: Calls | None = None,
         *,
@@ -51,7 +51,7 @@ class Connections:
         short_wait: float = SHORT_WAIT,
     ) -> None:
         """`kept`: seconds that a connection stays open after it was used. `short_wait`: see SHORT_WAIT."""
-        self._store, self._settings, self._kept, self._short_wait = store, settings, kept, short_wait
+        self._logins, self._settings, self._kept, self._short_wait = logins, settings, kept, short_wait
         self._calls = calls or Calls()
         self._changed = threading.Condition()
         self._places: dict[str, _Place] = {}
@@ -137,7 +137,7 @@ class Connections:
             return self._places.setdefault(account_id, _Place())
 
     def _opened(self, account_id: str, place: _Place) -> ImapMailbox:
-        endpoint = self._store.accounts.connection(account_id).imap
+        endpoint = self._logins.endpoint(account_id, "imap")
         if place.mailbox is not None and (place.endpoint != endpoint or _has_ended(place.mailbox)):
             _close(place)
         if self._is_stopped:
@@ -150,7 +150,8 @@ class Connections:
                     cut()
 
             ca_file = self._settings.text("remote.ca_file")
-            reach = partial(ImapMailbox.open, endpoint, ca_file=ca_file, timeout=self._timeout, on_connected=connected)
+            opening = partial(ImapMailbox.open, ca_file=ca_file, timeout=self._timeout, on_connected=connected)
+            reach = partial(self._logins.imap, account_id, opening)
             place.mailbox = self._calls.begin("imap", reach, discard=ImapMailbox.close).result()
             place.endpoint = endpoint
         return place.mailbox

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events
 from mailbox_appliance.sending.copies import Filing
@@ -26,10 +27,16 @@ class Copier:
     name = "sent copies"
 
     def __init__(
-        self, store: Store, settings: Settings, events: Events, clock: Clock, is_sending: Callable[[], bool]
+        self,
+        store: Store,
+        logins: Logins,
+        settings: Settings,
+        events: Events,
+        clock: Clock,
+        is_sending: Callable[[], bool],
     ) -> None:
         self._store, self._clock, self._is_sending = store, clock, is_sending
-        self._filing = Filing(store, settings, events, clock)
+        self._filing = Filing(store, logins, settings, events, clock)
         self._changed, self._at_work = threading.Condition(), set[str]()
 
     def waiting(self, now: datetime) -> tuple[str, ...]:

@@ -7,8 +7,10 @@ import logging
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
 from mailbox_appliance import retry
+from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.events import Events, FolderTouched
@@ -38,8 +40,9 @@ _NEVER = "The message was sent, but no copy of it was found in the Sent folder, 
 class Filing:
     """Puts copies into Sent. Each is noted as filed, or planned for later."""
 
-    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock) -> None:
-        self._store, self._settings, self._events, self._clock = store, settings, events, clock
+    def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
+        self._store, self._logins, self._settings = store, logins, settings
+        self._events, self._clock = events, clock
 
     def file(self, account_id: str, operations: Sequence[str], stopping: threading.Event) -> None:
         """Put the copies of succeeded operations of one mailbox into Sent, over one connection, the oldest first.
@@ -68,13 +71,12 @@ class Filing:
             self._events.publish(FolderTouched(account_id, path))
 
     def _open(self, account_id: str) -> ImapMailbox:
-        endpoint = self._store.accounts.connection(account_id).imap
-        timeout = self._settings.number("remote.timeout")
-        return ImapMailbox.open(endpoint, ca_file=self._settings.text("remote.ca_file"), timeout=timeout)
+        ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
+        return self._logins.imap(account_id, partial(ImapMailbox.open, ca_file=ca_file, timeout=timeout))
 
     def _files_itself(self, account_id: str, mailbox: ImapMailbox) -> bool:
         account = self._store.accounts.get(account_id)
-        host = self._store.accounts.connection(account_id).smtp.host
+        host = self._logins.endpoint(account_id, "smtp").host
         return files_sent_mail(account.provider, host, mailbox.features)
 
     def _file_or_postpone(self, mailbox: ImapMailbox, operation_id: str, files_itself: bool) -> str | None:

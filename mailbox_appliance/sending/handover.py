@@ -6,6 +6,7 @@ and records, and never sends again.
 
 import logging
 
+from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.events import DeliveryMarked, Events
 from mailbox_appliance.records import Endpoint, Phase
@@ -46,13 +47,14 @@ class Handover:
     def __init__(
         self,
         store: Store,
+        logins: Logins,
         settings: Settings,
         events: Events,
         submissions: Submissions,
         recorder: Recorder,
         operation_id: str,
     ) -> None:
-        self._store, self._settings, self._events = store, settings, events
+        self._store, self._logins, self._settings, self._events = store, logins, settings, events
         self._submissions, self._recorder = submissions, recorder
         self._operation_id = operation_id
         self._phase = Phase.ACCEPTED
@@ -96,9 +98,9 @@ class Handover:
     def _attempt(self) -> Verdict:
         account_id = self._work.account_id
         try:
-            endpoint = self._store.accounts.connection(account_id).smtp
+            endpoint = self._logins.endpoint(account_id, "smtp")
             self._session = self._submissions.take(account_id, endpoint)
-            verdict = self._on_a_kept_one() or self._on_a_new_one(endpoint)
+            verdict = self._on_a_kept_one() or self._on_a_new_one()
         except (_Over, NotFound):
             return Removed()
         if isinstance(verdict, Accepted):
@@ -133,8 +135,8 @@ class Handover:
             return None
         return self._content() if isinstance(verdict, GoOn) else verdict
 
-    def _on_a_new_one(self, endpoint: Endpoint) -> Verdict:
-        self._session = session = self._submissions.open(endpoint)
+    def _on_a_new_one(self) -> Verdict:
+        self._session = session = self._logins.smtp(self._work.account_id, self._submissions.open)
         self._store.accounts.clear_error(self._work.account_id, LOGIN_REFUSED)
         verdict = self._invitation(session)
         return self._content() if isinstance(verdict, GoOn) else verdict

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 
 from mailbox_appliance import retry
+from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound, Problem, Unsupported
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, Events
@@ -55,8 +56,9 @@ class Ticket:
 class Sender:
     """The worker of the sending side."""
 
-    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock) -> None:
-        self._store, self._settings, self._events, self._clock = store, settings, events, clock
+    def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
+        self._store, self._logins, self._settings = store, logins, settings
+        self._events, self._clock = events, clock
         self._submissions = Submissions(settings, clock.monotonic)
         self._recorder = Recorder(store, events, clock)
         self._changed = threading.Condition()
@@ -156,7 +158,7 @@ class Sender:
     def _line(self, account_id: str, *, is_scheduled: bool = False) -> Line:
         """Of the server as it is now, which only tells who shares the fate of whom."""
         try:
-            endpoint = self._store.accounts.connection(account_id).smtp
+            endpoint = self._logins.endpoint(account_id, "smtp")
         except (NotFound, Unsupported, *FAILED):  # what that means is found out when it is sent
             return Line("", account_id, is_scheduled)
         return Line(f"{endpoint.host.lower()}:{endpoint.port}", account_id, is_scheduled)
@@ -217,7 +219,13 @@ class Sender:
             ticket.interrupted = None
         if ticket.handover is None:
             ticket.handover = Handover(
-                self._store, self._settings, self._events, self._submissions, self._recorder, ticket.operation_id
+                self._store,
+                self._logins,
+                self._settings,
+                self._events,
+                self._submissions,
+                self._recorder,
+                ticket.operation_id,
             )
         try:
             outcome = ticket.handover.run()

@@ -9,20 +9,16 @@ import logging
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound, Unsupported
-from mailbox_appliance.events import Events, MessageArrived
+from mailbox_appliance.events import MessageArrived
 from mailbox_appliance.records import AccountError, AccountStatus
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.retry import backoff
-from mailbox_appliance.settings import Settings
-from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.follower import Follower, bodies_left
+from mailbox_appliance.sync.house import House
 from mailbox_appliance.sync.means import Caution, Means, Stopped, trouble
-from mailbox_appliance.sync.parser import Parsers
 from mailbox_appliance.sync.plan import Told, is_old
 from mailbox_appliance.sync.turns import After, Next, Rest
 
@@ -32,17 +28,6 @@ FIRST_RETRY, LONGEST_RETRY = 2.0, 300.0
 #: Seconds of a turn, after which others have theirs, and the inbox is glanced at.
 TURN = 1.0
 LONGEST_IDLE = 540.0  # RFC 2177: again before 29 minutes; many networks forget a quiet connection after 10
-
-
-@dataclass(frozen=True)
-class House:
-    """What all mailboxes have in common."""
-
-    store: Store
-    settings: Settings
-    events: Events
-    clock: Clock
-    parsers: Parsers
 
 
 class MailboxSync:
@@ -202,13 +187,11 @@ class MailboxSync:
 
     def _connect(self) -> Follower:
         self._is_ready = False
-        endpoint = self._store.accounts.connection(self.account_id).imap
+        endpoint = self._house.logins.endpoint(self.account_id, "imap")
         self.server = f"{endpoint.host}:{endpoint.port}"
-        settings = self._house.settings
-        ca_file, timeout = settings.text("remote.ca_file"), float(settings.number("remote.timeout"))
         self._is_connecting = True
         try:
-            mailbox = ImapMailbox.open(endpoint, ca_file=ca_file, timeout=timeout, on_connected=self._connected)
+            mailbox = self._house.connect(self.account_id, self._connected)
         finally:
             self._is_connecting = False
         self._mailbox, self._in_vain = mailbox, None

@@ -4,11 +4,13 @@ import logging
 import threading
 import time
 
+from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.sync.mailbox import House, MailboxSync
+from mailbox_appliance.sync.house import House
+from mailbox_appliance.sync.mailbox import MailboxSync
 from mailbox_appliance.sync.parser import Parsers
 from mailbox_appliance.sync.pool import Pool
 from mailbox_appliance.sync.turns import Task
@@ -23,9 +25,9 @@ STOP_TIMEOUT, CUT_TIMEOUT = 1.0, 8.0
 class Supervisor:
     """Adds and removes mailboxes, and passes on what they should look at. May be called from any thread."""
 
-    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock) -> None:
+    def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
         self._parsers = Parsers()
-        self._house = House(store, settings, events, clock, self._parsers)
+        self._house = House(store, logins, settings, events, clock, self._parsers)
         self._watcher = Watcher(self._has_work)
         self._pool = Pool(settings.number("sync.workers"), self._watcher)
         self._lock = threading.Lock()

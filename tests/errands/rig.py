@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.errands import actions
 from mailbox_appliance.errands.action_plan import Action, Wanted
 from mailbox_appliance.errands.connections import Connections
@@ -39,7 +40,7 @@ class Rig:
         self.settings = load(None, {}, flags)
         self.events, self.touched = Events(), list[str]()
         self.events.subscribe(FolderTouched, lambda event: self.touched.append(event.path))
-        self.connections = Connections(self.store, self.settings)
+        self.connections = Connections(Logins(self.store, self.settings), self.settings)
         self._endpoint = Endpoint("127.0.0.1", self.proxy.port, "none", self.user, PASSWORD)
         with self.store.database.transaction():
             owner = self.store.members.add(name="Ann", email="ann@example.test", role="admin", password_hash=None)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.remote.faults import RemoteFault
@@ -94,7 +95,7 @@ def test_one_waits_for_ones_turn_but_not_for_ever(impatient: Rig) -> None:
 
 
 def test_of_many_that_wait_one_waits_long(rig: Rig) -> None:
-    connections = Connections(rig.store, rig.settings, short_wait=0.05)
+    connections = Connections(Logins(rig.store, rig.settings), rig.settings, short_wait=0.05)
     done = threading.Event()
 
     def wait() -> None:
@@ -114,7 +115,7 @@ def test_of_many_that_wait_one_waits_long(rig: Rig) -> None:
 
 
 def test_one_that_nobody_uses_is_closed(rig: Rig) -> None:
-    connections = Connections(rig.store, rig.settings, kept=0.2)
+    connections = Connections(Logins(rig.store, rig.settings), rig.settings, kept=0.2)
     for accepted in (1, 2):
         with connections.borrow(rig.account_id):
             time.sleep(0.3)  # however long it is used

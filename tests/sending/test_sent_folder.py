@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.records import Address, DeliveryKind, ListedFolder, NewDelivery, Outgoing
@@ -39,7 +40,9 @@ def sent(rig: Rig, subject: str, send_at: datetime | None = None) -> tuple[str, 
 
 
 def file(rig: Rig, *operations: str) -> None:
-    Filing(rig.store, rig.settings, rig.events, SystemClock()).file(rig.account_id, operations, threading.Event())
+    logins = Logins(rig.store, rig.settings)
+    filing = Filing(rig.store, logins, rig.settings, rig.events, SystemClock())
+    filing.file(rig.account_id, operations, threading.Event())
 
 
 def paths(rig: Rig) -> set[str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.events import Events
 from mailbox_appliance.records import AccountStatus, Connection, Endpoint
@@ -62,7 +63,8 @@ class Mirror:
         self.supervisor = self._supervisor()
 
     def _supervisor(self) -> Supervisor:
-        return Supervisor(self.store, load(None, {}, self.settings), self.events, SystemClock())
+        settings = load(None, {}, self.settings)
+        return Supervisor(self.store, Logins(self.store, settings), settings, self.events, SystemClock())
 
     def start(self) -> "Mirror":
         """Begin, and wait until all is there for the first time."""
