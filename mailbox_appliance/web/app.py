@@ -17,7 +17,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, Restarting
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.store.failing import is_full
-from mailbox_appliance.web import console_files, pages, responses
+from mailbox_appliance.web import console_files, oauth_callback, pages, responses
 from mailbox_appliance.web.answers import HAND_OVER
 from mailbox_appliance.web.assistants import PATH, Assistants, answer_post
 from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
@@ -65,6 +65,7 @@ class App:
         self._offer("GET", "/", _console)
         self._offer("GET", console_files.PREFIX + "/{digest}/{name:path}", _console)
         self._offer("GET", f"{PREFIX}/openapi.json", self._page(_openapi))
+        self._offer("GET", f"{PREFIX}/oauth/callback", _callback)
         if assistants is not None:
             self._offer("POST", PATH, self._assist(assistants))
 
@@ -211,6 +212,10 @@ def _console(_: Appliance, environ: Environ, __: str, path: Mapping[str, str]) -
 
 def _console_file(environ: Environ, path: Mapping[str, str]) -> Response:
     return console_files.served(environ, path["digest"], path["name"]) if path else console_files.page(environ)
+
+
+def _callback(_: Appliance, environ: Environ, *__: object) -> Response:
+    return oauth_callback.page(environ.get("QUERY_STRING", ""))
 
 
 def _openapi(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets it

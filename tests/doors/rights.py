@@ -275,7 +275,6 @@ NOT_YET = frozenset(
     {
         "POST /accounts/discover",
         "POST /accounts/oauth/{provider}",
-        "GET /oauth/callback",
         "POST /accounts/oauth/{provider}/finish",
     }
 )

@@ -1,0 +1,41 @@
+"""The page that a provider's sign-in comes back to. It hands what came to the console, and keeps nothing.
+
+The console stands behind the `#`, which no server is sent (RFC 3986 3.5). Who began the sign-in in a terminal goes on
+there, with the address of this page. Of what a provider says only three values pass, and none of its free text.
+"""
+
+from html import escape
+from urllib.parse import parse_qsl, urlencode
+
+from mailbox_appliance.web.responses import Response
+
+#: RFC 6749 4.1.2 and 4.1.2.1.
+_TAKEN = ("state", "code", "error")
+_LONGEST = 16_384
+#: No more than this page needs: no script, nothing fetched, nobody may hold it.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Signing in</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer"><meta name="color-scheme" content="light dark">
+<meta http-equiv="refresh" content="0; url={address}"><link rel="icon" href="data:,">
+<style>body {{ font: 1.1rem/1.5 system-ui, sans-serif; max-width: 36rem; margin: 3rem auto; padding: 0 1rem }}</style>
+</head><body><main><h1>Signing in</h1>
+<p>This goes on in the console: <a href="{address}">go on</a>.</p></main></body></html>
+"""
+
+
+def page(query: str) -> Response:
+    """Leads to the console's own page with what a sign-in brought, as a query has it."""
+    address = escape(f"/#/oauth-callback?{urlencode(_brought(query))}")
+    headers = (("Content-Security-Policy", _POLICY), ("Referrer-Policy", "no-referrer"))
+    return Response(200, _PAGE.format(address=address).encode(), headers, "text/html; charset=utf-8")
+
+
+def _brought(query: str) -> dict[str, str]:
+    try:
+        given = parse_qsl(query[:_LONGEST], max_num_fields=32)
+    except ValueError:  # more of them than any provider sends
+        return {}
+    # The first of each: a second one is none of a provider's.
+    return {name: value for name, value in reversed(given) if name in _TAKEN}
