@@ -1,11 +1,14 @@
 """Which addresses we connect to. The address that was checked is the one connected to, so a name cannot be rebound.
 
 Never: link-local, metadata services, multicast, unspecified, reserved. `security: none`: only loopback and private.
+What nobody who operates this computer has named (`only_public`) lies in no network of its own.
 """
 
 import socket
 import time
+from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import NoReturn
 
 import idna
 
@@ -14,7 +17,10 @@ from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, ServerNam
 
 MAX_CANDIDATES = 8
 Address = IPv4Address | IPv6Address
+#: Who looks a name up in the place of the system; raises OSError where there is none of that name.
+Find = Callable[[str], Sequence[Address]]
 
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _NAT64 = ip_network("64:ff9b::/96")  # RFC 6052
 _PRIVATE = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")))  # RFC 1918, RFC 4193
 _FORBIDDEN = tuple(
@@ -51,17 +57,38 @@ def is_allowed(address: Address, security: Security) -> bool:
     return security != "none" or any(address in network for network in _PRIVATE)
 
 
+def is_public(address: Address) -> bool:
+    """Whether an address lies in the public internet, also behind a gateway that it names."""
+    if isinstance(address, IPv6Address):
+        if (inner := address.ipv4_mapped or _translated(address)) is not None:
+            return is_public(inner)
+        if (teredo := address.teredo) is not None:  # RFC 4380 4: the server's address, and the client's
+            return all(map(is_public, teredo))
+    return address.is_global and is_allowed(address, "tls")
+
+
 def _translated(address: IPv6Address) -> IPv4Address | None:
     """The IPv4 address behind a translation gateway (NAT64, 6to4)."""
     return IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address.sixtofour
 
 
-def connect(host: str, port: int, security: Security, timeout: float, *, server: ServerName) -> socket.socket:
+def connect(
+    host: str,
+    port: int,
+    security: Security,
+    timeout: float,
+    *,
+    server: ServerName,
+    only_public: bool = False,
+    find: Find | None = None,
+) -> socket.socket:
     """A TCP connection to the first allowed address of the host that answers, within `timeout` seconds in all.
 
-    Raises RemoteFault: `forbidden_address`, `unreachable` or `timeout`.
+    `only_public`: no loopback and private addresses either. Raises RemoteFault: `forbidden_address`, `unreachable` or
+    `timeout`.
     """
-    candidates = _allowed(_resolve(host, port, server), security, server)
+    found = _resolve(host, port, server, find)
+    candidates = _public(found, server) if only_public else _allowed(found, security, server)
     deadline = time.monotonic() + timeout
     fault = timed_out(server)
     for tried, (family, sockaddr) in enumerate(candidates):
@@ -80,14 +107,36 @@ def connect(host: str, port: int, security: Security, timeout: float, *, server:
     raise fault
 
 
-def _resolve(host: str, port: int, server: ServerName) -> list[tuple[int, tuple[str, int]]]:
+def _resolve(host: str, port: int, server: ServerName, find: Find | None) -> list[tuple[int, tuple[str, int]]]:
     try:
         name = host if host.isascii() else idna.encode(host, uts46=True).decode("ascii")
+        if find is not None:
+            given = _literal(name) or find(name)
+            return [(_FAMILIES[address.version], (str(address), port)) for address in given] or _missing(name)
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, ValueError) as error:  # idna's errors are UnicodeErrors
         raise _unreachable(server, "could not be found. Check the host name.") from error
     # Without flow label and scope: an address that needs a scope is link-local.
     return [(family, (str(sockaddr[0]), port)) for family, _, _, _, sockaddr in found]
+
+
+def _missing(name: str) -> NoReturn:
+    raise OSError(f"{name} has no address")
+
+
+def _literal(name: str) -> Sequence[Address]:
+    try:
+        return (ip_address(name),)
+    except ValueError:
+        return ()
+
+
+def _public(found: list[tuple[int, tuple[str, int]]], server: ServerName) -> list[tuple[int, tuple[str, int]]]:
+    public = [one for one in found if is_public(ip_address(one[1][0]))]
+    if not public:
+        reason = f"The {SERVER_NAMES[server]} server has no public address, and only those are connected to."
+        raise RemoteFault(server, "forbidden_address", reason)
+    return public[:MAX_CANDIDATES]
 
 
 def _allowed(
