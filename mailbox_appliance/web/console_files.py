@@ -17,6 +17,7 @@ import bottle
 
 from mailbox_appliance.web.linking import linked, styled
 from mailbox_appliance.web.responses import Response
+from mailbox_appliance.web.squeezing import squeezed
 
 PREFIX = "/console"
 _PAGE, _FRAME = "index.html", "frame.html"
@@ -66,7 +67,7 @@ def files_served() -> Mapping[str, File]:
     plain = {path: place.read_bytes() for path, place in sorted(_walk(files("mailbox_appliance.web") / "console", ""))}
     modules = {path: text.decode() for path, text in plain.items() if path.endswith((".js", ".mjs"))}
     single = {path: text for path, text in plain.items() if path.startswith(_VENDOR) or path not in modules}
-    ours = {_APP: linked(modules, _APP).encode(), _LOOK: styled(plain[_LOOK].decode()).encode()}
+    ours = {_APP: squeezed(linked(modules, _APP)).encode(), _LOOK: styled(plain[_LOOK].decode()).encode()}
     return {path: _file(path, text) for path, text in {**single, **ours}.items()}
 
 

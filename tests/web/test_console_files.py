@@ -113,7 +113,7 @@ def test_files_are_kept_for_ever_and_sent_compressed_to_who_takes_that(accepted:
     headers = dict(answer.headers)
     assert headers.get("Content-Encoding") == ("gzip" if is_packed else None)
     text = (gzip.decompress(answer.body) if is_packed else answer.body).decode()
-    assert '$made["app.js"] = ' in text
+    assert '$made["app.js"]=' in text
     assert headers["Cache-Control"] == "public, max-age=31536000, immutable"
     assert headers["Vary"] == "Accept-Encoding"
     assert answer.media_type == "text/javascript; charset=utf-8"
