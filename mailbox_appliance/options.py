@@ -20,6 +20,7 @@ class Option:
     `runtime`: it may be changed while running, since whoever uses it asks for it each time. `networks`: each text of
     the list is an address or a network, such as `192.0.2.7` or `10.0.0.0/8`. `address`: the text is empty, an IP
     address at which one can listen, or `localhost`; no other name, since looking one up may take for ever.
+    `resolver`: the text is empty, or an IP address with a port maybe.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Option:
     runtime: bool = False
     networks: bool = False
     address: bool = False
+    resolver: bool = False
 
     @property
     def environment(self) -> str:
@@ -90,6 +92,18 @@ OPTIONS: tuple[Option, ...] = (
     Option("log.max_bytes", 10_000_000, "Size at which the log file is rotated.", minimum=10_000),
     Option("log.keep", 5, "How many rotated log files are kept.", minimum=1, maximum=1000),
     Option("remote.ca_file", "", "A file with the certificates of a private CA that mail servers use."),
+    Option(
+        "remote.resolver",
+        "",
+        "DNS server that is asked for a mailbox's servers, e.g. 192.0.2.53 or [2001:db8::53]:53; empty: the system's.",
+        resolver=True,
+    ),
+    Option(
+        "remote.autoconfig_directory",
+        "https://autoconfig.thunderbird.net/v1.1/",
+        "Directory of mail providers (https) that is asked for a domain's servers; empty: none.",
+    ),
+    Option("remote.providers_file", "", "A file over the table of providers: other addresses, scopes, mail servers."),
     Option("remote.timeout", 30, "Seconds to wait for a mail server's answer.", minimum=1, maximum=600, runtime=True),
     Option(
         "sync.poll_interval",
@@ -209,6 +223,8 @@ def complaint(option: Option, value: object) -> str | None:
             f"is an IP address of this computer, such as 192.0.2.7 or 2001:db8::7, or localhost, not {_quoted(value)};"
             " leave it empty for the default"
         )
+    if option.resolver and isinstance(value, str) and value and host_and_port(value) is None:
+        return f"is an IP address, such as 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:53, not {_quoted(value)}"
     if option.choices and value not in option.choices:
         return f"is one of {', '.join(option.choices)}, not {_quoted(value)}"
     return None
@@ -234,6 +250,20 @@ def _is_address(text: str) -> bool:
     if percent and not (address.version == 6 and _ZONE.fullmatch(zone)):
         return False
     return not address.is_multicast and address != _BROADCAST
+
+
+def host_and_port(text: str) -> tuple[str, int | None] | None:
+    """An IP address and its port, as `192.0.2.53`, `192.0.2.53:5353`, `2001:db8::53` or `[2001:db8::53]:53`."""
+    bracketed = re.fullmatch(r"\[([^]]*)\](?::([0-9]{1,5}))?|([0-9.]+):([0-9]{1,5})", text)
+    host, port = text, None
+    if bracketed:
+        host, port = bracketed[1] or bracketed[3] or "", bracketed[2] or bracketed[4]
+    try:
+        ip_address(host)
+    except ValueError:
+        return None
+    number = None if port is None else int(port)
+    return (host, number) if number is None or 0 < number < 65536 else None
 
 
 def _quoted(value: object) -> str:
