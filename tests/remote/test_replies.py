@@ -1,0 +1,138 @@
+"""What real servers say, word for word: the fault it is, and that its sentence names a fix and nothing of the reply."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from mailbox_appliance.remote.faults import FaultKind, ServerName
+from mailbox_appliance.remote.named_faults import FAULTS, fault
+from mailbox_appliance.remote.replies import fault_of, name_of
+
+
+@dataclass(frozen=True)
+class Said:
+    """A reply of `replies.txt`, and the fault it is."""
+
+    text: str
+    server: ServerName
+    name: str
+    later: bool
+    source: str
+
+
+def read() -> list[Said]:
+    lines = Path(__file__).with_name("replies.txt").read_text().splitlines()
+    lines = [line for line in lines if line.strip() and not line.startswith("#")]
+    said = []
+    for text, meaning in zip(lines[::2], lines[1::2], strict=True):
+        words, source = meaning.split("  -- ")
+        server, name, *later = words.split()
+        said.append(Said(text.replace("\\n", "\n"), cast("ServerName", server), name, bool(later), source))
+    return said
+
+
+ALL = read()
+#: What is no password's fault where there was none.
+TOKENS: list[tuple[ServerName, str, str, str]] = [
+    ("imap", '{"status":"400","schemes":"Bearer","scope":"https://mail.google.com/"}', "", "token_refused"),
+    ("imap", "[AUTHENTICATIONFAILED] Invalid credentials (Failure)", "imap.gmail.com", "token_refused"),
+    ("imap", "AUTHENTICATE failed.", "outlook.office365.com", "token_refused"),
+    ("smtp", "535 5.7.3 Authentication unsuccessful [X.prod.outlook.com]", "smtp.office365.com", "token_refused"),
+    ("smtp", "535 5.7.139 Authentication unsuccessful, basic authentication is disabled.", "", "smtp_auth_disabled"),
+    ("smtp", "535 5.7.139 Authentication unsuccessful, SmtpClientAuthentication is disabled", "", "smtp_auth_disabled"),
+    ("imap", "[UNAVAILABLE] Temporary authentication failure.", "", "server_down"),
+]  # fmt: skip
+#: What a provider says to every wrong password, and which it takes.
+BY_HOST: list[tuple[ServerName, str, str, str]] = [
+    ("imap", "[AUTHENTICATIONFAILED] LOGIN Invalid credentials", "imap.mail.yahoo.com", "app_password_required"),
+    ("imap", "[AUTHENTICATIONFAILED] Authentication Failed", "imap.mail.me.com", "app_password_required"),
+    ("imap", "Incorrect username or password.", "imap.fastmail.com.", "app_password_required"),
+    ("smtp", "535 5.7.8 Error: authentication failed:", "smtp.mail.me.com", "app_password_required"),
+    ("imap", "LOGIN failed.", "outlook.office365.com", "basic_auth_disabled"),
+    ("imap", "LOGIN failed.", "mail.example.org", "wrong_password"),
+    ("imap", "[AUTHENTICATIONFAILED] LOGIN Invalid credentials", "imap.notme.com", "wrong_password"),
+]
+UNKNOWN: list[tuple[ServerName, str, bool]] = [
+    ("imap", "[NONEXISTENT] Unknown Mailbox: Wrong password", True),  # a folder's name says nothing of the login
+    ("imap", "Mailbox doesn't exist: Too many login attempts", True),
+    ("smtp", "550 5.1.1 <invalid.password@example.org>: Recipient address rejected", True),
+    ("smtp", "250 2.0.0 OK", False),
+    ("graph", "404 ErrorItemNotFound The specified object was not found in the store.", False),
+    ("imap", "", False),
+]
+KINDS: dict[FaultKind, set[str]] = {
+    # What may pass by itself must never be taken for a login that somebody has to mend.
+    "throttled": {"too_many_connections", "too_many_logins", "rate_limited"},
+    "refused": {"server_down", "oauth_app_refused", "quota_exceeded", "sending_limit", "mailbox_missing"},
+    "login_refused": {
+        "wrong_password",
+        "app_password_required",
+        "access_revoked",
+        "access_expired",
+        "consent_required",
+    },
+}
+
+
+def test_there_are_enough_of_each_kind() -> None:
+    assert len(ALL) >= 80
+    counts = Counter(said.server for said in ALL)
+    assert (counts["imap"] >= 20, counts["smtp"] >= 20, counts["oauth"] >= 20, counts["graph"] >= 5) == (True,) * 4
+    assert all(said.source for said in ALL)
+
+
+@pytest.mark.parametrize("said", ALL, ids=lambda said: said.text[:40])
+def test_every_reply(said: Said) -> None:
+    assert name_of(said.server, said.text, later=said.later) == said.name, said.source
+    made = fault_of(said.server, said.text, later=said.later)
+    assert made is not None
+    assert (made.name, made.server, made.kind) == (said.name, said.server, FAULTS[said.name].kind)
+
+
+@pytest.mark.parametrize(("server", "text", "host", "name"), TOKENS)
+def test_a_login_by_token(server: ServerName, text: str, host: str, name: str) -> None:
+    assert name_of(server, text, host=host, by_token=True) == name
+
+
+@pytest.mark.parametrize(("server", "text", "host", "name"), BY_HOST)
+def test_what_a_provider_means(server: ServerName, text: str, host: str, name: str) -> None:
+    assert name_of(server, text, host=host) == name
+
+
+@pytest.mark.parametrize(("server", "text", "later"), UNKNOWN)
+def test_what_tells_nothing(server: ServerName, text: str, later: bool) -> None:
+    assert name_of(server, text, later=later) is None
+
+
+def test_only_our_own_words_reach_anybody() -> None:
+    for said in ALL:
+        made = fault_of(said.server, said.text, later=said.later)
+        assert made is not None
+        told = f"{made} {made.reason} {made.args}"
+        numbers = set(re.findall(r"\d{3,}|https?:\S+|AADSTS\d+", said.text)) - {"465", "587", "993"}
+        assert not [each for each in numbers if each in told]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_has_a_sentence_and_a_fix(name: str) -> None:
+    made = fault(name, "imap")
+    sentences = re.findall(r"[^.]+[.]", made.reason)
+    assert made.reason.endswith(".")
+    assert "{" not in made.reason
+    assert len(made.reason) < 300
+    assert len(sentences) >= 2 or name in {"tls_too_old", "imap_disabled"}, made.reason
+
+
+def test_what_passes_by_itself_is_no_refused_login() -> None:
+    for kind, names in KINDS.items():
+        assert {FAULTS[name].kind for name in names} == {kind}
+
+
+def test_a_reply_without_end_costs_nothing() -> None:
+    for text in ("a " * 500_000, "535 5.7.139 " * 100_000, "invalid_grant " * 100_000, "too many " * 200_000):
+        for server in ("imap", "smtp", "oauth", "graph"):
+            name_of(server, text)
