@@ -37,7 +37,7 @@ class RemoteFault(Exception):
     `reason` is our own sentence for a person, with the fix where one is known; `reply` is what an SMTP server said.
     `name`: what exactly is wrong, where the table of replies knows it (`replies.py`), such as `app_password_required`.
     `in_doubt`: what an IMAP server was told to do may have been done, all of it or a part. `code`: its response code
-    (RFC 5530), in upper case.
+    (RFC 5530), in upper case. `retry_after`: seconds that it wants us to wait, where it says so.
     """
 
     def __init__(self, server: ServerName, kind: FaultKind, reason: str, reply: Reply | None = None) -> None:
@@ -49,6 +49,7 @@ class RemoteFault(Exception):
         self.in_doubt = False
         self.name: str | None = None
         self.code: str | None = None
+        self.retry_after: float | None = None
 
 
 class Unmovable(RemoteFault):
