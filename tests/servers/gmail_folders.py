@@ -1,0 +1,56 @@
+"""What a mailbox of Gmail consists of: messages with labels, and folders that show them."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+Place = Literal["all", "trash", "spam"]
+INBOX, SENT, IMPORTANT, STARRED, DRAFT = "\\Inbox", "\\Sent", "\\Important", "\\Starred", "\\Draft"
+#: Labels that are a flag as well.
+FLAG_OF = {STARRED: "\\Flagged", DRAFT: "\\Draft"}
+LABEL_OF = {flag: label for label, flag in FLAG_OF.items()}
+SYSTEM = {name.lower(): name for name in (INBOX, SENT, IMPORTANT, STARRED, DRAFT)} | {"\\drafts": DRAFT}
+AWAY: dict[str, Place] = {"\\trash": "trash", "\\spam": "spam"}
+
+
+@dataclass(eq=False)
+class Letter:
+    """A message. `uids`: what it is called in each folder that shows it; `deleted`: where it has \\Deleted."""
+
+    number: int
+    thread: int
+    source: bytes = field(repr=False)
+    date: datetime
+    kept_flags: set[str]
+    labels: set[str]
+    place: Place | None
+    modseq: int = 0
+    #: The mod-sequence when its flags last changed; labels are no flags.
+    flagged_at: int = 0
+    uids: "dict[Folder, int]" = field(default_factory=dict, repr=False)
+    deleted: "set[Folder]" = field(default_factory=set, repr=False)
+
+    def flags(self, folder: "Folder | None" = None) -> frozenset[str]:
+        """Its flags, as that folder tells them."""
+        also = {FLAG_OF[label] for label in self.labels & FLAG_OF.keys()}
+        return frozenset(self.kept_flags | also | ({"\\Deleted"} if folder in self.deleted else set()))
+
+
+@dataclass(eq=False)
+class Folder:
+    """A folder, and the messages that it shows by their UID, ascending."""
+
+    path: str
+    attribute: str
+    label: str | None
+    place: Place
+    uidvalidity: int
+    uidnext: int = 1
+    modseq: int = 1
+    members: dict[int, Letter] = field(default_factory=dict, repr=False)
+    #: "Show in IMAP", in Gmail's settings.
+    is_shown: bool = True
+
+    def shows(self, letter: Letter) -> bool:
+        """Whether a message is in here."""
+        return letter.place == self.place and (self.label is None or self.label in letter.labels)
