@@ -853,7 +853,7 @@ class Sighting:
     """A message as it is recognised in another folder, or after UIDVALIDITY changed: what stays the same of it.
 
     `message_id` is canonical (`mail.threads.canonical_message_id`). `provider_id`, where the provider gives one,
-    decides alone.
+    decides alone; it tells the thread as well then.
     """
 
     uid: int
@@ -862,6 +862,7 @@ class Sighting:
     size: int
     internal_date: datetime
     provider_id: str | None = None
+    provider_thread_id: str | None = None
 
 
 @dataclass(frozen=True)

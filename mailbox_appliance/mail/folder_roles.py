@@ -93,6 +93,8 @@ def _proposals(
         for attribute, role in _SPECIAL_USE.items():
             if attribute in folder.attributes:
                 yield folder.path, role, "extension"
+    if any(folder.label is not None for folder in folders):
+        return  # most folders are labels there, and the server says of each of its own what it is for
     for role, names in _RANKS.items():
         found_names = ((names[name], folder.path) for folder in folders if (name := _short_name(folder)) in names)
         for _, path in sorted(found_names, key=lambda each: each[0]):

@@ -19,11 +19,11 @@ from mailbox_appliance.records import (
     ListedPart,
     Sighting,
 )
-from mailbox_appliance.remote import addresses, imap_reading, imap_writing
+from mailbox_appliance.remote import addresses, gmail, imap_reading, imap_writing
 from mailbox_appliance.remote.channel import Channel
 from mailbox_appliance.remote.imap_folders import Folders
 from mailbox_appliance.remote.imap_news import News
-from mailbox_appliance.remote.imap_selection import Selection, first_look
+from mailbox_appliance.remote.imap_selection import ANY_KEYWORD, Selection, first_look
 from mailbox_appliance.remote.imap_session import log_in
 from mailbox_appliance.remote.imap_wire import Wire
 
@@ -34,7 +34,9 @@ class ImapMailbox:
     def __init__(self, channel: Channel, words: frozenset[str]) -> None:
         """`words`: the server's capabilities after the login, in upper case."""
         self.features = words
-        self._wire = Wire(channel)
+        #: Whether messages have labels, most folders only show these, and flags have them among them (X-GM-EXT-1).
+        self.has_labels = gmail.EXTENSION in words
+        self._wire = Wire(channel, has_labels=self.has_labels)
         self._selection = Selection(self._wire, words)
         self._folders = Folders(self._wire, words)
         self._news = News(self._selection, self._folders, self.uids)
@@ -79,7 +81,10 @@ class ImapMailbox:
         return self._folders.list()
 
     def look(self) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
-        """The folders, and the position of each by its path; one whose position the server refuses has none."""
+        """The folders, and the position of each by its path; one whose position the server refuses has none.
+
+        Nor has one that only shows a label.
+        """
         return self._folders.look()
 
     def status(self, path: str) -> FolderState:
@@ -155,8 +160,13 @@ class ImapMailbox:
         self.select(path)
         return imap_reading.find(self._wire, message_id)
 
+    def find_provider_id(self, path: str, provider_id: str) -> int | None:
+        """The UID in the folder of the message with this `provider_id`, or None; where the server has labels."""
+        self.select(path)
+        return imap_reading.find_provider_id(self._wire, provider_id)
+
     def store_flags(self, path: str, uids: Sequence[int], *, add: frozenset[str], remove: frozenset[str]) -> None:
-        """Add flags to messages of a folder, and take some away."""
+        """Add flags to messages of a folder, and take some away; labels too, where the server has these."""
         imap_writing.store_flags(self._selection, path, uids, add, remove)
 
     def move(
@@ -178,7 +188,8 @@ class ImapMailbox:
 
     def permanent_flags(self, path: str) -> frozenset[str]:
         """The flags that can be changed for good in a folder; `\\*` among them when keywords may be made up."""
-        return self._selection.require(path).permanent_flags
+        permanent = self._selection.require(path).permanent_flags
+        return permanent | ANY_KEYWORD if self.has_labels else permanent
 
     # --- waiting ---
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from mailbox_appliance.records import FetchedMessage
+from mailbox_appliance.remote import gmail
 from mailbox_appliance.remote.imap_lexer import MAX_UID, Reader, Value, number, uid_number
 from mailbox_appliance.remote.imap_wire import Pieces
 
@@ -26,6 +27,13 @@ _USUAL = re.compile(
     rb"\* \d{1,10} FETCH \(UID (\d{1,10})(?: FLAGS \(([^()\"]*)\))?(?: INTERNALDATE \"([^\"\\]*)\")?"
     rb"(?: RFC822\.SIZE (\d{1,18}))?(?:\)| BODY\[[^\]]*\](<\d+>)? )"
 )
+#: An item that can be told by itself, in any order; what is written in another way is read word by word.
+_ITEM = re.compile(
+    rb" *(?:UID (\d{1,10})|FLAGS \(([^()\"]*)\)|INTERNALDATE \"([^\"\\]*)\"|RFC822\.SIZE (\d{1,18})"
+    rb"|X-GM-MSGID (\d{1,20})|X-GM-THRID (\d{1,20})"
+    rb"|X-GM-LABELS (\((?:[^()\"{}]++|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")*+\))|MODSEQ (\()\d{1,19}\))(?=[ )])",
+    re.I,
+)
 _DATE = re.compile(rb" ?(\d{1,2})-([A-Za-z]{3})-(\d{4}) (\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
 _MONTHS = {name: number for number, name in enumerate(b"jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
 _SYSTEM_FLAGS = {flag.lower(): flag for flag in ("\\Seen", "\\Flagged", "\\Draft", "\\Answered", "\\Deleted")}
@@ -42,6 +50,15 @@ class Told:
     section: bytes | None = None
     is_partial: bool = False
     structure: Value = None
+    labels: frozenset[str] | None = None
+    provider_id: str | None = None
+    provider_thread_id: str | None = None
+
+    @property
+    def kept_flags(self) -> frozenset[str]:
+        """The flags as we keep them: with the labels, on a server that has these."""
+        flags = self.flags or frozenset()
+        return flags if self.labels is None else gmail.kept(flags, self.labels)
 
     def add(self, later: "Told") -> None:
         """Put what a later answer told over it."""
@@ -55,13 +72,18 @@ class Told:
             self.section, self.is_partial = later.section, later.is_partial
         if later.structure is not None:
             self.structure = later.structure
+        if later.labels is not None:
+            self.labels = later.labels
+        self.provider_id = later.provider_id or self.provider_id
+        self.provider_thread_id = later.provider_thread_id or self.provider_thread_id
 
     def message(self) -> FetchedMessage | None:
         """As a record; None where no section was told."""
         if self.uid is None or self.section is None:
             return None
         size = len(self.section) if self.size is None else self.size
-        return FetchedMessage(self.uid, self.flags or frozenset(), self.internal_date or EPOCH, size, self.section)
+        date, identity = self.internal_date or EPOCH, (self.provider_id, self.provider_thread_id)
+        return FetchedMessage(self.uid, self.kept_flags, date, size, self.section, *identity)
 
 
 class Answers:
@@ -110,6 +132,30 @@ class FlagAnswers:
         return True
 
 
+class LabelAnswers:
+    """Collects the flags and labels of messages, as `FlagAnswers` does flags."""
+
+    def __init__(self, wanted: Collection[int] | None = None) -> None:
+        self._wanted = wanted
+        self.found: dict[int, frozenset[str]] = {}
+
+    def hear(self, pieces: Pieces) -> bool:
+        """Take an untagged answer in; says whether it was asked for: one without labels was not."""
+        told = read(pieces)
+        if told is None or told.uid is None or told.flags is None:
+            return False
+        if told.labels is None:  # a change that was told unasked, of a message whose labels may have been told before
+            if told.uid in self.found:
+                self.found[told.uid] = gmail.kept(told.flags, gmail.labels_in(self.found[told.uid]))
+            return False
+        if self._wanted is not None and told.uid not in self._wanted:
+            return False
+        self.found[told.uid] = told.kept_flags
+        if len(self.found) > MAX_MESSAGES:
+            raise ValueError("more messages than we can deal with")
+        return True
+
+
 def read(pieces: Pieces) -> Told | None:
     """What an untagged answer tells of a message; None when it is no FETCH. Raises ValueError where it is odd."""
     usual = _USUAL.fullmatch(pieces[0])
@@ -120,10 +166,12 @@ def read(pieces: Pieces) -> Told | None:
         return None
     told, reader = Told(), Reader(pieces, begin.end())
     while not reader.match(_END):
-        name = reader.match(_NAME)
-        if not name:
+        if plain := reader.match(_ITEM):
+            _read_plain(told, plain)
+        elif name := reader.match(_NAME):
+            _read_item(told, name[1].upper(), reader)
+        else:
             raise ValueError("no item where one is due")
-        _read_item(told, name[1].upper(), reader)
     return told
 
 
@@ -137,6 +185,24 @@ def _read_usual(found: re.Match[bytes], pieces: Pieces) -> Told | None:
         pieces[1] if len(pieces) == 3 else None,
         partial is not None,
     )
+
+
+def _read_plain(told: Told, item: re.Match[bytes]) -> None:
+    match item.lastindex:
+        case 1:
+            told.uid = uid_number(item[1])
+        case 2:
+            told.flags = flag_set(item[2])
+        case 3:
+            told.internal_date = moment(item[3])
+        case 4:
+            told.size = int(item[4])
+        case 5:
+            told.provider_id = item[5].decode("ascii")
+        case 6:
+            told.provider_thread_id = item[6].decode("ascii")
+        case 7:
+            told.labels = gmail.label_set(item[7])
 
 
 def _read_item(told: Told, name: bytes, reader: Reader) -> None:
@@ -158,6 +224,8 @@ def _read_item(told: Told, name: bytes, reader: Reader) -> None:
         told.section, told.is_partial = value or b"", name.endswith(b">")
     elif name == b"BODYSTRUCTURE":
         told.structure = value
+    elif name == b"X-GM-LABELS":  # one of them is a literal
+        told.labels = gmail.read_labels(value)
 
 
 def moment(value: Value) -> datetime | None:

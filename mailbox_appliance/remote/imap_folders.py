@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from mailbox_appliance.records import FolderState, ListedFolder
+from mailbox_appliance.remote import gmail
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap_lexer import Reader, Value
 from mailbox_appliance.remote.imap_values import MAX_FOLDERS, folder_path, listed_folder, status, wire_path
@@ -33,12 +34,13 @@ class Folders:
         return self._take()[0]
 
     def look(self) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
-        """The folders, and the position of each that the server tells it of."""
-        has_list_status = {"LIST-EXTENDED", "LIST-STATUS"} <= self._words
+        """The folders, and the position of each that the server tells it of, and in which messages lie."""
+        # There may be hundreds of folders that only show a label, whose positions nobody asks for.
+        has_list_status = {"LIST-EXTENDED", "LIST-STATUS"} <= self._words and not self._wire.has_labels
         self._ask_all(with_status=has_list_status)
         folders, states = self._take()
         if not has_list_status:
-            asked = ((folder.path, self._find_status(folder.path)) for folder in folders)
+            asked = ((folder.path, self._find_status(folder.path)) for folder in folders if folder.label is None)
             states = {path: state for path, state in asked if state is not None}
         return folders, states
 
@@ -84,7 +86,7 @@ class Folders:
         """What was heard; nothing of it is kept."""
         folders = tuple(one for one in self._listed.values() if not one.attributes & _NO_MAILBOX)
         states, self._listed, self._states = self._states, {}, {}
-        return folders, states
+        return tuple(map(gmail.with_label, folders)) if self._wire.has_labels else folders, states
 
     def _find_status(self, path: str) -> FolderState | None:
         try:

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from mailbox_appliance.records import FetchedMessage, ListedPart
+from mailbox_appliance.remote import gmail
 from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.imap_fetch import Answers, FlagAnswers, Told
+from mailbox_appliance.remote.imap_fetch import Answers, FlagAnswers, LabelAnswers, Told
 from mailbox_appliance.remote.imap_lexer import uid_number
 from mailbox_appliance.remote.imap_structure import listed_part
 from mailbox_appliance.remote.imap_values import read_uid_set, uid_sets
@@ -22,9 +23,9 @@ HEADER_BYTES = 1 << 17
 HEADER_FIELDS = "DATE FROM SENDER TO CC BCC REPLY-TO SUBJECT MESSAGE-ID IN-REPLY-TO REFERENCES CONTENT-TYPE"
 
 _ITEMS = "UID FLAGS INTERNALDATE RFC822.SIZE"
-_HEADERS = f"({_ITEMS} BODY.PEEK[HEADER.FIELDS ({HEADER_FIELDS})]<0.{HEADER_BYTES}>)"
-_WHOLE = f"({_ITEMS} BODY.PEEK[])"
-_CUT = f"({_ITEMS} BODY.PEEK[]<0.{CUT_BYTES}>)"
+_HEADERS = f"BODY.PEEK[HEADER.FIELDS ({HEADER_FIELDS})]<0.{HEADER_BYTES}>"
+_WHOLE = "BODY.PEEK[]"
+_CUT = f"BODY.PEEK[]<0.{CUT_BYTES}>"
 _ESEARCH = re.compile(rb"\* ESEARCH\b.* ALL ([\d:,]+) *", re.I)
 _MOST_IN_A_LINE = 300_000  # UIDs: in the worst case each takes 11 bytes of a line
 _MOST_LISTED = 2 * _MOST_IN_A_LINE  # UIDs, when a folder grows meanwhile: 20 bytes of a range may stand for billions
@@ -32,12 +33,19 @@ _MOST_FOUND = 100_000
 _SECTION = re.compile(r"|(?:\d{1,9}(?:\.\d{1,9})*)(?:\.(?:HEADER|TEXT|MIME))?|HEADER|TEXT")
 
 
+def items(wire: Wire, section: str = "") -> str:
+    """What is asked for of messages that are to be kept, with a section of each."""
+    asked = (_ITEMS, *((gmail.IDENTITY, gmail.LABELS) if wire.has_labels else ()), section)
+    return f"({' '.join(filter(None, asked))})"
+
+
 def flags(wire: Wire, uids: Sequence[int] | None, changed_since: int | None = None) -> dict[int, frozenset[str]]:
     """UID to flags: of all messages, of those of the given ones that are there, or of all changed since (RFC 7162)."""
-    answers = FlagAnswers(None if uids is None else frozenset(uids))
+    kind, asked = (LabelAnswers, f"UID FLAGS {gmail.LABELS}") if wire.has_labels else (FlagAnswers, "UID FLAGS")
+    answers = kind(None if uids is None else frozenset(uids))
     modifier = "" if changed_since is None else f" (CHANGEDSINCE {changed_since})"
     for numbers in ["1:*"] if uids is None else uid_sets(uids):
-        wire.ask(f"UID FETCH {numbers} (UID FLAGS){modifier}", answers.hear)
+        wire.ask(f"UID FETCH {numbers} ({asked}){modifier}", answers.hear)
     return answers.found
 
 
@@ -66,7 +74,7 @@ def headers(wire: Wire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
     for start in range(0, len(uids), BATCH_COUNT):
         some = uids[start : start + BATCH_COUNT]
         refused: dict[int, RemoteFault] = {}
-        found = _merged(_told_one_by_one(wire, some, _HEADERS, refused))
+        found = _merged(_told_one_by_one(wire, some, items(wire, _HEADERS), refused))
         found |= _without_section(wire, list(refused))
         yield from _in_order(found, some)
 
@@ -83,7 +91,8 @@ def whole(wire: Wire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
         answers = _merged(_told_one_by_one(wire, some, "(UID RFC822.SIZE)", {}, with_flags=False))
         sizes = {uid: one.size or 0 for uid, one in answers.items()}
         for batch in _batches([uid for uid in some if uid in sizes], sizes):
-            for told in _told_one_by_one(wire, batch, _CUT if sizes[batch[0]] > LARGEST else _WHOLE, {}):
+            section = _CUT if sizes[batch[0]] > LARGEST else _WHOLE
+            for told in _told_one_by_one(wire, batch, items(wire, section), {}):
                 yield from _in_order(told, batch)
 
 
@@ -94,6 +103,20 @@ def told(wire: Wire, uids: Sequence[int], items: str) -> dict[int, Told]:
 
 def find(wire: Wire, message_id: str) -> tuple[int, ...]:
     """The UIDs of messages whose Message-ID contains this text, ascending."""
+    # A literal, which may have any character (RFC 9051 6.4.4).
+    charset = "" if message_id.isascii() else "CHARSET UTF-8 "
+    return _search(wire, f"{charset}HEADER Message-ID ", message_id.encode())
+
+
+def find_provider_id(wire: Wire, provider_id: str) -> int | None:
+    """The UID of the message with this X-GM-MSGID, on a server that has labels; None where it is not there."""
+    if not provider_id.isdigit():
+        raise ValueError("not the id of a message")
+    found = _search(wire, f"X-GM-MSGID {provider_id}")
+    return found[-1] if found else None
+
+
+def _search(wire: Wire, criteria: str, literal: bytes | None = None) -> tuple[int, ...]:
     found: set[int] = set()
 
     def hear(pieces: Pieces) -> bool:
@@ -103,9 +126,7 @@ def find(wire: Wire, message_id: str) -> tuple[int, ...]:
                 raise ValueError("more messages than there can be")
         return is_answer
 
-    # A literal, which may have any character (RFC 9051 6.4.4).
-    charset = "" if message_id.isascii() else "CHARSET UTF-8 "
-    wire.ask(f"UID SEARCH {charset}HEADER Message-ID ", hear, literal=message_id.encode())
+    wire.ask(f"UID SEARCH {criteria}", hear, literal=literal)
     return tuple(sorted(found))
 
 
@@ -177,7 +198,7 @@ def _halving(
 
 def _without_section(wire: Wire, uids: Sequence[int]) -> dict[int, Told]:
     """What the server tells of messages that it does not give, with an empty section."""
-    found = _merged(_halving(wire, uids, f"({_ITEMS})", {}, with_flags=True)) if uids else {}
+    found = _merged(_halving(wire, uids, items(wire), {}, with_flags=True)) if uids else {}
     for told in found.values():
         told.section = b""
     return found

@@ -10,6 +10,8 @@ from mailbox_appliance.remote.imap_fetch import FlagAnswers
 from mailbox_appliance.remote.imap_values import capabilities, modseq, read_uid_set, wire_path
 from mailbox_appliance.remote.imap_wire import Pieces, Wire
 
+#: That keywords may be made up, among the flags that can be changed (RFC 9051 7.1).
+ANY_KEYWORD = frozenset({"\\*"})
 MOST_VANISHED = 100_000  # beyond that it costs less to ask what is there
 
 _EXISTS = re.compile(rb"\* (\d{1,10}) EXISTS", re.I)
@@ -86,7 +88,8 @@ class Selection:
         """`words`: the server's capabilities. QRESYNC is enabled, which must be done before any folder is selected."""
         self.wire = wire
         self.has_condstore = "CONDSTORE" in words or "QRESYNC" in words
-        self.has_qresync = "QRESYNC" in words and _enable_qresync(wire)
+        # QRESYNC tells changed flags without labels.
+        self.has_qresync = "QRESYNC" in words and not wire.has_labels and _enable_qresync(wire)
         self.path: str | None = None
         self.is_writable = False
         self.opened = Opened()
@@ -142,6 +145,8 @@ class Selection:
 
 def first_look(selection: Selection, words: Collection[str]) -> AccountCapabilities:
     """What the server can do. Whether there are labels only a writable selection tells: that of the inbox, for all."""
+    if selection.wire.has_labels:
+        return capabilities(words, ANY_KEYWORD)
     try:
         permanent = selection.select("INBOX").permanent_flags
     except RemoteFault as fault:

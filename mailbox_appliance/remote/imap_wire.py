@@ -37,8 +37,9 @@ def unasked(_pieces: Pieces) -> bool:
 class Wire:
     """A logged-in connection. After a fault that is no refusal it is of no use, and says so without sending more."""
 
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
+    def __init__(self, channel: Channel, *, has_labels: bool = False) -> None:
+        """`has_labels`: the server has X-GM-EXT-1, so labels are asked for with flags (`gmail`)."""
+        self.channel, self.has_labels = channel, has_labels
         #: Without being asked the server told of a change in the selected folder, since this was last set to False.
         #: Told once, in the answer to any command, it is not told again in IDLE.
         self.is_touched = False

@@ -11,7 +11,7 @@ from datetime import datetime
 from mailbox_appliance.mail import threads
 from mailbox_appliance.mail.parse import header_message_id
 from mailbox_appliance.records import FolderState, Sighting
-from mailbox_appliance.remote import imap_reading
+from mailbox_appliance.remote import gmail, imap_reading
 from mailbox_appliance.remote.faults import RemoteFault, Unmovable
 from mailbox_appliance.remote.imap_fetch import EPOCH, Told
 from mailbox_appliance.remote.imap_selection import Selection
@@ -26,7 +26,8 @@ _GONE = re.compile(rb"\* (?:\d+ EXPUNGE|VANISHED)\b", re.I)
 def append(
     wire: Wire, path: str, source: bytes, flags: Collection[str], at: datetime, uidvalidity: int | None = None
 ) -> int | None:
-    """Put a message into a folder (RFC 9051 6.3.12); its UID there, where the server tells it."""
+    """Put a message into a folder (RFC 9051 6.3.12); its UID there, where the server tells it. Labels are left out."""
+    flags = frozenset(flags) - gmail.labels_in(flags) if wire.has_labels else flags
     zone = at.strftime("%z")[:5] or "+0000"
     date = f"{at.day:2d}-{_MONTHS[at.month - 1]}-{at.year:04d} {at:%H:%M:%S} {zone}"
     command = f'APPEND {wire_path(path)} {_flag_list(flags)} "{date}" '
@@ -37,9 +38,22 @@ def store_flags(
     selection: Selection, path: str, uids: Collection[int], add: Collection[str], remove: Collection[str]
 ) -> None:
     """Add flags to messages of a folder, and take some away."""
-    changes = [f"{sign}FLAGS.SILENT {_flag_list(flags)}" for sign, flags in (("+", add), ("-", remove)) if flags]
+    change = _label_change if selection.wire.has_labels else _flag_change
+    changes = [one for sign, flags in (("+", add), ("-", remove)) if flags for one in change(sign, flags)]
     selection.require(path, uids)
     _carry_out(selection.wire, [f"UID STORE {numbers} {change}" for change in changes for numbers in uid_sets(uids)])
+
+
+def _flag_change(sign: str, flags: Collection[str]) -> list[str]:
+    return [f"{sign}FLAGS.SILENT {_flag_list(flags)}"]
+
+
+def _label_change(sign: str, names: Collection[str]) -> list[str]:
+    """Labels are changed apart from flags."""
+    labels = gmail.labels_in(names)
+    flags = frozenset(names) - labels
+    changes = [f"{sign}{gmail.LABELS}.SILENT {gmail.label_list(labels)}"] if labels else []
+    return changes + (_flag_change(sign, flags) if flags else [])
 
 
 def expunge(selection: Selection, words: Collection[str], path: str, uids: Collection[int]) -> None:
@@ -79,7 +93,7 @@ def move(
 def identify(selection: Selection, path: str, uids: Sequence[int]) -> tuple[FolderState, Mapping[int, Sighting]]:
     """What lies in a folder under these UIDs now; without those that are gone. It becomes selected, writable."""
     state = selection.select(path).state
-    items = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])"
+    items = imap_reading.items(selection.wire, "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
     told = imap_reading.told(selection.wire, uids, items)
     selection.shown = frozenset(told)
     return state, {uid: _sighting(uid, one) for uid, one in told.items()}
@@ -88,7 +102,8 @@ def identify(selection: Selection, path: str, uids: Sequence[int]) -> tuple[Fold
 def _sighting(uid: int, told: Told) -> Sighting:
     message_id = header_message_id(told.section or b"")
     canonical = threads.canonical_message_id(message_id) if message_id else None
-    return Sighting(uid, told.flags or frozenset(), canonical, told.size or 0, told.internal_date or EPOCH)
+    size, date = told.size or 0, told.internal_date or EPOCH
+    return Sighting(uid, told.kept_flags, canonical, size, date, told.provider_id, told.provider_thread_id)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def message(uid: int, source: bytes, *flags: str, at: datetime = EPOCH, size: in
         ),
         (
             [[b"* 2 FETCH (UID 4 BODY[] ", b"a) UID 5 (", b' X-GM-LABELS ("a b" ', b"(c", b") ENVELOPE ((NIL)))"]],
-            message(4, b"a) UID 5 ("),
+            message(4, b"a) UID 5 (", "a b", "(c"),
         ),
         ([[b"* 2 FETCH (UID 4 BODY[] ", b"two", b' INTERNALDATE "rubbish")']], message(4, b"two")),
         ([[b"* 2 FETCH (UID 4 FLAGS (a))"]], None),
