@@ -13,7 +13,9 @@ from typing import NoReturn
 import idna
 
 from mailbox_appliance.records import Security
-from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, ServerName, disconnected, timed_out
+from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, ServerName
+from mailbox_appliance.remote.named_faults import fault as named
+from mailbox_appliance.remote.named_faults import lookup_fault, socket_fault
 
 MAX_CANDIDATES = 8
 Address = IPv4Address | IPv6Address
@@ -90,7 +92,7 @@ def connect(
     found = _resolve(host, port, server, find)
     candidates = _public(found, server) if only_public else _allowed(found, security, server)
     deadline = time.monotonic() + timeout
-    fault = timed_out(server)
+    fault = named("port_blocked", server)
     for tried, (family, sockaddr) in enumerate(candidates):
         # An address that swallows packets must not use up the time of those after it.
         share = (deadline - time.monotonic()) / (len(candidates) - tried)
@@ -98,12 +100,8 @@ def connect(
             break
         try:
             return _open(family, sockaddr, share)
-        except TimeoutError:
-            fault = timed_out(server)
-        except ConnectionResetError:  # accepted, then thrown out: it depends on the moment where that is noticed
-            fault = disconnected(server)
-        except OSError:
-            fault = _unreachable(server, "does not accept connections on this port. Check host and port.")
+        except OSError as error:
+            fault = socket_fault(server, error)
     raise fault
 
 
@@ -115,7 +113,7 @@ def _resolve(host: str, port: int, server: ServerName, find: Find | None) -> lis
             return [(_FAMILIES[address.version], (str(address), port)) for address in given] or _missing(name)
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, ValueError) as error:  # idna's errors are UnicodeErrors
-        raise _unreachable(server, "could not be found. Check the host name.") from error
+        raise lookup_fault(server, error) from error
     # Without flow label and scope: an address that needs a scope is link-local.
     return [(family, (str(sockaddr[0]), port)) for family, _, _, _, sockaddr in found]
 
@@ -165,7 +163,3 @@ def _open(family: int, sockaddr: tuple[str, int], timeout: float) -> socket.sock
         connection.close()
         raise
     return connection
-
-
-def _unreachable(server: ServerName, what: str) -> RemoteFault:
-    return RemoteFault(server, "unreachable", f"The {SERVER_NAMES[server]} server {what}")

@@ -17,11 +17,15 @@ from imapclient.exceptions import ProtocolError
 
 from mailbox_appliance.remote.channel import Channel, TooLong
 from mailbox_appliance.remote.faults import FaultKind, RemoteFault, disconnected, malformed, timed_out
+from mailbox_appliance.remote.replies import fault_of
 
 MAX_LINE = 1 << 20
 MAX_LITERAL = 80 << 20
 
 _RESPONSE_CODE = re.compile(r"\[([A-Z][A-Z-]{2,31})[\] ]", re.I)
+#: How imaplib and imapclient put what a server said into their errors.
+_PYTHON_BYTES = re.compile(r"^b(['\"])(.*)\1$", re.S)
+_ABOUT_FOLDERS = frozenset({"NONEXISTENT", "TRYCREATE", "NOPERM", "ALREADYEXISTS", "CANNOT"})
 # RFC 5530 and RFC 9051 7.1. What they mean for us, and what a person may do.
 _CODES: dict[str, tuple[FaultKind, str]] = {
     "LIMIT": ("throttled", "The IMAP server's limit is reached. Try again later."),
@@ -127,11 +131,21 @@ def speaking() -> Iterator[None]:
         raise refusal(error) from error
 
 
-def refusal(error: Exception, otherwise: FaultKind = "refused", reason: str = "") -> RemoteFault:
-    """What a NO or BAD means, by its response code (RFC 5530); without a known one, `otherwise` and `reason`."""
-    found = _RESPONSE_CODE.search(str(error))
-    default = (otherwise, reason or "The IMAP server refused a command.")
-    kind, sentence = _CODES.get(found[1].upper() if found else "", default)
-    fault = RemoteFault("imap", kind, sentence)
-    fault.code = found[1].upper() if found else None
+def refusal(
+    error: Exception, otherwise: FaultKind = "refused", reason: str = "", *, host: str = "", by_token: bool = False
+) -> RemoteFault:
+    """What a NO or BAD means: by its text (`replies`), by its response code (RFC 5530), else `otherwise` and `reason`.
+
+    `host`, `by_token`: of the login, where it is one that was refused.
+    """
+    said = _PYTHON_BYTES.sub(r"\2", str(error))
+    found = _RESPONSE_CODE.search(said)
+    code = found[1].upper() if found else None
+    fault = None
+    if code not in _ABOUT_FOLDERS:  # their text names a folder, which may be called anything
+        fault = fault_of("imap", said, host=host, later=otherwise != "login_refused", by_token=by_token)
+    if fault is None:
+        kind, sentence = _CODES.get(code or "", (otherwise, reason or "The IMAP server refused a command."))
+        fault = RemoteFault("imap", kind, sentence)
+    fault.code = code
     return fault

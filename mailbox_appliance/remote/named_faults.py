@@ -3,10 +3,12 @@
 A sentence names its server with `{server}`, and what this computer takes for today with `{today}`.
 """
 
+import errno
+import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from mailbox_appliance.remote.faults import SERVER_NAMES, FaultKind, RemoteFault, Reply, ServerName
+from mailbox_appliance.remote.faults import SERVER_NAMES, FaultKind, RemoteFault, Reply, ServerName, disconnected
 
 
 @dataclass(frozen=True)
@@ -178,3 +180,24 @@ def fault(name: str, server: ServerName, reply: Reply | None = None) -> RemoteFa
     made = RemoteFault(server, known.kind, reason, reply)
     made.name = name
     return made
+
+
+_NO_WAY = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
+
+
+def socket_fault(server: ServerName, error: OSError) -> RemoteFault:
+    """What it means that no connection was to be had."""
+    if isinstance(error, TimeoutError):
+        return fault("port_blocked", server)
+    if isinstance(error, ConnectionResetError):  # accepted, then thrown out: it depends on the moment where that shows
+        return disconnected(server)
+    if error.errno in _NO_WAY:
+        return fault("network_down", server)
+    return fault("firewall" if error.errno in _FORBIDDEN else "connection_refused", server)
+
+
+def lookup_fault(server: ServerName, error: Exception) -> RemoteFault:
+    """What it means that a name has no address."""
+    is_silent = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
+    return fault("dns_down" if is_silent else "host_unknown", server)

@@ -2,16 +2,24 @@
 
 import functools
 import ssl
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from mailbox_appliance import trust
-from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, ServerName
+from mailbox_appliance.remote.faults import RemoteFault, ServerName
+from mailbox_appliance.remote.named_faults import fault
 from mailbox_appliance.settings import BadSetting
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h
 _NAME_MISMATCH = (62, 64)
 _EXPIRED = 10
 _NOT_YET_VALID = 9
+#: A clock that stands before this was written is wrong: that of a computer whose battery is empty, say.
+_WRITTEN = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
+#: The server, or we, take none of the other's versions (RFC 8446 6.2, protocol_version).
+_OLD = frozenset({"TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "UNSUPPORTED_SSL_PROTOCOL_VERSION"})
 
 
 def client_context(ca_file: str) -> ssl.SSLContext:
@@ -58,21 +66,18 @@ def _of_no_use(ca_file: str, error: Exception) -> str:
     return f"{Path(ca_file).absolute()}, the file of the setting remote.ca_file, {why}."
 
 
-def tls_fault(server: ServerName, error: ssl.SSLError) -> RemoteFault:
+def tls_fault(server: ServerName, error: ssl.SSLError, now: Callable[[], float] = time.time) -> RemoteFault:
     """What a failed handshake means."""
-    return RemoteFault(server, "tls", _reason(SERVER_NAMES[server], error))
+    return fault(_name(error, now), server)
 
 
-def _reason(name: str, error: ssl.SSLError) -> str:
+def _name(error: ssl.SSLError, now: Callable[[], float]) -> str:
     if not isinstance(error, ssl.SSLCertVerificationError):
-        return f"No TLS with the {name} server. Check the port, and whether it wants `tls` or `starttls`."
+        return "tls_too_old" if error.reason in _OLD else "wrong_port"
     if error.verify_code in _NAME_MISMATCH:
-        return f"The certificate of the {name} server is for another name. Use the host name that the certificate has."
-    if error.verify_code == _EXPIRED:
-        return f"The certificate of the {name} server has expired. Its operator must renew it."
-    if error.verify_code == _NOT_YET_VALID:
-        return f"The certificate of the {name} server is not valid yet. Check this computer's clock."
-    return (
-        f"The certificate of the {name} server is not from a trusted authority. If it is from your own, "
-        "name its file in the setting remote.ca_file."
+        return "certificate_name"
+    if error.verify_code in (_EXPIRED, _NOT_YET_VALID) and now() < _WRITTEN:
+        return "clock_skew"
+    return {_EXPIRED: "certificate_expired", _NOT_YET_VALID: "certificate_not_yet_valid"}.get(
+        error.verify_code, "certificate_untrusted"
     )

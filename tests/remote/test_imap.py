@@ -156,7 +156,7 @@ def drips(peer: Peer) -> None:
     ("part", "kind"),
     [
         (silent, "timeout"),
-        (turned_away, "refused"),
+        (turned_away, "throttled"),
         (limited, "throttled"),
         (not_imap, "malformed"),
         (endless_line, "malformed"),

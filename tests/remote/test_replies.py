@@ -1,6 +1,9 @@
 """What real servers say, word for word: the fault it is, and that its sentence names a fix and nothing of the reply."""
 
+import errno
 import re
+import socket
+import ssl
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +12,10 @@ from typing import cast
 import pytest
 
 from mailbox_appliance.remote.faults import FaultKind, ServerName
-from mailbox_appliance.remote.named_faults import FAULTS, fault
+from mailbox_appliance.remote.imap_protocol import refusal
+from mailbox_appliance.remote.named_faults import FAULTS, fault, lookup_fault, socket_fault
 from mailbox_appliance.remote.replies import fault_of, name_of
+from mailbox_appliance.remote.tls import tls_fault
 
 
 @dataclass(frozen=True)
@@ -136,3 +141,89 @@ def test_a_reply_without_end_costs_nothing() -> None:
     for text in ("a " * 500_000, "535 5.7.139 " * 100_000, "invalid_grant " * 100_000, "too many " * 200_000):
         for server in ("imap", "smtp", "oauth", "graph"):
             name_of(server, text)
+
+
+# --- where a connection ends before a reply ---
+
+
+def verification(code: int) -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_code = code
+    return error
+
+
+def handshake(reason: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, reason)
+    error.reason = reason
+    return error
+
+
+IN_2026, IN_1970 = 1_795_000_000.0, 3600.0
+
+
+@pytest.mark.parametrize(
+    ("error", "now", "name"),
+    [
+        (verification(62), IN_2026, "certificate_name"),  # X509_V_ERR_HOSTNAME_MISMATCH
+        (verification(64), IN_2026, "certificate_name"),  # X509_V_ERR_IP_ADDRESS_MISMATCH
+        (verification(10), IN_2026, "certificate_expired"),  # X509_V_ERR_CERT_HAS_EXPIRED
+        (verification(9), IN_2026, "certificate_not_yet_valid"),  # X509_V_ERR_CERT_NOT_YET_VALID
+        (verification(9), IN_1970, "clock_skew"),  # a small computer without a clock of its own
+        (verification(18), IN_2026, "certificate_untrusted"),  # X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT
+        (verification(20), IN_1970, "certificate_untrusted"),  # X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+        (handshake("WRONG_VERSION_NUMBER"), IN_2026, "wrong_port"),
+        (handshake("TLSV1_ALERT_PROTOCOL_VERSION"), IN_2026, "tls_too_old"),
+        (handshake("UNSUPPORTED_PROTOCOL"), IN_2026, "tls_too_old"),
+    ],
+)
+def test_no_tls(error: ssl.SSLError, now: float, name: str) -> None:
+    made = tls_fault("imap", error, lambda: now)
+    assert (made.name, made.kind) == (name, "tls")
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "kind"),
+    [
+        (TimeoutError(), "port_blocked", "timeout"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, ""), "connection_refused", "unreachable"),
+        (OSError(errno.EHOSTUNREACH, ""), "network_down", "unreachable"),
+        (OSError(errno.ENETUNREACH, ""), "network_down", "unreachable"),
+        (PermissionError(errno.EPERM, ""), "firewall", "unreachable"),
+        (ConnectionResetError(errno.ECONNRESET, ""), None, "disconnected"),
+    ],
+)
+def test_no_connection(error: OSError, name: str | None, kind: FaultKind) -> None:
+    made = socket_fault("smtp", error)
+    assert (made.name, made.kind) == (name, kind)
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, ""), "host_unknown"),
+        (socket.gaierror(socket.EAI_AGAIN, ""), "dns_down"),
+        (UnicodeError(), "host_unknown"),
+    ],
+)
+def test_no_address(error: Exception, name: str) -> None:
+    assert lookup_fault("imap", error).name == name
+
+
+@pytest.mark.parametrize(
+    ("said", "by_token", "name", "code"),
+    [
+        ("b'[AUTHENTICATIONFAILED] Invalid credentials (Failure)'", False, "wrong_password", "AUTHENTICATIONFAILED"),
+        ("b'LOGIN failed.'", False, "basic_auth_disabled", None),
+        ("AUTHENTICATE failed.", True, "token_refused", None),
+        ("[ALERT] Application-specific password required (Failure)", False, "app_password_required", "ALERT"),
+        ("LOGIN not now", False, None, None),
+    ],
+)
+def test_a_login_that_imap_refuses(said: str, by_token: bool, name: str | None, code: str | None) -> None:
+    made = refusal(Exception(said), "login_refused", "No.", host="outlook.office365.com", by_token=by_token)
+    assert (made.name, made.kind, made.code) == (name, "login_refused", code)
+
+
+def test_what_a_folder_is_called_tells_nothing() -> None:
+    made = refusal(Exception("[NONEXISTENT] Unknown Mailbox: Server unavailable"))
+    assert (made.name, made.kind, made.code) == (None, "refused", "NONEXISTENT")
