@@ -77,6 +77,7 @@ LIBRARY_ROOMS: dict[str, tuple[str, ...]] = {
     "pystray": ("tray",),
     "PIL": ("tray",),
     "jeepney": ("tray",),
+    "oauthlib": ("remote",),
     "certifi": ("trust",),
     "fcntl": ("system",),
     "msvcrt": ("system",),
