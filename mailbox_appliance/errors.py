@@ -362,6 +362,12 @@ class Unsupported(Problem):
     code = "unsupported_capability"
 
 
+class AllMailHidden(Unsupported):
+    """Its folder of all mail is hidden: in Gmail's settings, Labels, tick “Show in IMAP” beside “All Mail”."""
+
+    code = "unsupported_capability"
+
+
 class NotReachedYet(Unsupported):
     """This mailbox is one of {provider}, which this release cannot reach yet. Its settings and its login are kept."""
 

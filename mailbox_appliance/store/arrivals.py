@@ -2,6 +2,7 @@
 
 no row with its UID ........................... a new row, in its thread, indexed
 none, but a copy of ours or a draft waits ..... that one gets the UID (same folder and Message-ID)
+none, but one with the provider's id .......... that one, wherever it lay: it moved, or was put there anew
 a row of which only the header has come ....... its body, and the index again with its words
 one that was listed without even its header ... that too, and its thread
 a whole row ................................... passed over
@@ -15,8 +16,8 @@ import msgspec
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.records import FetchedMessage, ParsedMessage
-from mailbox_appliance.store import index, removal
+from mailbox_appliance.records import FetchedMessage, ParsedMessage, Sighting
+from mailbox_appliance.store import index, moving, removal
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import (
     HAS_ATTACHMENT,
@@ -42,12 +43,19 @@ SELECT m.message_id, m.number FROM json_each(?) j CROSS JOIN messages m INDEXED 
   ON m.account = ? AND m.message_id = j.value AND m.folder = ? AND m.uid IS NULL AND m.gone = 0 ORDER BY m.number"""
 _INSERT = """
 INSERT INTO messages (number, id, account, folder, uid, thread, message_id, flags, keywords, date, internal_date, size,
-  subject, snippet, people, attachments, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+  subject, snippet, people, attachments, body, provider_id)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _INSERT_BODY = "INSERT OR REPLACE INTO bodies (number, text, html, headers, warnings) VALUES (?, ?, ?, ?, ?)"
 _FILL = "UPDATE messages SET snippet = ?, attachments = ?, body = ? WHERE number = ?"
 _INTRODUCE = """
 UPDATE messages SET thread = ?, message_id = ?, date = ?, subject = ?, people = ? WHERE number = ?"""
 _ADOPT = "UPDATE messages SET uid = ?, size = ?, internal_date = ? WHERE number = ?"
+_THREADS_OF = """
+SELECT m.number, t.id, t.number FROM json_each(?) j CROSS JOIN messages m ON m.number = j.value
+  JOIN threads t ON t.number = m.thread"""
+_PROVIDE = f"""
+UPDATE messages SET thread = ?, provider_id = ?, flags = (flags & {HAS_ATTACHMENT}) | ?, keywords = ?
+  WHERE number = ?"""
 
 
 @dataclass(frozen=True)
@@ -72,11 +80,25 @@ def add(database: Database, place: Place, batch: Sequence[Arriving]) -> tuple[st
     """Take in a batch; answers the ids of the messages that are new. Inside a transaction."""
     by_uid = {message.uid: (message, parsed) for message, parsed in batch}
     known = _known(database, place, by_uid)
+    if moved := _moved_here(database, place, [by_uid[uid] for uid in by_uid.keys() - known.keys()]):
+        known |= _known(database, place, moved)
     if place.body != HEADER:
         _fill(database, place, by_uid, known)
     # By UID, so that of messages which came in one second the later one has the higher number.
     new = [pair for uid, pair in sorted(by_uid.items()) if uid not in known]
     return insert(database, place, _without_adopted(database, place, new))
+
+
+def _moved_here(database: Database, place: Place, batch: Iterable[Arriving]) -> frozenset[int]:
+    """The UIDs of those that are known by the provider's id; they lie here now."""
+    named = [sighting_of(message, parsed) for message, parsed in batch if message.provider_id is not None]
+    return moving.reattach(database, place.account, place.folder, named) if named else frozenset()
+
+
+def sighting_of(message: FetchedMessage, parsed: ParsedMessage) -> Sighting:
+    """What a message is recognised by."""
+    own = canonical_message_id(parsed.message_id or "")
+    return Sighting(message.uid, message.flags, own, message.size, message.internal_date, message.provider_id)
 
 
 def fill(database: Database, place: Place, batch: Sequence[Arriving]) -> None:
@@ -128,7 +150,8 @@ def _introduce(database: Database, place: Place, bare: Sequence[tuple[int, Arriv
 def _joining(arriving: Arriving, proposed: str | None) -> Joining:
     message, parsed = arriving
     own = canonical_message_id(parsed.message_id or "")
-    return Joining(own, _named(own, parsed), parsed.subject, to_millis(message.internal_date), proposed)
+    named, millis = _named(own, parsed), to_millis(message.internal_date)
+    return Joining(own, named, parsed.subject, millis, proposed, message.provider_thread_id)
 
 
 def insert(
@@ -183,6 +206,7 @@ def _row(
         pack_people(parsed),
         pack_attachments(parsed),
         place.body,
+        message.provider_id,
     )
 
 
@@ -200,13 +224,33 @@ def _without_adopted(database: Database, place: Place, batch: Sequence[Arriving]
     for message_id, number in database.rows(_WAITING, named):
         waiting.setdefault(message_id, []).append(number)
     left: list[Arriving] = []
+    provided: list[tuple[int, Arriving]] = []
     for own, (message, parsed) in zip(owns, batch, strict=True):
         if own is not None and waiting.get(own):
-            moment = to_millis(message.internal_date)
-            database.change(_ADOPT, (message.uid, message.size, moment, waiting[own].pop(0)))
+            moment, number = to_millis(message.internal_date), waiting[own].pop(0)
+            database.change(_ADOPT, (message.uid, message.size, moment, number))
+            provided += [(number, (message, parsed))] if message.provider_id is not None else []
         else:
             left.append((message, parsed))
+    _provide(database, place, provided)
     return left
+
+
+def _provide(database: Database, place: Place, adopted: Sequence[tuple[int, Arriving]]) -> None:
+    """Give copies of ours that were found at the server what only the provider knows: its ids, and the labels."""
+    if not adopted:
+        return
+    rows = database.rows(_THREADS_OF, (as_json(number for number, _ in adopted),))
+    of = {number: (identity, thread) for number, identity, thread in rows}
+    threads = Threads(database, place.account, [_joining(one, of[number][0]) for number, one in adopted]).join()
+    database.change_many(
+        _PROVIDE,
+        [
+            (thread, message.provider_id, flag_bits(message.flags), keywords(message.flags), number)
+            for thread, (number, (message, _)) in zip(threads, adopted, strict=True)
+        ],
+    )
+    removal.delete_empty_threads(database, [thread for _, thread in of.values()])
 
 
 def _named(own: str | None, parsed: ParsedMessage) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import UNSET
 
-from mailbox_appliance.errors import NotFound
+from mailbox_appliance.errors import AllMailHidden, NotFound
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.records import Folder, FolderRole, FolderState, ListedFolder, MirroredFolder, RoleSource
@@ -26,8 +26,15 @@ FROM folders f JOIN accounts a ON a.number = f.account WHERE a.id = ? ORDER BY f
 #: 0 is what we note of a server that tells none.
 _NO_UIDVALIDITY = -1
 
+_LABELED = "SELECT 1 FROM folders WHERE account = ? AND label IS NOT NULL LIMIT 1"
+_SET_LABEL = "UPDATE folders SET label = ?1 WHERE account = ?2 AND path = ?3 AND label IS NOT ?1"
+# Of a mailbox that was mirrored before its labels were known.
+_LYING_IN_LABELS = """
+SELECT number FROM folders f WHERE account = ? AND label IS NOT NULL
+  AND EXISTS (SELECT 1 FROM messages m WHERE m.folder = f.number)"""
+
 _REFUGE = """
-SELECT number FROM folders WHERE account = ? AND path IN (SELECT value FROM json_each(?))
+SELECT number FROM folders WHERE account = ? AND label IS NULL AND path IN (SELECT value FROM json_each(?))
   ORDER BY role IS 'trash' DESC, path = 'INBOX' LIMIT 1"""
 
 
@@ -62,6 +69,20 @@ class Folders:
         )
         return None if row is None else _to_mirrored(row)
 
+    def home(self, folder: MirroredFolder) -> MirroredFolder:
+        """Where the messages lie that a folder shows: all mail for one with a label, itself for any other.
+
+        Raises AllMailHidden.
+        """
+        if folder.label is None:
+            return folder
+        row = self._database.row(
+            f"{_SELECT} WHERE a.id = ? AND f.role = 'all' AND f.label IS NULL", (folder.account_id,)
+        )
+        if row is None:
+            raise AllMailHidden
+        return _to_mirrored(row)
+
     def replace(
         self,
         account_id: str,
@@ -89,10 +110,13 @@ class Folders:
                     for folder in listed
                 ],
             )
+            self._set_labels(account, listed)
         kept = {folder.path for folder in listed}
         for folder in self.list(account_id):
             if folder.path not in kept:
                 self._close(account, folder.number, kept)
+        for (number,) in self._database.rows(_LYING_IN_LABELS, (account,)):
+            self._empty(account, number, kept)
         return self.list(account_id)
 
     def take_in(self, account_id: str, listed: Sequence[ListedFolder]) -> None:
@@ -104,7 +128,7 @@ class Folders:
         with self._database.transaction():  # the mapping must be the one that holds when the roles are written
             roles = folder_roles.assign(listed, self.user_mapping(account_id))
             left = [folder for folder in self.list(account_id) if folder.path not in paths]
-            kept = (ListedFolder(folder.path, folder.delimiter, frozenset()) for folder in left)
+            kept = (ListedFolder(folder.path, folder.delimiter, frozenset(), folder.label) for folder in left)
             self.replace(account_id, (*listed, *kept), roles)
 
     def set_state(self, number: int, state: FolderState) -> None:
@@ -141,13 +165,21 @@ class Folders:
 
     def _close(self, account: int, number: int, kept: set[str]) -> None:
         """Let a folder go that the server no longer lists; its messages may turn up in another one."""
+        self._empty(account, number, kept)
+        with self._database.transaction():
+            self._database.change("DELETE FROM folders WHERE number = ?", (number,))
+
+    def _empty(self, account: int, number: int, kept: set[str]) -> None:
         refuge = self._database.value(_REFUGE, (account, as_json(kept)))
         if refuge is None:
             removal.delete_folder(self._database, number)
         else:
             moving.evacuate(self._database, number, refuge)
-        with self._database.transaction():
-            self._database.change("DELETE FROM folders WHERE number = ?", (number,))
+
+    def _set_labels(self, account: int, listed: Sequence[ListedFolder]) -> None:
+        if any(folder.label is not None for folder in listed) or self._database.value(_LABELED, (account,)) is not None:
+            rows = [(folder.label, account, folder.path) for folder in listed]
+            self._database.change_many(_SET_LABEL, rows)
 
 
 def _name(folder: ListedFolder) -> str:

@@ -38,7 +38,10 @@ SELECT_WHOLE = (
     " JOIN accounts a ON a.number = m.account LEFT JOIN bodies b ON b.number = m.number"
 )
 
-LOCATED = "m.id, m.number, m.folder, m.uid, m.message_id, m.size, m.internal_date, m.flags, m.keywords, m.body, m.gone"
+LOCATED = (
+    "m.id, m.number, m.folder, m.uid, m.message_id, m.size, m.internal_date, m.flags, m.keywords, m.body, m.gone, \
+m.provider_id"
+)
 
 
 class _People(msgspec.Struct, frozen=True):
@@ -116,10 +119,11 @@ def find_attachment(packed: str, attachment_id: str) -> tuple[Attachment, str] |
 
 def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
     """A row of `LOCATED`."""
-    identity, number, _, uid, message_id, size, millis, bits, words, body, gone = row
+    identity, number, _, uid, message_id, size, millis, bits, words, body, gone, provider_id = row
     flags = unpack_flags(bits, words)
     at = from_millis(millis)
-    return LocatedMessage(identity, number, folder, uid, message_id, size, at, flags, body, gone=bool(gone))
+    is_gone = bool(gone)
+    return LocatedMessage(identity, number, folder, uid, message_id, size, at, flags, body, is_gone, provider_id)
 
 
 def to_message(row: Row, context: SearchContext | UnsetType = UNSET) -> Message:

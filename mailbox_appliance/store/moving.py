@@ -5,7 +5,8 @@
 
 What is seen is the same message when Message-ID, size and internal date agree, the date in seconds (RFC 9051 2.3.3).
 One without Message-ID is only known again where exactly one is gone, and exactly one seen, of that size and second:
-two notices of a machine may well agree in the rest.
+two notices of a machine may well agree in the rest. Where the provider has an id of its own for each message, that
+alone decides: then a message that is seen is that one, also where it has not been found gone from anywhere yet.
 """
 
 from collections import Counter
@@ -26,6 +27,9 @@ _GONE = """
 SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(?) j
   CROSS JOIN messages m INDEXED BY messages_gone ON m.account = ? AND m.message_id = j.value AND m.gone = 1
   ORDER BY m.folder = ? DESC, m.number"""
+_PROVIDED = """
+SELECT m.provider_id, m.number FROM json_each(?) j CROSS JOIN messages m INDEXED BY messages_provider
+  ON m.account = ? AND m.provider_id = j.value"""
 _GONE_NAMELESS = """
 SELECT number, folder, message_id, size, internal_date FROM messages INDEXED BY messages_gone
   WHERE account = ? AND message_id IS NULL AND gone = 1"""
@@ -74,21 +78,35 @@ def evacuate(database: Database, folder: int, refuge: int) -> None:
 
 
 def reattach(database: Database, account: int, folder: int, sightings: Sequence[Sighting]) -> frozenset[int]:
-    """Let gone messages take the UIDs under which they were seen; answers these. Inside a transaction."""
+    """Let gone messages take the UIDs under which they were seen; answers these. Inside a transaction.
+
+    Those whose provider has an id for each need not be gone.
+    """
     uids = as_json(sighting.uid for sighting in sightings)
     taken = {row[0] for row in database.rows(_TAKEN, (uids, folder))}
     new = [sighting for sighting in {each.uid: each for each in sightings}.values() if sighting.uid not in taken]
-    gone: dict[_Mark, list[int]] = {}
-    for number, _, *mark in database.rows(_GONE, (_named(new), account, folder)):
-        gone.setdefault(_mark(*mark), []).append(number)
-    gone |= _certain(database, account, new)
-    rows: list[tuple[object, ...]] = []
-    for sighting in new:
-        if found := gone.get(_mark_of(sighting)):
-            flags = (flag_bits(sighting.flags), keywords(sighting.flags))
-            rows.append((folder, sighting.uid, *flags, found.pop(0)))
+    pairs = _by_provider(database, account, new) + _by_marks(
+        database, account, folder, [sighting for sighting in new if sighting.provider_id is None]
+    )
+    rows = [(folder, seen.uid, flag_bits(seen.flags), keywords(seen.flags), number) for seen, number in pairs]
     database.change_many(_REATTACH, rows)
-    return frozenset(int(str(row[1])) for row in rows)
+    return frozenset(seen.uid for seen, _ in pairs)
+
+
+def _by_provider(database: Database, account: int, sightings: Sequence[Sighting]) -> list[tuple[Sighting, int]]:
+    named = {sighting.provider_id: sighting for sighting in sightings if sighting.provider_id is not None}
+    rows: dict[str, int] = dict(database.rows(_PROVIDED, (as_json(named), account)) if named else ())
+    return [(named[provider_id], number) for provider_id, number in rows.items()]
+
+
+def _by_marks(
+    database: Database, account: int, folder: int, sightings: Sequence[Sighting]
+) -> list[tuple[Sighting, int]]:
+    gone: dict[_Mark, list[int]] = {}
+    for number, _, *mark in database.rows(_GONE, (_named(sightings), account, folder)):
+        gone.setdefault(_mark(*mark), []).append(number)
+    gone |= _certain(database, account, sightings)
+    return [(each, found.pop(0)) for each in sightings if (found := gone.get(_mark_of(each)))]
 
 
 def _certain(database: Database, account: int, sightings: Sequence[Sighting]) -> dict[_Mark, list[int]]:
@@ -101,7 +119,11 @@ def _certain(database: Database, account: int, sightings: Sequence[Sighting]) ->
 
 
 def elsewhere(database: Database, account: int, folder: int, sightings: Sequence[Sighting]) -> frozenset[int]:
-    """The numbers of the other folders in which one of these messages lies as far as we know."""
+    """The numbers of the other folders in which one of these messages lies as far as we know.
+
+    Not of those with a provider's id: `reattach` needs no look for them.
+    """
+    sightings = [sighting for sighting in sightings if sighting.provider_id is None]
     marks = {_mark_of(sighting) for sighting in sightings}
     rows = database.rows(_ELSEWHERE, (_named(sightings), account, folder))
     return frozenset(other for _, other, *mark in rows if _mark(*mark) in marks)

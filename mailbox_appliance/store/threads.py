@@ -7,10 +7,12 @@
     else ......................... begins a thread, and waits for the beginning where it is a reply or forward
 
 Subjects join within 30 days only: this month's invoice is no reply to the last one.
+
+Where the provider says to which of its threads a message belongs, that alone counts, and such threads never become one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mailbox_appliance.ids import new_id
@@ -23,7 +25,7 @@ _MOST_LINKS = 100
 _WINDOW = 30 * 86_400_000  # milliseconds
 _MOST_CANDIDATES = 20
 
-_COLUMNS = "t.number, t.base_subject, t.newest, t.began_as_reply"
+_COLUMNS = "t.number, t.base_subject, t.newest, t.began_as_reply, t.provider_id"
 _LINKED = f"""
 SELECT l.message_id, {_COLUMNS} FROM json_each(?) j CROSS JOIN thread_links l
   ON l.account = ? AND l.message_id = j.value JOIN threads t ON t.number = l.thread"""
@@ -33,8 +35,12 @@ SELECT {_COLUMNS} FROM json_each(?) j CROSS JOIN threads t
 _OF_SUBJECT = f"""
 SELECT {_COLUMNS} FROM threads t WHERE t.account = ? AND t.base_subject = ? AND t.newest >= ?
   ORDER BY t.newest DESC LIMIT ?"""
+_PROVIDED = f"""
+SELECT {_COLUMNS} FROM json_each(?) j CROSS JOIN threads t INDEXED BY threads_provider
+  ON t.account = ? AND t.provider_id = j.value"""
 _INSERT = """
-INSERT INTO threads (number, id, account, base_subject, newest, began_as_reply) VALUES (?, ?, ?, ?, ?, ?)"""
+INSERT INTO threads (number, id, account, base_subject, newest, began_as_reply, provider_id)
+  VALUES (?, ?, ?, ?, ?, ?, ?)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,7 @@ class Joining:
     """What tells where a message belongs. `named`: the canonical Message-IDs that it has and names.
 
     `proposed` is the id of the thread it begins where it belongs to none, whether that is there already or not.
+    `provided` is the provider's own id of its thread.
     """
 
     own: str | None
@@ -49,6 +56,7 @@ class Joining:
     subject: str
     millis: int
     proposed: str | None = None
+    provided: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +68,7 @@ class _Thread:
     newest: int
     waits: bool
     first: int | None  # the first moment of what joined in this batch
+    provided: str | None  # the provider's id
     identity: str = ""  # of a new one
     part_of: "_Thread | None" = None
 
@@ -82,6 +91,7 @@ class Threads:
         self._threads: dict[int, _Thread] = {}
         self._links: dict[str, _Thread] = {}
         self._new_links: list[tuple[str, _Thread]] = []
+        self._provided: dict[str, _Thread] = {}  # by the provider's id
         self._waiting: dict[str, list[_Thread]] = {}  # by base subject
         self._new: list[_Thread] = []  # not written yet
         self._changed: dict[_Thread, None] = {}
@@ -96,35 +106,66 @@ class Threads:
         return [thread.kept.number for thread in joined]
 
     def _look_up(self) -> None:
-        named = {message_id for one in self._batch for message_id in one.named}
+        provided = {one.provided for one in self._batch if one.provided}
+        if provided:
+            for thread in map(self._take_in, self._database.rows(_PROVIDED, (as_json(provided), self._account))):
+                self._provided[thread.provided or ""] = thread
+        named = {message_id for one in self._batch if not one.provided for message_id in one.named}
         for message_id, *row in self._database.rows(_LINKED, (as_json(named), self._account)):
             self._links[message_id] = self._take_in(row)
-        originals = {base for base, is_reply in self._keys if base and not is_reply}
+        pairs = zip(self._batch, self._keys, strict=True)
+        originals = {base for one, (base, is_reply) in pairs if base and not is_reply and not one.provided}
         if originals:
             asked = (as_json(originals), self._account, min(one.millis for one in self._batch))
             for thread in map(self._take_in, self._database.rows(_WAITING, asked)):
                 self._waiting.setdefault(thread.base or "", []).append(thread)
 
     def _take_in(self, row: Sequence[Any]) -> _Thread:
-        number, base, newest, began_as_reply = row
+        number, base, newest, began_as_reply, provided = row
         if number not in self._threads:
-            self._threads[number] = _Thread(number, base, newest, bool(began_as_reply), None)
+            self._threads[number] = _Thread(number, base, newest, bool(began_as_reply), None, provided)
         return self._threads[number]
 
     def _join(self, one: Joining, base: str, is_reply: bool) -> _Thread:
+        if one.provided is not None:
+            return self._join_provided(one, base, one.provided)
         named = one.named[:_MOST_LINKS]
-        found = {self._links[each].kept for each in named if each in self._links}
+        found = _exact([self._links[each].kept for each in named if each in self._links])
         if not found and one.proposed:
             found = self._proposed(one.proposed)
         if not found and base:
             found = self._of_subject(one, base) if is_reply else self._begun_by(one, base)
         thread = self._merge(found) if found else self._begin(one, base, is_reply)
         self._note(thread, one.millis, is_reply)
-        for message_id in named:
+        self._link(thread, named)
+        return thread
+
+    def _join_provided(self, one: Joining, base: str, provided: str) -> _Thread:
+        """The provider's own thread; the proposed one becomes it where nobody knew yet which that is."""
+        thread = self._provided.get(provided)
+        if thread is None:
+            thread = self._claimed(one.proposed, provided) if one.proposed else None
+            # The id of a thread that is another one of the provider's is not given twice.
+            thread = thread or self._begin(replace(one, proposed=None), base, is_reply=False)
+            self._provided[provided] = thread
+        self._note(thread, one.millis, is_reply=False)
+        self._link(thread, [one.own] if one.own else [])
+        return thread
+
+    def _claimed(self, identity: str, provided: str) -> _Thread | None:
+        """A thread of ours of which it was not known yet which of the provider's it is."""
+        for thread in self._proposed(identity):
+            if thread.provided is None:
+                thread.provided = provided
+                self._database.change("UPDATE threads SET provider_id = ? WHERE number = ?", (provided, thread.number))
+                return thread
+        return None
+
+    def _link(self, thread: _Thread, message_ids: Sequence[str]) -> None:
+        for message_id in message_ids:
             if message_id not in self._links:
                 self._links[message_id] = thread
                 self._new_links.append((message_id, thread))
-        return thread
 
     def _note(self, thread: _Thread, millis: int, is_reply: bool) -> None:
         thread.first = millis if thread.first is None else min(thread.first, millis)
@@ -163,7 +204,7 @@ class Threads:
     def _begin(self, one: Joining, base: str, is_reply: bool) -> _Thread:
         self._last_number += 1
         identity = one.proposed or new_id("thr")
-        thread = _Thread(self._last_number, base or None, one.millis, is_reply, None, identity)
+        thread = _Thread(self._last_number, base or None, one.millis, is_reply, None, one.provided, identity)
         self._threads[thread.number] = thread
         if is_reply and base:
             self._waiting.setdefault(base, []).append(thread)
@@ -190,9 +231,15 @@ class Threads:
         new, self._new = self._new, []
         changed, self._changed = self._changed, {}
         self._database.change_many(
-            _INSERT, [(t.number, t.identity, self._account, t.base, t.newest, t.waits) for t in new]
+            _INSERT, [(t.number, t.identity, self._account, t.base, t.newest, t.waits, t.provided) for t in new]
         )
         self._database.change_many(
             "UPDATE threads SET newest = ?, began_as_reply = ? WHERE number = ?",
             [(t.newest, t.waits, t.number) for t in changed],
         )
+
+
+def _exact(threads: Sequence[_Thread]) -> set[_Thread]:
+    """Of the threads that a message names those it joins: with a provider's among them, the one it named last."""
+    provided = [thread for thread in threads if thread.provided is not None]
+    return {provided[-1]} if provided else set(threads)

@@ -81,6 +81,7 @@ CREATE TABLE folders (  -- no number twice: whoever still has the old one must n
   uidvalidity INTEGER, uidnext INTEGER, exists_count INTEGER, highestmodseq INTEGER,
   label TEXT,  -- it only shows the messages of other folders that have this label; NULL: messages lie in it
   UNIQUE (account, path)) STRICT;
+CREATE INDEX folders_label ON folders (account, label) WHERE label IS NOT NULL;
 CREATE TABLE threads (
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
   account INTEGER NOT NULL REFERENCES accounts (number) ON DELETE CASCADE,
@@ -126,8 +127,43 @@ CREATE INDEX messages_message_id ON messages (account, message_id);
 CREATE TABLE message_labels (  -- the folders that show a message by its label, besides the one it lies in
   folder INTEGER NOT NULL REFERENCES folders (number) ON DELETE CASCADE,
   number INTEGER NOT NULL REFERENCES messages (number) ON DELETE CASCADE,
+  flags INTEGER NOT NULL,  -- the message's, so that lists and counts look at no message
   PRIMARY KEY (folder, number)) STRICT, WITHOUT ROWID;
 CREATE INDEX message_labels_message ON message_labels (number);
+CREATE INDEX message_labels_unread ON message_labels (folder, number, flags) WHERE flags & 1 = 0;
+CREATE VIEW messages_by_label AS  -- what message_labels is to hold; nothing of spam and trash, whatever its labels
+  SELECT f.number AS folder, m.number AS number, m.flags AS flags
+    FROM messages m JOIN json_each(m.keywords) j CROSS JOIN folders f ON f.account = m.account AND f.label = j.value
+    JOIN folders place ON place.number = m.folder AND coalesce(place.role, '') NOT IN ('spam', 'trash')
+    WHERE m.keywords <> '[]'
+  UNION ALL SELECT f.number, m.number, m.flags
+    FROM messages m JOIN folders f ON f.account = m.account AND f.label = '\\Flagged'
+    JOIN folders place ON place.number = m.folder AND coalesce(place.role, '') NOT IN ('spam', 'trash')
+    WHERE m.flags & 2 <> 0
+  UNION ALL SELECT f.number, m.number, m.flags
+    FROM messages m JOIN folders f ON f.account = m.account AND f.label = '\\Draft'
+    JOIN folders place ON place.number = m.folder AND coalesce(place.role, '') NOT IN ('spam', 'trash')
+    WHERE m.flags & 4 <> 0;
+-- These alone write it. That a mailbox has no labels is told by one look into an index.
+CREATE TRIGGER messages_come_by_label AFTER INSERT ON messages WHEN (new.keywords <> '[]' OR new.flags & 6 <> 0)
+  AND EXISTS (SELECT 1 FROM folders WHERE account = new.account AND label IS NOT NULL) BEGIN
+  INSERT INTO message_labels SELECT folder, number, flags FROM messages_by_label WHERE number = new.number; END;
+CREATE TRIGGER messages_change_by_label AFTER UPDATE OF folder, flags, keywords ON messages
+  WHEN (old.keywords <> new.keywords OR old.flags <> new.flags OR old.folder <> new.folder)
+  AND EXISTS (SELECT 1 FROM folders WHERE account = new.account AND label IS NOT NULL) BEGIN
+  DELETE FROM message_labels WHERE number = new.number
+    AND folder NOT IN (SELECT folder FROM messages_by_label WHERE number = new.number); INSERT INTO message_labels
+    SELECT folder, number, flags FROM messages_by_label WHERE number = new.number
+    ON CONFLICT (folder, number) DO UPDATE SET flags = excluded.flags WHERE flags <> excluded.flags; END;
+CREATE TRIGGER folders_change_by_label AFTER UPDATE OF label ON folders WHEN new.label IS NOT old.label BEGIN
+  DELETE FROM message_labels WHERE folder = new.number; INSERT INTO message_labels
+    SELECT folder, number, flags FROM messages_by_label
+    WHERE folder = new.number AND number IN (
+    SELECT m.number FROM messages m INDEXED BY messages_labeled JOIN json_each(m.keywords) j
+      WHERE m.account = new.account AND m.keywords <> '[]' AND j.value = new.label
+    UNION ALL SELECT number FROM messages WHERE new.label = '\\Flagged' AND account = new.account AND flags & 2 <> 0
+    UNION ALL SELECT number FROM messages WHERE new.label = '\\Draft' AND account = new.account AND flags & 4 <> 0
+    ); END;
 CREATE TABLE bodies (
   number INTEGER PRIMARY KEY REFERENCES messages (number) ON DELETE CASCADE,
   text TEXT, html TEXT, headers TEXT NOT NULL DEFAULT '{}', warnings TEXT NOT NULL DEFAULT '[]') STRICT;

@@ -1,0 +1,81 @@
+"""A mailbox whose messages lie in all mail, in spam or in trash, and are shown elsewhere by their labels."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mailbox_appliance.mail import folder_roles, labels
+from mailbox_appliance.records import ListedFolder, MirroredFolder, ParsedMessage, Sighting
+from mailbox_appliance.store.store import Store
+from tests.store.mail import MORNING, Mailbox, fetched, parsed
+
+ALL, SPAM, TRASH = "[Gmail]/All Mail", "[Gmail]/Spam", "[Gmail]/Trash"
+_ATTRIBUTES = {
+    ALL: "\\all",
+    SPAM: "\\junk",
+    TRASH: "\\trash",
+    "[Gmail]/Sent Mail": "\\sent",
+    "[Gmail]/Drafts": "\\drafts",
+    "[Gmail]/Starred": "\\flagged",
+    "[Gmail]/Important": "\\important",
+}
+
+
+def listed(*users: str) -> list[ListedFolder]:
+    """The folders as LIST tells them, with these labels of the user's."""
+    folders = [ListedFolder(path, "/", frozenset({name})) for path, name in _ATTRIBUTES.items()]
+    folders += [ListedFolder(path, "/", frozenset()) for path in ("INBOX", *users)]
+    return [replace(folder, label=labels.label_of(folder)) for folder in folders]
+
+
+class LabeledMailbox(Mailbox):
+    """A mailbox of a server with X-GM-EXT-1, in a store."""
+
+    def __init__(self, store: Store, *users: str) -> None:
+        super().__init__(store)
+        self.relist(*users)
+
+    def relist(self, *users: str) -> None:
+        """Have these labels of the user's, and no others."""
+        folders = listed(*users)
+        self.store.folders.replace(self.id, folders, folder_roles.assign(folders))
+
+    def bring(
+        self,
+        uid: int,
+        flags: Sequence[str] = (),
+        message: ParsedMessage | None = None,
+        *,
+        path: str = ALL,
+        provider_id: str | None = None,
+        thread: str | None = None,
+        after: float | None = None,
+    ) -> tuple[str, ...]:
+        """Have a message come in; answers its id where it is new."""
+        came = replace(
+            fetched(uid, flags, after=uid if after is None else after),
+            provider_id=provider_id or f"m{uid}",
+            provider_thread_id=thread or f"t{provider_id or uid}",
+        )
+        return self.store.mirror.add(self.folder(path), [(came, message or parsed(subject=f"message {uid}"))])
+
+    def see(self, uid: int, provider_id: str, flags: Sequence[str] = (), path: str = ALL) -> frozenset[int]:
+        """Recognise a message that was seen in a folder."""
+        sighting = Sighting(uid, frozenset(flags), None, 1, MORNING, provider_id)
+        return self.store.mirror.reattach(self.folder(path), [sighting])
+
+    def shown(self) -> dict[str, list[int]]:
+        """The UIDs of the messages that each folder with a label shows; those that show none are left out."""
+        rows = self.store.database.rows(
+            "SELECT f.path, m.uid FROM message_labels l JOIN folders f ON f.number = l.folder"
+            " JOIN messages m ON m.number = l.number AND m.flags = l.flags WHERE f.account ="
+            " (SELECT number FROM accounts WHERE id = ?) ORDER BY f.path, m.uid",
+            (self.id,),
+        )
+        found: dict[str, list[int]] = {}
+        for path, uid in rows:
+            found.setdefault(path, []).append(uid)
+        return found
+
+    def folder(self, path: str = ALL) -> MirroredFolder:
+        """One of its folders."""
+        return super().folder(path)
