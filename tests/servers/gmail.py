@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 from tests.servers.gmail_mailbox import GmailMailbox
 from tests.servers.gmail_session import Session
+from tests.servers.gmail_smtp import GmailSmtp
 
 PASSWORD = "secret"
 #: Connections of one account at once (support.google.com/mail/answer/7126229).
@@ -40,7 +41,7 @@ class Gmail:
     host = "127.0.0.1"
 
     def __init__(self, *, tls: ssl.SSLContext | None = None, accepts: Callable[[str, str], bool] | None = None) -> None:
-        """`tls`: of IMAP, from the first byte. `accepts`: whether a token is good for a user; else `grant` says so."""
+        """`tls`: IMAP from the first byte, SMTP by STARTTLS. `accepts`: whether a token is good; else `grant` says."""
         self._tls = tls
         self._accepts = accepts
         self.boxes: dict[str, GmailMailbox] = {}
@@ -52,6 +53,8 @@ class Gmail:
         self.commands: list[str] = []
         self._login_refusals: dict[str, str] = {}
         self._faults: list[tuple[str, str, int | None]] = []
+        #: Where mail is handed over; a `ScriptedSmtp`.
+        self.smtp = GmailSmtp(self, tls)
         self._changed = threading.Condition()
         self._sessions: set[Session] = set()
         self._threads: list[threading.Thread] = []
@@ -68,10 +71,12 @@ class Gmail:
         self.imap_port: int = self._listener.getsockname()[1]
         self._acceptor = threading.Thread(target=self._accept, name="gmail", daemon=True)
         self._acceptor.start()
+        self.smtp.start()
         return self
 
     def stop(self) -> None:
         """End all."""
+        self.smtp.stop()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._acceptor.join(10)
         self._listener.close()
@@ -79,6 +84,11 @@ class Gmail:
         for thread in self._threads:
             thread.join(10)
             assert not thread.is_alive(), "a connection does not end"
+
+    @property
+    def smtp_port(self) -> int:
+        """Where mail is handed over."""
+        return self.smtp.port
 
     # --- accounts ---
 
@@ -167,6 +177,10 @@ class Gmail:
         if user.lower() in self._login_refusals:
             return self._login_refusals[user.lower()]
         return TOO_MANY if self.connections(user) >= MOST_CONNECTIONS else None
+
+    def is_refused(self, user: str) -> bool:
+        """Whether a login that is right is refused all the same."""
+        return user.lower() in self._login_refusals
 
     def _accept(self) -> None:
         while True:

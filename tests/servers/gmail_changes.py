@@ -41,6 +41,8 @@ class Changes:
 
     def __init__(self, address: str, *, prefix: str = "[Gmail]", names: dict[str, str] | None = None) -> None:
         self.address, self.prefix = address, prefix
+        #: Other addresses that it may send as ("Send mail as", in Gmail's settings).
+        self.aliases: set[str] = set()
         self.auto_expunge = True
         self.expunge_behavior: Literal["archive", "trash", "deleteForever"] = "archive"
         #: Whether a message in trash still has labels, which no folder shows then.
@@ -60,6 +62,11 @@ class Changes:
         self._add_folder("INBOX", "", INBOX, "all")
         for attribute, label, place, name in _OWN:
             self._add_folder(f"{prefix}/{(names or {}).get(name, name)}", attribute, label, place)
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """What it may send as."""
+        return frozenset({self.address.lower(), *self.aliases})
 
     def relabel(
         self,

@@ -51,7 +51,7 @@ class Commands(FolderCommands):
         """FETCH; with CHANGEDSINCE those that changed since that mod-sequence (RFC 7162 3.1.4.1)."""
         view = self._selected()
         numbers, asked = text_of(arguments[0]), gmail_fetch.items_of(arguments[1])
-        modifier = [text_of(each).upper() for each in arguments[2]] if len(arguments) > 2 else []
+        modifier = [each.upper() for each in texts_of(arguments[2])] if len(arguments) > 2 else []
         since = int(modifier[1]) if modifier[:1] == ["CHANGEDSINCE"] else None
         if "VANISHED" in modifier:
             raise Unreadable  # no QRESYNC

@@ -19,6 +19,18 @@ _BODY = re.compile(r"BODY(\.PEEK)?\[([^\]]*)\](?:<(\d+)\.(\d+)>)?", re.I)
 _SECTION = re.compile(r"((?:\d+(?:\.\d+)*)?)\.?(HEADER\.FIELDS(?:\.NOT)? \(([^)]*)\)|HEADER|TEXT|MIME)?", re.I)
 _FIELD = re.compile(rb"[^\r\n]+(?:\r?\n[ \t][^\r\n]*)*\r?\n")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+#: In this order, whatever was asked for first; sections come last (seen in transcripts of real connections).
+_FIRST = (
+    "X-GM-THRID",
+    "X-GM-MSGID",
+    "X-GM-LABELS",
+    "UID",
+    "RFC822.SIZE",
+    "MODSEQ",
+    "INTERNALDATE",
+    "FLAGS",
+    "ENVELOPE",
+)
 #: What one item gives of a message in a folder.
 Item = Callable[[Letter, Folder], bytes]
 
@@ -47,6 +59,7 @@ def items(asked: list[Word], *, with_uid: bool, with_modseq: bool) -> list[Item]
         names.insert(0, "UID")
     if with_modseq and "MODSEQ" not in upper:
         names.append("MODSEQ")
+    names.sort(key=lambda name: _FIRST.index(name.upper()) if name.upper() in _FIRST else len(_FIRST))
     return [_item(name) for name in names]
 
 

@@ -27,7 +27,7 @@ AFTER = (
 MOST_BYTES = 35_651_584
 _LITERAL = re.compile(rb"\{(\d{1,10})(\+?)\}$")
 #: What a refused token is answered with (developers.google.com/workspace/gmail/imap/xoauth2-protocol).
-_NO_TOKEN = {"status": "400", "schemes": "Bearer", "scope": "https://mail.google.com/"}
+NO_TOKEN = {"status": "400", "schemes": "Bearer", "scope": "https://mail.google.com/"}
 WRONG = "NO [AUTHENTICATIONFAILED] Invalid credentials (Failure)"
 
 
@@ -189,7 +189,7 @@ class Session:
         """XOAUTH2 is `user=...^Aauth=Bearer ...^A^A`, OAUTHBEARER `n,a=...,^A...^Aauth=Bearer ...^A^A` (RFC 7628)."""
         user, token = token_in(given)
         if not self.server.takes_token(user, token):
-            self.say("+ " + base64.b64encode(json.dumps(_NO_TOKEN).encode()).decode())
+            self.say("+ " + base64.b64encode(json.dumps(NO_TOKEN).encode()).decode())
             self._line()  # the client answers that with an empty line
             self.say(f"{tag} {WRONG}")
         else:

@@ -27,6 +27,8 @@ class ScriptedSmtp:
     """The server; every connection has a thread of its own. Change the script whenever you like."""
 
     host = "127.0.0.1"
+    #: The ways to log in.
+    mechanisms: tuple[str, ...] = ("PLAIN",)
 
     def __init__(
         self,
@@ -141,6 +143,11 @@ class ScriptedSmtp:
             return len(self._connections)
 
     # --- what a connection asks ---
+
+    def takes(self, mechanism: str, given: bytes) -> tuple[str, str]:
+        """Who logs in by that, and what it is refused with: nothing where it is right."""
+        right = given.split(b"\0")[1:] == [self.user.encode(), self.password.encode()]
+        return self.user, "" if right else "535 5.7.8 wrong"
 
     def enter(self, step: Step) -> Action:
         """Note that a client has come to a step, and say what to do there."""

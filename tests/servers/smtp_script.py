@@ -72,6 +72,7 @@ class Accepted:
     source: bytes = field(repr=False)
     parameters: tuple[str, ...]  # of MAIL FROM, e.g. SIZE=123
     at: float  # time.time()
+    account: str = ""  # who was logged in
 
     @property
     def message_id(self) -> str:
