@@ -6,6 +6,7 @@ import ssl
 from imapclient.exceptions import IMAPClientError
 
 from mailbox_appliance.records import Endpoint
+from mailbox_appliance.remote.bearer import Bearer
 from mailbox_appliance.remote.channel import Channel
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap_protocol import Client, refusal, speaking
@@ -55,8 +56,10 @@ def _start_tls(client: Client, context: ssl.SSLContext) -> None:
 
 
 def _log_in(client: Client, endpoint: Endpoint) -> None:
-    """AUTHENTICATE PLAIN (RFC 4616), which takes any character; else LOGIN, which takes ASCII."""
+    """With a token where there is one; else AUTHENTICATE PLAIN (RFC 4616), which takes any character; else LOGIN."""
     words = client.protocol.capabilities
+    if endpoint.token is not None:
+        return _show_token(client, endpoint)
     try:
         if "AUTH=PLAIN" in words:
             client.plain_login(endpoint.username, endpoint.password)
@@ -72,7 +75,22 @@ def _log_in(client: Client, endpoint: Endpoint) -> None:
         if isinstance(error.__context__, imaplib.IMAP4.abort):
             raise error.__context__ from None
         reason = "The IMAP server refused user name or password. Some providers want an app password."
-        raise refusal(error, "login_refused", reason) from error
+        raise refusal(error, "login_refused", reason, host=endpoint.host) from error
+
+
+def _show_token(client: Client, endpoint: Endpoint) -> None:
+    """Never a password beside it, whatever the server offers."""
+    offered = [word.removeprefix("AUTH=") for word in client.protocol.capabilities if word.startswith("AUTH=")]
+    bearer = Bearer(endpoint, offered, "imap")
+    try:
+        client.sasl_login(bearer.mechanism, bearer.answer)
+    except imaplib.IMAP4.abort:
+        raise
+    except IMAPClientError as error:
+        if isinstance(error.__context__, imaplib.IMAP4.abort):
+            raise error.__context__ from None
+        known = refusal(error, "login_refused", host=endpoint.host, by_token=True)
+        raise (bearer.refusal(str(error)) if known.kind == "login_refused" else known) from error
 
 
 def _quoted(text: str) -> str:

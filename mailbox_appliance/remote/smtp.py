@@ -5,20 +5,18 @@ a fault has been raised the connection is of no more use. Body and final dot go 
 Only the envelope is pipelined, where the server offers that; everything else waits for the reply to what was before.
 """
 
-import base64
 import re
-import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from mailbox_appliance.records import Endpoint
 from mailbox_appliance.remote import addresses
 from mailbox_appliance.remote.channel import Channel, TooLong
 from mailbox_appliance.remote.dialogue import Dialogue, Malformed, reply_of
 from mailbox_appliance.remote.faults import RemoteFault, Reply, disconnected, malformed, timed_out
-from mailbox_appliance.remote.tls import context_for, tls_fault
+from mailbox_appliance.remote.smtp_session import log_in
+from mailbox_appliance.remote.tls import context_for
 
 __all__ = ["Reply", "Submission"]
 
@@ -53,8 +51,7 @@ class Submission:
         dialogue = Dialogue(Channel(sock, timeout, clock=clock), endpoint.host)
         try:
             with _speaking():
-                _greet(dialogue, endpoint, context)
-                _log_in(dialogue, endpoint)
+                log_in(dialogue, endpoint, context)
         except BaseException:
             dialogue.close()
             raise
@@ -197,74 +194,6 @@ def _speaking() -> Iterator[None]:
         raise malformed("smtp") from error
     except OSError as error:
         raise disconnected("smtp") from error
-
-
-def _greet(dialogue: Dialogue, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
-    if endpoint.security == "tls" and context is not None:
-        _secure(lambda: dialogue.secure(context))
-    _expect(dialogue.getreply(), 220, "turns connections away")
-    _expect(dialogue.ehlo(), 250, "does not greet us back (EHLO)")
-    if endpoint.security == "starttls" and context is not None:
-        if not dialogue.has_extn("starttls"):  # RFC 8314: no fallback, it may be an attacker who took the word away
-            raise RemoteFault("smtp", "tls", "The SMTP server offers no STARTTLS on this port. Try security `tls`.")
-        _expect(dialogue.docmd("STARTTLS"), 220, "cannot start TLS now")
-        _secure(lambda: dialogue.secure(context))
-        _expect(dialogue.ehlo(), 250, "does not greet us back (EHLO)")
-
-
-def _secure(handshake: Callable[[], Any]) -> None:
-    try:
-        handshake()
-    except ssl.SSLError as error:
-        raise tls_fault("smtp", error) from error
-
-
-def _expect(answer: tuple[int, bytes], code: int, what: str) -> None:
-    reply = reply_of(*answer)
-    if reply.code == code:
-        return
-    if reply.code == 421:
-        raise RemoteFault("smtp", "throttled", "The SMTP server takes no more connections now. Try again later.", reply)
-    when = "now. Try again later." if reply.is_temporary else "from here. Ask its operator."
-    raise RemoteFault("smtp", "refused", f"The SMTP server {what} {when}", reply)
-
-
-def _log_in(dialogue: Dialogue, endpoint: Endpoint) -> None:
-    """AUTH (RFC 4954), PLAIN (RFC 4616) before LOGIN. An empty user name: the server wants none."""
-    if not endpoint.username:
-        return
-    offered = dialogue.esmtp_features.get("auth", "").upper().split()
-    if "PLAIN" in offered:
-        secret = f"\0{endpoint.username}\0{endpoint.password}"
-        reply = reply_of(*dialogue.docmd("AUTH", f"PLAIN {_base64(secret)}"))
-    elif "LOGIN" in offered:
-        reply = reply_of(*dialogue.docmd("AUTH", "LOGIN"))
-        for secret in (endpoint.username, endpoint.password):
-            if reply.code == 334:
-                reply = reply_of(*dialogue.docmd(_base64(secret)))
-    else:
-        reason = "The SMTP server offers no login with a password here (AUTH PLAIN or LOGIN). Check port and security."
-        raise RemoteFault("smtp", "login_refused", reason)
-    if reply.code != 235:
-        raise _login_fault(reply)
-
-
-def _login_fault(reply: Reply) -> RemoteFault:
-    if reply.code in (421, 454):  # Seen in practice: 454 4.7.0 for too many logins, and for a backend that is down.
-        return RemoteFault("smtp", "throttled", "The SMTP server takes no logins now. Try again later.", reply)
-    if reply.is_temporary:
-        return RemoteFault("smtp", "refused", "The SMTP server cannot check logins now. Try again later.", reply)
-    if reply.code < 400:
-        return malformed("smtp")
-    if reply.enhanced == "5.7.139":  # Microsoft: SMTP AUTH is off for the tenant or the mailbox
-        reason = "The provider has turned off logging in with a password (SMTP AUTH) for this mailbox."
-    else:
-        reason = "The SMTP server refused user name or password. Some providers want an app password."
-    return RemoteFault("smtp", "login_refused", reason, reply)
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode("ascii")
 
 
 def _path(address: str) -> str:

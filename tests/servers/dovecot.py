@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tests.servers.certificates import make_certificates
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.introspection import Introspection
 from tests.servers.mailboxes import PASSWORD as PASSWORD
 from tests.servers.mailboxes import USERS, Mailboxes, environment
 from tests.servers.mailboxes import wait_until as wait_until
@@ -34,7 +35,8 @@ class MailServer(Mailboxes):
 
     Every user has the password `secret`. Folders Drafts, Sent, Trash, Junk and Archive are there, marked as RFC 6154
     says; the separator is `/`. Submission wants a login, and a MAIL FROM that belongs to it (else 553); a recipient in
-    example.test that does not exist gets 550 at RCPT; mail to other domains is accepted and bounces.
+    example.test that does not exist gets 550 at RCPT; mail to other domains is accepted and bounces. Both take access
+    tokens as well (XOAUTH2 and OAUTHBEARER): those of `tokens`.
     """
 
     imap_port: int  # plain and STARTTLS
@@ -50,6 +52,8 @@ class MailServer(Mailboxes):
         self._running: list[subprocess.Popen[bytes]] = []
         self._watcher: subprocess.Popen[bytes] | None = None
         self._proxies: list[FaultProxy] = []
+        #: Who tells Dovecot whose an access token is.
+        self.tokens = Introspection()
 
     def start(self, folder: Path) -> "MailServer":
         """Start both below the folder, whose path must be short and open to other users (sockets, mail users).
@@ -62,6 +66,7 @@ class MailServer(Mailboxes):
         ports = _free_ports(5)
         self.imap_port, self.imaps_port, self.submission_port, self.smtps_port, self.smtp_port = ports
         make_certificates(folder / "tls")
+        self.tokens.start()
         self._make_folders()
         self._write_configuration()
         try:
@@ -79,6 +84,7 @@ class MailServer(Mailboxes):
         """End both. Mail and logs stay in the folder."""
         while self._proxies:
             self._proxies.pop().stop()
+        self.tokens.stop()
         if self._watcher is not None:
             self._watcher.communicate()
             self._watcher = None
@@ -126,6 +132,7 @@ class MailServer(Mailboxes):
         mail = pwd.getpwnam("mail")
         values: dict[str, object] = {"root": self.folder, "uid": mail.pw_uid, "gid": mail.pw_gid, "extra": self._extra}
         values |= {name: value for name, value in vars(self).items() if name.endswith("_port")}
+        values["introspection_port"] = self.tokens.port
         users = self.folder / "users"
         users.write_text("".join(f"{user}:{{PLAIN}}{PASSWORD}::::::\n" for user in USERS))
         users.chmod(0o640)
@@ -133,6 +140,7 @@ class MailServer(Mailboxes):
         _write_old(self.folder / "postfix" / "mailboxes", "".join(f"{user} {user}\n" for user in USERS))
         _write_old(self.folder / "postfix" / "domains", "example.test ok\n")
         _write_old(self.folder / "dovecot.conf", _filled("dovecot.conf", values))
+        _write_old(self.folder / "oauth2.conf", _filled("oauth2.conf", values))
         _write_old(self.folder / "postfix" / "main.cf", _filled("main.cf", values))
         _write_old(self.folder / "postfix" / "master.cf", _filled("master.cf", values))
 
