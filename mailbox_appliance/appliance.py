@@ -115,7 +115,7 @@ class Appliance:
         self._use_stored_settings()
         self.store.upkeep.bounds = self._bounds
         #: What every connection to a mailbox's servers is opened with.
-        self.logins = Logins(self.store, self.settings)
+        self.logins = Logins(self.store, self.settings, self.clock, self.oauth_apps_given)
         self.sender = Sender(self.store, self.logins, self.settings, self.events, self.clock)
         #: Calls of other servers that requests wait for.
         self.calls = Calls()

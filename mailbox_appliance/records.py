@@ -260,8 +260,8 @@ SendsVia = Literal["smtp", "graph"]
 class OAuthLogin:
     """How a mailbox is logged in to whose provider was asked for access: by tokens, which the refresh token brings.
 
-    `username`: what its servers know it by; a shared mailbox has the one of whoever signed in for Graph, its own for
-    IMAP and SMTP.
+    `email`: of the mailbox, which IMAP and SMTP know it by. `username`: of whoever signed in, which is another one's
+    where the mailbox is shared.
     """
 
     provider: OAuthProvider
@@ -269,6 +269,11 @@ class OAuthLogin:
     username: str
     refresh_token: str = field(repr=False)
     sends_via: SendsVia = "smtp"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is not the mailbox of whoever signed in."""
+        return self.username.lower() != self.email.lower()
 
 
 class AccountError(Wire, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
     endpoint ..... how a server is reached, without asking anybody; what connections are compared by
     imap, smtp ... open a connection with a login that is good now
-    token ........ an access token for what is asked over HTTPS
+    token ........ the same for what is asked over HTTPS
 
 A token that is about to end is renewed before it is used, once, however many need it (`tokens`). One that a server
 refuses all the same is renewed once more, as clocks differ and providers take back what they gave; only what is refused
@@ -10,33 +10,95 @@ then is a refused login. All of it may ask the provider: no transaction may be o
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, TypeVar
 
-from mailbox_appliance.records import Endpoint
+from mailbox_appliance.authorization.apps import Apps
+from mailbox_appliance.authorization.tokens import Tokens
+from mailbox_appliance.clock import Clock, SystemClock
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.oauth_environment import GivenApps
+from mailbox_appliance.records import Connection, Endpoint, OAuthLogin
+from mailbox_appliance.remote import providers_file
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.oauth_answers import Issued
+from mailbox_appliance.remote.providers import Resource
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
 T = TypeVar("T")
 Server = Literal["imap", "smtp"]
-#: What an access token is for: mail is IMAP and SMTP; a provider's tokens are good for one of them.
-Resource = Literal["mail", "graph"]
 
 
 class Logins:
     """Opens connections. May be used from any thread."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, clock: Clock | None = None, given: GivenApps | None = None
+    ) -> None:
+        """`given`: the applications that the environment gives."""
         self._store, self._settings = store, settings
+        #: The applications that providers are asked by.
+        self.apps = Apps(store, settings, given or {})
+        self._tokens = Tokens(store, self.apps, clock or SystemClock())
 
     def endpoint(self, account_id: str, server: Server) -> Endpoint:
         """How a server of a mailbox is reached; without a token. Raises NotFound."""
+        login = self._store.oauth_logins.find(account_id)
+        if login is not None:
+            return self._endpoint(login, server, None)
         connection = self._store.accounts.connection(account_id)
         return connection.imap if server == "imap" else connection.smtp
 
+    def login(self, account_id: str) -> OAuthLogin:
+        """How a mailbox of Google or Outlook is logged in to. Raises NotFound, also for one that has passwords."""
+        login = self._store.oauth_logins.find(account_id)
+        if login is None:
+            raise NotFound(what="mailbox")
+        return login
+
     def imap(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
         """What `opening` makes of an endpoint whose login is good now. Raises NotFound, and RemoteFault."""
-        return opening(self.endpoint(account_id, "imap"))
+        return self._opened(account_id, "imap", opening)
 
     def smtp(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
         """As `imap`, for the server that takes mail."""
-        return opening(self.endpoint(account_id, "smtp"))
+        return self._opened(account_id, "smtp", opening)
+
+    def token(self, account_id: str, resource: Resource, use: Callable[[str], T]) -> T:
+        """What `use` makes of an access token that is good now. Raises NotFound, and RemoteFault.
+
+        `use` is called once more, with another token, where it raises RemoteFault `login_refused`.
+        """
+        text = self._tokens.get(account_id, resource)
+        try:
+            return use(text)
+        except RemoteFault as fault:
+            if fault.kind != "login_refused" or not self._tokens.refuse(account_id, resource, text):
+                raise
+        return use(self._tokens.get(account_id, resource))
+
+    def connection(self, login: OAuthLogin, access_token: str) -> Connection:
+        """How the servers of a mailbox that is not kept yet are reached, and logged in to now."""
+        endpoints = [self._endpoint(login, server, access_token) for server in ("imap", "smtp")]
+        return Connection(login.email, *endpoints)
+
+    def keep(self, account_id: str, issued: Issued) -> None:
+        """Keep the token for mail that came with a sign-in, after the login that came with it is stored."""
+        self._tokens.keep(account_id, "mail", issued)
+
+    def forget(self, account_id: str) -> None:
+        """Know no token of a mailbox any more: its provider is asked the next time, whatever it said last."""
+        self._tokens.forget(account_id)
+
+    def _opened(self, account_id: str, server: Server, opening: Callable[[Endpoint], T]) -> T:
+        login = self._store.oauth_logins.find(account_id)
+        if login is None:
+            return opening(self.endpoint(account_id, server))
+        endpoint = self._endpoint(login, server, None)
+        return self.token(account_id, "mail", lambda text: opening(replace(endpoint, token=text)))
+
+    def _endpoint(self, login: OAuthLogin, server: Server, token: str | None) -> Endpoint:
+        known = providers_file.known(self._settings, login.provider)
+        place = known.imap if server == "imap" else known.smtp
+        return Endpoint(place.host, place.port, place.security, login.email, "", token)

@@ -51,6 +51,12 @@ class RemoteFault(Exception):
         self.code: str | None = None
         self.retry_after: float | None = None
 
+    def again(self) -> "RemoteFault":
+        """The same, for another who needs to be told."""
+        made = RemoteFault(self.server, self.kind, self.reason, self.reply)
+        made.__dict__.update(self.__dict__)
+        return made
+
 
 class Unmovable(RemoteFault):
     """No message can be taken out of the folder alone.

@@ -87,6 +87,11 @@ class Accounts:
         sql = "SELECT 1 FROM accounts WHERE email = ? AND owner_member_id = ?"
         return self._database.value(sql, (email, owner_member_id)) is not None
 
+    def find_own(self, email: str, owner_member_id: str) -> Account | None:
+        """The mailbox with this email that this member has connected."""
+        row = self._database.row(f"{_SELECT} WHERE a.email = ? AND a.owner_member_id = ?", (email, owner_member_id))
+        return None if row is None else _to_account(row)
+
     def add(self, owner_member_id: str, display_name: str | None, connection: Connection) -> str:
         """A new mailbox, with its secrets; answers its id. Inside a transaction."""
         account_id = new_id("acc")

@@ -39,6 +39,7 @@ from mailbox_appliance.store.members import Members
 from mailbox_appliance.store.messages import Messages
 from mailbox_appliance.store.mirror import Mirror
 from mailbox_appliance.store.oauth_apps import OAuthApps
+from mailbox_appliance.store.oauth_logins import OAuthLogins
 from mailbox_appliance.store.opening import format_of, key_in, log_of, look_with, open_database
 from mailbox_appliance.store.part_cache import PartCache
 from mailbox_appliance.store.schema import put_back_triggers
@@ -71,6 +72,7 @@ class Store:
         self.oauth_apps = OAuthApps(database, clock)
         self.stored_settings = StoredSettings(database)
         self.accounts = Accounts(database, clock)
+        self.oauth_logins = OAuthLogins(database, clock)
         self.folders = Folders(database)
         self.messages = Messages(database)
         self.mirror = Mirror(database, self.folders)

@@ -1,0 +1,207 @@
+"""Access tokens: kept in memory only, renewed before they end, by one request however many need one at once.
+
+    young ....... handed out as it is
+    ending ...... less than 5 minutes left: renewed; whoever comes meanwhile, and everybody while the provider is out of
+                  reach, goes on with the present one
+    over ........ renewed; whoever comes meanwhile waits for the same answer
+    refused ..... by the server it was for: renewed once, unless it was given a moment ago
+
+The refresh token in the store is replaced, on the disk, before the access token that came with it is used, and only by
+the one that it brought: a crash in between leaves the old one, which providers that hand out new ones take for a while
+longer. What the provider did not answer well is not asked again at once: all who need it are told the same.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from mailbox_appliance.authorization.apps import Apps
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.records import OAuthLogin
+from mailbox_appliance.remote import oauth
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.oauth_answers import Issued
+from mailbox_appliance.remote.providers import Resource
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+#: Seconds before its end when a token is renewed; of one that lasts less than twice as long, half its life.
+EARLY = 300.0
+#: Seconds within which a refused token counts as one that another will not mend.
+JUST_GIVEN = 30.0
+#: Seconds for which a provider is not asked again: one that did not answer, that wants to be asked less often (where it
+#: does not say how long), that said no. Signing in anew ends each.
+REST, REST_WHEN_THROTTLED, REST_WHEN_REFUSED = 5.0, 60.0, 60.0
+# Somebody signs in anew just when a token is renewed: then what was asked with the old refresh token counts no more.
+_MOST_TRIES = 3
+
+
+@dataclass(frozen=True)
+class _Token:
+    """By two clocks: one may be set, the other may stand still while the computer sleeps."""
+
+    text: str = field(repr=False)
+    lasts: float
+    monotonic: float
+    wall: float
+
+    def left(self, clock: Clock) -> float:
+        """The seconds that it is still good for."""
+        return self.lasts - self.age(clock)
+
+    def age(self, clock: Clock) -> float:
+        return max(clock.monotonic() - self.monotonic, clock.now().timestamp() - self.wall)
+
+    def is_ending(self, clock: Clock) -> bool:
+        return self.left(clock) <= min(EARLY, self.lasts / 2)
+
+
+@dataclass
+class _Need:
+    """A mailbox and what its tokens are for. `lock` is held for moments; nobody waits for a provider with it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    token: _Token | None = None
+    under_way: "Future[str] | None" = None
+    #: The last bad answer, for which refresh token, and until when it counts.
+    fault: RemoteFault | None = None
+    failed: str = field(default="", repr=False)
+    until: float = 0.0
+
+
+class Tokens:
+    """Gives access tokens. May be used from any thread."""
+
+    def __init__(self, store: Store, apps: Apps, clock: Clock) -> None:
+        self._store, self._apps, self._clock = store, apps, clock
+        self._lock = threading.Lock()
+        self._needs: dict[tuple[str, Resource], _Need] = {}
+        #: Refresh tokens are good for one request at a time, where providers replace them: one lock a mailbox.
+        self._renewing: dict[str, threading.Lock] = {}
+
+    def get(self, account_id: str, resource: Resource) -> str:
+        """A token that is good now. Raises NotFound, and RemoteFault; `login_refused`: somebody must sign in again."""
+        need = self._need(account_id, resource)
+        with need.lock:
+            token, is_first = need.token, need.under_way is None
+            if token is not None and (not token.is_ending(self._clock) or (not is_first and self._is_good(token))):
+                return token.text
+            if need.under_way is None:
+                need.under_way = Future()
+            under_way = need.under_way
+        if is_first:
+            self._settle(need, under_way, lambda: self._renewed(need, account_id, resource))
+        return _outcome(under_way)
+
+    def refuse(self, account_id: str, resource: Resource, text: str) -> bool:
+        """A server refuses a token; whether another one, which `get` gives from now on, may be worth trying."""
+        need = self._need(account_id, resource)
+        with need.lock:
+            token = need.token
+            if token is not None and token.text == text:
+                if token.age(self._clock) < JUST_GIVEN:
+                    return False
+                need.token = None
+        return True
+
+    def keep(self, account_id: str, resource: Resource, issued: Issued) -> None:
+        """Keep a token that came with a sign-in. What was known of the mailbox before is forgotten."""
+        self.forget(account_id)
+        self._need(account_id, resource).token = self._token(issued)
+
+    def forget(self, account_id: str) -> None:
+        """Know nothing of a mailbox any more: it was signed in to anew, or removed, or is to be tried now."""
+        with self._lock:
+            for key in [key for key in self._needs if key[0] == account_id]:
+                del self._needs[key]
+            self._renewing.pop(account_id, None)
+
+    def _need(self, account_id: str, resource: Resource) -> _Need:
+        with self._lock:
+            return self._needs.setdefault((account_id, resource), _Need())
+
+    def _settle(self, need: _Need, under_way: "Future[str]", act: Callable[[], str]) -> None:
+        try:
+            text = act()
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            with need.lock:
+                need.under_way = None
+            under_way.set_exception(error)
+        else:
+            with need.lock:
+                need.under_way = None
+            under_way.set_result(text)
+
+    def _renewed(self, need: _Need, account_id: str, resource: Resource) -> str:
+        with self._lock:
+            renewing = self._renewing.setdefault(account_id, threading.Lock())
+        with renewing:
+            for _ in range(_MOST_TRIES):
+                login = self._login(account_id)
+                if need.fault is not None and need.failed == login.refresh_token and self._is_resting(need):
+                    return self._without(need, need.fault)
+                try:
+                    issued = self._asked(login, resource)
+                except RemoteFault as fault:
+                    if not self._is_present(account_id, login.refresh_token):
+                        continue
+                    self._note(need, login, fault, account_id)
+                    return self._without(need, fault)
+                after = issued.refresh_token or login.refresh_token
+                if self._store.oauth_logins.replace_token(account_id, login.refresh_token, after):
+                    with need.lock:
+                        need.token, need.fault = self._token(issued), None
+                    return issued.access_token
+        raise RemoteFault("oauth", "disconnected", "This mailbox is being signed in to anew. Try again.")
+
+    def _login(self, account_id: str) -> OAuthLogin:
+        login = self._store.oauth_logins.find(account_id)
+        if login is None:  # one with passwords has taken the place of none: ids are never given twice
+            raise NotFound(what="mailbox")
+        return login
+
+    def _asked(self, login: OAuthLogin, resource: Resource) -> Issued:
+        asking = self._apps.asking(login.provider)
+        scopes = asking.provider.scopes(resource, is_shared=login.is_shared)
+        return oauth.renew(asking, login.refresh_token, scopes)
+
+    def _is_present(self, account_id: str, refresh_token: str) -> bool:
+        return self._store.oauth_logins.replace_token(account_id, refresh_token, refresh_token)
+
+    def _note(self, need: _Need, login: OAuthLogin, fault: RemoteFault, account_id: str) -> None:
+        extra = {"accountId": account_id, "kind": fault.kind, "fault": fault.name}
+        log.warning("a provider gave no access token", extra=extra)
+        rests = {"throttled": REST_WHEN_THROTTLED, "login_refused": REST_WHEN_REFUSED}
+        rest = fault.retry_after if fault.retry_after is not None else rests.get(fault.kind, REST)
+        with need.lock:
+            need.fault, need.failed, need.until = fault, login.refresh_token, self._clock.monotonic() + rest
+
+    def _is_resting(self, need: _Need) -> bool:
+        return self._clock.monotonic() < need.until
+
+    def _without(self, need: _Need, fault: RemoteFault) -> str:
+        """The present token, as long as it lasts and the access was not taken back. Raises RemoteFault."""
+        with need.lock:
+            if fault.kind == "login_refused":
+                need.token = None
+            if need.token is not None and self._is_good(need.token):
+                return need.token.text
+        raise fault
+
+    def _is_good(self, token: _Token) -> bool:
+        return token.left(self._clock) > 1.0
+
+    def _token(self, issued: Issued) -> _Token:
+        return _Token(issued.access_token, issued.lasts, self._clock.monotonic(), self._clock.now().timestamp())
+
+
+def _outcome(under_way: "Future[str]") -> str:
+    try:
+        return under_way.result()
+    except RemoteFault as fault:
+        # Each who waited raises one of their own: they go different ways.
+        raise fault.again() from fault
