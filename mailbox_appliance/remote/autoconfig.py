@@ -9,7 +9,6 @@ import re
 import xml.parsers.expat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from mailbox_appliance.records import Security
 from mailbox_appliance.remote.dns import host_name
@@ -24,8 +23,6 @@ _SECURITY: Mapping[str, Security] = {"SSL": "tls", "STARTTLS": "starttls"}
 _BY_PASSWORD = frozenset({"password-cleartext", "password-encrypted", "plain", "secure"})
 _SERVERS = {("incomingServer", "imap"): "imap", ("outgoingServer", "smtp"): "smtp"}
 _CONTROLS = re.compile("[\x00-\x20\x7f-\xa0\u2028\u2029]")
-
-Kind = Literal["imap", "smtp"]
 
 
 class NotAutoconfig(Exception):
@@ -46,12 +43,13 @@ class Server:
 class Config:
     """The servers of a mailbox that TLS protects, the preferred one first in each kind.
 
-    `other_sign_in`: there are some that take no password, but another sign-in only.
+    `imap_by_sign_in` and `smtp_by_sign_in`: those that take no password, but another sign-in.
     """
 
     imap: tuple[Server, ...] = ()
     smtp: tuple[Server, ...] = ()
-    other_sign_in: tuple[Server, ...] = ()
+    imap_by_sign_in: tuple[Server, ...] = ()
+    smtp_by_sign_in: tuple[Server, ...] = ()
 
 
 @dataclass
@@ -82,17 +80,14 @@ def read(document: bytes, email: str) -> Config:
 
 
 def _config(found: list[_Element], email: str) -> Config:
-    servers: dict[str, list[Server]] = {"imap": [], "smtp": []}
-    other: list[Server] = []
+    servers: dict[tuple[str, bool], list[Server]] = {}
     for element in found:
-        server = _server(element, email)
-        if server is None:
-            continue
         by_password = not element.sign_ins or not _BY_PASSWORD.isdisjoint(element.sign_ins)
-        (servers[element.kind] if by_password else other).append(server)
+        if (server := _server(element, email)) is not None:
+            servers.setdefault((element.kind, by_password), []).append(server)
     # RFC 8314 3.3: implicit TLS is preferred. Otherwise the order is the provider's.
-    imap, smtp = (tuple(sorted(each, key=lambda server: server.security != "tls")) for each in servers.values())
-    return Config(imap, smtp, tuple(other))
+    order = (("imap", True), ("smtp", True), ("imap", False), ("smtp", False))
+    return Config(*(tuple(sorted(servers.get(each, ()), key=lambda one: one.security != "tls")) for each in order))
 
 
 def _server(element: _Element, email: str) -> Server | None:

@@ -36,10 +36,10 @@ class Provider:
     note: str | None = None
 
     def servers(self, email: str, exchanger: str = "") -> tuple[Server, Server] | None:
-        """Where IMAP and SMTP are reached for an address; `exchanger`: the host that takes its mail."""
+        """Where IMAP and SMTP are reached for an address. `exchanger`: what takes mail for a domain of one's own."""
         if self.imap is None or self.smtp is None:
             return None
-        local = email.rpartition("@")[0] if self.has_local_names else email
+        local = email.rpartition("@")[0] if self.has_local_names and not exchanger else email
         return _server(self.imap, local, exchanger), _server(self.smtp, email, exchanger)
 
 
