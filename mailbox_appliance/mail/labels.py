@@ -5,6 +5,8 @@ Two labels are flags as well (`\\Draft`, `\\Flagged`), and are kept as these.
 (developers.google.com/workspace/gmail/imap/imap-extensions, "Access to the Gmail labels")
 """
 
+from collections.abc import Iterable
+
 from mailbox_appliance.records import ListedFolder
 
 INBOX, SENT, IMPORTANT = "\\Inbox", "\\Sent", "\\Important"
@@ -12,7 +14,8 @@ INBOX, SENT, IMPORTANT = "\\Inbox", "\\Sent", "\\Important"
 FLAGS = {"\\draft": "\\Draft", "\\drafts": "\\Draft", "\\starred": "\\Flagged"}
 #: Labels of the system, by their name in lower case: no user can make, name, add or remove one as a label.
 SYSTEM = {name.lower(): name for name in (INBOX, SENT, IMPORTANT, "\\Muted", "\\Trash", "\\Spam")}
-_PROPER = frozenset({"\\all", "\\junk", "\\trash"})
+_ALL = "\\all"
+_PROPER = frozenset({_ALL, "\\junk", "\\trash"})
 _BY_ATTRIBUTE = {"\\sent": SENT, "\\drafts": "\\Draft", "\\flagged": "\\Flagged", "\\important": IMPORTANT}
 
 
@@ -34,3 +37,8 @@ def label_of(folder: ListedFolder) -> str | None:
     if folder.path.upper() == "INBOX":
         return INBOX
     return next((label for name, label in _BY_ATTRIBUTE.items() if name in folder.attributes), folder.path)
+
+
+def home_of(listed: Iterable[ListedFolder]) -> str | None:
+    """The path of the folder in which all messages lie that are neither spam nor trash; None where it is hidden."""
+    return next((folder.path for folder in listed if _ALL in folder.attributes), None)

@@ -7,6 +7,7 @@ Each batch is one transaction, none is open while the server is asked. Whatever 
 position is noted last, and what was brought in by then is not asked for twice.
 """
 
+import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
@@ -74,6 +75,12 @@ class FolderSync:
         """Look at it as soon as can be: somebody of us wrote to it, on the server and in the store."""
         self.is_due = self.is_urgent = True
         self._count = None
+
+    def doubt(self) -> None:
+        """Compare all flags and labels the next time: what is known to have changed since may not be all."""
+        self.is_due = True
+        if self._seen is not None:
+            self._seen = dataclasses.replace(self._seen, highestmodseq=None)
 
     def hear(self, state: FolderState, *, thorough: bool) -> None:
         """Compare with what STATUS tells; it becomes due where there may be news."""
@@ -232,9 +239,11 @@ class FolderSync:
     def _without_moved(self, messages: bodies.Read, *, is_few: bool) -> bodies.Read:
         """Those that are new to us: others came from elsewhere, and keep their ids."""
         means = self._means
-        messages = self._reattached(messages) if means.has_gone else messages
+        has_labels = means.mailbox.has_labels  # then a message is known by its provider's id, wherever it lay
+        if means.has_gone or (has_labels and is_few):
+            messages = self._reattached(messages)
         # In the first sync of a large folder, every copy of a message would be asked after.
-        if messages and (is_few or is_settled(self._noted)):
+        if messages and not has_labels and (is_few or is_settled(self._noted)):
             others = means.store.mirror.elsewhere(self.folder, list(map(_sighting, messages)))
             if others and means.look_at(others):
                 messages = self._reattached(messages)
@@ -249,7 +258,8 @@ class FolderSync:
 def _sighting(pair: tuple[FetchedMessage, ParsedMessage]) -> Sighting:
     message, parsed = pair
     message_id = canonical_message_id(parsed.message_id or "")
-    return Sighting(message.uid, message.flags, message_id, message.size, message.internal_date)
+    ids = (message.provider_id, message.provider_thread_id)
+    return Sighting(message.uid, message.flags, message_id, message.size, message.internal_date, *ids)
 
 
 def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

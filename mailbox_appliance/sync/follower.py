@@ -1,6 +1,6 @@
 """Follows one mailbox over one connection: what is the most urgent piece of work, one batch at a time.
 
-    1. folders with news, and messages to take in: what we were woken for, INBOX, the others
+    1. folders with news, and messages to take in: what we were woken for, the home folder, the others
     2. the end of a round: everything was looked at; what is still gone now is gone for good
     3. a new round, where one is due: LIST with STATUS, compared with what is known
     4. bodies that are still to come
@@ -14,15 +14,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from mailbox_appliance.records import FolderState, ListedFolder, MirroredFolder
+from mailbox_appliance.records import FolderState, ListedFolder
 from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.sync import listing
 from mailbox_appliance.sync.backlog import Backlog
 from mailbox_appliance.sync.folder import FolderSync
+from mailbox_appliance.sync.listing import INBOX, Listing
 from mailbox_appliance.sync.means import Means
 
 log = logging.getLogger(__name__)
 
-INBOX = "INBOX"
 #: A folder that has refused for so many seconds keeps nothing waiting any more.
 LONGEST_REFUSAL = 3600.0
 
@@ -44,8 +45,9 @@ class Follower:
     def __init__(self, means: Means, is_synced: Callable[[], None]) -> None:
         """`is_synced` is told of every round that ends, after the commit."""
         self.folders: dict[str, FolderSync] = {}
-        #: Whether the server tells of news in the inbox; where it does not, each round looks.
+        #: Whether the server tells of news in the home folder; where it does not, each round looks.
         self.can_idle = means.mailbox.capabilities.idle
+        self._home = INBOX
         self._means, self._is_synced = means, is_synced
         means.look_at = self._look_at
         means.has_gone = means.store.mirror.has_gone(means.account_id)
@@ -53,6 +55,7 @@ class Follower:
         self._round: _Round | None = None
         self._round_due: Round | None = "everything"
         self._listed: tuple[ListedFolder, ...] = ()
+        self._noted = Listing()
         self._must_list = True
         self._wanted: set[str] = set()
 
@@ -63,15 +66,15 @@ class Follower:
         if path is None:
             self._must_list, self._round_due = True, "everything"
             means.caution.relent()
-        elif path in self.folders:
-            self.folders[path].want()
+        elif folder := self._shown_in(path):
+            folder.want()
         else:
             self._wanted.add(path)
 
-    def want_inbox(self) -> None:
-        """The server told of news in the inbox."""
-        if INBOX in self.folders:
-            self.folders[INBOX].is_due = self.folders[INBOX].is_urgent = True
+    def want_home(self) -> None:
+        """The server told of news in the home folder."""
+        if home := self.folders.get(self._home):
+            home.is_due = home.is_urgent = True
 
     def want_round(self) -> None:
         """It is time to look at everything again."""
@@ -98,26 +101,26 @@ class Follower:
         self._backlog.finish()
 
     def glance(self) -> None:
-        """See whether there is news in the inbox, while there is other work."""
-        inbox = self.folders.get(INBOX)
-        if inbox is None or inbox.is_due:
+        """See whether there is news in the home folder, while there is other work."""
+        home = self.folders.get(self._home)
+        if home is None or home.is_due:
             return
-        if self._means.selected == INBOX:
-            inbox.is_due = self._means.mailbox.idle_news()
+        if self._means.selected == self._home:
+            home.is_due = self._means.mailbox.idle_news()
         else:
-            inbox.hear(self._means.mailbox.status(INBOX), thorough=False)
+            home.hear(self._means.mailbox.status(self._home), thorough=False)
 
-    def is_at_inbox(self) -> bool:
-        """Whether the inbox is selected, and nothing in it unknown; where it is not, that is the next step."""
-        inbox = self.folders.get(INBOX)
-        if inbox is not None and self._means.selected != INBOX:
-            inbox.is_due = True
-        return inbox is None or not inbox.is_due
+    def is_at_home(self) -> bool:
+        """Whether the home folder is selected, and nothing in it unknown; where it is not, that is the next step."""
+        home = self.folders.get(self._home)
+        if home is not None and self._means.selected != self._home:
+            home.is_due = True
+        return home is None or not home.is_due
 
     @property
-    def inbox(self) -> FolderState | None:
-        """The position reached in the inbox."""
-        found = self.folders.get(INBOX)
+    def at_home(self) -> FolderState | None:
+        """The position reached in the home folder."""
+        found = self.folders.get(self._home)
         return found.position if found else None
 
     @property
@@ -130,6 +133,10 @@ class Follower:
         return bodies_left(self._backlog.left) if self._backlog.left else None
 
     # --- folders ---
+
+    def _shown_in(self, path: str) -> FolderSync | None:
+        """The followed folder in which the messages lie that are shown at this path."""
+        return self.folders.get(self._home if path in self._noted.labels else path)
 
     def _next(self) -> FolderSync | None:
         busy = [folder for folder in self.folders.values() if folder.has_work]
@@ -178,8 +185,8 @@ class Follower:
 
     def _refuse(self, folder: FolderSync, fault: RemoteFault) -> None:
         """A folder is closed to us, or was just deleted. Raises the fault where it is about more than the folder."""
-        # Without the inbox there is nothing to follow.
-        if fault.kind != "refused" or folder.folder.path == INBOX:
+        # Without the home folder there is nothing to follow.
+        if fault.kind != "refused" or folder.folder.path == self._home:
             raise fault
         log.info("a folder was refused", extra={"accountId": self._means.account_id, "folderId": folder.folder.id})
         folder.refuse()
@@ -212,42 +219,41 @@ class Follower:
     def _list(self, kind: Round) -> None:
         """List the folders, and see which of them have news."""
         listed, states = self._means.mailbox.look()
-        if not any(folder.path == INBOX for folder in listed):
-            # It is always there (RFC 9051 5.1): a list without it is no reason to believe that all else is gone.
-            raise RemoteFault("imap", "malformed", "The IMAP server lists no INBOX. Try again later.")
+        self._home = listing.home_of(listed, has_labels=self._means.mailbox.has_labels)
         if listed != self._listed or self._must_list or self._is_stale():
             self._note_listed(listed)
         for path, folder in self.folders.items():
             self._hear(folder, path, states, kind)
-        for path in self._wanted & self.folders.keys():
-            self.folders[path].want()
+        for wanted in filter(None, map(self._shown_in, self._wanted)):
+            wanted.want()
         self._wanted.clear()
 
     def _is_stale(self) -> bool:
         """Whether others have made or dropped folders in the store."""
         there = {folder.number for folder in self._means.store.folders.list(self._means.account_id)}
-        return there != {one.folder.number for one in self.folders.values()}
+        return there != self._noted.numbers
 
     def _hear(self, folder: FolderSync, path: str, states: Mapping[str, FolderState], kind: Round) -> None:
         if path in states:
             folder.hear(states[path], thorough=kind == "everything")
         else:
             folder.is_due = True
-        if path == INBOX and self._means.selected == INBOX:
-            # STATUS of the selected folder may tell what it was when it was selected.
-            is_told = self.can_idle or kind != "everything"
+        if path == self._home and self._means.selected == path:
+            # STATUS of the selected folder may tell what it was when it was selected, and IDLE tells of no labels.
+            is_told = (self.can_idle and not self._means.mailbox.has_labels) or kind != "everything"
             folder.is_due = folder.is_due or not is_told or self._means.mailbox.idle_news()
 
     def _note_listed(self, listed: tuple[ListedFolder, ...]) -> None:
         means, is_first = self._means, not self._listed
-        before = {folder.number for folder in means.store.folders.list(means.account_id)}
-        mirrored = sorted(means.store.folders.replace(means.account_id, listed), key=_rank)
-        self._listed, self._must_list = listed, False
+        noted = listing.note(means.store.folders, means.account_id, listed, self._home)
+        self._listed, self._noted, self._must_list = listed, noted, False
         kept = {one.folder.number: one for one in self.folders.values()}  # a path that came back is another folder
-        for number in kept.keys() - {folder.number for folder in mirrored}:
+        for number in kept.keys() - {folder.number for folder in noted.followed}:
             self._backlog.forget(kept[number])
-        self.folders = {folder.path: kept.get(folder.number) or FolderSync(folder, means) for folder in mirrored}
-        if before - {folder.number for folder in mirrored}:
+        self.folders = {one.path: kept.get(one.number) or FolderSync(one, means) for one in noted.followed}
+        for folder in self.folders.values() if noted.has_dropped_label else ():
+            folder.doubt()
+        if noted.has_dropped:
             # Deleted, or renamed: what was in them is gone, and may be found elsewhere.
             means.has_gone, self._round_due = True, self._round_due or "arrivals"
         if is_first:
@@ -257,9 +263,3 @@ class Follower:
 def bodies_left(count: int) -> str:
     """As `Follower.progress`, when only bodies are to come."""
     return f"{count:,} messages still without their text"
-
-
-def _rank(folder: MirroredFolder) -> tuple[int, str]:
-    """In which order folders are looked at."""
-    last = folder.role in ("spam", "trash")
-    return (0 if folder.path == INBOX else 2 if last else 1, folder.path)

@@ -25,7 +25,7 @@ from mailbox_appliance.sync.turns import After, Next, Rest
 log = logging.getLogger(__name__)
 
 FIRST_RETRY, LONGEST_RETRY = 2.0, 300.0
-#: Seconds of a turn, after which others have theirs, and the inbox is glanced at.
+#: Seconds of a turn, after which others have theirs, and the home folder is glanced at.
 TURN = 1.0
 LONGEST_IDLE = 540.0  # RFC 2177: again before 29 minutes; many networks forget a quiet connection after 10
 
@@ -119,7 +119,7 @@ class MailboxSync:
         if self._is_idling:
             self._is_idling = False
             if self._mailbox.end_idle():
-                self._follower.want_inbox()
+                self._follower.want_home()
         return self._follow(self._mailbox, self._follower)
 
     def _follow(self, mailbox: ImapMailbox, follower: Follower) -> Next:
@@ -127,7 +127,7 @@ class MailboxSync:
         until = clock.monotonic() + TURN
         while True:
             self._listen(follower)
-            if not follower.step() and follower.is_at_inbox():
+            if not follower.step() and follower.is_at_home():
                 self.progress = follower.progress
                 if (rest := self._rest(mailbox, follower)) is not None:
                     return rest
@@ -152,14 +152,14 @@ class MailboxSync:
         """Rest until something happens; None when it has already."""
         has_heard = self._begin_idle(mailbox, follower) or mailbox.idle_news()
         # Seen in practice: servers that tell in each IDLE, at once, what they have told before.
-        told = (follower.inbox, mailbox.told_exists) if has_heard else None
+        told = (follower.at_home, mailbox.told_exists) if has_heard else None
         has_heard, self._in_vain = has_heard and not is_old(self._in_vain, told), told
         if has_heard or self._woken:
             if self._is_idling:
                 self._is_idling = False
                 has_heard = mailbox.end_idle() or has_heard
             if has_heard:
-                follower.want_inbox()
+                follower.want_home()
             return None
         left = self._poll_at - self._house.clock.monotonic()
         return Rest(max(0.0, min(left, LONGEST_IDLE)), mailbox.socket)
