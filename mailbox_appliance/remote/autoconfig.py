@@ -9,8 +9,8 @@ import re
 import xml.parsers.expat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from mailbox_appliance.records import Security
 from mailbox_appliance.remote.dns import host_name
 
 MOST_BYTES = 1 << 16
@@ -19,7 +19,8 @@ _DEEPEST = 12
 _LONGEST_TEXT = 255
 _MOST_SERVERS = 8
 
-_SECURITY: Mapping[str, Security] = {"SSL": "tls", "STARTTLS": "starttls"}
+Protected = Literal["tls", "starttls"]
+_SECURITY: Mapping[str, Protected] = {"SSL": "tls", "STARTTLS": "starttls"}
 _BY_PASSWORD = frozenset({"password-cleartext", "password-encrypted", "plain", "secure"})
 _SERVERS = {("incomingServer", "imap"): "imap", ("outgoingServer", "smtp"): "smtp"}
 _CONTROLS = re.compile("[\x00-\x20\x7f-\xa0\u2028\u2029]")
@@ -35,7 +36,7 @@ class Server:
 
     host: str
     port: int
-    security: Security
+    security: Protected
     username: str
 
 

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mailbox_appliance.records import Security
-from mailbox_appliance.remote.autoconfig import Server
+from mailbox_appliance.remote.autoconfig import Protected, Server
 
 SignIn = Literal["google", "outlook"]
 
 _TABLE = Path(__file__).with_name("known_servers.toml")
-_SECURITY: Mapping[int, Security] = {993: "tls", 465: "tls", 143: "starttls", 587: "starttls"}
+_SECURITY: Mapping[int, Protected] = {993: "tls", 465: "tls", 143: "starttls", 587: "starttls"}
 _WANTS = {
     "app_password": "{name} wants an app password, which you make on its site, in place of your own.",
     "own_password": "{name} wants the password for mail programs, which you set on its site, in place of your own.",

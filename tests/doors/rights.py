@@ -199,6 +199,7 @@ RIGHTS: tuple[Right, ...] = (
     # C 3: "K / owner S", "S (reconnect: owner)", "owner S or A(admin.accounts)"; S "owned IMAP mailbox".
     credential("GET /accounts", READ),
     session("POST /accounts"),
+    session("POST /accounts/discover"),
     credential(f"GET {BOX}", READ),
     session(f"PATCH {BOX}", Guard.OWNER),
     session(f"DELETE {BOX}", Guard.OWNER),
@@ -255,7 +256,6 @@ RIGHTS: tuple[Right, ...] = (
     session("POST /admin/https/rotate", *OPERATED),
 
     # Of later issues: C 3, and S 5 for what is administration.
-    session("POST /accounts/discover"),
     session("POST /accounts/oauth/{provider}"),
     everybody("GET /oauth/callback", is_page=True),
     session("POST /accounts/oauth/{provider}/finish"),
@@ -273,7 +273,6 @@ LOCAL_PAGES = frozenset({"GET /metrics"})
 #: Rows whose operation is not offered yet; none of those that are there may stand here.
 NOT_YET = frozenset(
     {
-        "POST /accounts/discover",
         "POST /accounts/oauth/{provider}",
         "POST /accounts/oauth/{provider}/finish",
     }
