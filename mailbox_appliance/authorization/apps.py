@@ -5,6 +5,7 @@ from mailbox_appliance.records import OAuthApp, OAuthProvider
 from mailbox_appliance.remote import providers_file
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth import Asking
+from mailbox_appliance.remote.providers import KnownProvider
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
@@ -20,10 +21,14 @@ class Apps:
         given = self._given.get(provider)
         return self._store.oauth_apps.find(provider) if given is None else given.app
 
+    def known(self, provider: OAuthProvider) -> KnownProvider:
+        """Where a provider is asked, as the operator has it. Raises RemoteFault."""
+        return providers_file.known(self._settings, provider)
+
     def asking(self, provider: OAuthProvider) -> Asking:
         """What a provider is asked with now. Raises RemoteFault where there is no application."""
         app = self.find(provider)
-        known = providers_file.known(self._settings, provider)
+        known = self.known(provider)
         if app is None:
             raise missing(known.title)
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")

@@ -1,0 +1,229 @@
+"""Sign-ins at a provider that somebody has begun and not finished: kept in memory, for ten minutes, good once.
+
+    start .... makes the secrets: by `state` the sign-in is found again, by the verifier of PKCE it is shown to be ours
+    finish ... the session that began it brings back what the provider said: a code, an error, or for a device nothing
+
+Who may, where the browser is led back to, and what is kept of it is not looked at here (`operations/oauth_flows`).
+"""
+
+import secrets
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from mailbox_appliance.authorization.consent import Asked, Granted, Refused, declined, login_of, refused
+from mailbox_appliance.authorization.logins import Logins
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.records import OAuthLogin, OAuthProvider
+from mailbox_appliance.remote import oauth
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.oauth import Asking
+from mailbox_appliance.remote.oauth_answers import DevicePrompt, Issued
+
+__all__ = ["AppMissing", "Asked", "Begun", "Device", "Flows", "Granted", "NotAgreedYet", "Refused", "StateUnknown"]
+
+#: Seconds for which a sign-in may be finished.
+LASTS = 600.0
+#: Sign-ins under way: of one session, where the oldest one gives way, and in all.
+MOST_OF_A_SESSION, MOST = 5, 500
+_SLOWER = 5  # RFC 8628 3.5
+
+
+class StateUnknown(Exception):
+    """No such sign-in is under way, or it was begun by another session, or for another provider."""
+
+
+class NotAgreedYet(Exception):
+    """Nobody has typed the code and agreed yet. The sign-in goes on."""
+
+
+class TooManyFlows(Exception):
+    """Too many sign-ins are under way."""
+
+
+class AppMissing(Exception):
+    """Nobody has configured an application of the provider. `title`: its name."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(title)
+        self.title = title
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a person types, and where; `interval`: the seconds between two tries to finish."""
+
+    user_code: str
+    verification_uri: str
+    interval: int
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A sign-in that has begun. `authorization_url`: what is opened in a browser."""
+
+    authorization_url: str
+    state: str = field(repr=False)
+    expires_at: datetime
+    device: Device | None = None
+
+
+@dataclass
+class _Flow:
+    asked: Asked
+    verifier: str = field(repr=False)
+    until: float
+    device_code: str | None = field(default=None, repr=False)
+    interval: int = 0
+    #: When the provider may be asked again.
+    next_at: float = 0.0
+    #: Held by the one who asks it.
+    asking: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Flows:
+    """The sign-ins under way. May be used from any thread."""
+
+    def __init__(self, logins: Logins, clock: Clock) -> None:
+        self._logins, self._clock = logins, clock
+        self._lock = threading.Lock()
+        self._flows: dict[str, _Flow] = {}
+
+    def loopback_host(self, provider: OAuthProvider) -> Literal["127.0.0.1", "localhost"]:
+        """What a provider takes as the name of this computer in a redirect address. Raises RemoteFault."""
+        return self._logins.apps.known(provider).loopback_host
+
+    def start(self, asked: Asked, *, device: bool = False) -> Begun:
+        """Begin a sign-in. Raises AppMissing, TooManyFlows; with `device` the provider is asked: RemoteFault."""
+        asking = self._asking(asked.provider)
+        state, verifier = secrets.token_urlsafe(32), oauth.new_verifier()
+        flow = _Flow(asked, verifier, self._clock.monotonic() + LASTS)
+        if device:
+            prompt = oauth.device(asking, asking.provider.scopes("mail"))
+            self._heed(flow, prompt)
+            url, shown = prompt.verification_uri, Device(prompt.user_code, prompt.verification_uri, prompt.interval)
+        else:
+            url, shown = self._url(asking, asked, state, verifier), None
+        self._add(state, flow)
+        left = timedelta(seconds=flow.until - self._clock.monotonic())
+        return Begun(url, state, self._clock.now() + left, shown)
+
+    def asked(self, provider: OAuthProvider, session_id: str, state: str) -> Asked | None:
+        """What a sign-in was begun for, if this session has it under way."""
+        with self._lock:
+            flow = self._find(provider, session_id, state)
+        return None if flow is None else flow.asked
+
+    def finish(
+        self, provider: OAuthProvider, session_id: str, *, state: str, code: str | None, error: str | None = None
+    ) -> Granted:
+        """What came of a sign-in: nothing more comes of it then, but where the provider could not be asked.
+
+        Raises StateUnknown; NotAgreedYet, for a device; Refused; RemoteFault.
+        """
+        with self._lock:
+            flow = self._find(provider, session_id, state)
+            if flow is None:
+                raise StateUnknown
+            if flow.device_code is None:
+                del self._flows[state]
+        if flow.device_code is not None:
+            return self._of_device(state, flow, flow.device_code)
+        if error is not None or code is None:
+            raise declined(error or "")
+        return self._of_code(state, flow, code)
+
+    def _asking(self, provider: OAuthProvider) -> Asking:
+        if self._logins.apps.find(provider) is None:
+            raise AppMissing(self._logins.apps.known(provider).title)
+        return self._logins.apps.asking(provider)
+
+    def _heed(self, flow: _Flow, prompt: DevicePrompt) -> None:
+        now = self._clock.monotonic()
+        flow.device_code, flow.interval, flow.next_at = prompt.device_code, prompt.interval, now
+        flow.until = min(flow.until, now + prompt.lasts)
+
+    def _url(self, asking: Asking, asked: Asked, state: str, verifier: str) -> str:
+        known, login = asking.provider, self._login(asked)
+        # Consent for both is asked for at once; a code brings a token for the first.
+        both = [*known.scopes("mail"), *known.scopes("graph", is_shared=self._is_shared(asked))]
+        return oauth.authorization_url(
+            asking,
+            dict.fromkeys(both),
+            redirect_uri=asked.redirect_uri,
+            state=state,
+            verifier=verifier,
+            # Whoever signs in for a shared mailbox has another name than that.
+            hint=asked.email if login is None else login.username,
+        )
+
+    def _login(self, asked: Asked) -> OAuthLogin | None:
+        return None if asked.account_id is None else self._logins.login(asked.account_id)
+
+    def _is_shared(self, asked: Asked) -> bool:
+        login = self._login(asked)
+        return login is not None and login.is_shared
+
+    def _add(self, state: str, flow: _Flow) -> None:
+        now = self._clock.monotonic()
+        with self._lock:
+            self._flows = {key: each for key, each in self._flows.items() if each.until > now}
+            own = [key for key, each in self._flows.items() if each.asked.session_id == flow.asked.session_id]
+            for oldest in own[: len(own) - MOST_OF_A_SESSION + 1]:
+                del self._flows[oldest]
+            if len(self._flows) >= MOST:
+                raise TooManyFlows
+            self._flows[state] = flow
+
+    def _find(self, provider: OAuthProvider, session_id: str, state: str) -> _Flow | None:
+        flow = self._flows.get(state)
+        if flow is None or flow.until <= self._clock.monotonic():
+            return None
+        is_own = (flow.asked.provider, flow.asked.session_id) == (provider, session_id)
+        return flow if is_own else None
+
+    def _of_code(self, state: str, flow: _Flow, code: str) -> Granted:
+        asking = self._asking(flow.asked.provider)
+        try:
+            issued = oauth.exchange(asking, code, redirect_uri=flow.asked.redirect_uri, verifier=flow.verifier)
+        except RemoteFault as fault:
+            if (found := refused(fault)) is not None:
+                raise found from fault
+            if not fault.in_doubt:  # the provider has not seen the code: it may be brought once more
+                self._add(state, flow)
+            raise
+        return self._granted(asking, flow.asked, issued)
+
+    def _of_device(self, state: str, flow: _Flow, device_code: str) -> Granted:
+        if not flow.asking.acquire(blocking=False):
+            raise NotAgreedYet
+        try:
+            if self._clock.monotonic() < flow.next_at:
+                raise NotAgreedYet
+            issued = self._agreed(flow, device_code)
+            self._forget(state)
+        except RemoteFault as fault:
+            if (found := refused(fault)) is not None:
+                self._forget(state)
+                raise found from fault
+            raise
+        finally:
+            flow.asking.release()
+        return self._granted(self._asking(flow.asked.provider), flow.asked, issued)
+
+    def _agreed(self, flow: _Flow, device_code: str) -> Issued:
+        answer = oauth.agreed(self._asking(flow.asked.provider), device_code)
+        if not isinstance(answer, str):
+            return answer
+        flow.interval += _SLOWER if answer == "too soon" else 0
+        flow.next_at = self._clock.monotonic() + flow.interval
+        raise NotAgreedYet
+
+    def _forget(self, state: str) -> None:
+        with self._lock:
+            self._flows.pop(state, None)
+
+    def _granted(self, asking: Asking, asked: Asked, issued: Issued) -> Granted:
+        login = login_of(asking, asked, issued, may_be_shared=asked.account_id is None or self._is_shared(asked))
+        return Granted(asked, login, self._logins.connection(login, issued.access_token), issued)
