@@ -17,8 +17,8 @@ from mailbox_appliance.settings import Settings
 Source = Annotated[
     Literal["table", "srv", "autoconfig", "mx", "guess"],
     Meta(
-        description="`table`: a large provider; `srv`: the domain's DNS (RFC 6186); `autoconfig`: the domain's web server"
-        " or a directory of providers; `mx`: who takes its mail; `guess`: hosts of usual names."
+        description="`table`: a large provider; `srv`: the domain's DNS (RFC 6186); `autoconfig`: the domain's web"
+        " server, or a directory of providers; `mx`: who takes its mail; `guess`: hosts of usual names."
     ),
 ]
 _DIRECTORY = "remote.autoconfig_directory"
