@@ -22,17 +22,22 @@ class Checked:
 
 
 class SignInFailed(Exception):
-    """At least one of the two servers cannot be used in this way; IMAP's fault comes first."""
+    """At least one of the two servers cannot be used in this way; IMAP's fault comes first.
 
-    def __init__(self, faults: tuple[RemoteFault, ...]) -> None:
+    `checked`: what IMAP showed, where only SMTP cannot be used.
+    """
+
+    def __init__(self, faults: tuple[RemoteFault, ...], checked: Checked | None = None) -> None:
         super().__init__(", ".join(map(str, faults)))
-        self.faults = faults
+        self.faults, self.checked = faults, checked
 
 
-def check(connection: Connection, *, ca_file: str, timeout: float, calls: Calls | None = None) -> Checked:
+def check(
+    connection: Connection, *, ca_file: str, timeout: float, calls: Calls | None = None, sends: bool = True
+) -> Checked:
     """Log in to both servers at the same time, and leave. Nothing is changed there. Raises SignInFailed.
 
-    `calls`: of whoever may give it up.
+    `calls`: of whoever may give it up. `sends`: whether mail goes out by SMTP; else that is not asked.
     """
     calls = calls or Calls()
 
@@ -41,6 +46,8 @@ def check(connection: Connection, *, ca_file: str, timeout: float, calls: Calls 
             return Checked(mailbox.list_folders(), mailbox.capabilities)
 
     def smtp() -> None:
+        if not sends:
+            return
         Submission.open(connection.smtp, ca_file=ca_file, timeout=timeout).quit()
 
     try:
@@ -49,8 +56,10 @@ def check(connection: Connection, *, ca_file: str, timeout: float, calls: Calls 
         raise SignInFailed((fault,)) from fault
     incoming, outgoing = _outcome(begun[0]), _outcome(begun[1])
     faults = tuple(fault for fault in (incoming, outgoing) if isinstance(fault, RemoteFault))
-    if isinstance(incoming, RemoteFault) or faults:
+    if isinstance(incoming, RemoteFault):
         raise SignInFailed(faults)
+    if faults:
+        raise SignInFailed(faults, incoming)
     return incoming
 
 
