@@ -179,7 +179,8 @@ def _refusals(appliance: Appliance, caller: Caller, account: Account, prepared: 
     if Capability.MAIL_SEND not in caller.capabilities:
         yield f"{Capability.MAIL_SEND} is missing: this credential may preview this message and not send it."
     if account.status == "reauth_required":
-        yield "The mail server refuses the login of this mailbox: correct its password before you send."
+        why = f" {account.error.message}" if account.error else ""
+        yield f"This mailbox must be logged in to again before you send.{why}"
     if prepared.message.envelope.smtputf8:
         yield "An address has letters beyond ASCII: a send is refused where the mail server does not offer SMTPUTF8."
     try:

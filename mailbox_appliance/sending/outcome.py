@@ -34,7 +34,8 @@ from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
-LOGIN_REFUSED = "The SMTP server refused the login."
+#: What is wrong with a mailbox whose server says in the middle of a message that it wants a login.
+_LOGIN_REFUSED = AccountError(code="authentication_failed", message="The SMTP server refused the login.")
 MAYBE_DELIVERED = (
     "The mail server did not say whether it took the message, so it may have been delivered. It is never sent again by"
     " itself. For 24 hours it is looked for, in Sent, where the appliance files nothing meanwhile, and in the inbox;"
@@ -45,7 +46,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
 _CAUSES: dict[Cause, str] = {  # of `internal` the problem itself tells
     "unavailable": "the SMTP server could not be reached or refused for now. Nobody got the message; try again.",
     "throttled": "the SMTP server limits how often it may be asked. Nobody got the message; try again later.",
-    "login": "the SMTP server refused the login. Nobody got the message; correct the password of the mailbox.",
+    "login": "the SMTP server refused the login. Nobody got the message; have the mailbox logged in to again.",
     "smtputf8": "its server takes no addresses with letters beyond ASCII (RFC 6531).",
 }
 #: What is stored with a failure of which neither its code nor a reply tells what it was.
@@ -111,8 +112,8 @@ class Recorder:
                 named = refused if code != "sender_rejected" else ()
                 warnings = [f"The server refused the recipient {each}; nobody was sent to." for each in named]
                 self._fail(work, code, warnings, reply)
-            case Nobody(cause):
-                return self._nobody(work, cause)
+            case Nobody(cause, error):
+                return self._nobody(work, cause, error)
             case Removed():
                 self._fail(work, "account_removed")
             case _:
@@ -131,15 +132,14 @@ class Recorder:
         self._tell(work, "queued", cause=cause)
         return True
 
-    def _nobody(self, work: DeliveryWork, cause: Cause) -> Outcome:
+    def _nobody(self, work: DeliveryWork, cause: Cause, error: AccountError | None) -> Outcome:
         if cause == "login":
-            error = AccountError(code="authentication_failed", message=LOGIN_REFUSED)
-            self._store.accounts.set_status(work.account_id, "reauth_required", error)
+            self._store.accounts.note_refused_sending(work.account_id, error or _LOGIN_REFUSED)
         if cause == "smtputf8":
             return self._withdraw(work, Unsupported(reason=_CAUSES[cause]), "recipient_rejected", cause)
         if work.send_at is not None:
             return self._try_later(work, cause, work.send_at)
-        return self._withdraw(work, unavailable(cause), "provider_unavailable", cause)
+        return self._withdraw(work, unavailable(cause, error), "provider_unavailable", cause)
 
     def _try_later(self, work: DeliveryWork, cause: Cause, send_at: datetime) -> Outcome:
         is_steady = self._steadiness.is_given()
@@ -184,11 +184,12 @@ class Recorder:
         self._events.publish(DeliverySettled(operation, account, status))
 
 
-def unavailable(cause: Cause) -> Problem:
+def unavailable(cause: Cause, error: AccountError | None = None) -> Problem:
     """What a client is told of an operation that was withdrawn."""
     if cause == "internal":
         return JournalFailed(retry_after=_RETRY_AFTER)
-    detail = (Detail("smtp", _CAUSES[cause]),)
+    reason = _CAUSES[cause] if error is None else f"{error.message} Nobody got the message."
+    detail = (Detail("smtp", reason),)
     if cause == "throttled":
         return ProviderThrottled(details=detail, retry_after=_RETRY_AFTER)
-    return Unavailable(reason=_CAUSES[cause], details=detail, retry_after=_RETRY_AFTER)
+    return Unavailable(reason=reason, details=detail, retry_after=_RETRY_AFTER)

@@ -16,11 +16,12 @@ end does: until it has asked for the message it is closed then, and a new one is
 new one. A connection is kept only where the message was accepted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from mailbox_appliance.records import Phase
+from mailbox_appliance.records import AccountError, Phase
 from mailbox_appliance.remote.faults import RemoteFault, Reply
+from mailbox_appliance.remote.trouble import trouble
 
 FailureCode = Literal["sender_rejected", "recipient_rejected", "message_rejected", "message_too_large"]
 Step = Literal["mail", "rcpt", "data", "dot"]
@@ -49,9 +50,10 @@ class Refused:
 
 @dataclass(frozen=True)
 class Nobody:
-    """Nobody got the message, and another try may succeed."""
+    """Nobody got the message, and another try may succeed. `error`: what is wrong with the mailbox, if anything."""
 
     cause: Cause
+    error: AccountError | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
     if phase is Phase.DATA and fault.reply is not None and fault.reply.code >= 500:  # it broke the message off
         return judge_reply("data", fault.reply)
     if fault.kind == "login_refused":
-        return Nobody("login")
+        return Nobody("login", trouble(fault))
     return Nobody("throttled" if fault.kind == "throttled" else "unavailable")
 
 

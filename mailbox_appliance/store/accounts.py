@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import NotFound, NotReachedYet
@@ -25,7 +26,7 @@ from mailbox_appliance.store.tables import ACCOUNTS
 _SELECT = """
 SELECT a.id, a.email, a.display_name, a.provider, a.owner_member_id, a.shared_with_all,
   (SELECT json_group_array(g.member_id) FROM account_grants g WHERE g.account_id = a.id),
-  a.status, a.error_code, a.error_message,
+  a.status, a.error_code, a.error_message, a.error_fault,
   (SELECT json_group_object(f.role, f.path) FROM folders f WHERE f.account = a.number AND f.role IS NOT NULL),
   a.capabilities, a.created_at, a.last_sync_at
 FROM accounts a"""
@@ -40,10 +41,13 @@ _LIST_REACHED = f"""{_SELECT} WHERE a.number IN (
 ORDER BY a.number"""
 
 _SERVER = ("host", "port", "security", "username")
+#: The columns of what is wrong with a mailbox.
+TROUBLE = ("error_code", "error_message", "error_fault")
+_SET_STATUS = "UPDATE accounts SET status = ?, error_code = ?, error_message = ?, error_fault = ?"
 _FORGET = """
 UPDATE accounts SET status = 'removed', id = ?, owner_member_id = NULL, email = '', display_name = NULL,
-  connection = '{}', secret = '{}', mapped_folders = '{}', shared_with_all = 0, error_code = NULL, error_message = NULL
-WHERE number = ?"""
+  connection = '{}', secret = '{}', mapped_folders = '{}', shared_with_all = 0, error_code = NULL, error_message = NULL,
+  error_fault = NULL WHERE number = ?"""
 
 
 class Accounts:
@@ -120,7 +124,7 @@ class Accounts:
 
     def set_connection(self, account_id: str, connection: Connection) -> None:
         """How the mailbox's servers are reached from now on; its trouble is forgotten. Inside a transaction."""
-        change = {**_columns(connection), "status": "connecting", "error_code": None, "error_message": None}
+        change = {**_columns(connection), "status": "connecting"} | dict.fromkeys(TROUBLE)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
 
     def remove(self, account_id: str) -> None:
@@ -151,18 +155,25 @@ class Accounts:
     def set_status(self, account_id: str, status: AccountStatus, error: AccountError | None = None) -> None:
         """How the mailbox is from now on, and why. One transaction of its own; a removed mailbox is passed over."""
         with self._database.transaction():
-            self._database.change(
-                "UPDATE accounts SET status = ?, error_code = ?, error_message = ? WHERE id = ?",
-                (status, error and error.code, error and error.message, account_id),
-            )
+            self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE id = ?", (status, *_told(error), account_id))
 
-    def clear_error(self, account_id: str, message: str) -> None:
-        """Make a mailbox `ready` again whose trouble was this one. One transaction of its own, where there is need."""
-        where = "id = ? AND error_message = ?"
-        if self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id, message)):
-            change = "status = 'ready', error_code = NULL, error_message = NULL"
+    def note_refused_sending(self, account_id: str, error: AccountError) -> None:
+        """Somebody must log in to the mailbox anew before it sends; what was said of reading it before stands.
+
+        One transaction of its own.
+        """
+        where = "id = ? AND (status <> 'reauth_required' OR met_sending = 1)"
+        with self._database.transaction():
+            values = ("reauth_required", *_told(error), account_id)
+            self._database.change(f"{_SET_STATUS}, met_sending = 1 WHERE {where}", values)
+
+    def clear_refused_sending(self, account_id: str) -> None:
+        """Make a mailbox `ready` again whose only trouble was that. One transaction of its own, where there is need."""
+        where = "id = ? AND met_sending = 1 AND status = 'reauth_required'"
+        if self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id,)):
             with self._database.transaction():
-                self._database.change(f"UPDATE accounts SET {change} WHERE {where}", (account_id, message))
+                values = ("ready", *_told(None), account_id)
+                self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE {where}", values)
 
     def set_capabilities(self, account_id: str, capabilities: AccountCapabilities) -> None:
         """What the mailbox's server can do. One transaction of its own."""
@@ -183,6 +194,13 @@ def _columns(connection: Connection) -> dict[str, str]:
     return {"connection": json.dumps(servers), "secret": json.dumps(secrets)}
 
 
+def _told(error: AccountError | None) -> tuple[str | None, str | None, str | None]:
+    """As TROUBLE."""
+    if error is None:
+        return None, None, None
+    return error.code, error.message, None if error.fault is UNSET else error.fault
+
+
 def _plain(endpoint: Endpoint) -> dict[str, object]:
     return {name: getattr(endpoint, name) for name in _SERVER}
 
@@ -193,7 +211,8 @@ def _with(server: dict[str, Any], password: str) -> Endpoint:
 
 
 def _to_account(row: Sequence[Any]) -> Account:
-    roles = json.loads(row[10])
+    roles = json.loads(row[11])
+    error = None if row[8] is None else AccountError(code=row[8], message=row[9] or "", fault=row[10] or UNSET)
     return Account(
         id=row[0],
         email=row[1],
@@ -203,9 +222,9 @@ def _to_account(row: Sequence[Any]) -> Account:
         shared_with_all=bool(row[5]),
         granted_member_ids=tuple(json.loads(row[6])),
         status=row[7],
-        error=None if row[8] is None else AccountError(code=row[8], message=row[9] or ""),
+        error=error,
         folders=MappedFolders(**{role: roles.get(role) for role in ("sent", "drafts", "trash", "archive", "spam")}),
-        capabilities=msgspec.json.decode(row[11], type=AccountCapabilities),
-        created_at=row[12],
-        last_sync_at=row[13],
+        capabilities=msgspec.json.decode(row[12], type=AccountCapabilities),
+        created_at=row[13],
+        last_sync_at=row[14],
     )

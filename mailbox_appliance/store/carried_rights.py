@@ -60,7 +60,7 @@ WHERE r.revoked_at IS NULL AND p.revoked_at BETWEEN :began AND :ended"""
 _GOOD_AGAIN = "UPDATE main.api_keys SET revoked_at = NULL WHERE id IN (SELECT value FROM json_each(:unrevoked))"
 _CONNECTIONS = """
 UPDATE main.accounts SET connection = p.connection, secret = p.secret, status = 'connecting', error_code = NULL,
-  error_message = NULL FROM present.accounts p WHERE p.id = accounts.id
+  error_message = NULL, error_fault = NULL FROM present.accounts p WHERE p.id = accounts.id
   AND (p.connection, p.secret) IS NOT (accounts.connection, accounts.secret)"""
 _THERE = "id IN (SELECT id FROM present.accounts)"
 _SHARES_OF_NOW = (

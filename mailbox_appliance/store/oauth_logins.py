@@ -8,6 +8,7 @@ from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import OAuthLogin, SendsVia
+from mailbox_appliance.store.accounts import TROUBLE
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.tables import ACCOUNTS
 
@@ -49,8 +50,7 @@ class OAuthLogins:
 
     def set(self, account_id: str, login: OAuthLogin) -> None:
         """How a mailbox is logged in to from now on; its trouble is forgotten. Inside a transaction."""
-        trouble = {"error_code": None, "error_message": None, "error_fault": None}
-        change = {**_columns(login), "status": "connecting", **trouble}
+        change = {**_columns(login), "status": "connecting"} | dict.fromkeys(TROUBLE)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
 
     def set_sends_via(self, account_id: str, via: SendsVia) -> None:

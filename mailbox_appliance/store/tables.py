@@ -72,6 +72,7 @@ ACCOUNTS = Table(
         "error_code",
         "error_message",
         "error_fault",
+        "met_sending",
         "capabilities",
         "created_at",
         "last_sync_at",

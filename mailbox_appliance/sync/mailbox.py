@@ -15,10 +15,11 @@ from mailbox_appliance.events import MessageArrived
 from mailbox_appliance.records import AccountError, AccountStatus
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.trouble import trouble
 from mailbox_appliance.retry import backoff
 from mailbox_appliance.sync.follower import Follower, bodies_left
 from mailbox_appliance.sync.house import House
-from mailbox_appliance.sync.means import Caution, Means, Stopped, trouble
+from mailbox_appliance.sync.means import Caution, Means, Stopped
 from mailbox_appliance.sync.plan import Told, is_old
 from mailbox_appliance.sync.turns import After, Next, Rest
 

@@ -6,11 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from msgspec import UNSET
-
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.records import AccountError, FolderState
-from mailbox_appliance.remote.faults import FaultKind, RemoteFault
+from mailbox_appliance.records import FolderState
+from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.parser import Parsers
@@ -21,16 +19,6 @@ _FIRST_REST, _LONGEST_REST = 60.0, 6 * 3600.0
 
 #: What is asked for of messages.
 Asked = Literal["headers", "bodies"]
-
-
-#: The code of an account's error; every other kind is `provider_unavailable`.
-_CODES: dict[FaultKind, str] = {"login_refused": "authentication_failed", "throttled": "provider_rate_limited"}
-
-
-def trouble(fault: RemoteFault) -> AccountError:
-    """What is told of a mailbox whose server did not play its part."""
-    code = _CODES.get(fault.kind, "provider_unavailable")
-    return AccountError(code=code, message=fault.reason, fault=fault.name or UNSET)
 
 
 def is_of_server(fault: RemoteFault) -> bool:
