@@ -232,6 +232,8 @@ class Session:
         return line.rstrip(b"\r")
 
     def _receive(self) -> None:
+        if hasattr(socket, "TCP_QUICKACK"):  # imapclient sends a command in pieces, and waits for the last one's ACK
+            self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         data = self.connection.recv(262_144)
         if not data:
             raise _Gone
