@@ -45,6 +45,8 @@ _INSERT = """
 INSERT INTO messages (number, id, account, folder, uid, thread, message_id, flags, keywords, date, internal_date, size,
   subject, snippet, people, attachments, body, provider_id)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+# Of a provider that gives ids '' stands for one that was not told yet.
+_UNTOLD = "SELECT '' FROM folders WHERE account = ? AND label IS NOT NULL LIMIT 1"
 _INSERT_BODY = "INSERT OR REPLACE INTO bodies (number, text, html, headers, warnings) VALUES (?, ?, ?, ?, ?)"
 _FILL = "UPDATE messages SET snippet = ?, attachments = ?, body = ? WHERE number = ?"
 _INTRODUCE = """
@@ -168,7 +170,10 @@ def insert(
     numbers = free_numbers(database, moments)
     ids = [promised[0] if promised else new_id("msg") for _ in batch]
     rows = sorted(zip(numbers, ids, threads, owns, moments, batch, strict=True), key=lambda row: row[0])
-    database.change_many(_INSERT, [_row(place, *row, is_pending=promised is not None) for row in rows])
+    untold = database.value(_UNTOLD, (place.account,))
+    database.change_many(
+        _INSERT, [(*_row(place, *row, is_pending=bool(promised)), _id(row[-1], untold)) for row in rows]
+    )
     database.change_many(_INSERT_BODY, [_body_row(number, parsed) for number, *_, (_, parsed) in rows])
     database.change_many(
         index.INSERT, [index.index_row(number, place.account, parsed) for number, *_, (_, parsed) in rows]
@@ -206,8 +211,11 @@ def _row(
         pack_people(parsed),
         pack_attachments(parsed),
         place.body,
-        message.provider_id,
     )
+
+
+def _id(arriving: Arriving, untold: str | None) -> str | None:
+    return arriving[0].provider_id or untold
 
 
 def _body_row(number: int, parsed: ParsedMessage) -> tuple[object, ...]:

@@ -28,10 +28,6 @@ _NO_UIDVALIDITY = -1
 
 _LABELED = "SELECT 1 FROM folders WHERE account = ? AND label IS NOT NULL LIMIT 1"
 _SET_LABEL = "UPDATE folders SET label = ?1 WHERE account = ?2 AND path = ?3 AND label IS NOT ?1"
-# Of a mailbox that was mirrored before its labels were known.
-_LYING_IN_LABELS = """
-SELECT number FROM folders f WHERE account = ? AND label IS NOT NULL
-  AND EXISTS (SELECT 1 FROM messages m WHERE m.folder = f.number)"""
 
 _REFUGE = """
 SELECT number FROM folders WHERE account = ? AND label IS NULL AND path IN (SELECT value FROM json_each(?))
@@ -110,13 +106,16 @@ class Folders:
                     for folder in listed
                 ],
             )
-            self._set_labels(account, listed)
+            is_new = self._set_labels(account, listed)
         kept = {folder.path for folder in listed}
         for folder in self.list(account_id):
             if folder.path not in kept:
                 self._close(account, folder.number, kept)
-        for (number,) in self._database.rows(_LYING_IN_LABELS, (account,)):
-            self._empty(account, number, kept)
+            elif is_new:  # mirrored by a release that knew of no labels: it may have a message in many folders
+                self._empty(account, folder.number, kept)
+        if is_new:
+            with self._database.transaction():
+                self.forget_positions(account_id)
         return self.list(account_id)
 
     def take_in(self, account_id: str, listed: Sequence[ListedFolder]) -> None:
@@ -176,10 +175,13 @@ class Folders:
         else:
             moving.evacuate(self._database, number, refuge)
 
-    def _set_labels(self, account: int, listed: Sequence[ListedFolder]) -> None:
-        if any(folder.label is not None for folder in listed) or self._database.value(_LABELED, (account,)) is not None:
+    def _set_labels(self, account: int, listed: Sequence[ListedFolder]) -> bool:
+        """Note which folders show labels; whether none was known to before."""
+        has_labels = self._database.value(_LABELED, (account,)) is not None
+        if has_labels or any(folder.label is not None for folder in listed):
             rows = [(folder.label, account, folder.path) for folder in listed]
             self._database.change_many(_SET_LABEL, rows)
+        return not has_labels and any(folder.label is not None for folder in listed)
 
 
 def _name(folder: ListedFolder) -> str:

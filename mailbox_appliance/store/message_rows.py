@@ -38,10 +38,9 @@ SELECT_WHOLE = (
     " JOIN accounts a ON a.number = m.account LEFT JOIN bodies b ON b.number = m.number"
 )
 
-LOCATED = (
-    "m.id, m.number, m.folder, m.uid, m.message_id, m.size, m.internal_date, m.flags, m.keywords, m.body, m.gone, \
-m.provider_id"
-)
+LOCATED = """
+m.id, m.number, m.folder, m.uid, m.message_id, m.size, m.internal_date, m.flags, m.keywords, m.body, m.gone,
+m.provider_id"""
 
 
 class _People(msgspec.Struct, frozen=True):
@@ -123,7 +122,9 @@ def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
     flags = unpack_flags(bits, words)
     at = from_millis(millis)
     is_gone = bool(gone)
-    return LocatedMessage(identity, number, folder, uid, message_id, size, at, flags, body, is_gone, provider_id)
+    return LocatedMessage(
+        identity, number, folder, uid, message_id, size, at, flags, body, is_gone, provider_id or None
+    )
 
 
 def to_message(row: Row, context: SearchContext | UnsetType = UNSET) -> Message:

@@ -3,7 +3,7 @@
 import pytest
 
 from mailbox_appliance.errors import AllMailHidden
-from mailbox_appliance.records import FlagChange
+from mailbox_appliance.records import FlagChange, FolderState
 from mailbox_appliance.store.mirror import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.labeled import ALL, SPAM, TRASH, LabeledMailbox, listed
@@ -82,9 +82,13 @@ def test_a_mailbox_whose_labels_were_not_known_has_all_its_messages_lie_where_th
     store: Store, mailbox: Mailbox
 ) -> None:
     added = mailbox.add(1)
+    store.folders.set_state(mailbox.folder().number, FolderState(7, 2, 1, None))
     store.folders.replace(mailbox.id, listed("Sent"))
     located = store.mirror.locate(mailbox.id, [added])[added]
     assert (located.folder.label, located.gone) == (None, True)
+    state = mailbox.folder().state
+    assert state is not None
+    assert state.uidvalidity != 7  # it is compared anew
 
 
 def test_the_home_of_a_folder_with_a_label_is_all_mail(box: LabeledMailbox) -> None:

@@ -62,7 +62,9 @@ CREATE TABLE accounts (
   sender_addresses TEXT NOT NULL DEFAULT '[]',  -- JSON: what it may send as, as the provider tells
   mapped_folders TEXT NOT NULL DEFAULT '{}',  -- JSON: role -> path, set by a person
   shared_with_all INTEGER NOT NULL DEFAULT 0, status TEXT NOT NULL DEFAULT 'connecting',
-  error_code TEXT, error_message TEXT, error_fault TEXT, capabilities TEXT NOT NULL DEFAULT '{}',
+  error_code TEXT, error_message TEXT, error_fault TEXT,
+  met_sending INTEGER NOT NULL DEFAULT 0,  -- the trouble is that of a message that was to be sent, and ends with one
+  capabilities TEXT NOT NULL DEFAULT '{}',
   created_at TEXT NOT NULL, last_sync_at TEXT) STRICT;
 CREATE INDEX accounts_owner ON accounts (owner_member_id, email);
 CREATE INDEX accounts_shared ON accounts (shared_with_all) WHERE shared_with_all = 1;
@@ -109,7 +111,7 @@ CREATE TABLE messages (
   attachments TEXT NOT NULL DEFAULT '[]',  -- JSON: id, part, filename, mimeType, sizeBytes, contentId, disposition
   body INTEGER NOT NULL DEFAULT 1,  -- 0: at most its header has been fetched, 1: read whole, 2: large, read in parts
   gone INTEGER NOT NULL DEFAULT 0,
-  provider_id TEXT,  -- the provider's own id, which never changes
+  provider_id TEXT,  -- the provider's own id, which never changes; '': not told yet; NULL: it has none
   UNIQUE (folder, uid)) STRICT;
 CREATE INDEX messages_provider ON messages (account, provider_id) WHERE provider_id IS NOT NULL;
 CREATE INDEX messages_folder ON messages (folder, number);
@@ -144,13 +146,13 @@ CREATE VIEW messages_by_label AS  -- what message_labels is to hold; nothing of 
     FROM messages m JOIN folders f ON f.account = m.account AND f.label = '\\Draft'
     JOIN folders place ON place.number = m.folder AND coalesce(place.role, '') NOT IN ('spam', 'trash')
     WHERE m.flags & 4 <> 0;
--- These alone write it. That a mailbox has no labels is told by one look into an index.
-CREATE TRIGGER messages_come_by_label AFTER INSERT ON messages WHEN (new.keywords <> '[]' OR new.flags & 6 <> 0)
-  AND EXISTS (SELECT 1 FROM folders WHERE account = new.account AND label IS NOT NULL) BEGIN
+-- These alone write it. A message without provider_id has no labels, which costs nothing to see.
+CREATE TRIGGER messages_come_by_label AFTER INSERT ON messages
+  WHEN new.provider_id IS NOT NULL AND (new.keywords <> '[]' OR new.flags & 6 <> 0) BEGIN
   INSERT INTO message_labels SELECT folder, number, flags FROM messages_by_label WHERE number = new.number; END;
 CREATE TRIGGER messages_change_by_label AFTER UPDATE OF folder, flags, keywords ON messages
-  WHEN (old.keywords <> new.keywords OR old.flags <> new.flags OR old.folder <> new.folder)
-  AND EXISTS (SELECT 1 FROM folders WHERE account = new.account AND label IS NOT NULL) BEGIN
+  WHEN new.provider_id IS NOT NULL
+  AND (old.keywords <> new.keywords OR old.flags <> new.flags OR old.folder <> new.folder) BEGIN
   DELETE FROM message_labels WHERE number = new.number
     AND folder NOT IN (SELECT folder FROM messages_by_label WHERE number = new.number); INSERT INTO message_labels
     SELECT folder, number, flags FROM messages_by_label WHERE number = new.number
