@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import SystemClock
@@ -66,7 +67,7 @@ class Mirror:
         settings = load(None, {}, self.settings)
         return Supervisor(self.store, Logins(self.store, settings), settings, self.events, SystemClock())
 
-    def start(self) -> "Mirror":
+    def start(self) -> Self:
         """Begin, and wait until all is there for the first time."""
         self.supervisor.start()
         self.wait_for_status("ready")
@@ -82,7 +83,7 @@ class Mirror:
         self.start()
 
     @contextmanager
-    def running(self) -> Iterator["Mirror"]:
+    def running(self) -> Iterator[Self]:
         """Started, and stopped at the end."""
         try:
             yield self.start()

@@ -1,0 +1,173 @@
+"""A mailbox with labels is followed: each message once, in the folder where it lies, with its labels."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from mailbox_appliance.store.store import Store
+from tests.servers.gmail import Gmail
+from tests.servers.gmail_mailbox import GERMAN, GmailMailbox
+from tests.sync.labeled import LabeledMirror
+from tests.sync.mirrored import source
+
+USER = "ada@gmail.test"
+
+
+@pytest.fixture
+def gmail() -> Iterator[Gmail]:
+    with Gmail() as gmail:
+        yield gmail
+
+
+@pytest.fixture
+def box(gmail: Gmail) -> GmailMailbox:
+    return gmail.add(USER)
+
+
+def test_one_message_in_five_labels_is_one_message(store: Store, gmail: Gmail, box: GmailMailbox) -> None:
+    box.deliver(source("one"), "\\Inbox", "Work", "Work/2024", "Über uns", "a (b)", flags=["\\Seen"])
+    box.deliver(source("archived"), "Work")
+    box.deliver(source("junk"), place="spam")
+    box.deliver(source("old"), place="trash")
+    with LabeledMirror(store, gmail, box).running() as mirror:
+        mirror.wait_until_same()
+        assert set(mirror.messages()) == {"one", "archived", "junk", "old"}
+        assert mirror.messages()["one"].path == "[Gmail]/All Mail"
+        assert mirror.store.accounts.get(mirror.account_id).capabilities.labels
+        asked = [command for command in gmail.commands if command.startswith("UID FETCH") and "HEADER" in command]
+        assert len(asked) == 3, "labels and ids are asked for together with the header"
+        assert not any("INBOX" in command or "Work" in command for command in gmail.commands), "nothing looks in there"
+
+
+@pytest.mark.parametrize("names", [None, GERMAN])
+def test_what_others_do_to_labels_follows(store: Store, gmail: Gmail, names: dict[str, str] | None) -> None:
+    box = gmail.add("eva@gmail.test", names=names, prefix="[Google Mail]" if names else "[Gmail]")
+    numbers = {name: box.deliver(source(name)) for name in "abcdefg"}
+    with LabeledMirror(store, gmail, box).running() as mirror:
+        mirror.wait_until_same()
+        ids, fetched = mirror.ids(), len(gmail.commands)
+        box.label(numbers["a"], "New/Läbel", "\\Starred")
+        box.unlabel(numbers["b"], "\\Inbox")
+        box.trash(numbers["c"])
+        box.junk(numbers["d"])
+        box.flag(numbers["e"], "\\Seen", "\\Answered")
+        box.label(numbers["f"], "\\Important", "New/Läbel")
+        mirror.wait_until_same()
+        box.unlabel(numbers["a"], "\\Starred", "New/Läbel", "\\Inbox")
+        box.restore(numbers["c"])
+        box.restore(numbers["d"], "New/Läbel")
+        box.delete(numbers["g"])
+        mirror.wait_until_same()
+        assert mirror.ids() == {name: identity for name, identity in ids.items() if name != "g"}, "ids stay"
+        assert not any("BODY.PEEK[]" in command for command in gmail.commands[fetched:]), "what moved is not read again"
+
+
+def test_labels_get_other_names_and_go(store: Store, gmail: Gmail, box: GmailMailbox) -> None:
+    for number in range(3):
+        box.deliver(source(f"m{number}"), "Work", "Work/2024", "Home")
+    with LabeledMirror(store, gmail, box).running() as mirror:
+        mirror.wait_until_same()
+        ids = mirror.ids()
+        box.rename_label("Work", "Jobs")
+        mirror.wait_until_same()
+        box.remove_label("Home")
+        box.make_label("Empty")
+        mirror.wait_until_same()
+        assert mirror.ids() == ids
+        paths = {folder.path for folder in store.folders.list(mirror.account_id)}
+        assert paths >= {"Jobs", "Jobs/2024", "Empty"}
+        assert not paths & {"Work", "Work/2024", "Home"}
+
+
+def test_new_mail_is_told_in_the_folder_of_all_mail(store: Store, gmail: Gmail, box: GmailMailbox) -> None:
+    with LabeledMirror(store, gmail, box, sync__poll_interval=3600).running() as mirror:
+        box.deliver(source("filtered"), "Lists")
+        box.deliver(source("inbox"))
+        mirror.wait_for(lambda: set(mirror.messages()) == {"filtered", "inbox"}, "it is told")
+        assert not gmail.commands.count("SELECT")
+
+
+def test_a_label_folder_that_is_written_to_wakes_the_folder_of_all_mail(
+    store: Store, gmail: Gmail, box: GmailMailbox
+) -> None:
+    number = box.deliver(source("one"))
+    with LabeledMirror(store, gmail, box, sync__poll_interval=3600).running() as mirror:
+        mirror.wait_until_same()
+        box.label(number, "Work")
+        mirror.supervisor.wake(mirror.account_id, "INBOX")
+        mirror.wait_for(lambda: any("Work" in flags for flags in mirror.known()["[Gmail]/All Mail"].values()), "label")
+        mirror.supervisor.wake(mirror.account_id, "Work")  # a folder that is not known yet
+        mirror.wait_for(mirror.is_same, "the folder")
+
+
+def test_labels_are_compared_every_minute(store: Store, gmail: Gmail, box: GmailMailbox) -> None:
+    number = box.deliver(source("one"), "\\Inbox")
+    with LabeledMirror(store, gmail, box, sync__poll_interval=1).running() as mirror:
+        box.unlabel(number, "\\Inbox")  # which nothing tells in IDLE
+        mirror.wait_for(mirror.is_same, "the archived message")
+
+
+def test_hidden_mail_is_told_with_its_fix_and_gone_on_with(store: Store, gmail: Gmail, box: GmailMailbox) -> None:
+    box.deliver(source("one"))
+    box.hide_all_mail()
+    mirror = LabeledMirror(store, gmail, box)
+    mirror.supervisor.start()
+    try:
+        mirror.wait_for_status("error")
+        error = store.accounts.get(mirror.account_id).error
+        assert error is not None
+        assert error.fault == "all_mail_hidden"
+        assert "Show in IMAP" in error.message
+        box.show("[Gmail]/All Mail")
+        mirror.wait_until_same()
+        ids = mirror.ids()
+        box.hide_all_mail()
+        mirror.wake()
+        mirror.wait_for_status("error")
+        assert mirror.ids() == ids, "nothing is forgotten meanwhile"
+    finally:
+        mirror.supervisor.stop()
+
+
+def test_a_mirror_that_knew_folders_becomes_one_that_knows_labels(
+    store: Store, gmail: Gmail, box: GmailMailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box.deliver(source("one"), "\\Inbox", "Work", "\\Starred", flags=["\\Seen"])
+    box.deliver(source("two"), "\\Starred")
+    box.deliver(source("three"), place="trash")
+    mirror = LabeledMirror(store, gmail, box)
+    with monkeypatch.context() as patch:
+        _without_extension(patch.setattr)
+        with mirror.running():
+            assert len(mirror.messages("INBOX")) == len(mirror.messages("Work")) == 1
+            before = mirror.ids("[Gmail]/All Mail") | mirror.ids("[Gmail]/Trash")
+            fetched = len(gmail.commands)
+    mirror.supervisor = mirror._supervisor()
+    with mirror.running():
+        mirror.wait_until_same()
+        known = {row[0] for row in store.database.rows("SELECT id FROM messages")}
+        assert known == set(mirror.ids().values())
+        assert mirror.ids()["three"] == before["three"]
+        assert not any("BODY.PEEK[]" in command for command in gmail.commands[fetched:])
+
+
+def _without_extension(replace: Callable[[str, object], None]) -> None:
+    replace("mailbox_appliance.remote.gmail.EXTENSION", "X-NONE")
+
+
+def test_mail_is_the_same_after_a_restart_and_changes_meanwhile(store: Store, gmail: Gmail, box: GmailMailbox) -> None:
+    numbers = [box.deliver(source(f"m{number}"), "\\Inbox", "Work") for number in range(60)]
+    with LabeledMirror(store, gmail, box).running() as mirror:
+        mirror.wait_until_same()
+        ids = mirror.ids()
+
+        def meanwhile() -> None:
+            box.rename_label("Work", "Jobs")
+            for number in numbers[:20]:
+                box.trash(number)
+            for number in numbers[20:40]:
+                box.unlabel(number, "\\Inbox")
+
+        mirror.restart(within=meanwhile)
+        mirror.wait_until_same()
+        assert mirror.ids() == ids
