@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 FIRST_RETRY, LONGEST_RETRY = 2.0, 300.0
 #: Seconds of a turn, after which others have theirs, and the home folder is glanced at.
 TURN = 1.0
+#: Seconds after which the end of a connection is nothing to tell of: servers end them, as when an access token is over.
+LASTING = 60.0
 LONGEST_IDLE = 540.0  # RFC 2177: again before 29 minutes; many networks forget a quiet connection after 10
 
 
@@ -51,7 +53,7 @@ class MailboxSync:
         self._follower: Follower | None = None
         self._has_begun = self._is_idling = self._is_ready = self._is_connecting = False
         self._in_vain: Told | None = None
-        self._poll_at = 0.0
+        self._poll_at = self._connected_at = 0.0
         self._cut: Callable[[], None] = _nothing
 
     # --- from any thread ---
@@ -103,8 +105,7 @@ class MailboxSync:
             if self._stopping.is_set():
                 return self._end()
             log.exception("sync met a fault of ours", extra={"accountId": self.account_id})
-            error = AccountError(code="internal_error", message="A fault of ours; the log has more.")
-            return self._retry_later("error", error)
+            return self._retry_later(AccountError(code="internal_error", message="A fault of ours; the log has more."))
 
     def _work(self) -> Next:
         self._go_on()
@@ -196,6 +197,7 @@ class MailboxSync:
         finally:
             self._is_connecting = False
         self._mailbox, self._in_vain = mailbox, None
+        self._connected_at = self._house.clock.monotonic()
         self._store.accounts.set_capabilities(self.account_id, mailbox.capabilities)
         self._store.accounts.set_status(self.account_id, "syncing")
         self._poll_at = self._house.clock.monotonic() + self._poll_interval()
@@ -225,10 +227,10 @@ class MailboxSync:
     def _fail(self, fault: RemoteFault) -> Next:
         extra = {"accountId": self.account_id, "server": fault.server, "kind": fault.kind}
         log.warning("sync met a fault", extra=extra)
-        error = trouble(fault)
-        if fault.kind != "login_refused":
-            return self._retry_later("error", error)
-        return self._rest_for_good(error, "reauth_required")
+        if fault.kind == "login_refused":
+            return self._rest_for_good(trouble(fault), "reauth_required")
+        has_served = self._is_ready and self._house.clock.monotonic() - self._connected_at >= LASTING
+        return self._retry_later(None if fault.kind == "disconnected" and has_served else trouble(fault))
 
     def _rest_for_good(self, error: AccountError, status: AccountStatus = "error") -> Next:
         """Try no more until somebody says so."""
@@ -237,10 +239,12 @@ class MailboxSync:
         self._retry_at = None
         return Rest(None)
 
-    def _retry_later(self, status: AccountStatus, error: AccountError) -> Next:
+    def _retry_later(self, error: AccountError | None) -> Next:
+        """Connect again; `error`: what to tell meanwhile, if anything."""
         self._caution.broke()
         self._disconnect()
-        self._tell(status, error)
+        if error is not None:
+            self._tell("error", error)
         wait = next(self._waits)
         self._retry_at = self._house.clock.monotonic() + wait
         return Rest(wait)

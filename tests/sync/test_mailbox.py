@@ -11,11 +11,11 @@ import apsw
 import pytest
 
 from mailbox_appliance.events import FolderTouched, MessageArrived
-from mailbox_appliance.records import Connection, Endpoint
+from mailbox_appliance.records import AccountError, AccountStatus, Connection, Endpoint
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync import mailbox
 from tests.remote.odd_server import Peer, odd_server
-from tests.servers.dovecot import MailServer
+from tests.servers.dovecot import MailServer, wait_until
 from tests.sync.mirrored import Mirror, connection_to, source
 
 
@@ -147,6 +147,27 @@ def test_a_lost_connection_is_made_anew(mail_server: MailServer, user: str, mirr
     mirror.wait_for_status("ready")
     assert "meanwhile" in mirror.messages("INBOX")
     assert mirror.store.accounts.get(mirror.account_id).error is None
+
+
+def test_the_end_of_a_connection_that_has_served_long_is_nothing_to_tell_of(
+    mail_server: MailServer, user: str, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Gmail and Exchange Online end one whose access token is over."""
+    monkeypatch.setattr(mailbox, "LASTING", 0.0)
+    monkeypatch.setattr(mailbox, "FIRST_RETRY", 0.05)
+    mirror.supervisor.start()
+    mirror.wait_for_status("ready")
+    told = list[str]()
+    set_status = mirror.store.accounts.set_status
+
+    def note(account_id: str, status: AccountStatus, error: AccountError | None = None) -> None:
+        told.append(status)
+        set_status(account_id, status, error)
+
+    monkeypatch.setattr(mirror.store.accounts, "set_status", note)
+    mail_server.doveadm("kick", user)
+    wait_until(lambda: "ready" in told, lambda: f"it told {told}", 10)
+    assert told == ["syncing", "ready"]
 
 
 def test_a_full_disk_does_not_end_it(
