@@ -994,6 +994,7 @@ class UncertainDelivery:
     recipients: tuple[str, ...]
     since: datetime
     looks: int
+    provider_draft_id: str | None = None
 
 
 @dataclass(frozen=True)

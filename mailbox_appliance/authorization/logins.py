@@ -21,6 +21,7 @@ from mailbox_appliance.oauth_environment import GivenApps
 from mailbox_appliance.records import Connection, Endpoint, OAuthLogin
 from mailbox_appliance.remote import providers_file
 from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.graph import Graph
 from mailbox_appliance.remote.oauth_answers import Issued
 from mailbox_appliance.remote.providers import Resource
 from mailbox_appliance.settings import Settings
@@ -77,6 +78,13 @@ class Logins:
             if fault.kind != "login_refused" or not self._tokens.refuse(account_id, resource, text):
                 raise
         return use(self._tokens.get(account_id, resource))
+
+    def graph(self, account_id: str) -> Graph:
+        """Where the mail of a mailbox of Outlook is asked for over HTTPS; with `token` for `graph`. Raises NotFound."""
+        login = self.login(account_id)
+        known = providers_file.known(self._settings, login.provider)
+        ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
+        return Graph(known, login.email if login.is_shared else None, ca_file=ca_file, timeout=timeout)
 
     def connection(self, login: OAuthLogin, access_token: str) -> Connection:
         """How the servers of a mailbox that is not kept yet are reached, and logged in to now."""

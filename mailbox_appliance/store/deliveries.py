@@ -143,6 +143,17 @@ class Deliveries:
         with self._database.transaction(durable=True):
             return all(self._enter(operation_id, phase, at) for phase in phases)
 
+    def note_provider_draft(self, operation_id: str, draft_id: str) -> bool:
+        """Enter `data`, and note what is sent next by this id at the provider; on the disk when this returns.
+
+        False where the operation is over or its mailbox is gone.
+        """
+        at = to_timestamp(self._clock.now())
+        with self._database.transaction(durable=True):
+            sql = "UPDATE delivery_operations SET provider_draft_id = ? WHERE id = ?"
+            self._database.change(sql, (draft_id, operation_id))
+            return self._enter(operation_id, Phase.DATA, at)
+
     def _enter(self, operation_id: str, phase: Phase, at: str) -> bool:
         step = 1 if phase is Phase.CONNECTING else 0
         marked = self._database.change(

@@ -30,7 +30,8 @@ COLUMNS = (
 WORK = (
     "SELECT d.id, d.account_id, d.kind, d.status, d.phase, d.shown, m.wire, m.bcc_header, d.envelope,"
     " d.message_id_header, d.result_id, d.result_thread_id, d.created_at, d.copy_attempts, d.attempts, d.send_at,"
-    " d.last_cause, d.credential_id, d.member_id, d.draft_id, d.parent_id, d.updated_at"
+    " d.last_cause, d.credential_id, d.member_id, d.draft_id, d.parent_id, d.updated_at,"
+    " d.provider_draft_id"
     " FROM delivery_operations d LEFT JOIN delivery_messages m ON m.operation = d.id"
 )
 OPEN_DELIVERY = "SELECT id, account_id, phase, shown, kind FROM delivery_operations"
@@ -97,6 +98,7 @@ def to_work(row: Row) -> DeliveryWork:
         draft_id=row[19],
         parent_id=row[20],
         updated_at=from_timestamp(row[21]),
+        provider_draft_id=row[22],
     )
 
 

@@ -94,7 +94,8 @@ class Due:
     def evidence(self, now: datetime, account_id: str) -> tuple[UncertainDelivery, ...]:
         """Uncertain operations of a mailbox whose message is to be looked for now."""
         rows = self._database.rows(
-            "SELECT id, account_id, message_id_header, envelope, uncertain_at, evidence_looks FROM delivery_operations"
+            "SELECT id, account_id, message_id_header, envelope, uncertain_at, evidence_looks, provider_draft_id"
+            " FROM delivery_operations"
             f" WHERE evidence_next_at <= ? AND +account_id = ? ORDER BY evidence_next_at LIMIT {_MOST}",
             (to_millis(now), account_id),
         )
@@ -106,6 +107,7 @@ class Due:
                 msgspec.json.decode(row[3], type=Envelope).recipients,
                 from_millis(row[4]),
                 row[5],
+                row[6],
             )
             for row in rows
         )

@@ -13,7 +13,7 @@ from mailbox_appliance import settings
 from mailbox_appliance.records import Endpoint
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.smtp import Submission
-from mailbox_appliance.sending import handover, submissions
+from mailbox_appliance.sending import smtp_handover, submissions
 from mailbox_appliance.sending.submissions import Submissions
 from tests.servers.desk import Desk, a_message
 from tests.servers.dovecot import MailServer, wait_until
@@ -110,7 +110,7 @@ def test_what_it_says_of_the_message_counts_and_nobody_else_is_asked(
 
 
 def test_one_that_is_silent_costs_a_moment(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handover, "_PATIENCE", 0.2)
+    monkeypatch.setattr(smtp_handover, "_PATIENCE", 0.2)
     box.smtp.at("mail", [Stall()])
     began = time.monotonic()
     assert box.send() == "succeeded"
@@ -120,7 +120,7 @@ def test_one_that_is_silent_costs_a_moment(box: Box, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("step", ["rcpt", "data"])
 def test_one_that_has_answered_may_take_its_time(box: Box, monkeypatch: pytest.MonkeyPatch, step: Step) -> None:
-    monkeypatch.setattr(handover, "_PATIENCE", 0.2)
+    monkeypatch.setattr(smtp_handover, "_PATIENCE", 0.2)
     box.smtp.at(step, [Delay(0.5)])
     assert (box.send(), box.smtp.count("connect"), len(box.smtp.messages)) == ("succeeded", 0, 1)
 

@@ -1,0 +1,145 @@
+"""Hands one message over by Microsoft Graph: a draft from its MIME, then the sending of that known draft.
+
+    connecting ... an access token
+    envelope ..... the draft is made; what an earlier attempt left is removed before
+    data ......... its id is on the disk
+    dot .......... on the disk; then, once, the draft is sent by its id
+
+Graph takes sender and recipients from the fields of the message: they are those of the envelope, or it does not go.
+Bcc stands in this MIME alone; Exchange takes it out of what it sends.
+"""
+
+import logging
+from typing import NoReturn
+
+from mailbox_appliance.authorization.logins import Logins
+from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
+from mailbox_appliance.mail.compose import with_bcc
+from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.records import DeliveryWork, Envelope, Phase
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.graph import LARGEST, Graph, Said
+from mailbox_appliance.sending.outcome import Recorder
+from mailbox_appliance.sending.progress import Over, Progress
+from mailbox_appliance.sending.verdict import GoOn, Nobody, Refused, Verdict
+from mailbox_appliance.sending.verdict_graph import judge, judge_sending
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.deliveries import Copy
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+
+class GraphHandover:
+    """One attempt; when it is recorded, `tidy`. `copy`: as it will lie in Sent."""
+
+    def __init__(
+        self,
+        store: Store,
+        logins: Logins,
+        settings: Settings,
+        recorder: Recorder,
+        progress: Progress,
+        work: DeliveryWork,
+    ) -> None:
+        self._store, self._logins, self._settings = store, logins, settings
+        self._recorder, self._progress, self._work = recorder, progress, work
+        self._token: str | None = None
+        self._draft: str | None = None
+        self.refused: list[str] = []
+        self.copy: Copy | None = None
+
+    def attempt(self) -> Verdict:
+        """Take the message as far as it goes. Raises RemoteFault, Over, and NotFound where the mailbox is gone."""
+        work = self._work
+        mime = with_bcc(work.wire, work.bcc_header)
+        if (obstacle := _obstacle(mime, work.envelope)) is not None:
+            return obstacle
+        if self._progress.phase is not Phase.CONNECTING:  # a try by SMTP came as far
+            self._progress.enter(Phase.CONNECTING)
+        graph = self._logins.graph(work.account_id)
+        verdict = self._logins.token(work.account_id, "graph", lambda token: self._drafted(graph, token, mime))
+        if not isinstance(verdict, GoOn):
+            return verdict
+        self._store.accounts.clear_refused_sending(work.account_id)
+        return self._sent(graph)
+
+    def tidy(self, verdict: Verdict) -> None:
+        """Remove a draft that was surely not sent. Never raises: what is left lies among the drafts, for a person."""
+        if self._draft is None or self._token is None or not isinstance(verdict, Refused | Nobody):
+            return
+        try:
+            self._logins.graph(self._work.account_id).remove(self._token, self._draft)
+        except Exception as error:  # noqa: BLE001 - it is said out of courtesy
+            log.warning("a draft was left", extra={"operation": self._work.operation_id, "error": type(error).__name__})
+
+    def _drafted(self, graph: Graph, token: str, mime: bytes) -> Verdict:
+        """Keep the draft, and know it by its id; GoOn where it may be sent."""
+        self._remove_earlier(graph, token)
+        if self._progress.phase is not Phase.ENVELOPE:
+            self._progress.enter(Phase.ENVELOPE)
+        made = graph.draft(token, mime)
+        if isinstance(made, Said):
+            verdict = judge("draft", made)
+            return Nobody("unavailable") if isinstance(verdict, GoOn) else verdict
+        self._token, self._draft = token, made
+        self.copy = self._recorder.copy_of(self._work)
+        if not self._store.deliveries.note_provider_draft(self._work.operation_id, made):
+            self._give_up()
+        self._progress.tell(Phase.DATA)
+        return GoOn()
+
+    def _remove_earlier(self, graph: Graph, token: str) -> None:
+        """What an attempt left that ended before it was sent: it is changed by nobody else then, and sent by nobody."""
+        work = self._work
+        if work.attempts == 0 and work.provider_draft_id is None:
+            return
+        left = set(graph.drafts(token, work.message_id))
+        for draft_id in left | ({work.provider_draft_id} if work.provider_draft_id else set()):
+            graph.remove(token, draft_id)
+
+    def _sent(self, graph: Graph) -> Verdict:
+        assert self._token is not None  # noqa: S101 - it made the draft
+        assert self._draft is not None  # noqa: S101
+        timeout = self._settings.number("sending.dot_timeout")
+        try:
+            # From here on the message may be sent: this must be on the disk before it is asked for.
+            self._progress.commit(Phase.DOT)
+        except Over:
+            self._give_up()
+        self._progress.publish(Phase.DOT)
+        self._progress.phase = Phase.DOT
+        try:
+            return judge("send", graph.send(self._token, self._draft, timeout))
+        except RemoteFault as fault:
+            return judge_sending(fault)
+
+    def _give_up(self) -> NoReturn:
+        """The operation is over, and its draft was not sent. Raises Over."""
+        self.tidy(Nobody("unavailable"))
+        raise Over
+
+
+def _obstacle(mime: bytes, envelope: Envelope) -> Verdict | None:
+    """Why a message cannot go by Graph; None where it can."""
+    if envelope.smtputf8:
+        return Nobody("smtputf8")
+    if len(mime) > LARGEST:
+        return Refused("message_too_large", None)
+    return None if _fits(mime, envelope) else Refused("message_rejected", None)
+
+
+def _fits(mime: bytes, envelope: Envelope) -> bool:
+    """Whether the fields of a message name the sender and the recipients of its envelope, and nobody else."""
+    read = parse(mime)
+    named = {_travelling(each.email) for each in (*read.to, *read.cc, *read.bcc)}
+    if read.sender is None or not same_mailbox(read.sender.email, envelope.sender):
+        return False
+    return named == {_travelling(each) for each in envelope.recipients}
+
+
+def _travelling(email: str) -> str:
+    try:
+        return to_envelope_address(email)
+    except ValueError:
+        return email

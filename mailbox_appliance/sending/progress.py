@@ -1,0 +1,37 @@
+"""How far one operation has come: every phase is on the disk before what it announces is done."""
+
+from mailbox_appliance.events import DeliveryMarked, Events
+from mailbox_appliance.records import Phase
+from mailbox_appliance.store.store import Store
+
+
+class Over(Exception):
+    """The operation ended while it was being handed over: its mailbox is gone, or somebody withdrew it."""
+
+
+class Progress:
+    """Writes phases down, and tells of them. `phase` is the one whose act has begun."""
+
+    def __init__(self, store: Store, events: Events, operation_id: str) -> None:
+        self._store, self._events, self.operation_id = store, events, operation_id
+        self.phase = Phase.ACCEPTED
+
+    def enter(self, *phases: Phase) -> None:
+        """Write phases down and begin them. Raises Over."""
+        self.commit(*phases)
+        for phase in phases:
+            self.tell(phase)
+
+    def commit(self, *phases: Phase) -> None:
+        """Write phases down, on the disk. Raises Over where the operation ended meanwhile."""
+        if not self._store.deliveries.mark(self.operation_id, *phases):
+            raise Over
+
+    def tell(self, phase: Phase) -> None:
+        """The act of a phase that is written down begins now."""
+        self.phase = phase
+        self.publish(phase)
+
+    def publish(self, phase: Phase) -> None:
+        """Tell of a phase that is written down, before its act."""
+        self._events.publish(DeliveryMarked(self.operation_id, phase))

@@ -1,0 +1,70 @@
+"""What an answer or a fault of Microsoft Graph means, when a draft is made and when it is sent. Pure.
+
+              2xx        400, 403, 413        401, 429    404, 408, 409, 412, 3xx...    5xx         lost, silent, odd
+    draft     go on      refused, or login    nobody      nobody                        nobody      nobody
+    send      accepted   refused, or login    nobody      uncertain                     uncertain   uncertain; nobody
+                                                                                                    where no connection
+                                                                                                    was to be had
+
+A draft goes nowhere, so until its sending is asked for nobody can have got the message. From then on an answer decides
+that is given before anything is done: what was asked for does not fit, or may not be. That a draft is not there, or has
+changed, may mean that it has just been sent, by a request of ours that something on the way has repeated, say.
+"""
+
+from typing import Literal
+
+from mailbox_appliance.remote.faults import RemoteFault, Reply
+from mailbox_appliance.remote.graph import Said, refusal
+from mailbox_appliance.remote.trouble import trouble
+from mailbox_appliance.sending.verdict import Accepted, FailureCode, GoOn, Nobody, Refused, Uncertain, Verdict
+
+Step = Literal["draft", "send"]
+
+#: Codes of an answer (learn.microsoft.com/graph/errors; those of Exchange Web Services, ResponseCode), in lower case.
+_SAYS: dict[str, FailureCode] = {
+    "errorsendasdenied": "sender_rejected",
+    "errorinvalidsendas": "sender_rejected",
+    "errorinvalidrecipients": "recipient_rejected",
+    "errorinvalidrecipientsubfilter": "recipient_rejected",
+    "errormessagesizeexceeded": "message_too_large",
+    "errorcontentlengthtoolarge": "message_too_large",
+    "requestentitytoolarge": "message_too_large",
+}
+#: Of those that are told with 400, 403 or 507 and say nothing of the message.
+_FOR_NOW = frozenset({"errorquotaexceeded", "errorexceededmessagelimit", "submissionquotaexceeded"})
+
+
+def judge(step: Step, said: Said) -> Verdict:
+    """What an answer means."""
+    if 200 <= said.status < 300:
+        return GoOn() if step == "draft" else Accepted(Reply(said.status))
+    if said.status == 429:
+        return Nobody("throttled")
+    if said.status in (400, 403, 413):
+        return _refused(said)
+    if said.status == 401 or step == "draft":
+        return Nobody("unavailable")
+    return Uncertain()
+
+
+def judge_sending(fault: RemoteFault) -> Verdict:
+    """What it means that no answer came to the request to send."""
+    if fault.in_doubt:
+        return Uncertain()
+    return Nobody("throttled" if fault.kind == "throttled" else "unavailable")
+
+
+def _refused(said: Said) -> Verdict:
+    code = said.code.lower()
+    if code in _SAYS:
+        return Refused(_SAYS[code], Reply(said.status))
+    if code in _FOR_NOW:
+        return Nobody("throttled")
+    if said.status == 413:
+        return Refused("message_too_large", Reply(413))
+    if said.status == 403:
+        fault = refusal(said)
+        if fault.kind == "login_refused":
+            return Nobody("login", trouble(fault))
+        return Refused("sender_rejected", Reply(403)) if fault.name == "sending_blocked" else Nobody("unavailable")
+    return Refused("message_rejected", Reply(said.status))
