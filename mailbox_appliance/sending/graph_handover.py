@@ -84,7 +84,7 @@ class GraphHandover:
             return Nobody("unavailable") if isinstance(verdict, GoOn) else verdict
         self._token, self._draft = token, made
         self.copy = self._recorder.copy_of(self._work)
-        if not self._store.deliveries.note_provider_draft(self._work.operation_id, made):
+        if not self._store.deliveries.mark(self._work.operation_id, Phase.DATA, provider_draft_id=made):
             self._give_up()
         self._progress.tell(Phase.DATA)
         return GoOn()

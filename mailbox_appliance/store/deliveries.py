@@ -34,8 +34,9 @@ from mailbox_appliance.store.delivery_rows import (
     COLUMNS,
     OPEN_DELIVERY,
     WORK,
+    enter_phase,
     insert,
-    note_phase,
+    note_draft,
     to_delivery,
     to_open_delivery,
     to_work,
@@ -134,36 +135,16 @@ class Deliveries:
             )
         return bool(queued)
 
-    def mark(self, operation_id: str, *phases: Phase) -> bool:
+    def mark(self, operation_id: str, *phases: Phase, provider_draft_id: str | None = None) -> bool:
         """Enter a phase, on the disk when this returns; several where nothing is done between them.
 
-        False where the operation is over or its mailbox is gone.
+        `provider_draft_id`: what is sent by it next. False where the operation is over or its mailbox is gone.
         """
         at = to_timestamp(self._clock.now())
         with self._database.transaction(durable=True):
-            return all(self._enter(operation_id, phase, at) for phase in phases)
-
-    def note_provider_draft(self, operation_id: str, draft_id: str) -> bool:
-        """Enter `data`, and note what is sent next by this id at the provider; on the disk when this returns.
-
-        False where the operation is over or its mailbox is gone.
-        """
-        at = to_timestamp(self._clock.now())
-        with self._database.transaction(durable=True):
-            sql = "UPDATE delivery_operations SET provider_draft_id = ? WHERE id = ?"
-            self._database.change(sql, (draft_id, operation_id))
-            return self._enter(operation_id, Phase.DATA, at)
-
-    def _enter(self, operation_id: str, phase: Phase, at: str) -> bool:
-        step = 1 if phase is Phase.CONNECTING else 0
-        marked = self._database.change(
-            "UPDATE delivery_operations SET phase = ?, updated_at = ?, attempts = attempts + ? WHERE id = ?"
-            " AND status = 'sending' AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id)",
-            (phase, at, step, operation_id),
-        )
-        if marked:
-            note_phase(self._database, operation_id, phase, at)
-        return bool(marked)
+            if provider_draft_id is not None:
+                note_draft(self._database, operation_id, provider_draft_id)
+            return all(enter_phase(self._database, operation_id, phase, at) for phase in phases)
 
     # --- how it ends --------------------------------------------------------------------------------------------------
 
