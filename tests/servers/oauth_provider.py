@@ -96,6 +96,8 @@ class OAuthServer:
 
     def stop(self) -> None:
         """Answer nobody any more."""
+        if not self._thread.is_alive():
+            return
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -129,7 +131,7 @@ class OAuthServer:
         return self.answers.agree(person or self.person, scopes)
 
     def consent(self, url: str, person: str | None = None, *, refuse: bool = False, without: str = "") -> str:
-        """Go through the consent page as a browser does; where that leads back to. `without`: boxes that are unticked."""
+        """Go through the consent page as a browser does; where that leads back to. `without`: an unticked box."""
         page = self._browse("GET", url)
         if page.status != 200:
             raise AssertionError(f"the provider shows an error: {page.status} {page.body!r}")
