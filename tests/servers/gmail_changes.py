@@ -47,6 +47,8 @@ class Changes:
         self.expunge_behavior: Literal["archive", "trash", "deleteForever"] = "archive"
         #: Whether a message in trash still has labels, which no folder shows then.
         self.keeps_labels_in_trash = False
+        #: Whether messages have changed (MODSEQ) whose label has another name, or is no more. No document tells.
+        self.counts_renames = True
         self.lock = threading.RLock()
         self.letters: dict[int, Letter] = {}
         self.folders: dict[str, Folder] = {}

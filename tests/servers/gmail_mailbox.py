@@ -101,9 +101,9 @@ class GmailMailbox(Changes):
         with self.lock:
             folder = self.folders.pop(name)
             for letter in list(folder.members.values()):
-                letter.labels.discard(name)
+                letter.labels = letter.labels - {name}
                 del letter.uids[folder]
-                self._settle(letter)
+                self._settle_renamed(letter)
 
     def rename_label(self, name: str, new: str) -> None:
         """Give a label another name, and those below it (`Work/2024`)."""
@@ -115,7 +115,21 @@ class GmailMailbox(Changes):
                 self.folders[renamed] = folder
                 for letter in folder.members.values():
                     letter.labels = letter.labels - {path} | {renamed}
-                    self._settle(letter)
+                    self._settle_renamed(letter)
+
+    def renumber(self) -> None:
+        """Give every folder another UIDVALIDITY, and its messages other UIDs. Nobody may have one open."""
+        with self.lock:
+            for folder in self.folders.values():
+                letters, folder.uidvalidity = list(folder.members.values()), folder.uidvalidity + 1000
+                folder.members = dict(enumerate(letters, 500))
+                folder.uidnext = 500 + len(letters)
+                for uid, letter in folder.members.items():
+                    letter.uids[folder] = uid
+
+    def _settle_renamed(self, letter: Letter) -> None:
+        if self.counts_renames:
+            self._settle(letter)
 
     def hide(self, path: str) -> None:
         """Take "Show in IMAP" away from a folder; nobody is shown it any more."""

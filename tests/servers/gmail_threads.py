@@ -10,7 +10,7 @@ _PREFIX = re.compile(r"\s*(?:re|fwd?|aw|wg)\s*:\s*", re.I)
 
 def header_of(source: bytes) -> "Message[str, str]":
     """The header fields of a message."""
-    return BytesHeaderParser().parsebytes(source)
+    return BytesHeaderParser().parsebytes(source.partition(b"\r\n\r\n")[0])
 
 
 def message_id_of(source: bytes) -> str:

@@ -57,7 +57,7 @@ def on_server(server: MailServer, user: str) -> Content:
                 for uid, item in client.fetch(uids[start : start + 500], ["FLAGS", "BODY.PEEK[]"]).items():
                     flags = (flag.decode() for flag in item[b"FLAGS"])
                     kept = frozenset(flag for flag in flags if flag != "\\Recent")
-                    found[str(path)][uid] = kept, _hash_of_source(item[b"BODY[]"])
+                    found[str(path)][uid] = kept, hash_of_source(item[b"BODY[]"])
     return found
 
 
@@ -73,7 +73,7 @@ def in_store(folder: Path) -> Content:
                     " WHERE m.folder = ?",
                     (one.number,),
                 )
-                hashes = {uid: _hash(subject, text, markup) for uid, subject, text, markup in bodies}
+                hashes = {uid: hash_of(subject, text, markup) for uid, subject, text, markup in bodies}
                 flags = store.mirror.known(one.number)
                 assert None not in hashes, f"{sum(1 for row in bodies if row[0] is None)} messages have no UID"
                 found[one.path] = {uid: (flags[uid], hashes[uid]) for uid in hashes}
@@ -110,12 +110,14 @@ def assert_equal(server: MailServer, user: str, folder: Path) -> int:
     return sum(map(len, theirs.values()))
 
 
-def _hash_of_source(source: bytes) -> str:
+def hash_of_source(source: bytes) -> str:
+    """Of what is kept of a message's content."""
     parsed = parse(source)
-    return _hash(parsed.subject, parsed.text, parsed.html)
+    return hash_of(parsed.subject, parsed.text, parsed.html)
 
 
-def _hash(*texts: str | None) -> str:
+def hash_of(*texts: str | None) -> str:
+    """As `hash_of_source`, of what was kept."""
     return hashlib.sha256("\0".join(str(text) for text in texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
