@@ -69,13 +69,13 @@ class Logins:
     def token(self, account_id: str, resource: Resource, use: Callable[[str], T]) -> T:
         """What `use` makes of an access token that is good now. Raises NotFound, and RemoteFault.
 
-        `use` is called once more, with another token, where it raises RemoteFault `login_refused`.
+        `use` is called once more, with another token, where a server refused this one and says of no other cause.
         """
         text = self._tokens.get(account_id, resource)
         try:
             return use(text)
         except RemoteFault as fault:
-            if fault.kind != "login_refused" or not self._tokens.refuse(account_id, resource, text):
+            if not _is_of_the_token(fault) or not self._tokens.refuse(account_id, resource, text):
                 raise
         return use(self._tokens.get(account_id, resource))
 
@@ -110,3 +110,7 @@ class Logins:
         known = providers_file.known(self._settings, login.provider)
         place = known.imap if server == "imap" else known.smtp
         return Endpoint(place.host, place.port, place.security, login.email, "", token)
+
+
+def _is_of_the_token(fault: RemoteFault) -> bool:
+    return fault.kind == "login_refused" and fault.name in (None, "token_refused")

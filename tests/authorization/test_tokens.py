@@ -197,12 +197,17 @@ def test_a_refused_token_is_renewed_once_and_what_is_refused_then_is_refused(
     assert google.count() == 2
 
 
-def test_other_faults_of_a_server_renew_nothing(google: OAuthServer, logins: Logins, connect: Connect) -> None:
+@pytest.mark.parametrize("name", ["server_down", "imap_disabled", "account_locked"])
+def test_other_faults_of_a_server_renew_nothing(
+    name: str, google: OAuthServer, logins: Logins, connect: Connect, clock: FakeClock
+) -> None:
     account, calls = connect(google), []
+    token(logins, account)
+    clock.advance(60)
 
     def opening(endpoint: Endpoint) -> None:
         calls.append(endpoint)
-        raise fault("server_down", "imap")
+        raise fault(name, "imap")
 
     with pytest.raises(RemoteFault):
         logins.imap(account, opening)
