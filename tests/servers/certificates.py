@@ -1,11 +1,13 @@
 """A certificate authority of one's own and a server certificate of it, for `localhost` and the loopback addresses."""
 
+import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 _SERVER = """\
-subjectAltName=DNS:localhost,DNS:mail.localhost,IP:127.0.0.1,IP:::1
+subjectAltName=DNS:localhost,DNS:mail.localhost,IP:127.0.0.1,IP:::1{names}
 extendedKeyUsage=serverAuth
 basicConstraints=CA:FALSE
 authorityKeyIdentifier=keyid
@@ -13,12 +15,19 @@ subjectKeyIdentifier=hash
 """
 
 
-def make_certificates(folder: Path) -> None:
-    """Write `ca.pem`, `server.pem` and `server.key` into the folder."""
+def make_certificates(folder: Path, names: Sequence[str] = (), authority: Path | None = None) -> None:
+    """Write `ca.pem`, `server.pem` and `server.key` into the folder.
+
+    `names`: for which the certificate is besides. `authority`: the folder of another one, whose authority this has too.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "extensions").write_text(_SERVER)
-    authority = ("-subj", "/CN=Test mail CA", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
-    _openssl(folder, "req", "-x509", *_KEY, "-keyout", "ca.key", "-out", "ca.pem", "-days", "30", *authority)
+    (folder / "extensions").write_text(_SERVER.format(names="".join(f",DNS:{name}" for name in names)))
+    if authority is None:
+        options = ("-subj", "/CN=Test mail CA", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+        _openssl(folder, "req", "-x509", *_KEY, "-keyout", "ca.key", "-out", "ca.pem", "-days", "30", *options)
+    else:
+        for name in ("ca.key", "ca.pem"):
+            shutil.copy(authority / name, folder)
     _openssl(folder, "req", *_KEY, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
     signed_by = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "extensions")
     _openssl(folder, "x509", "-req", "-in", "server.csr", *signed_by, "-days", "30", "-out", "server.pem")
