@@ -67,11 +67,17 @@ def assign(
 
     What people chose comes first, then the server's word, then well-known names. INBOX is fixed by RFC 9051 5.1, and so
     counts as the server's word. `mapped` may name a folder that is not there: then that role stays free for others.
+
+    On a server with labels the server's word is the only one: what it calls a role is done by labels, wherever people
+    or names would have it.
     """
     folders = [folder for folder in listed if not folder.attributes & _NO_MAIL]
+    is_labeled = any(folder.label is not None for folder in folders)
     assigned: dict[str, tuple[FolderRole, RoleSource]] = {}
     taken: set[FolderRole] = set()
     for path, role, source in _proposals(folders, mapped or {}):
+        if is_labeled and source != "extension":
+            continue
         if path not in assigned and role not in taken:
             assigned[path] = (role, source)
             taken.add(role)

@@ -16,6 +16,7 @@ from mailbox_appliance.records import Account, Answer, FolderRole, Input, Mapped
 from mailbox_appliance.remote.faults import RemoteFault
 
 _Path = Annotated[str, Meta(min_length=1, max_length=1024)] | UnsetType | None
+_DECIDED = "its provider decides which folder is for what."
 
 
 class FolderMapping(Input, frozen=True, kw_only=True):
@@ -40,7 +41,7 @@ def map_folders(
     keeps its own.
     """
     if account.provider != "imap":
-        raise Unsupported(reason="its provider decides which folder is for what.")
+        raise Unsupported(reason=_DECIDED)
     store = appliance.store
     try:
         with appliance.connections.borrow(account.id) as mailbox:
@@ -48,6 +49,8 @@ def map_folders(
     except RemoteFault as fault:
         raise problem_of(fault) from fault
     store.folders.take_in(account.id, listed)
+    if any(folder.label is not None for folder in listed):
+        raise Unsupported(reason=_DECIDED)
     wanted = _paths(mapping, store.folders.list(account.id))
     _refuse_doubles(wanted, store.folders.user_mapping(account.id))
     before = store.accounts.get(account.id).folders

@@ -19,8 +19,10 @@ SELECT f.number, f.id, a.id, f.path, f.delimiter, f.role, f.role_source,
 FROM folders f JOIN accounts a ON a.number = f.account"""
 _SHOWN = """
 SELECT f.id, f.name, f.role, f.role_source, f.path,
-  (SELECT count(*) FROM messages m WHERE m.folder = f.number AND m.flags & 1 = 0),
-  (SELECT count(*) FROM messages m WHERE m.folder = f.number)
+  CASE WHEN f.label IS NULL THEN (SELECT count(*) FROM messages m WHERE m.folder = f.number AND m.flags & 1 = 0)
+    ELSE (SELECT count(*) FROM message_labels l WHERE l.folder = f.number AND l.flags & 1 = 0) END,
+  CASE WHEN f.label IS NULL THEN (SELECT count(*) FROM messages m WHERE m.folder = f.number)
+    ELSE (SELECT count(*) FROM message_labels l WHERE l.folder = f.number) END
 FROM folders f JOIN accounts a ON a.number = f.account WHERE a.id = ? ORDER BY f.role IS NULL, f.path"""
 
 #: 0 is what we note of a server that tells none.

@@ -7,8 +7,17 @@ from mailbox_appliance.clock import to_millis, to_timestamp
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.numbers import first_number
 
-#: Folders whose messages are ours, or lie in another folder as well: nothing in them has arrived.
-_NOT_ARRIVED = "('sent', 'drafts', 'all', 'starred')"
+# Folders whose messages are ours, or lie in another folder as well: nothing in them has arrived. Where there are labels
+# everything lies in the folder of all mail, and what is ours is shown by others.
+_ALL_MAIL = (
+    "SELECT h.number FROM folders h JOIN folders s ON s.account = h.account AND s.label = '\\Sent'"
+    " WHERE h.role = 'all' AND h.label IS NULL"
+)
+_NOT_ARRIVED = f"""
+SELECT number FROM folders WHERE role IN ('sent', 'drafts', 'all', 'starred') AND number NOT IN ({_ALL_MAIL})"""
+_OURS = """
+SELECT 1 FROM message_labels l JOIN folders s ON s.number = l.folder
+  WHERE l.number = m.number AND s.label IN ('\\Sent', '\\Draft')"""
 _FIRST_FROM = "SELECT number, created_at FROM delivery_operations WHERE number >= ? ORDER BY number LIMIT 1"
 # Each mailbox by its index, the newest part of it; theirs, and the scheduled ones of everybody.
 _ENDED = """
@@ -21,8 +30,8 @@ _ARRIVED = f"""
 SELECT ((m.number >> 4) - :from) / :step, count(*)
   FROM accounts a CROSS JOIN messages m INDEXED BY messages_account
   ON m.account = a.number AND m.number >= :low AND m.number < :high
-  WHERE a.id IN (SELECT value FROM json_each(:accounts)) AND m.folder NOT IN (
-    SELECT number FROM folders WHERE role IN {_NOT_ARRIVED}) GROUP BY 1"""
+  WHERE a.id IN (SELECT value FROM json_each(:accounts)) AND m.folder NOT IN ({_NOT_ARRIVED})
+  AND (m.folder NOT IN ({_ALL_MAIL}) OR NOT EXISTS ({_OURS})) GROUP BY 1"""
 
 
 class History:

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from mailbox_appliance.clock import from_millis, to_timestamp
 from mailbox_appliance.ids import new_id
+from mailbox_appliance.mail import labels
 from mailbox_appliance.records import (
     Address,
     Attachment,
@@ -31,7 +32,14 @@ HAS_ATTACHMENT = 64
 _COLUMNS = """
 m.number, m.id, t.id, (SELECT id FROM accounts WHERE number = m.account), m.flags, m.keywords, m.date, m.subject,
 m.snippet, m.people, m.attachments, f.id, f.name, f.role, f.role_source"""
-_FROM = "FROM messages m JOIN threads t ON t.number = m.thread JOIN folders f ON f.number = m.folder"
+_SHOWS = """
+(SELECT s.number FROM folders s CROSS JOIN message_labels l ON l.folder = s.number AND l.number = m.number
+  WHERE s.account = m.account AND s.label = '{}')"""
+# Where people look for a message that lies among all mail: the first of these folders that shows it.
+_PLACE = ", ".join(_SHOWS.format(label) for label in (labels.INBOX, "\\Draft", labels.SENT))
+_FROM = f"""
+FROM messages m JOIN threads t ON t.number = m.thread
+JOIN folders f ON f.number = CASE WHEN m.provider_id IS NULL THEN m.folder ELSE coalesce({_PLACE}, m.folder) END"""
 SELECT = f"SELECT {_COLUMNS} {_FROM}"
 SELECT_WHOLE = (
     f"SELECT {_COLUMNS}, b.text, b.html, b.headers, b.warnings {_FROM}"
@@ -143,14 +151,14 @@ def _fields(row: Row) -> dict[str, Any]:
     flags = row[4]
     people = _people.decode(row[9])
     attachments = tuple(map(_to_attachment, _attachments.decode(row[10]))) if row[10] != "[]" else ()
-    labels = tuple(json.loads(row[5])) if row[5] != "[]" else ()
+    of_user = tuple(filter(labels.is_of_user, json.loads(row[5]))) if row[5] != "[]" else ()
     return {
         "id": row[1],
         "thread_id": row[2],
         "account_id": row[3],
         "draft_id": row[1] if flags & 4 else UNSET,
         "folder": FolderRef(id=row[11], name=row[12], role=row[13] or UNSET, role_source=row[14] or UNSET),
-        "labels": labels or UNSET,
+        "labels": of_user or UNSET,
         "from_": people.sender or UNSET,
         "to": people.to,
         "cc": people.cc or UNSET,

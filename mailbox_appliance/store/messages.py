@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.excerpt import Excerpts
+from mailbox_appliance.mail.labels import is_of_user
 from mailbox_appliance.records import Attachment, Message, MessageFilter, SearchContext, StoredBody
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import (
@@ -22,6 +23,9 @@ from mailbox_appliance.store.sources import among
 _BY_MESSAGE_ID = """
 SELECT m.id FROM messages m JOIN accounts a ON a.number = m.account WHERE a.id = ? AND m.message_id = ?
   ORDER BY m.number DESC LIMIT 1"""
+
+_LABELS = """
+SELECT f.label FROM accounts a JOIN folders f ON f.account = a.number AND f.label IS NOT NULL WHERE a.id = ?"""
 
 
 class Messages:
@@ -53,9 +57,15 @@ class Messages:
         return messages, page[-1] if len(numbers) > limit else None
 
     def labels(self, account_id: str) -> tuple[str, ...]:
-        """Every label that a message of a mailbox has, in order; once, whatever its case (RFC 9051 2.3.2)."""
+        """Every label that a message of a mailbox has, in order; once, whatever its case (RFC 9051 2.3.2).
+
+        On a server with labels also those that no message has. Only people's: what the system calls a label is told in
+        other ways.
+        """
         sets = self._search.keyword_sets(account_id)
-        names = sorted({label for words in sets for label in json.loads(words)}, reverse=True)
+        made = (label for (label,) in self._database.rows(_LABELS, (account_id,)))
+        found = {*made, *(label for words in sets for label in json.loads(words))}
+        names = sorted(filter(is_of_user, found), reverse=True)
         return tuple(label for _, label in sorted({label.casefold(): label for label in names}.items()))
 
     def get(self, account_id: str, message_id: str) -> tuple[Message, tuple[str, ...]]:

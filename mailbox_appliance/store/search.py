@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 
 from mailbox_appliance.mail import words
 from mailbox_appliance.records import MessageFilter, Term
+from mailbox_appliance.store import label_sources
 from mailbox_appliance.store.beginnings import Beginnings
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.sources import DEFAULT, Bounds, Place, Source, Sources, among, dates, marks
@@ -62,16 +63,20 @@ class Search:
 
     def _places(self, account_ids: Sequence[str], folders: Collection[int] | None) -> list[Place]:
         sql = (
-            "SELECT f.account, f.number, f.role IN ('spam', 'trash') FROM accounts a"
+            "SELECT f.account, f.number, f.role IN ('spam', 'trash'), f.label IS NOT NULL FROM accounts a"
             " JOIN folders f ON f.account = a.number WHERE a.id = ?"
         )
         places = []
         for account_id in account_ids:
             rows = self._database.rows(sql, (account_id,))
-            excluded = tuple(number for _, number, is_hidden in rows if is_hidden) if folders is None else ()
-            meant = tuple(n for _, n, _ in rows if (n not in excluded if folders is None else n in folders))
+            lying = [(number, is_hidden) for _, number, is_hidden, is_label in rows if not is_label]
+            excluded = tuple(number for number, is_hidden in lying if is_hidden) if folders is None else ()
+            meant = tuple(n for n, _ in lying if (n not in excluded if folders is None else n in folders))
+            shown = tuple(n for _, n, _, is_label in rows if is_label and folders is not None and n in folders)
             if meant:
                 places.append(Place(rows[0][0], meant, excluded, is_named=folders is not None))
+            if shown:
+                places.append(Place(rows[0][0], (), (), is_named=True, shown=shown))
         return places
 
     def _newest(self, source: Source, below: int, limit: int) -> list[int]:
@@ -166,11 +171,29 @@ class Search:
             values += moments[1]
         is_named = places[0].is_named
         folders = [number for place in places for number in (place.folders if is_named else place.excluded)]
-        if folders:
-            conditions.append(among("m.folder", folders, not_in=not is_named))
-            values += folders
+        lying = [(among("m.folder", folders, not_in=not is_named), folders)] if folders else []
+        shown = [number for place in places for number in place.shown]
+        _add_any(conditions, values, [*lying, *([label_sources.shown_by(shown, "m.number")] if shown else [])])
         if wanted.labels:
-            sets = [words for place in places for words in self._sources.sets_with(place.account, wanted.labels)]
-            conditions.append(f"m.keywords IN ({', '.join('?' * len(sets))})")
-            values += sets
+            _add_any(conditions, values, self._labeled(places, wanted))
         return conditions, values
+
+    def _labeled(self, places: Sequence[Place], wanted: MessageFilter) -> list[label_sources.Condition]:
+        """Each of these conditions says that a message has the labels: by its keywords, or by who shows it."""
+        found: list[label_sources.Condition] = []
+        sets: list[object] = []
+        for place in places:
+            needed = self._sources.needed(place, wanted)
+            if needed is None:
+                sets += self._sources.sets_with(place.account, wanted.labels)
+            else:
+                all_of = [label_sources.shown_by([number], "m.number") for number in needed]
+                found.append((" AND ".join(sql for sql, _ in all_of), needed))
+        return [*found, (f"m.keywords IN ({', '.join('?' * len(sets))})", tuple(sets))]
+
+
+def _add_any(conditions: list[str], values: list[object], any_of: Sequence[tuple[str, Sequence[object]]]) -> None:
+    """One more condition: that one of these holds."""
+    if any_of:
+        conditions.append(f"({' OR '.join(sql for sql, _ in any_of)})")
+        values += [value for _, given in any_of for value in given]

@@ -8,7 +8,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mailbox_appliance.mail.labels import is_of_user
 from mailbox_appliance.records import MessageFilter
+from mailbox_appliance.store import label_sources
 from mailbox_appliance.store.database import Database
 
 _MARKS: Mapping[str, Mapping[bool, str]] = {
@@ -39,12 +41,16 @@ DEFAULT = Bounds()
 
 @dataclass(frozen=True)
 class Place:
-    """Where messages are looked for: a mailbox, and of that these folders, or all but the excluded ones."""
+    """Where messages are looked for: a mailbox, and of that these folders, or all but the excluded ones.
+
+    `shown`: the folders, in place of those in which messages lie, that show them by a label.
+    """
 
     account: int
     folders: tuple[int, ...]
     excluded: tuple[int, ...]
     is_named: bool
+    shown: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,11 @@ class Sources:
 
     def of(self, place: Place, wanted: MessageFilter) -> list[Source]:
         """The sources of what a filter means in one place; its words are not among it."""
-        if wanted.labels:
+        needed = self.needed(place, wanted)
+        if wanted.labels and needed is None:
             return self._labeled(place, wanted)
+        if place.shown or needed:
+            return self._shown(place, wanted, needed or ())
         is_plain = not (marks(wanted) or dates(wanted)[0])
         if place.is_named and (is_plain or self.is_small(place)):
             return [_source("messages_folder", ("folder = ?", folder), None, wanted) for folder in place.folders]
@@ -83,6 +92,10 @@ class Sources:
 
     def is_small(self, place: Place) -> bool:
         """Whether there is little in the folders of a place."""
+        if place.shown:
+            sql = f"SELECT 1 FROM message_labels WHERE {among('folder', place.shown)} LIMIT ?"
+            count = self._database.value(f"SELECT count(*) FROM ({sql})", (*place.shown, self._bounds.folders + 1))
+            return bool(count <= self._bounds.folders)
         within = f"SELECT 1 FROM messages INDEXED BY messages_folder WHERE {among('folder', place.folders)} LIMIT ?"
         count = self._database.value(f"SELECT count(*) FROM ({within})", (*place.folders, self._bounds.folders + 1))
         return bool(count <= self._bounds.folders)
@@ -120,8 +133,32 @@ class Sources:
         """Those of the sets that hold all these labels. Case does not count (RFC 9051 2.3.2)."""
         wanted = {label.casefold() for label in labels}
         return tuple(
-            words for words in self.keyword_sets(account) if wanted <= {w.casefold() for w in json.loads(words)}
+            words
+            for words in self.keyword_sets(account)
+            if wanted <= {word.casefold() for word in json.loads(words) if is_of_user(word)}
         )
+
+    def needed(self, place: Place, wanted: MessageFilter) -> tuple[int, ...] | None:
+        """The folders that all show what has the labels of a filter; None where these are to be looked up as keywords.
+
+        What lies in spam or trash no folder shows.
+        """
+        if not wanted.labels or (place.is_named and not place.shown):
+            return None
+        return label_sources.folders_of(self._database, place.account, wanted.labels)
+
+    def _shown(self, place: Place, wanted: MessageFilter, needed: Sequence[int]) -> list[Source]:
+        if self.is_short(place.account, wanted):
+            source = _source("messages_date", ("account = ?", place.account), place, wanted)
+            return [_narrowed(source, [[number] for number in needed])]
+        if not place.shown:
+            folder, *others = label_sources.rarest_first(self._database, needed)
+            return [_shown(place.account, folder, others, wanted)]
+        sources = []
+        for one in place.shown:
+            folder, *others = label_sources.rarest_first(self._database, (one, *needed))
+            sources.append(_shown(place.account, folder, others, wanted))
+        return sources
 
     def _labeled(self, place: Place, wanted: MessageFilter) -> list[Source]:
         return [
@@ -156,13 +193,28 @@ def _source(index: str, key: tuple[object, ...], place: Place | None, wanted: Me
     """Messages by an index and its key; of the place's folders, unless the key is one of them (place: None)."""
     condition, *values = key
     conditions, parameters = [str(condition)], list(values)
-    if place is not None:
-        numbers = place.folders if place.is_named else place.excluded
-        if numbers:
-            conditions.append(among("folder", numbers, not_in=not place.is_named))
-            parameters += numbers
+    if place is not None and place.shown:
+        shown, numbers = label_sources.shown_by(place.shown, "messages.number")
+        conditions.append(shown)
+        parameters += numbers
+    elif place is not None:
+        folders = place.folders if place.is_named else place.excluded
+        if folders:
+            conditions.append(among("folder", folders, not_in=not place.is_named))
+            parameters += folders
     sql, moments = dates(wanted)
     conditions += [*marks(wanted), *filter(None, [sql])]
     return Source(
         f"SELECT number FROM messages INDEXED BY {index} WHERE {' AND '.join(conditions)}", (*parameters, *moments)
     )
+
+
+def _narrowed(source: Source, needed: Sequence[Sequence[int]]) -> Source:
+    """A source of `messages`, of what all of these show as well."""
+    conditions = [label_sources.shown_by(folders, "messages.number") for folders in needed]
+    sql = "".join(f" AND {sql}" for sql, _ in conditions)
+    return Source(source.sql + sql, (*source.parameters, *(value for _, values in conditions for value in values)))
+
+
+def _shown(account: int, folder: int, others: Sequence[int], wanted: MessageFilter) -> Source:
+    return Source(*label_sources.select(account, folder, others, marks(wanted), dates(wanted, "m.")))
