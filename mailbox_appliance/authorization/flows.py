@@ -63,7 +63,7 @@ class Device:
 class Begun:
     """A sign-in that has begun. `authorization_url`: what is opened in a browser."""
 
-    authorization_url: str
+    authorization_url: str = field(repr=False)
     state: str = field(repr=False)
     expires_at: datetime
     device: Device | None = None
@@ -170,7 +170,7 @@ class Flows:
         with self._lock:
             self._flows = {key: each for key, each in self._flows.items() if each.until > now}
             own = [key for key, each in self._flows.items() if each.asked.session_id == flow.asked.session_id]
-            for oldest in own[: len(own) - MOST_OF_A_SESSION + 1]:
+            for oldest in own[: max(0, len(own) - MOST_OF_A_SESSION + 1)]:
                 del self._flows[oldest]
             if len(self._flows) >= MOST:
                 raise TooManyFlows

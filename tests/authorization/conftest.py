@@ -52,15 +52,15 @@ def logins(store: Store, settings: Settings, clock: FakeClock, google: OAuthServ
     return Logins(store, settings, clock)
 
 
-Connect = Callable[[OAuthServer], str]
+Connect = Callable[..., str]
 
 
 @pytest.fixture
 def connect(store: Store) -> Connect:
-    """Keeps a mailbox of whoever signs in at a provider; answers its id."""
+    """Keeps a mailbox of whoever signs in at a provider, or one that they share; answers its id."""
 
-    def connected(server: OAuthServer) -> str:
-        login = OAuthLogin(server.provider, server.person, server.person, server.sign_up())
+    def connected(server: OAuthServer, email: str | None = None) -> str:
+        login = OAuthLogin(server.provider, email or server.person, server.person, server.sign_up())
         with store.database.transaction(durable=True):
             if not store.members.any():
                 store.members.add(name="Ada", email="ada@example.org", role="admin", password_hash=None)

@@ -29,6 +29,7 @@ _AADSTS = {
     "code": 54005,
     "client": 7000215,
     "consent": 65001,
+    "declined": 65004,
     "resources": 28000,
 }
 
@@ -225,7 +226,7 @@ class Answers:
             return self._refusal(400, "invalid_grant", "unknown")
         is_early, device.asked_at = time.monotonic() - device.asked_at < self.interval / 2, time.monotonic()
         if device.is_refused:
-            return self._refusal(400, "authorization_declined", "consent")
+            return self._refusal(400, "authorization_declined", "declined")
         if is_early:
             return self._refusal(400, "slow_down", "unknown")
         if device.grant is None:
