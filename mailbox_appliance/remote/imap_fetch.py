@@ -27,11 +27,16 @@ _USUAL = re.compile(
     rb"\* \d{1,10} FETCH \(UID (\d{1,10})(?: FLAGS \(([^()\"]*)\))?(?: INTERNALDATE \"([^\"\\]*)\")?"
     rb"(?: RFC822\.SIZE (\d{1,18}))?(?:\)| BODY\[[^\]]*\](<\d+>)? )"
 )
+_LABEL_LIST = rb"(\((?:[^()\"{}]++|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")*+\))"
+#: What nearly all answers to FETCH (UID FLAGS X-GM-LABELS) look like, in the order in which Gmail tells.
+_LABELS_ONLY = re.compile(
+    rb"\* \d{1,10} FETCH \(X-GM-LABELS %b UID (\d{1,10})(?: MODSEQ \(\d{1,19}\))? FLAGS \(([^()\"]*)\)\)" % _LABEL_LIST
+)
 #: An item that can be told by itself, in any order; what is written in another way is read word by word.
 _ITEM = re.compile(
     rb" *(?:UID (\d{1,10})|FLAGS \(([^()\"]*)\)|INTERNALDATE \"([^\"\\]*)\"|RFC822\.SIZE (\d{1,18})"
     rb"|X-GM-MSGID (\d{1,20})|X-GM-THRID (\d{1,20})"
-    rb"|X-GM-LABELS (\((?:[^()\"{}]++|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")*+\))|MODSEQ (\()\d{1,19}\))(?=[ )])",
+    rb"|X-GM-LABELS %b|MODSEQ (\()\d{1,19}\))(?=[ )])" % _LABEL_LIST,
     re.I,
 )
 _DATE = re.compile(rb" ?(\d{1,2})-([A-Za-z]{3})-(\d{4}) (\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
@@ -141,16 +146,22 @@ class LabelAnswers:
 
     def hear(self, pieces: Pieces) -> bool:
         """Take an untagged answer in; says whether it was asked for: one without labels was not."""
+        if usual := _LABELS_ONLY.fullmatch(pieces[0]):
+            labels, uid, flags = gmail.label_set(usual[1]), uid_number(usual[2]), flag_set(usual[3])
+            return self._take(uid, gmail.kept(flags, labels))
         told = read(pieces)
         if told is None or told.uid is None or told.flags is None:
             return False
-        if told.labels is None:  # a change that was told unasked, of a message whose labels may have been told before
-            if told.uid in self.found:
-                self.found[told.uid] = gmail.kept(told.flags, gmail.labels_in(self.found[told.uid]))
+        if told.labels is not None:
+            return self._take(told.uid, told.kept_flags)
+        if told.uid in self.found:  # a change that was told unasked, of a message whose labels have been told before
+            self.found[told.uid] = gmail.kept(told.flags, gmail.labels_in(self.found[told.uid]))
+        return False
+
+    def _take(self, uid: int, flags: frozenset[str]) -> bool:
+        if self._wanted is not None and uid not in self._wanted:
             return False
-        if self._wanted is not None and told.uid not in self._wanted:
-            return False
-        self.found[told.uid] = told.kept_flags
+        self.found[uid] = flags
         if len(self.found) > MAX_MESSAGES:
             raise ValueError("more messages than we can deal with")
         return True
