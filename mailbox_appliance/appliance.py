@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from mailbox_appliance import logs, reach
 from mailbox_appliance import settings as settings_table
+from mailbox_appliance.authorization.flows import Flows
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.errands.aftermath import Aftermath
@@ -32,6 +33,7 @@ from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.sending.copier import Copier
 from mailbox_appliance.sending.due import Due
 from mailbox_appliance.sending.evidence import Evidence
+from mailbox_appliance.sending.graph_drafts import GraphDrafts
 from mailbox_appliance.sending.worker import Sender
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.audit import Actor
@@ -116,11 +118,14 @@ class Appliance:
         self.store.upkeep.bounds = self._bounds
         #: What every connection to a mailbox's servers is opened with.
         self.logins = Logins(self.store, self.settings, self.clock, self.oauth_apps_given)
+        #: Sign-ins at providers that somebody has begun.
+        self.flows = Flows(self.logins, self.clock)
         self.sender = Sender(self.store, self.logins, self.settings, self.events, self.clock)
         #: Calls of other servers that requests wait for.
         self.calls = Calls()
         self.connections = Connections(self.logins, self.settings, self.calls)
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
+        self.events.subscribe(AccountRemoved, lambda event: self.logins.forget(event.account_id))
         self.events.subscribe(AccountReconnected, lambda event: self.connections.drop(event.account_id))
         self.parts = Parts(self.store, self.connections, self.settings, self.events)
         self.bodies = Bodies(self.store, self.connections, self.parts)
@@ -129,7 +134,7 @@ class Appliance:
         self.copier = Copier(self.store, self.logins, self.settings, self.events, self.clock, is_sending)
         self.aftermath = Aftermath(self.store, self.connections, self.drafts, self.events, self.clock)
         lend = partial(self.connections.borrow, in_background=True)
-        self.evidence = Evidence(self.store, self.events, self.clock, lend)
+        self.evidence = Evidence(self.store, self.events, self.clock, lend, GraphDrafts(self.logins))
         duties = (self.evidence, self.copier, self.aftermath)
         holds = partial(self.settings.flag, "sending.hold_scheduled")
         self.due = Due(self.store, self.clock, self.sender.begin_due, duties, holds)

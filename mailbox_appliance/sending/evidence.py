@@ -3,6 +3,8 @@
     5 s, 30 s, 2 minutes after the operation became uncertain, then every 10 minutes for 24 hours
     in Sent .......... none of ours is filed meanwhile: what lies there was put there by the provider
     in the inbox ..... where the mailbox itself is among the recipients
+    by its id ........ of a draft that Microsoft Graph was asked to send: it is a draft no more, so it was sent; as long
+                       as it is one nothing is known, since sending may take its time
 
 Found, the operation has succeeded. Where there is no place to look it stays uncertain, rightly. A look that could not
 be made ends nothing: after the 24 hours one more is made, when the mailbox can be asked.
@@ -23,6 +25,7 @@ from mailbox_appliance.remote import lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.sending.copies import copy_of
+from mailbox_appliance.sending.graph_drafts import GraphDrafts
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.database import FAILED
 from mailbox_appliance.store.deliveries import Copy
@@ -61,8 +64,9 @@ class Evidence:
 
     name = "evidence"
 
-    def __init__(self, store: Store, events: Events, clock: Clock, borrow: Borrow) -> None:
+    def __init__(self, store: Store, events: Events, clock: Clock, borrow: Borrow, drafts: GraphDrafts) -> None:
         self._store, self._events, self._clock, self._borrow = store, events, clock, borrow
+        self._drafts = drafts
 
     def waiting(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with operations whose time to be looked for has come."""
@@ -86,6 +90,9 @@ class Evidence:
         """Look for one message; answers whether the mailbox could be asked."""
         operation_id, is_reached = uncertain.operation_id, True
         try:
+            if self._is_draft_no_more(uncertain):
+                self._confirm(uncertain, None)
+                return True
             found = self._find(uncertain)
         except (NotFound, Unsupported):  # the mailbox is gone, or cannot be looked into
             self._store.due.plan_evidence(operation_id, None)
@@ -103,8 +110,19 @@ class Evidence:
         if found is None:
             self._plan(uncertain, is_made=is_reached)
         else:
-            self._confirm(operation_id, found)
+            self._confirm(uncertain, found)
         return is_reached
+
+    def _is_draft_no_more(self, uncertain: UncertainDelivery) -> bool:
+        """Whether what was to be sent by its id has been; False also where that is not to be learnt now."""
+        if uncertain.provider_draft_id is None:
+            return False
+        try:
+            return self._drafts.state(uncertain.account_id, uncertain.provider_draft_id) != "draft"
+        except RemoteFault as fault:
+            facts = {"operation": uncertain.operation_id, "fault": fault.kind, "named": fault.name}
+            log.info("what became of a draft is not to be learnt now", extra=facts)
+            return False
 
     def _plan(self, uncertain: UncertainDelivery, *, is_made: bool) -> None:
         next_at = next_look(uncertain.since, self._clock.now(), uncertain.looks, is_made=is_made)
@@ -131,21 +149,25 @@ class Evidence:
         if inbox is not None and any(same_mailbox(recipient, own) for recipient in uncertain.recipients):
             yield inbox
 
-    def _confirm(self, operation_id: str, found: Found) -> None:
-        account_id, copy = found.folder.account_id, self._copy(operation_id, found)
+    def _confirm(self, uncertain: UncertainDelivery, found: Found | None) -> None:
+        """It was sent; `found`: where its message lies, if that is known."""
+        operation_id, account_id = uncertain.operation_id, uncertain.account_id
+        sent = self._store.folders.find_by_role(account_id, "sent")
+        copy = self._copy(operation_id, found.folder if found is not None and found.folder.role == "sent" else sent)
         with self._store.database.transaction(durable=True):
             if not self._store.deliveries.confirm(operation_id, found, copy):
                 return  # a person was faster
             self._store.audit.record(SYSTEM, "delivery.confirm", ("delivery", operation_id))
-        facts = {"operation": operation_id, "account": account_id, "status": "succeeded", "found": found.folder.role}
+        place = None if found is None else found.folder.role
+        facts = {"operation": operation_id, "account": account_id, "status": "succeeded", "found": place}
         log.info("delivery", extra=facts)
         self._events.publish(DeliverySettled(operation_id, account_id, "succeeded"))
-        self._events.publish(FolderTouched(account_id, found.folder.path))
+        folder = sent if found is None else found.folder
+        if folder is not None:
+            self._events.publish(FolderTouched(account_id, folder.path))
 
-    def _copy(self, operation_id: str, found: Found) -> Copy | None:
+    def _copy(self, operation_id: str, sent: MirroredFolder | None) -> Copy | None:
         """Our copy, which stands in the mirror until the server's is seen there; None without a folder for it."""
-        account_id = found.folder.account_id
-        sent = found.folder if found.folder.role == "sent" else self._store.folders.find_by_role(account_id, "sent")
         try:
             return None if sent is None else copy_of(self._store.deliveries.work(operation_id), sent)
         except FAILED:

@@ -193,8 +193,8 @@ class Deliveries:
                 raise NotWaiting(status=status)
         return str(operation_id), is_new
 
-    def confirm(self, operation_id: str, found: Found, sent: Copy | None) -> bool:
-        """The message of an uncertain operation was found, so it was taken. False where it is not uncertain any more.
+    def confirm(self, operation_id: str, found: Found | None, sent: Copy | None) -> bool:
+        """The message of an uncertain operation was taken. False where it is not uncertain any more.
 
         Found in Sent, it is the sent message; else our copy is to be filed, as after any success.
         """
@@ -202,7 +202,7 @@ class Deliveries:
             if not self._end(operation_id, Ending("succeeded", came_from="uncertain")):
                 return False
             self._expect_copy(operation_id, sent)
-            if found.folder.role == "sent":
+            if found is not None and found.folder.role == "sent":
                 self._take_as_copy(operation_id, found)
         return True
 

@@ -1,0 +1,256 @@
+"""Microsoft Graph's mail on a socket, as far as it is asked: drafts from MIME, their sending, what became of them.
+
+    graph.at("send", Says(503))              a refusal: nothing is done
+    graph.at("sent", DROP)                   the message is sent, and the client never learns it
+    graph.at("sent", Stall(Says(504)))       held until release(); then a gateway's word for it
+    graph.at("drafted", [CLOSE])             a list: one action an occurrence, then as usual
+
+The steps: draft, drafted (it is kept; then comes the answer), send, sent (it is gone; then comes the answer), look,
+list, remove, addresses.
+
+As the documents have it:
+
+    learn.microsoft.com/graph/outlook-send-mime-message .. MIME in base64 as text/plain; 4 MB at most, else 413
+    learn.microsoft.com/graph/api/message-send ........... 202, and no content
+    learn.microsoft.com/graph/outlook-immutable-id ....... with the header an id stays when the draft is sent, and the
+                                                           copy in Sent Items may come later; without it, it changes
+    learn.microsoft.com/graph/api/user-get ............... proxyAddresses: SMTP: is the main one, smtp: another
+    learn.microsoft.com/exchange (EWS ResponseCode) ...... the codes
+"""
+
+import base64
+import binascii
+import json
+import secrets
+import threading
+from collections.abc import Callable
+from email.utils import getaddresses
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.servers.certificates import make_certificates
+from tests.servers.graph_requests import Asked, handler
+from tests.servers.graph_script import STEPS, Action, Folder, HungUp, Item, Says, Sent, Step
+from tests.servers.oauth_answers import WORDS
+from tests.servers.smtp_script import HangUp, Stall
+
+__all__ = ["GraphServer", "Says"]
+
+MOST = 4 << 20
+
+
+class GraphServer:
+    """The server. Change the script whenever you like. `user_of`: whose token that is, if anybody's."""
+
+    def __init__(self, certificates: Path, user_of: Callable[[str], str | None]) -> None:
+        self.user_of = user_of
+        #: Other people's mailboxes that somebody may open.
+        self.shared: dict[str, set[str]] = {}
+        #: What somebody may send as besides: their other addresses, the main one is their own.
+        self.aliases: dict[str, tuple[str, ...]] = {}
+        #: Done with each message that went out: the one who sent it, and the copy for Sent Items.
+        self.filed: Callable[[str, bytes], object] = lambda *_: None
+        #: Whether the copy in Sent Items is there as soon as the message is sent.
+        self.is_quick = True
+        self.items: dict[str, Item] = {}
+        self.asked: list[Asked] = []
+        self._sent: list[Sent] = []
+        self._script: dict[Step, list[Action] | Action] = {}
+        self._reached, self._released, self._held = (dict.fromkeys(STEPS, 0) for _ in range(3))
+        self._changed = threading.Condition()
+        self.connections = 0
+        if not (certificates / "server.pem").exists():
+            make_certificates(certificates)
+        self.ca_file = certificates / "ca.pem"
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler(self, certificates))
+        self._server.daemon_threads = True
+        name = "graph double"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name=name, daemon=True)
+
+    def __enter__(self) -> "GraphServer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"https://localhost:{self._server.server_port}"
+
+    # --- what a test says and asks ---
+
+    def at(self, step: Step, action: Action | list[Action]) -> None:
+        """From now on do this at that step."""
+        with self._changed:
+            self._script[step] = list(action) if isinstance(action, list) else action
+
+    def forget(self) -> None:
+        """From now on do as usual, let everybody go, and count from nothing; nothing is kept."""
+        self.release()
+        with self._changed:
+            self._script.clear()
+            self._reached = dict.fromkeys(STEPS, 0)
+            self._sent.clear()
+            self.items.clear()
+            self.asked.clear()
+
+    def release(self, *steps: Step) -> None:
+        """Let those go on who are held now; later ones are held again."""
+        with self._changed:
+            for step in steps or STEPS:
+                self._released[step] += 1
+            self._changed.notify_all()
+
+    def held(self, step: Step) -> int:
+        """How many clients are held at that step now."""
+        with self._changed:
+            return self._held[step]
+
+    def count(self, step: Step) -> int:
+        """How often a client has come to that step."""
+        with self._changed:
+            return self._reached[step]
+
+    @property
+    def messages(self) -> tuple[Sent, ...]:
+        """All that went out, oldest first."""
+        with self._changed:
+            return tuple(self._sent)
+
+    def drafts(self, owner: str) -> list[Item]:
+        """What lies in Drafts."""
+        with self._changed:
+            return [each for each in self.items.values() if each.owner == owner and each.folder == "drafts"]
+
+    def settle(self) -> None:
+        """What was sent is in Sent Items now."""
+        with self._changed:
+            for each in self.items.values():
+                each.folder = "sentitems" if each.folder == "nowhere" else each.folder
+
+    # --- what a request asks ---
+
+    def answer(self, asked: Asked) -> tuple[int, bytes, dict[str, str]]:
+        """Status, body and header fields. Raises HungUp."""
+        with self._changed:
+            self.asked.append(asked)
+        try:
+            return self._answer(asked)
+        except _Refused as refused:
+            return _error(refused.says)
+
+    def _answer(self, asked: Asked) -> tuple[int, bytes, dict[str, str]]:
+        user = self.user_of(asked.token)
+        if user is None:
+            raise _Refused(Says(401, "InvalidAuthenticationToken"))
+        path, query = urlsplit(asked.target).path, parse_qs(urlsplit(asked.target).query)
+        words = [unquote(word) for word in path.strip("/").split("/")]
+        assert words[0] == "v1.0", words
+        owner, rest = (user, words[2:]) if words[1] == "me" else (words[2], words[3:])
+        if owner != user and owner not in self.shared.get(user, ()):
+            raise _Refused(Says(403, "ErrorAccessDenied"))
+        match asked.method, rest:
+            case "POST", ["messages"]:
+                return self._draft(owner, asked)
+            case "POST", ["messages", item, "send"]:
+                return self._send(owner, item)
+            case "GET", ["messages", item]:
+                self._act("look")
+                found = self._find(owner, item, "drafts", "sentitems")
+                return _json(200, {"id": found.id, "isDraft": found.folder == "drafts"})
+            case "DELETE", ["messages", item]:
+                self._act("remove")
+                del self.items[self._find(owner, item, "drafts", "sentitems").id]
+                return 204, b"", {}
+            case "GET", ["mailFolders", "drafts", "messages"]:
+                self._act("list")
+                wanted = query["$filter"][0].removeprefix("internetMessageId eq '").removesuffix("'")
+                found_all = [each for each in self.drafts(owner) if each.message_id == wanted]
+                return _json(200, {"value": [{"id": each.id, "isDraft": True} for each in found_all]})
+            case "GET", []:
+                self._act("addresses")
+                others = [f"smtp:{each}" for each in self.aliases.get(owner, ())]
+                return _json(200, {"mail": owner, "proxyAddresses": [f"SMTP:{owner}", *others, "x500:/o=Example"]})
+        raise _Refused(Says(400, "BadRequest"))
+
+    def _draft(self, owner: str, asked: Asked) -> tuple[int, bytes, dict[str, str]]:
+        self._act("draft")
+        assert asked.headers["content-type"] == "text/plain"
+        if len(asked.body) > MOST:
+            raise _Refused(Says(413, "RequestEntityTooLarge"))
+        try:
+            mime = base64.b64decode(asked.body, validate=True)
+        except binascii.Error:
+            raise _Refused(Says(400, "ErrorMimeContentInvalidBase64String")) from None
+        made = Item(f"AAkALg{secrets.token_urlsafe(90)}=", owner, mime)
+        with self._changed:
+            self.items[made.id] = made
+        self._act("drafted")
+        body = {"contentType": "text", "content": str(made.read.get_body())}
+        return _json(201, {"id": made.id, "isDraft": True, "internetMessageId": made.message_id, "body": body})
+
+    def _send(self, owner: str, item: str) -> tuple[int, bytes, dict[str, str]]:
+        self._act("send")
+        with self._changed:
+            found = self._find(owner, item, "drafts")
+            read = found.read
+            sender = getaddresses([str(read["From"])])[0][1]
+            if sender not in (owner, *self.aliases.get(owner, ())):
+                raise _Refused(Says(403, "ErrorSendAsDenied"))
+            fields = [str(each) for name in ("To", "Cc", "Bcc") for each in read.get_all(name, [])]
+            recipients = tuple(address for _, address in getaddresses(fields))
+            if not recipients:
+                raise _Refused(Says(400, "ErrorInvalidRecipients"))
+            del read["Bcc"]
+            self._sent.append(Sent(owner, sender, recipients, read.as_bytes(), found.message_id))
+            found.folder = "sentitems" if self.is_quick else "nowhere"
+        self.filed(owner, found.mime)
+        self._act("sent")
+        return 202, b"", {}
+
+    def _find(self, owner: str, item: str, *folders: Folder) -> Item:
+        found = self.items.get(item)
+        if found is None or found.owner != owner or found.folder not in folders:
+            raise _Refused(Says(404, "ErrorItemNotFound"))
+        return found
+
+    def _act(self, step: Step) -> None:
+        with self._changed:
+            self._reached[step] += 1
+            planned = self._script.get(step)
+            action = (planned.pop(0) if planned else None) if isinstance(planned, list) else planned
+            if isinstance(action, Stall):
+                number = self._released[step]
+                self._held[step] += 1
+                self._changed.wait_for(lambda: self._released[step] > number, 60)
+                self._held[step] -= 1
+                action = action.then  # type: ignore[assignment]  # a test gives it what this server knows
+        if isinstance(action, HangUp):
+            raise HungUp(action.reset)
+        if isinstance(action, Says):
+            raise _Refused(action)
+
+
+class _Refused(Exception):
+    def __init__(self, says: Says) -> None:
+        super().__init__()
+        self.says = says
+
+
+def _json(status: int, value: object) -> tuple[int, bytes, dict[str, str]]:
+    return status, json.dumps(value).encode(), {"Content-Type": "application/json"}
+
+
+def _error(says: Says) -> tuple[int, bytes, dict[str, str]]:
+    if says.status < 400:
+        return says.status, b"", says.headers
+    if not says.code:  # of a gateway
+        return says.status, f"<html>{WORDS}</html>".encode(), says.headers
+    status, body, headers = _json(says.status, {"error": {"code": says.code, "message": WORDS}})
+    return status, body, {**headers, **says.headers}

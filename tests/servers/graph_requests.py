@@ -1,0 +1,84 @@
+"""How requests to Microsoft Graph's double come in over HTTPS."""
+
+import socket
+import ssl
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.servers.graph_script import HungUp
+
+if TYPE_CHECKING:
+    from tests.servers.graph import GraphServer
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request. The names of its header fields are in lower case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+    @property
+    def token(self) -> str:
+        return self.headers.get("authorization", "").removeprefix("Bearer ")
+
+
+def handler(server: "GraphServer", certificates: Path) -> type[BaseHTTPRequestHandler]:
+    """What a connection is served by."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 60
+
+        def setup(self) -> None:
+            server.connections += 1
+            self.request.settimeout(self.timeout)
+            self.request = context.wrap_socket(self.request, server_side=True)
+            super().setup()
+
+        def handle(self) -> None:
+            try:
+                super().handle()
+            except OSError:  # whoever asked has gone
+                pass
+
+        def finish(self) -> None:
+            try:
+                super().finish()
+            except OSError:
+                pass
+            server.connections -= 1
+            self.request.close()
+
+        def _serve(self) -> None:
+            length = self.headers["Content-Length"]
+            assert length is not None or self.command == "GET"
+            fields = {name.lower(): value for name, value in self.headers.items()}
+            assert fields["prefer"] == 'IdType="ImmutableId"', "without it, ids change"
+            try:
+                status, body, headers = server.answer(
+                    Asked(self.command, self.path, fields, self.rfile.read(int(length or 0)))
+                )
+            except HungUp as ended:
+                if ended.reset:
+                    self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.request.close()
+                return
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_DELETE = _serve  # noqa: N815 - the names that the library calls
+
+        def log_message(self, *_: object) -> None: ...
+
+    return Handler
