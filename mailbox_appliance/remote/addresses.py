@@ -25,6 +25,8 @@ Find = Callable[[str], Sequence[Address]]
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _NAT64 = ip_network("64:ff9b::/96")  # RFC 6052
 _PRIVATE = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")))  # RFC 1918, RFC 4193
+# IANA's registries of special addresses, as far as not every release of Python knows them.
+_SPECIAL = tuple(map(ip_network, ("192.88.99.0/24", "64:ff9b:1::/48", "2001::/23", "3fff::/20", "5f00::/16")))
 _FORBIDDEN = tuple(
     map(
         ip_network,
@@ -66,7 +68,7 @@ def is_public(address: Address) -> bool:
             return is_public(inner)
         if (teredo := address.teredo) is not None:  # RFC 4380 4: the server's address, and the client's
             return all(map(is_public, teredo))
-    return address.is_global and is_allowed(address, "tls")
+    return address.is_global and not any(address in network for network in _SPECIAL) and is_allowed(address, "tls")
 
 
 def _translated(address: IPv6Address) -> IPv4Address | None:

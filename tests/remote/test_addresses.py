@@ -6,7 +6,7 @@ from ipaddress import ip_address
 import pytest
 
 from mailbox_appliance.records import Security
-from mailbox_appliance.remote.addresses import connect, is_allowed
+from mailbox_appliance.remote.addresses import connect, is_allowed, is_public
 from mailbox_appliance.remote.faults import RemoteFault
 
 
@@ -59,6 +59,26 @@ def test_what_is_allowed(address: str, with_tls: bool, without: bool) -> None:
     assert is_allowed(ip_address(address), "tls") is with_tls
     assert is_allowed(ip_address(address), "starttls") is with_tls
     assert is_allowed(ip_address(address), "none") is without
+
+
+PUBLIC = """
+    8.8.8.8 9.9.9.9 100.63.0.1 172.32.0.1 ::ffff:8.8.8.8 64:ff9b::808:808 2002:808:808::
+    2620:fe::fe 2001:4860:4860::8888
+"""
+ELSEWHERE = """
+    127.0.0.1 127.8.9.10 ::1 ::ffff:127.0.0.1 ::7f00:1 ::ffff:0:7f00:1 64:ff9b::7f00:1 2002:7f00:1:: 2001:0:7f00:1::
+    10.0.0.1 172.16.0.1 192.168.0.1 fd12:3456::1 fc00::1 ::ffff:10.0.0.1 64:ff9b::a00:1 2002:a00:1:: 100.64.0.1
+    169.254.169.254 ::ffff:169.254.169.254 64:ff9b::a9fe:a9fe 2002:a9fe:a9fe:: fe80::1 fec0::1 100.100.100.200
+    168.63.129.16 192.0.0.192 fd00:ec2::254 fd20:ce::254 64:ff9b::a83f:8110
+    64:ff9b:1::808:808 64:ff9b:1::7f00:1 64:ff9b:1:7f00:0:100:: 2001:0:4136:e378:8000:63bf:80ff:fffe
+    0.0.0.0 0.1.2.3 :: 192.0.0.1 192.0.2.1 192.88.99.1 198.18.0.1 198.51.100.1 203.0.113.1 224.0.0.1 240.0.0.1
+    255.255.255.255 ff02::1 2001:db8::1 3fff::1 5f00::1 100::1 4000::1
+"""
+
+
+def test_what_is_public() -> None:
+    wrong = [one for one in PUBLIC.split() if not is_public(ip_address(one))]
+    assert wrong + [one for one in ELSEWHERE.split() if is_public(ip_address(one))] == []
 
 
 @pytest.mark.parametrize(

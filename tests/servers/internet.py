@@ -42,12 +42,12 @@ def is_inside() -> bool:
 
 def run_inside(file: str, folder: Path) -> None:
     """Run the tests of a file again, inside."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'own'}", file]
+    command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", f"--basetemp={folder / 'own'}", file]
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as resolv:
         resolv.write(f"nameserver {RESOLVER}\n")
         resolv.flush()
         command = [*_unshare(), "sh", "-c", _script(), resolv.name, *command]
-        run = subprocess.run(command, env={**os.environ, IS_INSIDE: "1"}, capture_output=True, text=True, check=False)
+        run = subprocess.run(command, env={**os.environ, IS_INSIDE: "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     assert " passed" in run.stdout
     assert " skipped" not in run.stdout
