@@ -17,7 +17,7 @@ from mailbox_appliance.clock import to_millis
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.records import FetchedMessage, ParsedMessage, Sighting
-from mailbox_appliance.store import index, moving, removal
+from mailbox_appliance.store import index, moving, provided, removal
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import (
     HAS_ATTACHMENT,
@@ -28,6 +28,7 @@ from mailbox_appliance.store.message_rows import (
     pack_people,
 )
 from mailbox_appliance.store.numbers import free_numbers
+from mailbox_appliance.store.provided import Provided
 from mailbox_appliance.store.threads import Joining, Threads
 
 HEADER, WHOLE, LARGE = 0, 1, 2  # how much of a message is here: messages.body
@@ -52,12 +53,7 @@ _FILL = "UPDATE messages SET snippet = ?, attachments = ?, body = ? WHERE number
 _INTRODUCE = """
 UPDATE messages SET thread = ?, message_id = ?, date = ?, subject = ?, people = ? WHERE number = ?"""
 _ADOPT = "UPDATE messages SET uid = ?, size = ?, internal_date = ? WHERE number = ?"
-_THREADS_OF = """
-SELECT m.number, t.id, t.number FROM json_each(?) j CROSS JOIN messages m ON m.number = j.value
-  JOIN threads t ON t.number = m.thread"""
-_PROVIDE = f"""
-UPDATE messages SET thread = ?, provider_id = ?, flags = (flags & {HAS_ATTACHMENT}) | ?, keywords = ?
-  WHERE number = ?"""
+_FLAG = f"UPDATE messages SET flags = (flags & {HAS_ATTACHMENT}) | ?, keywords = ? WHERE number = ?"
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,8 @@ def _moved_here(database: Database, place: Place, batch: Iterable[Arriving]) -> 
 def sighting_of(message: FetchedMessage, parsed: ParsedMessage) -> Sighting:
     """What a message is recognised by."""
     own = canonical_message_id(parsed.message_id or "")
-    return Sighting(message.uid, message.flags, own, message.size, message.internal_date, message.provider_id)
+    ids = (message.provider_id, message.provider_thread_id)
+    return Sighting(message.uid, message.flags, own, message.size, message.internal_date, *ids)
 
 
 def fill(database: Database, place: Place, batch: Sequence[Arriving]) -> None:
@@ -232,33 +229,26 @@ def _without_adopted(database: Database, place: Place, batch: Sequence[Arriving]
     for message_id, number in database.rows(_WAITING, named):
         waiting.setdefault(message_id, []).append(number)
     left: list[Arriving] = []
-    provided: list[tuple[int, Arriving]] = []
+    told: list[tuple[int, FetchedMessage]] = []
     for own, (message, parsed) in zip(owns, batch, strict=True):
         if own is not None and waiting.get(own):
             moment, number = to_millis(message.internal_date), waiting[own].pop(0)
             database.change(_ADOPT, (message.uid, message.size, moment, number))
-            provided += [(number, (message, parsed))] if message.provider_id is not None else []
+            told += [(number, message)] if message.provider_id is not None else []
         else:
             left.append((message, parsed))
-    _provide(database, place, provided)
+    _provide(database, place, told)
     return left
 
 
-def _provide(database: Database, place: Place, adopted: Sequence[tuple[int, Arriving]]) -> None:
+def _provide(database: Database, place: Place, adopted: Sequence[tuple[int, FetchedMessage]]) -> None:
     """Give copies of ours that were found at the server what only the provider knows: its ids, and the labels."""
-    if not adopted:
-        return
-    rows = database.rows(_THREADS_OF, (as_json(number for number, _ in adopted),))
-    of = {number: (identity, thread) for number, identity, thread in rows}
-    threads = Threads(database, place.account, [_joining(one, of[number][0]) for number, one in adopted]).join()
-    database.change_many(
-        _PROVIDE,
-        [
-            (thread, message.provider_id, flag_bits(message.flags), keywords(message.flags), number)
-            for thread, (number, (message, _)) in zip(threads, adopted, strict=True)
-        ],
+    provided.give(
+        database,
+        place.account,
+        [Provided(number, one.provider_id or "", one.provider_thread_id) for number, one in adopted],
     )
-    removal.delete_empty_threads(database, [thread for _, thread in of.values()])
+    database.change_many(_FLAG, [(flag_bits(one.flags), keywords(one.flags), number) for number, one in adopted])
 
 
 def _named(own: str | None, parsed: ParsedMessage) -> tuple[str, ...]:

@@ -5,8 +5,10 @@
 
 What is seen is the same message when Message-ID, size and internal date agree, the date in seconds (RFC 9051 2.3.3).
 One without Message-ID is only known again where exactly one is gone, and exactly one seen, of that size and second:
-two notices of a machine may well agree in the rest. Where the provider has an id of its own for each message, that
-alone decides: then a message that is seen is that one, also where it has not been found gone from anywhere yet.
+two notices of a machine may well agree in the rest.
+
+Where the provider has an id of its own for each message, that alone decides: then a message that is seen is that one,
+also where it has not been found gone from anywhere yet. What was mirrored without such ids is told by the rest.
 """
 
 from collections import Counter
@@ -14,9 +16,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.records import Sighting
-from mailbox_appliance.store import removal
+from mailbox_appliance.store import provided, removal
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import HAS_ATTACHMENT, as_json, flag_bits, keywords
+from mailbox_appliance.store.provided import Provided
 
 _BATCH = 1000
 
@@ -26,13 +29,13 @@ _STILL_GONE = "SELECT m.number FROM json_each(?) j JOIN messages m ON m.number =
 _GONE = """
 SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(?) j
   CROSS JOIN messages m INDEXED BY messages_gone ON m.account = ? AND m.message_id = j.value AND m.gone = 1
-  ORDER BY m.folder = ? DESC, m.number"""
+  WHERE coalesce(m.provider_id, '') = '' ORDER BY m.folder = ? DESC, m.number"""
 _PROVIDED = """
 SELECT m.provider_id, m.number FROM json_each(?) j CROSS JOIN messages m INDEXED BY messages_provider
   ON m.account = ? AND m.provider_id = j.value"""
 _GONE_NAMELESS = """
 SELECT number, folder, message_id, size, internal_date FROM messages INDEXED BY messages_gone
-  WHERE account = ? AND message_id IS NULL AND gone = 1"""
+  WHERE account = ? AND message_id IS NULL AND gone = 1 AND coalesce(provider_id, '') = ''"""
 _ELSEWHERE = """
 SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(?) j
   CROSS JOIN messages m INDEXED BY messages_message_id ON m.account = ? AND m.message_id = j.value AND m.gone = 0
@@ -85,11 +88,16 @@ def reattach(database: Database, account: int, folder: int, sightings: Sequence[
     uids = as_json(sighting.uid for sighting in sightings)
     taken = {row[0] for row in database.rows(_TAKEN, (uids, folder))}
     new = [sighting for sighting in {each.uid: each for each in sightings}.values() if sighting.uid not in taken]
-    pairs = _by_provider(database, account, new) + _by_marks(
-        database, account, folder, [sighting for sighting in new if sighting.provider_id is None]
-    )
+    pairs = _by_provider(database, account, new)
+    known = {seen.uid for seen, _ in pairs}
+    by_marks = _by_marks(database, account, folder, [sighting for sighting in new if sighting.uid not in known])
+    pairs += by_marks
     rows = [(folder, seen.uid, flag_bits(seen.flags), keywords(seen.flags), number) for seen, number in pairs]
     database.change_many(_REATTACH, rows)
+    told = [
+        Provided(number, seen.provider_id, seen.provider_thread_id) for seen, number in by_marks if seen.provider_id
+    ]
+    provided.give(database, account, told)
     return frozenset(seen.uid for seen, _ in pairs)
 
 

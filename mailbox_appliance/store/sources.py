@@ -21,6 +21,15 @@ _MARKS: Mapping[str, Mapping[bool, str]] = {
 }
 
 
+_FIRST_SET = """
+SELECT min(keywords) FROM messages INDEXED BY messages_labeled WHERE account = :account AND keywords <> '[]'"""
+# One step in the index for each set.
+_SETS = f"""
+WITH RECURSIVE sets (words) AS ({_FIRST_SET} UNION ALL
+  SELECT ({_FIRST_SET} AND keywords > sets.words) FROM sets WHERE sets.words IS NOT NULL)
+SELECT words FROM sets WHERE words IS NOT NULL"""
+
+
 @dataclass(frozen=True)
 class Bounds:
     """Up to how many messages one way is quicker than another; the answers are the same."""
@@ -117,17 +126,8 @@ class Sources:
         return found
 
     def keyword_sets(self, account: int) -> tuple[str, ...]:
-        """The different sets of keywords in a mailbox, as they are stored: one step in the index for each."""
-        sql = (
-            "SELECT min(keywords) FROM messages INDEXED BY messages_labeled"
-            " WHERE account = ? AND keywords <> '[]' AND keywords > ?"
-        )
-        found: list[str] = []
-        after = ""
-        while (words := self._database.value(sql, (account, after))) is not None:
-            found.append(words)
-            after = words
-        return tuple(found)
+        """The different sets of keywords in a mailbox, as they are stored."""
+        return tuple(words for (words,) in self._database.rows(_SETS, {"account": account}))
 
     def sets_with(self, account: int, labels: Iterable[str]) -> tuple[str, ...]:
         """Those of the sets that hold all these labels. Case does not count (RFC 9051 2.3.2)."""

@@ -7,7 +7,7 @@ import pytest
 
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.errors import AllMailHidden
-from mailbox_appliance.records import FlagChange, FolderState, MessageFilter, ParsedAttachment, Term
+from mailbox_appliance.records import FlagChange, FolderState, MessageFilter, ParsedAttachment, Sighting, Term
 from mailbox_appliance.store.mirror import PendingCopy
 from mailbox_appliance.store.search import Search
 from mailbox_appliance.store.sources import Bounds
@@ -95,6 +95,26 @@ def test_a_mailbox_whose_labels_were_not_known_has_all_its_messages_lie_where_th
     state = mailbox.folder().state
     assert state is not None
     assert state.uidvalidity != 7  # it is compared anew
+
+
+def test_what_was_mirrored_before_labels_were_known_keeps_its_id_and_thread(store: Store, mailbox: Mailbox) -> None:
+    first = mailbox.add(1, parsed("<a@x>"))
+    mailbox.add(5, parsed("<a@x>"), "Sent")
+    reply = mailbox.add(2, parsed("<b@x>", references=["<a@x>"]))
+    threads = {mailbox.thread_of(each) for each in (first, reply)}
+    store.folders.replace(mailbox.id, listed("Sent"))
+    home = next(folder for folder in store.folders.list(mailbox.id) if folder.role == "all")
+    seen = frozenset({"\\Inbox", "Sent"})
+    sightings = [
+        Sighting(8, seen, "a@x", 1000, MORNING, "m1", "T1"),
+        Sighting(9, seen, "b@x", 1000, MORNING, "m2", "T1"),
+    ]
+    assert store.mirror.reattach(home, sightings) == {8, 9}
+    assert store.mirror.purge(mailbox.id) == 1
+    located = store.mirror.locate(mailbox.id, [first, reply])
+    assert [(each.uid, each.provider_id) for each in (located[first], located[reply])] == [(8, "m1"), (9, "m2")]
+    assert {mailbox.thread_of(each) for each in (first, reply)} == threads
+    assert mailbox.subjects() == ["Subject", "Subject"]
 
 
 def test_the_home_of_a_folder_with_a_label_is_all_mail(box: LabeledMailbox) -> None:

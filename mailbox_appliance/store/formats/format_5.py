@@ -150,9 +150,9 @@ CREATE VIEW messages_by_label AS  -- what message_labels is to hold; nothing of 
 CREATE TRIGGER messages_come_by_label AFTER INSERT ON messages
   WHEN new.provider_id IS NOT NULL AND (new.keywords <> '[]' OR new.flags & 6 <> 0) BEGIN
   INSERT INTO message_labels SELECT folder, number, flags FROM messages_by_label WHERE number = new.number; END;
-CREATE TRIGGER messages_change_by_label AFTER UPDATE OF folder, flags, keywords ON messages
-  WHEN new.provider_id IS NOT NULL
-  AND (old.keywords <> new.keywords OR old.flags <> new.flags OR old.folder <> new.folder) BEGIN
+CREATE TRIGGER messages_change_by_label AFTER UPDATE OF folder, flags, keywords, provider_id ON messages
+  WHEN new.provider_id IS NOT NULL AND (old.provider_id IS NULL
+  OR old.keywords <> new.keywords OR old.flags <> new.flags OR old.folder <> new.folder) BEGIN
   DELETE FROM message_labels WHERE number = new.number
     AND folder NOT IN (SELECT folder FROM messages_by_label WHERE number = new.number); INSERT INTO message_labels
     SELECT folder, number, flags FROM messages_by_label WHERE number = new.number
