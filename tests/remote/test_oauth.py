@@ -1,0 +1,188 @@
+"""What a provider's sign-in is asked, and how its answers are read, whatever they are: at a provider on a socket."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.records import OAuthApp
+from mailbox_appliance.remote import oauth
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.oauth import Asking
+from mailbox_appliance.remote.oauth_answers import Issued
+from mailbox_appliance.remote.providers_file import table
+from tests.servers.oauth_answers import Answer
+from tests.servers.oauth_provider import WORDS, OAuthServer
+
+
+@pytest.fixture(scope="module")
+def one_outlook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OAuthServer]:
+    with OAuthServer(tmp_path_factory.mktemp("oauth"), "outlook") as server:
+        yield server
+
+
+@pytest.fixture
+def outlook(one_outlook: OAuthServer) -> OAuthServer:
+    one_outlook.in_order()
+    one_outlook.asked.clear()
+    return one_outlook
+
+
+@pytest.fixture
+def asking(outlook: OAuthServer, tmp_path: Path) -> Asking:
+    file = tmp_path / "providers.toml"
+    file.write_text(outlook.row())
+    return Asking(table(str(file))["outlook"], outlook.app, str(outlook.ca_file), 5)
+
+
+def renewed(asking: Asking) -> Issued:
+    return oauth.renew(asking, "a refresh token's", ["a"])
+
+
+def fault_of(asking: Asking) -> RemoteFault:
+    with pytest.raises(RemoteFault) as caught:
+        renewed(asking)
+    fault = caught.value
+    told = fault.reason + str(fault) + repr(fault.__dict__)
+    assert not any(secret in told for secret in (WORDS, "a refresh token's", "client's secret"))
+    return fault
+
+
+def test_an_application_shows_who_it_is_in_the_body_alone(outlook: OAuthServer, asking: Asking) -> None:
+    fault_of(asking)
+    fault_of(replace(asking, app=OAuthApp("outlook", "public")))
+    fault_of(replace(asking, app=replace(outlook.app, public_client=True)))
+    first, *others = (each.values for each in outlook.asked)
+    assert (first["client_id"], first["client_secret"], first["scope"]) == ("outlook-client", "a client's secret", "a")
+    assert not any("client_secret" in each for each in others)
+
+
+GOOD = {"access_token": "ya29.a0-_~+/=", "token_type": "Bearer", "expires_in": 3599, "scope": "a b"}
+
+
+@pytest.mark.parametrize(
+    ("more", "lasts"),
+    [
+        ({}, 3599),
+        ({"expires_in": "3599"}, 3599),
+        ({"expires_in": 60.5}, 60),
+        ({"expires_in": None}, 3600),
+        ({"expires_in": -5}, 3600),
+        ({"expires_in": 10**9}, 86_400),
+        ({"ext_expires_in": 9, "foci": "1", "refresh_token_expires_in": 90}, 3599),
+        ({"token_type": "bearer"}, 3599),
+    ],
+)
+def test_tokens_as_they_come(more: dict[str, object], lasts: float, outlook: OAuthServer, asking: Asking) -> None:
+    outlook.instead["token"] = Answer(200, json.dumps(GOOD | more).encode())
+    issued = renewed(asking)
+    assert (issued.access_token, issued.refresh_token, issued.scopes) == (GOOD["access_token"], None, {"a", "b"})
+    assert int(issued.lasts) == lasts
+    assert issued.access_token not in repr(issued)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"access_token=a&token_type=bearer",
+        b'{"token_type": "Bearer"}',
+        b'{"access_token": "a"}',
+        b'{"access_token": "", "token_type": "Bearer"}',
+        b'{"access_token": 7, "token_type": "Bearer"}',
+        b'{"access_token": "a\\r\\nb", "token_type": "Bearer"}',
+        b'{"access_token": "a\\u0001auth", "token_type": "Bearer"}',
+        b'{"access_token": "\\u00e4", "token_type": "Bearer"}',
+        b'{"access_token": "' + b"a" * 20_000 + b'", "token_type": "Bearer"}',
+        b'{"access_token": "a", "token_type": "mac"}',
+        b'{"access_token": "a", "token_type": "Bearer", "refresh_token": "b c"}',
+        b"[" * 60_000,
+        b"\xff",
+        b" " * 70_000,
+    ],
+)
+def test_what_is_no_token(body: bytes, outlook: OAuthServer, asking: Asking) -> None:
+    outlook.instead["token"] = Answer(200, body)
+    assert fault_of(asking).kind == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "kind", "name"),
+    [
+        (400, {"error": "invalid_grant"}, "login_refused", "access_revoked"),
+        (400, {"error": "invalid_grant", "error_subtype": "invalid_rapt"}, "login_refused", "sign_in_again"),
+        (200, {"error": "invalid_grant"}, "login_refused", "access_revoked"),
+        (400, {"error": "invalid_grant", "error_description": "AADSTS700082: x"}, "login_refused", "access_expired"),
+        (400, {"error": "interaction_required", "error_description": "AADSTS50076:"}, "login_refused", "sign_in_again"),
+        (401, {"error": "invalid_client", "error_description": "AADSTS7000222: x"}, "refused", "oauth_app_refused"),
+        (400, {"error": "invalid_client"}, "refused", "oauth_app_refused"),
+        (400, {"error": "unauthorized_client"}, "refused", "oauth_app_refused"),
+        (400, {"error": "invalid_request"}, "refused", None),
+        (403, {"error": "something_new"}, "refused", None),
+        (400, {"error": "temporarily_unavailable"}, "refused", "server_down"),
+        # Whatever it says: a provider that is out of order ends no access.
+        (500, {"error": "invalid_grant"}, "refused", "server_down"),
+        (503, {}, "refused", "server_down"),
+        (429, {"error": "invalid_grant"}, "throttled", "rate_limited"),
+        (400, {"error": ["invalid_grant"]}, "malformed", None),
+        (400, {"error": {"code": 400}}, "malformed", None),
+        (204, {}, "malformed", None),
+    ],
+)  # fmt: skip
+def test_what_a_refusal_means(
+    status: int, said: dict[str, object], kind: str, name: str | None, outlook: OAuthServer, asking: Asking
+) -> None:
+    body = b"" if status == 204 else json.dumps({"error_description": WORDS} | said).encode()
+    outlook.instead["token"] = Answer(status, body, {"Retry-After": "90"})
+    fault = fault_of(asking)
+    assert (fault.server, fault.kind, fault.name) == ("oauth", kind, name)
+    assert fault.retry_after == (None if kind == "malformed" else 90)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("99999", 3600), ("-1", None), ("soon", None), ("1e3", None)])
+def test_how_long_to_wait(text: str, seconds: float | None, outlook: OAuthServer, asking: Asking) -> None:
+    outlook.instead["token"] = Answer(429, b"", {"Retry-After": text})
+    assert fault_of(asking).retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("more", "fits"),
+    [
+        ({}, True),
+        ({"verification_uri": None, "verification_url": "https://a.example/device"}, False),
+        ({"verification_uri": "http://a.example/"}, False),
+        ({"verification_uri": "javascript:alert(1)"}, False),
+        ({"verification_uri": "https://a.example/\u0000"}, False),
+        ({"user_code": "\u001b[2J"}, False),
+        ({"user_code": ""}, False),
+        ({"device_code": "a b"}, False),
+        ({"expires_in": 0}, False),
+        ({"interval": 100_000}, False),
+    ],
+)
+def test_a_code_to_type(more: dict[str, object], fits: bool, outlook: OAuthServer, asking: Asking) -> None:
+    uri = "https://microsoft.com/devicelogin"
+    said = {"device_code": "d", "user_code": "ABCD-1234", "verification_uri": uri, "expires_in": 900, "interval": 0}
+    outlook.instead["devicecode"] = Answer(200, json.dumps(said | more).encode())
+    if fits:
+        prompt = oauth.device(asking, ["a"])
+        assert (prompt.user_code, prompt.verification_uri, prompt.interval) == ("ABCD-1234", uri, 1)
+    else:
+        with pytest.raises(RemoteFault) as caught:
+            oauth.device(asking, ["a"])
+        assert caught.value.kind == "malformed"
+
+
+@pytest.mark.parametrize("token", ["", "a", "a.b.c", "a.e30", "a.W10.c", "a.%%%.c", "a." + "W" * 50_000 + ".c"])
+def test_an_id_token_that_is_none_says_nothing(token: str, outlook: OAuthServer, asking: Asking) -> None:
+    outlook.instead["token"] = Answer(200, json.dumps(GOOD | {"id_token": token}).encode())
+    assert renewed(asking).claims == {}
+
+
+def test_a_verifier_is_of_the_length_that_is_asked_for() -> None:
+    made = {oauth.new_verifier() for _ in range(10)}
+    assert len(made) == 10
+    assert {43 <= len(each) <= 128 for each in made} == {True}  # RFC 7636 4.1
