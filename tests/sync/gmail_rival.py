@@ -21,7 +21,7 @@ class GmailRival:
         self._box, self._chance = box, random.Random(seed)
         self._client = IMAPClient(gmail.host, gmail.imap_port, ssl=False, timeout=30)
         self._client.login(box.address, PASSWORD)
-        self._paths = {name: box.own(f"\\{name}").path for name in ("All", "Trash", "Junk", "Drafts", "Starred")}
+        self._paths = {name: box.own(f"\\{name}").path for name in ("All", "Trash", "Junk", "Drafts", "Flagged")}
         self._selected, self._uids = "", list[int]()
         self._count = 0
         self._name = f"{seed}"
@@ -157,7 +157,7 @@ class GmailRival:
                 lambda: client.move([uid], self._chance.choice(("INBOX", paths["Trash"], paths["Junk"], paths["All"]))),
                 4,
             ),
-            (lambda: client.copy([uid], self._chance.choice(("INBOX", paths["Trash"], paths["Starred"]))), 2),
+            (lambda: client.copy([uid], self._chance.choice(("INBOX", paths["Trash"], paths["Flagged"]))), 2),
             (lambda: client.delete_messages([uid]), 2),
             (lambda: client.append("INBOX", f"Subject: put {self._name}-{uid}\r\n\r\nbody\r\n".encode()), 1),
         )

@@ -10,9 +10,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -262,21 +263,31 @@ def _rival(made: Mirrored, changes: int, seed: int) -> None:
     rival.close()
 
 
-def main() -> int:
-    """All proofs, one after the other; says how each went."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def asked_size(description: str) -> Size:
+    """How large the proof is to be, from the command line."""
+    parser = argparse.ArgumentParser(description=description)
     defaults = Size()
     for name in ("messages", "changes", "cuts", "kills"):
         parser.add_argument(f"--{name}", type=int, default=getattr(defaults, name))
-    size = Size(**vars(parser.parse_args()))
+    return Size(**vars(parser.parse_args()))
+
+
+def run(proofs: Iterable[tuple[str, Callable[[], str]]]) -> None:
+    """Run proofs, one after the other; say how each went."""
+    for name, proof in proofs:
+        began = time.monotonic()
+        told = proof()
+        print(f"{name}: {told} ({time.monotonic() - began:.0f} s)", flush=True)
+
+
+def main() -> int:
+    """All proofs."""
+    size = asked_size(__doc__ or "")
     with tempfile.TemporaryDirectory(prefix="mail-", dir="/tmp") as name:
         Path(name).chmod(0o711)
         server = MailServer().start(Path(name))
         try:
-            for proof in PROOFS:
-                began = time.monotonic()
-                told = proof(server, size)
-                print(f"{proof.__name__}: {told} ({time.monotonic() - began:.0f} s)", flush=True)
+            run((proof.__name__, partial(proof, server, size)) for proof in PROOFS)
         finally:
             server.stop()
     return 0
