@@ -51,6 +51,10 @@ class Folders:
         """The folders of a mailbox as clients see them, with their counts; those with a role first."""
         return tuple(map(_to_folder, self._database.rows(_SHOWN, (account_id,))))
 
+    def count_labeled(self, number: int) -> int:
+        """How many messages a folder shows by its label."""
+        return int(self._database.value("SELECT count(*) FROM message_labels WHERE folder = ?", (number,)))
+
     def find_by_role(self, account_id: str, role: FolderRole) -> MirroredFolder | None:
         """The folder that plays this role, or None."""
         row = self._database.row(f"{_SELECT} WHERE a.id = ? AND f.role = ?", (account_id, role))

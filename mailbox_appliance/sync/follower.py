@@ -19,6 +19,7 @@ from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sync import listing
 from mailbox_appliance.sync.backlog import Backlog
 from mailbox_appliance.sync.folder import FolderSync
+from mailbox_appliance.sync.label_counts import LabelCounts
 from mailbox_appliance.sync.listing import INBOX, Listing
 from mailbox_appliance.sync.means import Means
 
@@ -56,6 +57,7 @@ class Follower:
         self._round_due: Round | None = "everything"
         self._listed: tuple[ListedFolder, ...] = ()
         self._noted = Listing()
+        self._label_counts = LabelCounts(means)
         self._must_list = True
         self._wanted: set[str] = set()
 
@@ -207,6 +209,8 @@ class Follower:
 
     def _end_round(self, ended: _Round) -> None:
         means, self._round = self._means, None
+        if self._noted.labels and self._label_counts.differs(self._noted.labels):
+            self._doubt_labels()
         if ended.is_complete and ended.gone:
             means.store.mirror.purge(means.account_id, ended.gone)
         if means.has_gone and self._round_due is None:
@@ -215,6 +219,10 @@ class Follower:
         self._backlog.note(self.folders.values())
         means.store.accounts.mark_synced(means.account_id)
         self._is_synced()
+
+    def _doubt_labels(self) -> None:
+        for folder in self.folders.values():
+            folder.doubt()
 
     def _list(self, kind: Round) -> None:
         """List the folders, and see which of them have news."""
@@ -251,8 +259,9 @@ class Follower:
         for number in kept.keys() - {folder.number for folder in noted.followed}:
             self._backlog.forget(kept[number])
         self.folders = {one.path: kept.get(one.number) or FolderSync(one, means) for one in noted.followed}
-        for folder in self.folders.values() if noted.has_dropped_label else ():
-            folder.doubt()
+        self._label_counts.note_new(noted.new_labels)
+        if noted.has_dropped_label:
+            self._doubt_labels()
         if noted.has_dropped:
             # Deleted, or renamed: what was in them is gone, and may be found elsewhere.
             means.has_gone, self._round_due = True, self._round_due or "arrivals"

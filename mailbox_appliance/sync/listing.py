@@ -5,8 +5,8 @@ the one of all mail; only folders in which messages lie are followed there, as t
 """
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mailbox_appliance.mail import labels
 from mailbox_appliance.records import ListedFolder, MirroredFolder
@@ -21,16 +21,18 @@ INBOX = "INBOX"
 class Listing:
     """What is in the store of a list of folders.
 
-    `followed`: those in which messages lie, in the order in which they are looked at. `labels`: the paths of those that
-    show a label. `numbers`: of all. `has_dropped`: a folder in which messages lay is no longer one; what was in it may
-    lie elsewhere. `has_dropped_label`: one that showed a label is gone; labels may have other names now.
+    `followed`: those in which messages lie, in the order in which they are looked at. `labels`: the numbers of those
+    that show a label, by path. `numbers`: of all. `has_dropped`: a folder in which messages lay is no longer one; what
+    was in it may lie elsewhere. `has_dropped_label`: one that showed a label is gone; labels may have other names now.
+    `new_labels`: the paths of those that show one since just now.
     """
 
     followed: tuple[MirroredFolder, ...] = ()
-    labels: frozenset[str] = frozenset()
+    labels: Mapping[str, int] = field(default_factory=dict)
     numbers: frozenset[int] = frozenset()
     has_dropped: bool = False
     has_dropped_label: bool = False
+    new_labels: frozenset[str] = frozenset()
 
 
 def home_of(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
@@ -55,9 +57,10 @@ def note(folders: Folders, account_id: str, listed: Sequence[ListedFolder], home
     stored = folders.replace(account_id, listed)
     followed = sorted((folder for folder in stored if folder.label is None), key=lambda each: _rank(each, home))
     left = {folder.number for folder in before if folder.label is None} - {folder.number for folder in followed}
-    shown = frozenset(folder.path for folder in stored if folder.label is not None)
+    shown = {folder.path: folder.number for folder in stored if folder.label is not None}
+    new = shown.keys() - {folder.path for folder in before if folder.label is not None} if before else frozenset()
     numbers = frozenset(folder.number for folder in stored)
-    return Listing(tuple(followed), shown, numbers, bool(left), has_dropped_label)
+    return Listing(tuple(followed), shown, numbers, bool(left), has_dropped_label, frozenset(new))
 
 
 def _doubt_labels(folders: Folders, mirrored: Sequence[MirroredFolder]) -> None:

@@ -1,0 +1,60 @@
+"""Holds what folders show by their labels against the server's counts, one folder in each round.
+
+Nobody promises that everything which changes labels counts as a change of the messages: a label may have got another
+name, or be made again under its old one. Where a count differs twice, all labels are to be compared. That is done once
+for each difference: some servers show no more than a thousand messages in a folder.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.sync.means import Means
+
+_Counts = tuple[int, int]  # at the server, and here
+
+
+class LabelCounts:
+    """What is known of the counts, for as long as a connection lasts."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._order: deque[str] = deque()
+        self._suspects: dict[str, _Counts] = {}
+        self._doubted: dict[str, _Counts] = {}
+
+    def note_new(self, paths: Iterable[str]) -> None:
+        """Look at these folders first: a difference there is no coincidence."""
+        for path in paths:
+            self._suspects[path] = (-1, -1)
+            self._order.appendleft(path)
+
+    def differs(self, numbers: Mapping[str, int]) -> bool:
+        """Whether labels are to be compared, by the next folder of these, whose numbers are by path. RemoteFault."""
+        path = self._next(numbers)
+        counts = None if path is None else self._counts(path, numbers[path])
+        if path is None or counts is None or counts[0] == counts[1] or self._doubted.get(path) == counts:
+            self._suspects.pop(path or "", None)
+            return False
+        if self._suspects.pop(path, None) in (counts, (-1, -1)):
+            self._doubted[path] = counts
+            return True
+        self._suspects[path] = counts  # it may have changed since the messages were looked at
+        self._order.appendleft(path)
+        return False
+
+    def _next(self, numbers: Mapping[str, int]) -> str | None:
+        if not self._order:
+            self._order.extend(sorted(numbers))
+        while self._order:
+            if (path := self._order.popleft()) in numbers:
+                return path
+        return None
+
+    def _counts(self, path: str, number: int) -> _Counts | None:
+        try:
+            return self._means.mailbox.status(path).exists, self._means.store.folders.count_labeled(number)
+        except RemoteFault as fault:
+            if fault.kind != "refused":
+                raise
+            return None  # just dropped
