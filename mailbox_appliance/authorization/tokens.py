@@ -25,6 +25,7 @@ from mailbox_appliance.remote import oauth
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth_answers import Issued
 from mailbox_appliance.remote.providers import Resource
+from mailbox_appliance.remote.trouble import trouble
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -149,7 +150,9 @@ class Tokens:
                 except RemoteFault as fault:
                     if not self._is_present(account_id, login.refresh_token):
                         continue
-                    self._note(need, login, fault, account_id)
+                    self._note(need, login, fault)
+                    if fault.kind == "login_refused" and resource == "mail":
+                        self._tell(account_id, fault)
                     return self._without(need, fault)
                 after = issued.refresh_token or login.refresh_token
                 if self._store.oauth_logins.replace_token(account_id, login.refresh_token, after):
@@ -172,9 +175,15 @@ class Tokens:
     def _is_present(self, account_id: str, refresh_token: str) -> bool:
         return self._store.oauth_logins.replace_token(account_id, refresh_token, refresh_token)
 
-    def _note(self, need: _Need, login: OAuthLogin, fault: RemoteFault, account_id: str) -> None:
-        extra = {"accountId": account_id, "kind": fault.kind, "fault": fault.name}
-        log.warning("a provider gave no access token", extra=extra)
+    def _tell(self, account_id: str, fault: RemoteFault) -> None:
+        """Note that somebody must sign in again, whoever met it first; connections that are open may last a while."""
+        log.warning("a provider gives access no more", extra={"accountId": account_id, "fault": fault.name})
+        try:
+            self._store.accounts.set_status(account_id, "reauth_required", trouble(fault))
+        except Exception:
+            log.exception("the status of a mailbox was not noted", extra={"accountId": account_id})
+
+    def _note(self, need: _Need, login: OAuthLogin, fault: RemoteFault) -> None:
         rests = {"throttled": REST_WHEN_THROTTLED, "login_refused": REST_WHEN_REFUSED}
         rest = fault.retry_after if fault.retry_after is not None else rests.get(fault.kind, REST)
         with need.lock:

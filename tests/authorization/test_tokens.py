@@ -257,12 +257,15 @@ def test_an_access_that_ended_is_told_and_not_asked_for_again(
         told = refused(logins, account)
         assert (told.server, told.kind, told.name) == ("oauth", "login_refused", name)
     assert server.count() == 2
+    shown = store.accounts.get(account)
+    assert (shown.status, shown.error and shown.error.fault) == ("reauth_required", name)
     kept = stored(store, account)
     with store.database.transaction(durable=True):
         login = logins.login(account)
         store.oauth_logins.set(account, type(login)(login.provider, login.email, login.username, server.sign_up()))
     assert stored(store, account) != kept
     assert server.user_of(token(logins, account)) == server.person
+    assert store.accounts.get(account).error is None
 
 
 def test_the_present_login_may_be_tried_again_at_once(google: OAuthServer, logins: Logins, connect: Connect) -> None:
@@ -387,6 +390,7 @@ def test_signing_in_anew_while_a_token_is_renewed_wins(
 
     outlook.before = sign_in
     assert outlook.user_of(token(logins, account))
+    assert store.accounts.get(account).status == "connecting"
     brought = [each.values["refresh_token"] for each in outlook.asked]
     assert brought == [old, newer]
     assert stored(store, account) not in (old, newer)  # the one that it brought
