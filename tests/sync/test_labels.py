@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mailbox_appliance.store.store import Store
-from tests.servers.gmail import Gmail
+from tests.servers.gmail import BYE, OVERQUOTA, Gmail
 from tests.servers.gmail_mailbox import GERMAN, GmailMailbox
 from tests.sync.labeled import LabeledMirror
 from tests.sync.mirrored import source
@@ -78,6 +78,30 @@ def test_labels_get_other_names_and_go(store: Store, gmail: Gmail, box: GmailMai
         paths = {folder.path for folder in store.folders.list(mirror.account_id)}
         assert paths >= {"Jobs", "Jobs/2024", "Empty"}
         assert not paths & {"Work", "Work/2024", "Home"}
+
+
+@pytest.mark.parametrize("renamed", [True, False])
+def test_labels_that_change_without_a_trace_are_found_by_their_count(
+    store: Store, gmail: Gmail, box: GmailMailbox, renamed: bool
+) -> None:
+    box.counts_renames = False
+    for number in range(3):
+        box.deliver(source(f"m{number}"), "\\Inbox", "Work")
+    with LabeledMirror(store, gmail, box).running() as mirror:
+        mirror.wait_until_same()
+        if renamed:
+            box.rename_label("Work", "Jobs")
+        else:
+            box.remove_label("Work")
+        box.make_label("Work")  # so that it is listed as before
+
+        def is_found() -> bool:
+            mirror.wake()
+            return mirror.is_same()
+
+        mirror.wait_for(is_found, "the other labels")
+        all_labels = [command for command in gmail.commands if command == "UID FETCH 1:* (UID FLAGS X-GM-LABELS)"]
+        assert len(all_labels) <= 4, "once for each folder with messages in the beginning, and once for the difference"
 
 
 def test_new_mail_is_told_in_the_folder_of_all_mail(store: Store, gmail: Gmail, box: GmailMailbox) -> None:
@@ -172,3 +196,24 @@ def test_mail_is_the_same_after_a_restart_and_changes_meanwhile(store: Store, gm
         mirror.restart(within=meanwhile)
         mirror.wait_until_same()
         assert mirror.ids() == ids
+
+
+@pytest.mark.parametrize(("reply", "code"), [(OVERQUOTA, "provider_rate_limited"), (BYE, "provider_unavailable")])
+def test_what_a_limit_breaks_off_is_taken_up_again(
+    store: Store, gmail: Gmail, box: GmailMailbox, reply: str, code: str
+) -> None:
+    for number in range(60):
+        box.deliver(source(f"m{number}"), "\\Inbox", "Work")
+    gmail.refuse("UID FETCH 60", reply)
+    gmail.refuse("UID FETCH 1:60 (UID RFC822.SIZE)", reply)
+    mirror = LabeledMirror(store, gmail, box)
+    mirror.supervisor.start()
+    try:
+        mirror.wait_for_status("error")
+        error = store.accounts.get(mirror.account_id).error
+        assert error is not None
+        assert error.code == code
+        gmail.forget()
+        mirror.wait_until_same()
+    finally:
+        mirror.supervisor.stop()
