@@ -53,14 +53,14 @@ class GraphHandover:
         """Take the message as far as it goes. Raises RemoteFault, Over, and NotFound where the mailbox is gone."""
         work = self._work
         mime = with_bcc(work.wire, work.bcc_header)
-        if (obstacle := _obstacle(mime, work.envelope)) is not None:
-            return obstacle
+        if (verdict := obstacle(mime, work.envelope)) is not None:
+            return verdict
         if self._progress.phase is not Phase.CONNECTING:  # a try by SMTP came as far
             self._progress.enter(Phase.CONNECTING)
         graph = self._logins.graph(work.account_id)
-        verdict = self._logins.token(work.account_id, "graph", lambda token: self._drafted(graph, token, mime))
-        if not isinstance(verdict, GoOn):
-            return verdict
+        drafted = self._logins.token(work.account_id, "graph", lambda token: self._drafted(graph, token, mime))
+        if not isinstance(drafted, GoOn):
+            return drafted
         self._store.accounts.clear_refused_sending(work.account_id)
         return self._sent(graph)
 
@@ -120,7 +120,7 @@ class GraphHandover:
         raise Over
 
 
-def _obstacle(mime: bytes, envelope: Envelope) -> Verdict | None:
+def obstacle(mime: bytes, envelope: Envelope) -> Verdict | None:
     """Why a message cannot go by Graph; None where it can."""
     if envelope.smtputf8:
         return Nobody("smtputf8")

@@ -51,6 +51,8 @@ class GraphServer:
         self.aliases: dict[str, tuple[str, ...]] = {}
         #: Done with each message that went out: the one who sent it, and the copy for Sent Items.
         self.filed: Callable[[str, bytes], object] = lambda *_: None
+        #: Called when a client has come to a step, before anything is done there.
+        self.before: Callable[[Step], object] = lambda _: None
         #: Whether the copy in Sent Items is there as soon as the message is sent.
         self.is_quick = True
         self.items: dict[str, Item] = {}
@@ -60,6 +62,7 @@ class GraphServer:
         self._reached, self._released, self._held = (dict.fromkeys(STEPS, 0) for _ in range(3))
         self._changed = threading.Condition()
         self.connections = 0
+        self.is_open = True
         if not (certificates / "server.pem").exists():
             make_certificates(certificates)
         self.ca_file = certificates / "ca.pem"
@@ -82,6 +85,14 @@ class GraphServer:
     def url(self) -> str:
         """Where it is."""
         return f"https://localhost:{self._server.server_port}"
+
+    def close_door(self) -> None:
+        """Take no more connections until `open_door`; those that there are go on."""
+        self.is_open = False
+
+    def open_door(self) -> None:
+        """Take connections again."""
+        self.is_open = True
 
     # --- what a test says and asks ---
 
@@ -221,6 +232,7 @@ class GraphServer:
         return found
 
     def _act(self, step: Step) -> None:
+        self.before(step)
         with self._changed:
             self._reached[step] += 1
             planned = self._script.get(step)

@@ -39,6 +39,8 @@ def handler(server: "GraphServer", certificates: Path) -> type[BaseHTTPRequestHa
 
         def setup(self) -> None:
             server.connections += 1
+            if not server.is_open:
+                raise ConnectionAbortedError
             self.request.settimeout(self.timeout)
             self.request = context.wrap_socket(self.request, server_side=True)
             super().setup()

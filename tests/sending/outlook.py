@@ -1,0 +1,100 @@
+"""A mailbox of Outlook that sends by Microsoft Graph: its provider, Graph and SMTP as doubles, at a desk of its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.records import OAuthLogin, SendsVia
+from mailbox_appliance.remote.providers import OUTLOOK
+from tests.servers.desk import Desk, a_message
+from tests.servers.graph import GraphServer
+from tests.servers.oauth_provider import OAuthServer
+from tests.servers.running import Answer
+from tests.servers.scripted_smtp import ScriptedSmtp
+
+ADA = "ada@example.test"
+SMTP_IS_OFF = "535 5.7.139 Authentication unsuccessful, SmtpClientAuthentication is disabled for the Tenant."
+
+
+class TokenSmtp(ScriptedSmtp):
+    """SMTP with XOAUTH2, where any token is taken."""
+
+    mechanisms = ("XOAUTH2",)
+
+    def takes(self, mechanism: str, given: bytes) -> tuple[str, str]:
+        return ADA, ""
+
+
+def graph_server(provider: OAuthServer, certificates: Path) -> GraphServer:
+    """Graph that takes the provider's tokens, where they are for it."""
+
+    def user_of(token: str) -> str | None:
+        return provider.user_of(token, "Mail.Send", "Mail.Send.Shared")
+
+    return GraphServer(certificates, user_of)
+
+
+@dataclass
+class Outlook:
+    """The desk, and all that its mailbox talks to."""
+
+    desk: Desk
+    provider: OAuthServer
+    graph: GraphServer
+    smtp: ScriptedSmtp
+    account: str = ""
+
+    def connect(self, via: SendsVia = "graph", email: str = ADA) -> str:
+        """A mailbox as it is after somebody has signed in."""
+        store = self.desk.appliance.store
+        owner = str(store.database.value("SELECT id FROM members"))
+        scopes = {*OUTLOOK.mail_scopes, *OUTLOOK.graph_scopes, *(OUTLOOK.shared_scopes if email != ADA else ())}
+        refresh_token = self.provider.sign_up(scopes=frozenset(scopes))
+        login = OAuthLogin("outlook", email, self.provider.person, refresh_token, via)
+        with store.database.transaction():
+            self.account = store.oauth_logins.add(owner, None, login)
+        return self.account
+
+    def send(self, body: Any = None, key: str | None = None) -> Answer:
+        return self.desk.send(self.account, body or a_message(), key)
+
+    @property
+    def sends_via(self) -> str:
+        login = self.desk.appliance.store.oauth_logins.find(self.account)
+        assert login is not None
+        return login.sends_via
+
+    @property
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.desk.account(self.account)
+        return found
+
+
+@contextmanager
+def outlook(folder: Path, clock: Clock | None = None, **given: Any) -> Iterator[Outlook]:
+    """A new desk. Nothing answers by IMAP."""
+    provider = OAuthServer(folder / "certificates", "outlook")
+    smtp = TokenSmtp().start()
+    with provider, graph_server(provider, folder / "certificates") as graph:
+        table = folder / "providers.toml"
+        table.write_text(provider.row(smtp=smtp.port, smtp_tls="none", api_url=graph.url))
+        settings = {
+            "sending__answer_within": 20,
+            "sending__dot_timeout": 5,
+            "sending__keep_connection": 0,
+            "remote__timeout": 5,
+            "remote__providers_file": str(table),
+            "remote__ca_file": str(provider.ca_file),
+        }
+        desk = Desk(folder / "data", clock, **{**settings, **given})
+        try:
+            with desk.appliance.store.database.transaction(durable=True):
+                desk.appliance.store.oauth_apps.put(provider.app)
+            yield Outlook(desk, provider, graph, smtp)
+        finally:
+            graph.release()
+            desk.close()
+            smtp.stop()

@@ -1,0 +1,360 @@
+"""Sending by Microsoft Graph: once at most, whatever it answers, and no draft is left of what surely did not go."""
+
+import base64
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from email import message_from_bytes
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.records import Envelope
+from mailbox_appliance.sending.graph_handover import obstacle
+from mailbox_appliance.sending.verdict import Refused
+from tests.sending.outlook import ADA, SMTP_IS_OFF, Outlook, outlook
+from tests.servers.desk import a_key, a_message
+from tests.servers.dovecot import wait_until
+from tests.servers.fake_clock import FakeClock
+from tests.servers.graph import Says
+from tests.servers.graph_script import Action, Step
+from tests.servers.oauth_answers import WORDS
+from tests.servers.scripted_smtp import CLOSE, DROP, Stall
+
+TO_MANY = a_message(
+    cc=[{"email": "cy@example.test", "name": "Cy, the „third“"}],
+    bcc=[{"email": "dan@example.test"}, {"email": "eve@bücher.example"}],
+    subject="Grüße",
+)
+
+
+BCD = ["b@x.test", "c@x.test", "d@x.test"]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outlook]:
+    with outlook(tmp_path_factory.mktemp("outlook")) as made:
+        made.connect()
+        yield made
+
+
+@pytest.fixture
+def box(shared: Outlook) -> Outlook:
+    """The one mailbox, which sends by Graph; whatever was, is forgotten."""
+    shared.graph.forget()
+    shared.provider.in_order()
+    shared.desk.appliance.logins.forget(shared.account)
+    return shared
+
+
+def test_a_message_goes_once_and_its_bcc_is_nobodys_business(box: Outlook) -> None:
+    key = a_key()
+    first = box.send(TO_MANY, key)
+    assert (first.status, first.data["status"]) == (200, "succeeded")
+    assert box.send(TO_MANY, key).data == first.data
+    (sent,) = box.graph.messages
+    assert set(sent.recipients) == {
+        "bob@example.test",
+        "cy@example.test",
+        "dan@example.test",
+        "eve@xn--bcher-kva.example",
+    }
+    assert b"dan@example.test" not in sent.source
+    assert message_from_bytes(sent.source)["Bcc"] is None
+    assert [each.method for each in box.graph.asked] == ["POST", "POST"]
+    assert not box.graph.drafts(ADA)
+    assert box.smtp.count("connect") == 0
+
+
+def test_the_draft_that_is_sent_is_known_before(box: Outlook) -> None:
+    known: list[Any] = []
+    database = box.desk.appliance.store.database
+
+    def look(step: Step) -> None:
+        if step == "send":
+            sql = "SELECT phase, provider_draft_id FROM delivery_operations ORDER BY number DESC LIMIT 1"
+            known.append(database.row(sql))
+
+    box.graph.before = look
+    try:
+        assert box.send().data["status"] == "succeeded"
+    finally:
+        box.graph.before = lambda _: None
+    (item,) = box.graph.items
+    assert [tuple(row) for row in known] == [("dot", item)]
+
+
+@dataclass(frozen=True)
+class Odd:
+    """What Graph does at a step; what the client is told; how many went out, and drafts stay."""
+
+    step: Step
+    does: Action
+    status: int
+    told: str
+    sent: int = 0
+    drafts: int = 0
+
+
+ODD = [
+    Odd("draft", Says(400, "ErrorInvalidRecipients"), 200, "recipient_rejected"),
+    Odd("draft", Says(413, "RequestEntityTooLarge"), 200, "message_too_large"),
+    Odd("draft", Says(429, "ApplicationThrottled"), 429, "provider_rate_limited"),
+    Odd("draft", Says(503, "ServiceUnavailable"), 503, "provider_unavailable"),
+    Odd("draft", Says(404, "MailboxNotEnabledForRESTAPI"), 503, "provider_unavailable"),
+    Odd("draft", DROP, 503, "provider_unavailable"),
+    Odd("draft", CLOSE, 503, "provider_unavailable"),
+    Odd("draft", Says(201), 503, "provider_unavailable"),
+    Odd("drafted", DROP, 503, "provider_unavailable", drafts=1),  # nobody knows its id
+    Odd("drafted", Says(504), 503, "provider_unavailable", drafts=1),
+    Odd("send", Says(403, "ErrorSendAsDenied"), 200, "sender_rejected"),
+    Odd("send", Says(400, "ErrorInvalidRecipients"), 200, "recipient_rejected"),
+    Odd("send", Says(400), 200, "message_rejected"),
+    Odd("send", Says(429, "ApplicationThrottled"), 429, "provider_rate_limited"),
+    Odd("send", Says(401, "InvalidAuthenticationToken"), 503, "provider_unavailable"),
+    Odd("send", Says(404, "ErrorItemNotFound"), 200, "uncertain", drafts=1),
+    Odd("send", Says(503, "ServiceUnavailable"), 200, "uncertain", drafts=1),
+    Odd("send", DROP, 200, "uncertain", drafts=1),
+    Odd("sent", DROP, 200, "uncertain", 1),
+    Odd("sent", CLOSE, 200, "uncertain", 1),
+    Odd("sent", Says(500), 200, "uncertain", 1),
+    Odd("sent", Says(504), 200, "uncertain", 1),
+    Odd("sent", Says(404, "ErrorItemNotFound"), 200, "uncertain", 1),
+    Odd("sent", Says(200), 200, "succeeded", 1),
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: f"{odd.step}: {odd.does}")
+def test_whatever_graph_does_a_key_sends_once_at_most(box: Outlook, odd: Odd) -> None:
+    key, body = a_key(), a_message()
+    box.graph.at(odd.step, [odd.does])
+    answer = box.send(body, key)
+    assert WORDS not in str(answer.body)
+    assert answer.status == odd.status, answer
+    assert told(answer) == odd.told, answer
+    assert len(box.graph.messages) == odd.sent
+    # Nobody waits for that.
+    wait_until(lambda: len(box.graph.drafts(ADA)) == odd.drafts, lambda: str(box.graph.drafts(ADA)), 5)
+    # The same key again: it sends where nobody got anything, and is told the same where that is not so sure.
+    again = box.send(body, key)
+    assert told(again) == ("succeeded" if odd.status != 200 else odd.told)
+    assert len(box.graph.messages) == (1 if odd.status != 200 else odd.sent)
+
+
+def told(answer: Any) -> str:
+    if answer.status != 200:
+        return str(answer.code)
+    return str(answer.data.get("error", {}).get("code") or answer.data["status"])
+
+
+def test_silence_after_the_request_to_send_leaves_doubt(tmp_path: Path) -> None:
+    with outlook(tmp_path, sending__dot_timeout=1) as box:
+        box.connect()
+        box.graph.at("sent", Stall())
+        assert box.send().data["status"] == "uncertain"
+        assert len(box.graph.messages) == 1
+
+
+def test_a_graph_that_cannot_be_reached_at_the_last_step_got_nothing(box: Outlook) -> None:
+    box.graph.before = lambda step: box.graph.close_door() if step == "drafted" else None
+    try:
+        answer = box.send()
+    finally:
+        box.graph.before = lambda _: None
+        box.graph.open_door()
+    assert (answer.status, answer.code) == (503, "provider_unavailable")
+    assert not box.graph.messages
+
+
+# --- who may ---
+
+
+def test_access_that_was_taken_back_is_told_by_name(tmp_path: Path) -> None:
+    with outlook(tmp_path) as box:
+        box.connect()
+        box.provider.revoke()
+        answer = box.send()
+        assert (answer.status, answer.code) == (503, "provider_unavailable")
+        assert "Sign in again" in answer.body["error"]["message"]
+        assert (box.status["status"], box.status["error"]["fault"]) == ("reauth_required", "access_revoked")
+
+
+def test_a_token_that_graph_refuses_is_renewed_and_the_message_goes_once(box: Outlook) -> None:
+    assert box.send().data["status"] == "succeeded"
+    box.provider.spoil_access()
+    box.desk.appliance.clock.monotonic = later(box.desk.appliance.clock.monotonic)  # type: ignore[method-assign]
+    assert box.send().data["status"] == "succeeded"
+    assert len(box.graph.messages) == 2
+
+
+def later(clock: Any) -> Any:
+    """A clock by which a minute has passed: a token that was given a moment ago is not renewed again."""
+    return lambda: clock() + 60
+
+
+def test_a_provider_that_is_down_is_no_matter_of_signing_in(box: Outlook) -> None:
+    box.provider.out_of_order(503)
+    answer = box.send()
+    assert (answer.status, answer.code) == (503, "provider_unavailable")
+    assert box.status["status"] != "reauth_required"
+    assert not box.graph.messages
+
+
+# --- what may go ---
+
+
+@pytest.mark.parametrize(("size", "code"), [(2_100_000, None), (2_300_000, "message_too_large")])
+def test_what_is_too_large_for_a_request_fails_at_once(box: Outlook, size: int, code: str | None) -> None:
+    file = {"filename": "a", "mimeType": "application/octet-stream", "content": base64.b64encode(bytes(size)).decode()}
+    answer = box.send(a_message(attachments=[file]))
+    assert answer.data.get("error", {}).get("code") == code
+    assert len(box.graph.messages) == (0 if code else 1)
+    assert not box.graph.drafts(ADA)
+
+
+def test_letters_that_only_smtputf8_carries_are_told_of(box: Outlook) -> None:
+    answer = box.send(a_message("jörg@example.test"))
+    assert (answer.status, answer.code) == (422, "unsupported_capability")
+    assert not box.graph.asked
+
+
+@pytest.mark.parametrize(
+    ("fields", "sender", "recipients", "may_go"),
+    [
+        (b"From: a@x.test\r\nTo: b@x.test\r\n", "a@x.test", ["b@x.test"], True),
+        (b"From: a@x.test\r\nTo: b@x.test\r\nCc: c@x.test\r\nBcc: d@x.test\r\n", "a@x.test", BCD, True),
+        (b"From: a@x.test\r\nTo: B <b@B\xc3\xbccher.test>\r\n", "a@x.test", ["b@xn--bcher-kva.test"], True),
+        (b"From: A@X.test\r\nTo: g: b@x.test, c@x.test;\r\n", "a@x.test", ["b@x.test", "c@x.test"], True),
+        (b"From: a@x.test\r\nTo: b@x.test, c@x.test\r\n", "a@x.test", ["b@x.test"], False),  # one too many
+        (b"From: a@x.test\r\nTo: b@x.test\r\n", "a@x.test", ["b@x.test", "c@x.test"], False),  # one would be left out
+        (b"From: a@x.test\r\nTo: b@x.test\r\n", "z@x.test", ["b@x.test"], False),
+        (b"To: b@x.test\r\n", "a@x.test", ["b@x.test"], False),
+    ],
+)  # fmt: skip
+def test_the_fields_must_say_what_the_envelope_says(
+    fields: bytes, sender: str, recipients: list[str], may_go: bool
+) -> None:
+    verdict = obstacle(fields + b"Subject: x\r\n\r\nHello\r\n", Envelope(sender, tuple(recipients)))
+    assert verdict == (None if may_go else Refused("message_rejected", None))
+
+
+# --- SMTP that is off ---
+
+
+def test_smtp_that_is_off_is_noted_and_graph_sends_in_its_place(tmp_path: Path) -> None:
+    with outlook(tmp_path) as box:
+        box.connect("smtp")
+        box.smtp.at("auth", SMTP_IS_OFF)
+        assert box.send().data["status"] == "succeeded"
+        assert (box.sends_via, len(box.graph.messages), box.smtp.count("connect")) == ("graph", 1, 1)
+        assert box.send().data["status"] == "succeeded"
+        assert (len(box.graph.messages), box.smtp.count("connect")) == (2, 1)
+        assert not box.smtp.messages
+        phases = box.desk.appliance.store.database.rows("SELECT phase FROM delivery_phases ORDER BY rowid")
+        assert [row[0] for row in phases][:6] == ["accepted", "connecting", "envelope", "data", "dot", "replied"]
+
+
+def test_smtp_that_works_is_used(tmp_path: Path) -> None:
+    with outlook(tmp_path) as box:
+        box.connect("smtp")
+        assert box.send().data["status"] == "succeeded"
+        assert (len(box.smtp.messages), len(box.graph.asked), box.sends_via) == (1, 0, "smtp")
+
+
+@pytest.mark.parametrize("says", ["535 5.7.3 Authentication unsuccessful", "421 4.3.2 later", "554 5.7.0 no"])
+def test_another_refusal_leads_nowhere_else(tmp_path: Path, says: str) -> None:
+    with outlook(tmp_path) as box:
+        box.connect("smtp")
+        box.smtp.at("auth", says)
+        assert box.send().status in (429, 503)
+        assert (len(box.graph.asked), box.sends_via) == (0, "smtp")
+
+
+# --- shared mailboxes ---
+
+
+def test_a_shared_mailbox_sends_from_itself(tmp_path: Path) -> None:
+    with outlook(tmp_path) as box:
+        box.graph.shared = {ADA: {"team@example.test"}}
+        box.connect(email="team@example.test")
+        assert box.send(TO_MANY).data["status"] == "succeeded"
+        (sent,) = box.graph.messages
+        assert (sent.owner, sent.sender) == ("team@example.test", "team@example.test")
+        assert all("/users/team@example.test/" in each.target for each in box.graph.asked)
+        assert box.provider.asked[-1].values["scope"].count("Shared") == 2
+
+
+def test_a_mailbox_that_is_shared_no_more_is_told_of(tmp_path: Path) -> None:
+    with outlook(tmp_path) as box:
+        box.connect(email="team@example.test")
+        answer = box.send()
+        assert (answer.status, answer.code) == (503, "provider_unavailable")
+        assert (box.status["status"], box.status["error"]["fault"]) == ("reauth_required", "consent_required")
+
+
+# --- what became of it ---
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """How it came that nothing is known; what Graph says of the draft then; what the operation is."""
+
+    step: Step
+    is_quick: bool = True
+    look: Action = None
+    outcome: str = "succeeded"
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        Doubt("sent"),
+        Doubt("sent", is_quick=False),  # a draft no more, and in Sent Items not yet
+        Doubt("send", outcome="uncertain"),  # it is a draft still: sending may take its time
+        Doubt("sent", look=Says(503, "ServiceUnavailable"), outcome="uncertain"),
+        Doubt("sent", look=Says(404, "MailboxNotEnabledForRESTAPI"), outcome="uncertain"),
+        Doubt("sent", look=Says(404), outcome="uncertain"),  # of something between us and Graph
+        Doubt("sent", look=Says(403, "ErrorAccessDenied"), outcome="uncertain"),
+        Doubt("sent", look=DROP, outcome="uncertain"),
+    ],
+    ids=str,
+)
+def test_what_is_a_draft_no_more_was_sent(tmp_path: Path, clock: FakeClock, doubt: Doubt) -> None:
+    with outlook(tmp_path, clock) as box:
+        box.connect()
+        box.graph.is_quick = doubt.is_quick
+        box.graph.at(doubt.step, [DROP])
+        operation = box.send().data["operationId"]
+        assert box.desk.delivery(box.account, operation).data["status"] == "uncertain"
+        box.graph.at("look", doubt.look)
+        clock.advance(6)
+        box.desk.appliance.evidence.work(box.account, threading.Event())
+        assert box.desk.delivery(box.account, operation).data["status"] == doubt.outcome
+        assert len(box.graph.messages) == (doubt.step == "sent")
+        assert len(box.graph.drafts(ADA)) == (doubt.step == "send")
+
+
+def test_a_scheduled_one_leaves_one_draft_at_most_and_goes_once(tmp_path: Path, clock: FakeClock) -> None:
+    with outlook(tmp_path, clock) as box:
+        box.connect()
+        # Its id is not known, it is known and may not be sent, the sending is refused for now; then all is well.
+        box.graph.at("drafted", [DROP, None, Says(503), None])
+        box.graph.at("send", [Says(429), None])
+        send_at = (clock.now() + timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        operation = box.send(a_message(sendAt=send_at)).data["operationId"]
+        for tries in range(4):
+            clock.advance(1900)
+            box.desk.appliance.due.notice()
+            wait_until(lambda tries=tries: attempts(box, operation) > tries, lambda: "no attempt", 10)  # type: ignore[misc]
+            wait_until(lambda: box.desk.delivery(box.account, operation).data["status"] != "sending", str, 10)
+            assert len(box.graph.drafts(ADA)) <= 1
+        assert box.desk.delivery(box.account, operation).data["status"] == "succeeded"
+        assert len(box.graph.messages) == 1
+        wait_until(lambda: not box.graph.drafts(ADA), lambda: str(box.graph.drafts(ADA)), 5)
+
+
+def attempts(box: Outlook, operation: str) -> int:
+    sql = "SELECT attempts FROM delivery_operations WHERE id = ?"
+    return int(box.desk.appliance.store.database.value(sql, (operation,)))

@@ -1,0 +1,194 @@
+"""kill -9 between any two phases of a send by Microsoft Graph, and at every step: as `test_kill` has it for SMTP."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.records import OAuthLogin
+from mailbox_appliance.store.store import Store
+from tests.sending.outlook import ADA, graph_server
+from tests.sending.test_kill import SHOWN, Send, ended
+from tests.servers import dying
+from tests.servers.dovecot import wait_until
+from tests.servers.graph import GraphServer, Says
+from tests.servers.graph_script import Action, Step
+from tests.servers.oauth_provider import OAuthServer
+from tests.servers.running import RunningAppliance
+from tests.servers.scripted_smtp import DROP, Stall
+
+DYING = (sys.executable, str(Path(dying.__file__)))
+
+
+@dataclass
+class Target:
+    """An appliance that dies when it is told to, with one mailbox that sends by Graph."""
+
+    appliance: RunningAppliance
+    account: str
+    graph: GraphServer
+
+    def order(self, at: str, step: Step | None, does: Action) -> Send:
+        """It is to die at this moment, while Graph does this."""
+        self.graph.forget()
+        self.graph.at("look", Says(503))  # nothing is learnt afterwards
+        if step is not None:
+            self.graph.at(step, [does])
+        (self.appliance.folder / dying.ORDER).write_text(at)
+        return Send(self.account)
+
+    def dies(self) -> None:
+        """Return when it has killed itself, and Graph has noticed."""
+        assert self.appliance.process is not None
+        assert self.appliance.process.wait(20) == -signal.SIGKILL
+        self.appliance.kill()
+        self.graph.release()
+        wait_until(lambda: self.graph.connections == 0, lambda: "the connection does not end", 10)
+
+    def found(self, send: Send) -> tuple[str, int]:
+        """Start anew: what the same key comes to, and how many messages went out."""
+        self.appliance.start()
+        outcome = send.outcome(self.appliance)
+        return outcome, sum(f"Subject: {send.key}".encode() in each.source for each in self.graph.messages)
+
+
+@contextmanager
+def a_target(folder: Path, more: dict[str, str]) -> Iterator[Target]:
+    with OAuthServer(folder, "outlook") as provider, graph_server(provider, folder) as graph:
+        table = folder / "providers.toml"
+        table.write_text(provider.row(api_url=graph.url))
+        environment = {
+            "MAILBOX_APPLIANCE_REMOTE_PROVIDERS_FILE": str(table),
+            "MAILBOX_APPLIANCE_REMOTE_CA_FILE": str(provider.ca_file),
+        }
+        appliance = RunningAppliance(folder / "data", environment | more, DYING)
+        with ended(appliance.start()):
+            appliance.set_up()
+            assert appliance.stop() == 0
+            account = _mailbox(appliance.folder, provider)
+            appliance.start()
+            yield Target(appliance, account, graph)
+
+
+def _mailbox(folder: Path, provider: OAuthServer) -> str:
+    store = Store.open(folder)
+    try:
+        with store.database.transaction(durable=True):
+            store.oauth_apps.put(provider.app)
+            owner = str(store.database.value("SELECT id FROM members"))
+            login = OAuthLogin("outlook", ADA, ADA, provider.sign_up(), "graph")
+            return store.oauth_logins.add(owner, None, login)
+    finally:
+        store.close()
+
+
+@pytest.fixture(scope="module")
+def callers() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4, "caller") as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def unseen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with a_target(tmp_path_factory.mktemp("unseen"), {}) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with a_target(tmp_path_factory.mktemp("seen"), SHOWN) as made:
+        yield made
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where the appliance kills itself; what Graph does; what comes of it."""
+
+    at: str
+    step: Step | None = None
+    does: Action = None
+    outcome: str = "succeeded"
+    sent: int = 1
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        Moment("envelope"),
+        Moment("data"),  # its draft is known, and was not sent
+        Moment("dot", outcome="uncertain", sent=0),
+        Moment("succeeded"),
+        Moment("withdrawn", "send", Says(429)),
+        Moment("failed", "send", Says(403, "ErrorSendAsDenied"), "failed", 0),
+        Moment("uncertain", "sent", DROP, "uncertain", 1),
+    ],
+    ids=lambda moment: moment.at,
+)
+def test_killed_between_two_phases(unseen: Target, callers: ThreadPoolExecutor, moment: Moment) -> None:
+    send = unseen.order(moment.at, moment.step, moment.does)
+    send.first = callers.submit(send.ask, unseen.appliance)
+    unseen.dies()
+    assert send.shown is None
+    assert unseen.found(send) == (moment.outcome, moment.sent)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        Moment("data", "drafted", Stall()),
+        Moment("succeeded", "sent", Stall()),
+    ],
+    ids=lambda moment: moment.at,
+)
+def test_killed_between_two_phases_of_what_was_shown(seen: Target, callers: ThreadPoolExecutor, moment: Moment) -> None:
+    send = seen.order(moment.at, moment.step, moment.does)
+    assert moment.step is not None
+    send.first = callers.submit(send.ask, seen.appliance)
+    assert send.shown is not None
+    wait_until(lambda: seen.graph.held(moment.step) == 1, lambda: "not reached", 10)  # type: ignore[arg-type]
+    seen.graph.release()
+    seen.dies()
+    assert seen.found(send) == (moment.outcome, moment.sent)
+    assert len(seen.graph.drafts(ADA)) == 0
+
+
+@dataclass(frozen=True)
+class Held:
+    """Where Graph holds the appliance when it is killed; what comes of it."""
+
+    step: Step
+    outcome: str
+    is_answered: bool = False
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        Held("draft", "succeeded"),
+        Held("drafted", "succeeded"),
+        Held("send", "uncertain"),
+        Held("sent", "uncertain"),
+        Held("sent", "uncertain", is_answered=True),  # the answer is there, and nobody comes to record it
+    ],
+    ids=str,
+)
+def test_killed_while_graph_holds_it(unseen: Target, callers: ThreadPoolExecutor, held: Held) -> None:
+    send = unseen.order("never", held.step, Stall())
+    appliance, graph = unseen.appliance, unseen.graph
+    send.first = callers.submit(send.ask, appliance)
+    wait_until(lambda: graph.held(held.step) == 1, lambda: "not reached", 10)
+    assert appliance.process is not None
+    os.kill(appliance.process.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, appliance.process.pid, os.WSTOPPED)
+    if held.is_answered:
+        graph.release()
+        wait_until(lambda: graph.held(held.step) == 0, lambda: "held", 10)
+    appliance.process.kill()
+    unseen.dies()
+    assert unseen.found(send) == (held.outcome, 1)

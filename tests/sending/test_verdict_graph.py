@@ -1,0 +1,78 @@
+"""What Microsoft Graph's answers mean: a definite no only where nothing can have been sent, doubt everywhere else."""
+
+import pytest
+
+from mailbox_appliance.remote.faults import RemoteFault, Reply
+from mailbox_appliance.remote.graph import Said
+from mailbox_appliance.sending.verdict import Accepted, GoOn, Nobody, Refused, Uncertain, Verdict
+from mailbox_appliance.sending.verdict_graph import Step, judge, judge_sending
+
+LATER, SLOWER, LOGIN, DOUBT = Nobody("unavailable"), Nobody("throttled"), Nobody("login"), Uncertain()
+
+ANSWERS: list[tuple[Step, int, str, Verdict]] = [
+    ("draft", 201, "", GoOn()),
+    ("draft", 400, "ErrorMimeContentInvalidBase64String", Refused("message_rejected", Reply(400))),
+    ("draft", 400, "ErrorInvalidRecipients", Refused("recipient_rejected", Reply(400))),
+    ("draft", 401, "InvalidAuthenticationToken", LATER),
+    ("draft", 403, "ErrorAccessDenied", LOGIN),
+    ("draft", 403, "", LOGIN),
+    ("draft", 404, "MailboxNotEnabledForRESTAPI", LATER),
+    ("draft", 409, "", LATER),
+    ("draft", 413, "RequestEntityTooLarge", Refused("message_too_large", Reply(413))),
+    ("draft", 413, "", Refused("message_too_large", Reply(413))),
+    ("draft", 429, "ApplicationThrottled", SLOWER),
+    ("draft", 400, "ErrorQuotaExceeded", SLOWER),
+    ("draft", 302, "", LATER),
+    ("draft", 500, "", LATER),
+    ("draft", 503, "ServiceUnavailable", LATER),
+    ("draft", 507, "ErrorQuotaExceeded", LATER),
+    ("send", 202, "", Accepted(Reply(202))),
+    ("send", 200, "", Accepted(Reply(200))),
+    ("send", 204, "", Accepted(Reply(204))),
+    ("send", 400, "ErrorInvalidRecipients", Refused("recipient_rejected", Reply(400))),
+    ("send", 400, "ErrorMessageSizeExceeded", Refused("message_too_large", Reply(400))),
+    ("send", 400, "ErrorInvalidRequest", Refused("message_rejected", Reply(400))),
+    ("send", 401, "InvalidAuthenticationToken", LATER),
+    ("send", 403, "ErrorSendAsDenied", Refused("sender_rejected", Reply(403))),
+    ("send", 403, "ErrorMessageSubmissionBlocked", Refused("sender_rejected", Reply(403))),
+    ("send", 403, "ErrorAccessDenied", LOGIN),
+    ("send", 403, "ErrorExceededMessageLimit", SLOWER),
+    ("send", 413, "", Refused("message_too_large", Reply(413))),
+    ("send", 429, "TooManyRequests", SLOWER),
+    # It may have been sent, by a request that something between us and Graph has repeated.
+    ("send", 404, "ErrorItemNotFound", DOUBT),
+    ("send", 409, "ErrorIrresolvableConflict", DOUBT),
+    ("send", 412, "ErrorIrresolvableConflict", DOUBT),
+    ("send", 408, "", DOUBT),
+    ("send", 423, "", DOUBT),
+    ("send", 307, "", DOUBT),
+    ("send", 500, "ErrorInternalServerError", DOUBT),
+    ("send", 502, "", DOUBT),
+    ("send", 503, "ServiceUnavailable", DOUBT),
+    ("send", 504, "", DOUBT),
+]
+
+
+@pytest.mark.parametrize(("step", "status", "code", "expected"), ANSWERS)
+def test_every_answer(step: Step, status: int, code: str, expected: Verdict) -> None:
+    assert judge(step, Said(status, code)) == expected
+
+
+def test_no_status_but_success_says_that_it_was_sent() -> None:
+    for status in (*range(100, 200), *range(300, 600)):
+        assert not isinstance(judge("send", Said(status)), Accepted | GoOn)
+        assert not isinstance(judge("draft", Said(status)), Accepted | GoOn)
+
+
+def test_no_code_turns_doubt_into_a_word() -> None:
+    for status in (404, 408, 409, 412, 500, 502, 503, 504):
+        for code in ("ErrorSendAsDenied", "ErrorInvalidRecipients", "ErrorQuotaExceeded", "ErrorAccessDenied"):
+            assert judge("send", Said(status, code)) == DOUBT
+
+
+@pytest.mark.parametrize("kind", ["timeout", "disconnected", "malformed", "tls", "unreachable", "throttled"])
+def test_a_request_that_may_have_come_leaves_doubt(kind: str) -> None:
+    fault = RemoteFault("graph", kind, "")  # type: ignore[arg-type]  # it is one of them
+    assert judge_sending(fault) == (SLOWER if kind == "throttled" else LATER)
+    fault.in_doubt = True
+    assert judge_sending(fault) == DOUBT
