@@ -100,9 +100,9 @@ class GmailMailbox(Changes):
         """Remove a label, from all messages as well."""
         with self.lock:
             folder = self.folders.pop(name)
-            for letter in list(folder.members.values()):
+            for letter in [each for each in self.letters.values() if name in each.labels]:
                 letter.labels = letter.labels - {name}
-                del letter.uids[folder]
+                letter.uids.pop(folder, None)
                 self._settle_renamed(letter)
 
     def rename_label(self, name: str, new: str) -> None:
@@ -113,7 +113,7 @@ class GmailMailbox(Changes):
                 renamed = new + path[len(name) :]
                 folder.path = folder.label = renamed
                 self.folders[renamed] = folder
-                for letter in folder.members.values():
+                for letter in [each for each in self.letters.values() if path in each.labels]:
                     letter.labels = letter.labels - {path} | {renamed}
                     self._settle_renamed(letter)
 
@@ -147,7 +147,8 @@ class GmailMailbox(Changes):
 
     def own(self, attribute: str) -> Folder:
         """The folder of Gmail with this attribute, such as `\\Sent`."""
-        return next(folder for folder in self.folders.values() if folder.attribute == attribute)
+        with self.lock:
+            return next(folder for folder in self.folders.values() if folder.attribute == attribute)
 
     def found(self, message_id: str) -> list[int]:
         """The messages with this Message-ID, wherever they lie."""

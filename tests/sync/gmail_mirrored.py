@@ -146,7 +146,8 @@ class MirroredGmail(Mirrored):
             path: (len(folder.members), sum("\\Seen" not in each.kept_flags for each in folder.members.values()))
             for path, folder in self.box.folders.items()
         }
-        assert ours == theirs, {path: (ours.get(path), theirs.get(path)) for path in ours.keys() | theirs.keys()}
+        wrong = {path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path)}
+        assert not wrong, f"counts of folders: {[(path, ours.get(path), theirs.get(path)) for path in wrong]}"
 
 
 def seed(box: GmailMailbox, count: int) -> None:

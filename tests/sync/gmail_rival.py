@@ -158,7 +158,7 @@ class GmailRival:
                 4,
             ),
             (lambda: client.copy([uid], self._chance.choice(("INBOX", paths["Trash"], paths["Flagged"]))), 2),
-            (lambda: client.delete_messages([uid]), 2),
+            (lambda: None if self._selected == paths["All"] else client.delete_messages([uid]), 2),
             (lambda: client.append("INBOX", f"Subject: put {self._name}-{uid}\r\n\r\nbody\r\n".encode()), 1),
         )
         acts, weights = zip(*kinds, strict=True)
