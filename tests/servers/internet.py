@@ -42,12 +42,14 @@ def is_inside() -> bool:
 
 def run_inside(file: str, folder: Path) -> None:
     """Run the tests of a file again, inside."""
-    command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", f"--basetemp={folder / 'own'}", file]
+    # As little as the tests need: they have no fixtures of others.
+    options = ["-q", "--noconftest", "-p", "no:cacheprovider", f"--basetemp={folder / 'own'}"]
+    environment = {**os.environ, IS_INSIDE: "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as resolv:
         resolv.write(f"nameserver {RESOLVER}\n")
         resolv.flush()
-        command = [*_unshare(), "sh", "-c", _script(), resolv.name, *command]
-        run = subprocess.run(command, env={**os.environ, IS_INSIDE: "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, capture_output=True, text=True, check=False)
+        command = [*_unshare(), "sh", "-c", _script(), resolv.name, sys.executable, "-m", "pytest", *options, file]
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     assert " passed" in run.stdout
     assert " skipped" not in run.stdout
@@ -149,6 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         web, host = self.server.web, self.headers["Host"]
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
         web.asked.append(host + self.path)
         if host in web.silent:
             self.server.stopping.wait()
@@ -159,5 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)
+
+    do_POST = do_GET  # noqa: N815 - as the base calls it
 
     def log_message(self, *_: object) -> None: ...
