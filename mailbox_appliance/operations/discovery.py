@@ -66,6 +66,7 @@ class Said(Wire, frozen=True, kw_only=True):
 class Discovered(Wire, frozen=True, kw_only=True):
     """The ways to a mailbox, the likeliest first; and what each source said."""
 
+    email: str
     candidates: tuple[Candidate, ...]
     sources: tuple[Said, ...]
 
@@ -75,7 +76,8 @@ def discover(appliance: Appliance, caller: Caller, request: Wanted) -> Discovere
     """Find the servers of a mailbox from its address. No mail server is connected to, and nothing is saved."""
     found = discovery.discover(request.email, _means(appliance, appliance.settings))
     said = (Said(source=one.source, found=one.finding is not None, outcome=one.told) for one in found.heard)
-    return Discovered(candidates=tuple(map(_candidate, found.candidates)), sources=tuple(said))
+    candidates = tuple(map(_candidate, found.candidates))
+    return Discovered(email=request.email, candidates=candidates, sources=tuple(said))
 
 
 def _means(appliance: Appliance, settings: Settings) -> discovery.Means:

@@ -2,16 +2,13 @@
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import click
 
 from mailbox_appliance.cli import render
 from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.rows import Call, Given, Row, execute
-from mailbox_appliance.cli.tree import command
+from mailbox_appliance.cli.rows import Call, Given, Row
 
 #: The ports that `accounts add` takes for the security (RFC 8314 3.2 and 3.3, RFC 6409).
 _PORTS = {"imap": {"tls": 993, "starttls": 143}, "smtp": {"tls": 465, "starttls": 587}}
@@ -22,9 +19,9 @@ def _body(_invocation: Invocation, given: Given) -> Any:
     return {"email": given["email"]}
 
 
-def _ways(email: str, found: Any) -> str:
+def _ways(found: Any) -> str:
     """The ways that were found, each with what connects it, and what each source said."""
-    ways = [line for number, way in enumerate(found["candidates"], 1) for line in _way(number, way, email)]
+    ways = [line for number, way in enumerate(found["candidates"], 1) for line in _way(number, way, found["email"])]
     said = [f"  {one['source']}: {one['outcome']}" for one in found["sources"]]
     lines = [
         *(ways or ["Nothing was found. The provider tells its servers, mostly under “IMAP”.", ""]),
@@ -72,15 +69,7 @@ DISCOVER = Row(
     "Asked are a table of large providers, and else DNS, the domain's web server, and a directory of providers. No mail"
     " server is connected to and nothing is stored; the first way is the likeliest.",
     (click.Argument(["email"], metavar="ADDRESS"),),
+    view=_ways,
     body=_body,
     waiting_for="Asking DNS and the provider…",
 )
-
-
-def _discover(invocation: Invocation, email: str) -> int:
-    return execute(replace(DISCOVER, view=partial(_ways, email)), invocation, {"email": email})
-
-
-def command_of() -> click.Command:
-    """The command."""
-    return command(DISCOVER.name, _discover, DISCOVER.help, DISCOVER.parameters)
