@@ -37,6 +37,8 @@ JUST_GIVEN = 30.0
 #: Seconds for which a provider is not asked again: one that did not answer, that wants to be asked less often (where it
 #: does not say how long), that said no. Signing in anew ends each.
 REST, REST_WHEN_THROTTLED, REST_WHEN_REFUSED = 5.0, 60.0, 60.0
+#: The least of it while the present token is good: nobody shall wait for a provider again and again without need.
+REST_WHILE_GOOD = 30.0
 # Somebody signs in anew just when a token is renewed: then what was asked with the old refresh token counts no more.
 _MOST_TRIES = 3
 
@@ -143,23 +145,32 @@ class Tokens:
         with renewing:
             for _ in range(_MOST_TRIES):
                 login = self._login(account_id)
-                if need.fault is not None and need.failed == login.refresh_token and self._is_resting(need):
-                    return self._without(need, need.fault)
-                try:
-                    issued = self._asked(login, resource)
-                except RemoteFault as fault:
-                    if not self._is_present(account_id, login.refresh_token):
-                        continue
-                    self._note(need, login, fault)
-                    if fault.kind == "login_refused" and resource == "mail":
-                        self._tell(account_id, fault)
-                    return self._without(need, fault)
-                after = issued.refresh_token or login.refresh_token
-                if self._store.oauth_logins.replace_token(account_id, login.refresh_token, after):
-                    with need.lock:
-                        need.token, need.fault = self._token(issued), None
-                    return issued.access_token
+                if need.failed == login.refresh_token and self._is_resting(need):
+                    return self._without(need)
+                text = self._asked(need, account_id, login, resource)
+                if text is not None:
+                    return text
         raise RemoteFault("oauth", "disconnected", "This mailbox is being signed in to anew. Try again.")
+
+    def _asked(self, need: _Need, account_id: str, login: OAuthLogin, resource: Resource) -> str | None:
+        """A token that the provider gives for a login; None where another login has taken its place meanwhile."""
+        before = login.refresh_token
+        try:
+            asking = self._apps.asking(login.provider)
+            scopes = asking.provider.renewed_scopes(resource, is_shared=login.is_shared)
+            issued = oauth.renew(asking, before, scopes)
+        except RemoteFault as fault:
+            if not self._replace(account_id, before, before):
+                return None
+            self._note(need, before, fault)
+            if fault.kind == "login_refused" and resource == "mail":
+                self._tell(account_id, fault)
+            return self._without(need)
+        if not self._replace(account_id, before, issued.refresh_token or before):
+            return None
+        with need.lock:
+            need.token, need.fault = self._token(issued), None
+        return issued.access_token
 
     def _login(self, account_id: str) -> OAuthLogin:
         login = self._store.oauth_logins.find(account_id)
@@ -167,13 +178,8 @@ class Tokens:
             raise NotFound(what="mailbox")
         return login
 
-    def _asked(self, login: OAuthLogin, resource: Resource) -> Issued:
-        asking = self._apps.asking(login.provider)
-        scopes = asking.provider.scopes(resource, is_shared=login.is_shared)
-        return oauth.renew(asking, login.refresh_token, scopes)
-
-    def _is_present(self, account_id: str, refresh_token: str) -> bool:
-        return self._store.oauth_logins.replace_token(account_id, refresh_token, refresh_token)
+    def _replace(self, account_id: str, before: str, after: str) -> bool:
+        return self._store.oauth_logins.replace_token(account_id, before, after)
 
     def _tell(self, account_id: str, fault: RemoteFault) -> None:
         """Note that somebody must sign in again, whoever met it first; connections that are open may last a while."""
@@ -183,23 +189,26 @@ class Tokens:
         except Exception:
             log.exception("the status of a mailbox was not noted", extra={"accountId": account_id})
 
-    def _note(self, need: _Need, login: OAuthLogin, fault: RemoteFault) -> None:
+    def _note(self, need: _Need, refresh_token: str, fault: RemoteFault) -> None:
         rests = {"throttled": REST_WHEN_THROTTLED, "login_refused": REST_WHEN_REFUSED}
         rest = fault.retry_after if fault.retry_after is not None else rests.get(fault.kind, REST)
         with need.lock:
-            need.fault, need.failed, need.until = fault, login.refresh_token, self._clock.monotonic() + rest
+            if fault.kind == "login_refused":
+                need.token = None  # nobody goes on with what was taken back
+            elif need.token is not None and self._is_good(need.token):
+                rest = max(rest, REST_WHILE_GOOD)
+            need.fault, need.failed, need.until = fault.again(), refresh_token, self._clock.monotonic() + rest
 
     def _is_resting(self, need: _Need) -> bool:
-        return self._clock.monotonic() < need.until
+        return need.fault is not None and self._clock.monotonic() < need.until
 
-    def _without(self, need: _Need, fault: RemoteFault) -> str:
-        """The present token, as long as it lasts and the access was not taken back. Raises RemoteFault."""
+    def _without(self, need: _Need) -> str:
+        """The present token, as long as it lasts. Raises the last fault."""
         with need.lock:
-            if fault.kind == "login_refused":
-                need.token = None
             if need.token is not None and self._is_good(need.token):
                 return need.token.text
-        raise fault
+            assert need.fault is not None  # noqa: S101
+            raise need.fault.again()
 
     def _is_good(self, token: _Token) -> bool:
         return token.left(self._clock) > 1.0

@@ -61,12 +61,6 @@ class NewOAuthApp(Input, frozen=True, kw_only=True):
     public_client: Annotated[bool, Meta(description="One without a secret. Left out: false.")] | UnsetType = UNSET
 
 
-def oauth_app(appliance: Appliance, provider: OAuthProvider) -> OAuthApp | None:
-    """The application in force for a provider, with its secret; None where nobody configured one."""
-    given = appliance.oauth_apps_given.get(provider)
-    return appliance.store.oauth_apps.find(provider) if given is None else given.app
-
-
 def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[str, str]) -> None:
     permissions.require_unlimited(caller.found)
 
@@ -103,6 +97,7 @@ def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: 
     with appliance.store.database.transaction(durable=True):
         appliance.store.oauth_apps.put(_merged(appliance.store.oauth_apps.find(named), named, request))
         appliance.store.audit.record(caller.actor, "oauth_app.set", ("oauth_app", named))
+    _try_again(appliance, named)
     return _settings(appliance)
 
 
@@ -116,6 +111,14 @@ def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Del
         appliance.store.oauth_apps.remove(named)
         appliance.store.audit.record(caller.actor, "oauth_app.delete", ("oauth_app", named))
     return Deleted(id=named)
+
+
+def _try_again(appliance: Appliance, provider: OAuthProvider) -> None:
+    """Have the mailboxes tried at once that were in trouble, by the application of before maybe."""
+    for account in appliance.store.accounts.list_all():
+        if account.provider == provider and account.status in ("error", "reauth_required"):
+            appliance.logins.forget(account.id)
+            appliance.sync.wake(account.id, None)
 
 
 def _check(provider: OAuthProvider, request: NewOAuthApp) -> None:
@@ -142,7 +145,8 @@ def _merged(before: OAuthApp | None, provider: OAuthProvider, request: NewOAuthA
 
 
 def _settings(appliance: Appliance) -> OAuthSettings:
-    google, outlook = oauth_app(appliance, "google"), oauth_app(appliance, "outlook")
+    find = appliance.logins.apps.find
+    google, outlook = find("google"), find("outlook")
     given = appliance.oauth_apps_given
     return OAuthSettings(
         google=GoogleAppSettings(

@@ -85,10 +85,13 @@ def exchange(asking: Asking, code: str, *, redirect_uri: str, verifier: str) -> 
 
 
 def renew(asking: Asking, refresh_token: str, scopes: Iterable[str]) -> Issued:
-    """An access token for these scopes. Raises RemoteFault; `login_refused`: the refresh token is good no more."""
+    """An access token for these scopes; without any for all that were granted.
+
+    Raises RemoteFault; `login_refused`: the refresh token is good no more, or not for these.
+    """
     client = _client(asking.app)
     known = {"client_id": asking.app.client_id, **_secret(asking)}
-    body = client.prepare_refresh_body(refresh_token=refresh_token, scope=list(scopes), **known)
+    body = client.prepare_refresh_body(refresh_token=refresh_token, scope=list(scopes) or None, **known)
     return issued(client, _asked(asking, body))
 
 

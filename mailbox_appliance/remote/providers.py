@@ -67,6 +67,16 @@ class KnownProvider:
             return self.mail_scopes
         return self.shared_scopes if is_shared else self.graph_scopes
 
+    def renewed_scopes(self, resource: Resource, *, is_shared: bool = False) -> tuple[str, ...]:
+        """What another token is asked for; none for all that was granted, where there is one resource only.
+
+        More than was granted is refused, and an older release of ours may have asked for less than we do.
+        """
+        if not self.graph_scopes:
+            return ()
+        wanted = self.scopes(resource, is_shared=is_shared)
+        return tuple(scope for scope in wanted if "://" in scope or scope == "offline_access")
+
     def gives_mail(self, granted: Collection[str]) -> bool:
         """Whether scopes that were granted are all that mail needs: at Google people may leave some out."""
         paths = {_path(scope) for scope in granted}

@@ -8,9 +8,10 @@ import pytest
 
 from mailbox_appliance import oauth_environment
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.operations.oauth_apps import oauth_app
 from mailbox_appliance.records import OAuthApp
 from tests.checked_client import Answer, CheckedClient
+from tests.servers.dovecot import MailServer
+from tests.servers.signed_in import SignedIn
 
 APPS, GOOGLE, OUTLOOK = "/admin/oauth-apps", "/admin/oauth-apps/google", "/admin/oauth-apps/outlook"
 SECRET = "GOCSPX-hush-hush"
@@ -51,7 +52,7 @@ def audited(client: CheckedClient) -> list[tuple[str, str | None]]:
 
 def test_nothing_is_built_in(ada: CheckedClient) -> None:
     assert ada.ask("GET", APPS).data == NOTHING
-    assert oauth_app(ada.appliance, "google") is None
+    assert ada.appliance.logins.apps.find("google") is None
 
 
 def test_saved_and_removed(ada: CheckedClient) -> None:
@@ -63,8 +64,8 @@ def test_saved_and_removed(ada: CheckedClient) -> None:
         "outlook": outlook,
     }
     assert ada.ask("GET", APPS).data == {"google": google, "outlook": outlook}
-    assert oauth_app(ada.appliance, "google") == OAuthApp("google", "g", SECRET)
-    assert oauth_app(ada.appliance, "outlook") == OAuthApp("outlook", "o", None, "t", True)
+    assert ada.appliance.logins.apps.find("google") == OAuthApp("google", "g", SECRET)
+    assert ada.appliance.logins.apps.find("outlook") == OAuthApp("outlook", "o", None, "t", True)
     assert ada.ask("DELETE", GOOGLE).data == {"id": "google", "deleted": True}
     assert ada.ask("DELETE", GOOGLE).refusal == (404, "not_found")
     assert ada.ask("GET", APPS).data == {**NOTHING, "outlook": outlook}
@@ -84,7 +85,7 @@ def test_saved_and_removed(ada: CheckedClient) -> None:
 def test_when_a_secret_is_kept(change: dict[str, Any], secret: str | None, ada: CheckedClient) -> None:
     put(ada, clientId="g", clientSecret=SECRET)
     shown = put(ada, **change).data["google"]
-    found = oauth_app(ada.appliance, "google")
+    found = ada.appliance.logins.apps.find("google")
     assert found is not None
     assert (shown["clientSecretConfigured"], found.client_secret) == (secret is not None, secret)
 
@@ -92,7 +93,7 @@ def test_when_a_secret_is_kept(change: dict[str, Any], secret: str | None, ada: 
 def test_what_is_left_out_is_gone(ada: CheckedClient) -> None:
     put(ada, OUTLOOK, clientId="o", tenantId="t", publicClient=True)
     put(ada, OUTLOOK, clientId="o")
-    assert oauth_app(ada.appliance, "outlook") == OAuthApp("outlook", "o")
+    assert ada.appliance.logins.apps.find("outlook") == OAuthApp("outlook", "o")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_what_is_refused(path: str, body: dict[str, Any], place: str, ada: Check
 
 def test_the_longest_that_may_be(ada: CheckedClient) -> None:
     put(ada, OUTLOOK, clientId="c" * 2048, clientSecret="s" * 16384, tenantId="t" * 2048)
-    assert oauth_app(ada.appliance, "outlook") == OAuthApp("outlook", "c" * 2048, "s" * 16384, "t" * 2048)
+    assert ada.appliance.logins.apps.find("outlook") == OAuthApp("outlook", "c" * 2048, "s" * 16384, "t" * 2048)
 
 
 def test_other_bodies_and_providers(ada: CheckedClient) -> None:
@@ -168,4 +169,17 @@ def test_a_secret_shows_nowhere(ada: CheckedClient, caplog: pytest.LogCaptureFix
     answers = [put(ada, clientId="g", clientSecret=SECRET), put(ada, clientId="g"), ada.ask("GET", APPS)]
     events, _ = ada.appliance.store.audit.list(None, 10)
     seen = b"".join(answer.content for answer in answers).decode() + repr(events) + caplog.text
-    assert SECRET not in seen + repr(oauth_app(ada.appliance, "google"))
+    assert SECRET not in seen + repr(ada.appliance.logins.apps.find("google"))
+
+
+def test_mailboxes_are_tried_at_once_by_an_application_that_was_mended(tmp_path: Path, mail_server: MailServer) -> None:
+    house = SignedIn(tmp_path, mail_server)
+    try:
+        app = {"clientId": house.oauth.app.client_id, "clientSecret": "an old one"}
+        assert house.desk.ask("PUT", GOOGLE, app).status == 200
+        house.clock.advance(house.oauth.lasts)
+        assert house.reconnect("error")["error"]["fault"] == "oauth_app_refused"
+        assert house.desk.ask("PUT", GOOGLE, {**app, "clientSecret": house.oauth.app.client_secret}).status == 200
+        house.wait_for("ready")
+    finally:
+        house.close()
