@@ -78,6 +78,7 @@ LIBRARY_ROOMS: dict[str, tuple[str, ...]] = {
     "PIL": ("tray",),
     "jeepney": ("tray",),
     "oauthlib": ("remote",),
+    "dns": ("remote",),
     "certifi": ("trust",),
     "fcntl": ("system",),
     "msvcrt": ("system",),
@@ -208,9 +209,9 @@ def test_files_fit_in_the_eye() -> None:
 @pytest.mark.parametrize(
     ("module", "not_loaded"),
     [
-        ("cli.main", "peewee apsw imapclient bottle waitress mcp pystray pymap aiosmtpd"),
+        ("cli.main", "peewee apsw imapclient bottle waitress mcp pystray pymap aiosmtpd dns"),
         ("__main__", "click peewee apsw imapclient bottle waitress mcp pystray pymap aiosmtpd"),
-        ("run", "mcp pystray pymap aiosmtpd prometheus_client"),
+        ("run", "mcp pystray pymap aiosmtpd prometheus_client dns"),
     ],
 )
 def test_a_door_does_not_load_what_it_does_not_need(module: str, not_loaded: str) -> None:

@@ -54,6 +54,11 @@ def test_no_file_is_no_fault(tmp_path: Path) -> None:
         ("SERVER_ALLOWED_HOSTS", "a.test, b.test,", ("a.test", "b.test")),
         ("SERVER_ALLOWED_HOSTS", "", ()),
         ("SERVER_PUBLIC_URL", "https://mail.example.org", "https://mail.example.org"),
+        ("REMOTE_RESOLVER", "192.0.2.53", "192.0.2.53"),
+        ("REMOTE_RESOLVER", "192.0.2.53:5353", "192.0.2.53:5353"),
+        ("REMOTE_RESOLVER", "2001:db8::53", "2001:db8::53"),
+        ("REMOTE_RESOLVER", "[2001:db8::53]:53", "[2001:db8::53]:53"),
+        ("REMOTE_RESOLVER", "", ""),
     ],
 )
 def test_environment(name: str, text: str, value: Value) -> None:
@@ -71,6 +76,10 @@ def test_environment(name: str, text: str, value: Value) -> None:
         ("SERVER_WORKERS", "1", "between 2 and 64"),
         ("LOG_REQUESTS", "maybe", "true or false"),
         ("LOG_LEVEL", "chatty", "one of debug, info"),
+        ("REMOTE_RESOLVER", "dns.example.org", "is an IP address"),
+        ("REMOTE_RESOLVER", "192.0.2.53:0", "is an IP address"),
+        ("REMOTE_RESOLVER", "192.0.2.53:65536", "is an IP address"),
+        ("REMOTE_RESOLVER", "[::1", "is an IP address"),
     ],
 )
 def test_environment_that_does_not_fit(name: str, text: str, complaint: str) -> None:
