@@ -53,6 +53,15 @@ class OAuthLogins:
         change = {**_columns(login), "status": "connecting"} | dict.fromkeys(TROUBLE)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
 
+    def confirm(self, account_id: str, via: SendsVia) -> None:
+        """The login that is there is good: its trouble is forgotten, and by what it sends is noted. In a transaction.
+
+        Its refresh token is left alone: another one may have taken its place while the login was tried.
+        """
+        change = {"status": "connecting", "met_sending": 0} | dict.fromkeys(TROUBLE)
+        self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
+        self.set_sends_via(account_id, via)
+
     def set_sends_via(self, account_id: str, via: SendsVia) -> None:
         """By what a mailbox sends from now on. One transaction of its own; a removed mailbox is passed over."""
         with self._database.transaction():
