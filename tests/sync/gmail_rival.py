@@ -1,6 +1,7 @@
 """Others at work in a mailbox of Gmail, on its web page and by IMAP: random changes, the same for the same seed."""
 
 import random
+import time
 from collections.abc import Callable
 
 from imapclient import IMAPClient
@@ -27,7 +28,7 @@ class GmailRival:
         self._name = f"{seed}"
 
     def change(self, count: int) -> None:
-        """Make so many changes."""
+        """Make so many changes; bursts, with pauses in which others see what there is."""
         kinds: tuple[tuple[Callable[[], object], int], ...] = (
             (self._relabel, 24),
             (self._archive, 10),
@@ -41,7 +42,9 @@ class GmailRival:
             (self._by_imap, 24),
         )
         acts, weights = zip(*kinds, strict=True)
-        for _ in range(count):
+        for number in range(count):
+            if number % 10 == 0:
+                time.sleep(self._chance.uniform(0, 0.05))
             self._chance.choices(acts, weights)[0]()
 
     def close(self) -> None:
