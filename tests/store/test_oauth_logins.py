@@ -42,19 +42,22 @@ def test_a_token_takes_the_place_of_the_one_that_brought_it_and_of_no_other(stor
     assert (found.refresh_token, found.username) == ("second", "ada@example.org")
 
 
-def test_signing_in_anew_and_trying_again_forget_the_trouble(store: Store, account: str) -> None:
+@pytest.mark.parametrize("anew", [True, False])
+def test_signing_in_anew_and_trying_again_forget_the_trouble(anew: bool, store: Store, account: str) -> None:
     error = AccountError(code="authentication_failed", message="Sign in again.", fault="access_revoked")
     logins = store.oauth_logins
-    for act in (lambda: logins.confirm(account, "graph"), lambda: logins.set(account, LOGIN)):
-        store.accounts.set_status(account, "reauth_required", error)
-        with store.database.transaction(durable=True):
-            logins.replace_token(account, "first", "second")
-            act()
-        shown = store.accounts.get(account)
-        assert (shown.status, shown.error) == ("connecting", None)
-        found = logins.find(account)
-        assert found is not None
-        assert (found.refresh_token, found.sends_via) in (("second", "graph"), ("first", "smtp"))
+    store.accounts.set_status(account, "reauth_required", error)
+    with store.database.transaction(durable=True):
+        logins.replace_token(account, "first", "second")
+        if anew:
+            logins.set(account, LOGIN)
+        else:
+            logins.confirm(account, "graph")
+    shown = store.accounts.get(account)
+    assert (shown.status, shown.error) == ("connecting", None)
+    found = logins.find(account)
+    assert found is not None
+    assert (found.refresh_token, found.sends_via) == (("first", "smtp") if anew else ("second", "graph"))
 
 
 def test_one_of_an_upgraded_store_has_no_more_than_the_token(store: Store, account: str) -> None:
