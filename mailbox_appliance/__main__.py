@@ -31,6 +31,7 @@ SERVICES = {
     "mcp_stdio": "mailbox_appliance.mcp_server.stdio:serve",
     "tray": "mailbox_appliance.tray.run:run",
     "end_tray": "mailbox_appliance.tray.run:end",
+    "show_in_browser": "mailbox_appliance.tray.opening:show_in_browser",
     "autostart": "mailbox_appliance.tray.autostart:for_this_system",
     "demo": "mailbox_appliance.demo.run:main",
     "demo_servers": "mailbox_appliance.demo.servers:main",

@@ -22,6 +22,7 @@ from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.daily_backup import DailyBackup
 from mailbox_appliance.errands.drafts import Drafts
 from mailbox_appliance.errands.parts import Parts
+from mailbox_appliance.errands.sender_addresses import SenderAddresses
 from mailbox_appliance.errands.store_watch import StoreWatch
 from mailbox_appliance.errors import LogInsBusy, ServersBusy, WorkersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
@@ -143,7 +144,9 @@ class Appliance:
         self.events.subscribe(AccountReconnected, lambda _: self.due.notice())
         self.confirmation = Confirmation(self.store, self.settings, self.clock)
         self.store_watch = StoreWatch(self.store, self.settings)
+        self.sender_addresses = SenderAddresses(self.store, self.logins, self.events, self.clock)
         self.daily_backup = DailyBackup(self.store, self.settings, self.events, self.clock, self.long_work)
+        self._errands = (self.confirmation, self.store_watch, self.sender_addresses, self.daily_backup)
         self.sync = Supervisor(self.store, self.logins, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
@@ -198,9 +201,8 @@ class Appliance:
         self.store.upkeep.start()
         self.sender.start()
         self.due.start()
-        self.confirmation.start()
-        self.store_watch.start()
-        self.daily_backup.start()
+        for errand in self._errands:
+            errand.start()
         self.sync.start()
 
     def release(self) -> None:
@@ -229,9 +231,8 @@ class Appliance:
         self.sender.stop(max(0.0, until - time.monotonic()))
         self.connections.stop(max(0.0, until - time.monotonic()))
         self.due.stop(max(0.0, until - time.monotonic()))
-        self.confirmation.stop(max(0.0, until - time.monotonic()))
-        self.store_watch.stop(max(0.0, until - time.monotonic()))
-        self.daily_backup.stop(max(0.0, until - time.monotonic()))
+        for errand in self._errands:
+            errand.stop(max(0.0, until - time.monotonic()))
 
     @property
     def public_url(self) -> str:

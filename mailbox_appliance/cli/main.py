@@ -30,7 +30,10 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "whoami": ("me", "Show who is logged in, and what they may do."),
     "status": ("me", "Show how the appliance and its mailboxes are."),
     "history": ("me", "Show how much was sent and how much came, over the last hours."),
-    "accounts": ("accounts", "Mailboxes: list, show, add, rename, reconnect, access, remove, folders, map-folders."),
+    "accounts": (
+        "accounts",
+        "Mailboxes: list, show, add, discover, rename, reconnect, access, remove, folders, map-folders.",
+    ),
     "emails": (
         "emails",
         (

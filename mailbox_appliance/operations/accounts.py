@@ -21,6 +21,7 @@ from mailbox_appliance.events import AccountAdded, AccountReconnected, AccountRe
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.operations.caller import Caller, require_still, require_still_owner
 from mailbox_appliance.operations.license import require_room_for_account
+from mailbox_appliance.operations.oauth_mailboxes import try_again
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Email, Name, refuse_controls
@@ -145,10 +146,12 @@ def reconnect_account(appliance: Appliance, caller: Caller, account: Account, re
 
     A stored password stays where none is given, but goes to no other host and nowhere unprotected (400). Then the
     mailbox is followed anew at once, and what waited since a login failed is tried again. Messages keep their ids where
-    the new server has them too.
+    the new server has them too. A mailbox of Google or Outlook has no servers to change: its present access is tried.
     """
     if account.provider != "imap":
-        raise Unsupported(reason="its provider is asked for access instead of being logged in to with a password.")
+        if request != Reconnection():
+            raise Unsupported(reason="its provider is asked for access; sign in there again instead.")
+        return try_again(appliance, caller, account)
     _check_servers(request.imap, request.smtp)
     before = appliance.store.accounts.connection(account.id)
     _keep_passwords(before, request)

@@ -147,6 +147,11 @@ class Opening:
         return None
 
 
+def show_in_browser(address: str, environment: Mapping[str, str]) -> bool:
+    """Show an address in a browser, for a command that has one to show; False where there is none."""
+    return Opening(environment).browser(lambda: address)
+
+
 def _words(part: str) -> list[str]:
     """A command of BROWSER; none where its quotes do not close."""
     try:

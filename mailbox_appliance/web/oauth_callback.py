@@ -1,9 +1,11 @@
 """The page that a provider's sign-in comes back to. It hands what came to the console, and keeps nothing.
 
 The console stands behind the `#`, which no server is sent (RFC 3986 3.5). Who began the sign-in in a terminal goes on
-there, with the address of this page. Of what a provider says only three values pass, and none of its free text.
+there, with the address of this page. Of what a provider says only these values pass, and none of its free text but the
+number of an error of Microsoft's.
 """
 
+import re
 from html import escape
 from urllib.parse import parse_qsl, urlencode
 
@@ -12,6 +14,8 @@ from mailbox_appliance.web.responses import Response
 #: RFC 6749 4.1.2 and 4.1.2.1.
 _TAKEN = ("state", "code", "error")
 _LONGEST = 16_384
+#: learn.microsoft.com/entra/identity-platform/reference-error-codes
+_NUMBER = re.compile(r"AADSTS[0-9]{4,9}")
 #: No more than this page needs: no script, nothing fetched, nobody may hold it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _PAGE = """<!doctype html>
@@ -38,4 +42,7 @@ def _brought(query: str) -> dict[str, str]:
     except ValueError:  # more of them than any provider sends
         return {}
     # The first of each: a second one is none of a provider's.
-    return {name: value for name, value in reversed(given) if name in _TAKEN}
+    first = dict(reversed(given))
+    brought = {name: first[name] for name in _TAKEN if name in first}
+    number = _NUMBER.search(first.get("error_description", ""))
+    return brought if number is None or "error" not in brought else {**brought, "error_description": number[0]}

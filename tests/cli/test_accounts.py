@@ -39,13 +39,15 @@ def test_what_changes_is_sent(
     options: list[str], body: dict[str, Any], client_of: CommandLine, server: RecordingServer
 ) -> None:
     server.data("POST", f"{IN}/reconnect", {"id": "acc_1"})
+    server.data("GET", IN, {"id": "acc_1", "provider": "imap", "status": "reauth_required"})
     stdin = b'{"imap": {"host": "given"}}' if "--input" in options else b"first\nsecond\n"
     assert client_of("accounts", "reconnect", "acc_1", *options, stdin=stdin).code == 0
-    assert server.asked[0].json == body
+    assert server.asked[-1].json == body
 
 
 def test_a_new_password_may_stand_in_the_environment(client_of: CommandLine, server: RecordingServer) -> None:
     server.data("POST", f"{IN}/reconnect", {"id": "acc_1"})
+    server.data("GET", IN, {"id": "acc_1", "provider": "imap", "status": "ready"})
     variable = {"MAILBOX_APPLIANCE_MAILBOX_PASSWORD": "given"}
     for options, body in (
         (("--new-password",), {"imap": {"password": "given"}, "smtp": {"password": "given"}}),

@@ -256,9 +256,9 @@ RIGHTS: tuple[Right, ...] = (
     session("POST /admin/https/rotate", *OPERATED),
 
     # Of later issues: C 3, and S 5 for what is administration.
-    session("POST /accounts/oauth/{provider}"),
+    session("POST /accounts/oauth/{provider}", Guard.PROVIDER),
     everybody("GET /oauth/callback", is_page=True),
-    session("POST /accounts/oauth/{provider}/finish"),
+    session("POST /accounts/oauth/{provider}/finish", Guard.PROVIDER),
     session("POST /admin/restore", HTTPS, Guard.ADMIN),
 )
 # fmt: on
@@ -271,9 +271,4 @@ FILES = {"GET /console/{digest}/{name}": f"/console/{digest()}/app.js"}
 LOCAL_PAGES = frozenset({"GET /metrics"})
 
 #: Rows whose operation is not offered yet; none of those that are there may stand here.
-NOT_YET = frozenset(
-    {
-        "POST /accounts/oauth/{provider}",
-        "POST /accounts/oauth/{provider}/finish",
-    }
-)
+NOT_YET: frozenset[str] = frozenset()

@@ -12,6 +12,8 @@ CASES: tuple[tuple[str, str], ...] = (
     ("state=a.b-c_d&code=4/0AX%2Bz&scope=openid", "state=a.b-c_d&code=4%2F0AX%2Bz"),
     ("code=M.C5&state=s&session_state=x", "code=M.C5&state=s"),
     ("error=access_denied&error_description=Call+1+555&state=s&error_uri=e.example", "error=access_denied&state=s"),
+    ("error=consent_required&error_description=AADSTS65001%3A+The+user&state=s",
+     "error=consent_required&error_description=AADSTS65001&state=s"),
     ("state=s&code=%22%3E%3Cscript%3E", "state=s&code=%22%3E%3Cscript%3E"),
     ("state=s&code=%0d%0aSet-Cookie:x", "state=s&code=%0D%0ASet-Cookie%3Ax"),
     ("state=first&state=second&code=c", "state=first&code=c"),

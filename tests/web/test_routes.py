@@ -50,6 +50,8 @@ PROMISED: tuple[tuple[str, Access, set[int], set[int]], ...] = (
     ("DELETE /accounts/{accountId}", Access.SESSION, {200}, MAIL),
     ("PUT /accounts/{accountId}/access", Access.CREDENTIAL, {200}, MAIL | {413}),
     ("POST /accounts/{accountId}/reconnect", Access.SESSION, {200}, MAIL | {413}),
+    ("POST /accounts/oauth/{provider}", Access.SESSION, {200}, MAIL | {413, 502}),
+    ("POST /accounts/oauth/{provider}/finish", Access.SESSION, {201}, MAIL | {413, 502}),
     ("GET /admin/accounts", Access.CREDENTIAL, {200}, ADMIN),
     ("POST /admin/accounts", Access.CREDENTIAL, {201}, ADMIN | {415, 422, 503}),
     ("GET /accounts/{accountId}/folders", Access.CREDENTIAL, {200}, MAIL),

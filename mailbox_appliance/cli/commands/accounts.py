@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from mailbox_appliance.cli.commands import access
+from mailbox_appliance.cli.commands import access, sign_ins
+from mailbox_appliance.cli.commands.discover import DISCOVER
 from mailbox_appliance.cli.inputs import INPUT_OPTION, needed, read_object, whole_body
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
@@ -44,6 +45,7 @@ ADD_OPTIONS: tuple[click.Parameter, ...] = (
     *_server_options("imap", " (usual for the security)", " (default tls)", " (default: the address)"),
     *_server_options("smtp", " (usual for the security)", " (default tls)", " (default: the IMAP name)"),
     *PASSWORDS,
+    *sign_ins.ADD_OPTIONS,
     click.Option(["--owner"], metavar="ID|EMAIL", help="The member who is to own it; for administrators."),
     INPUT_OPTION,
 )
@@ -54,6 +56,7 @@ RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
     *_server_options("smtp", "", "", ""),
     click.Option(["--new-password"], is_flag=True, help="Ask for a new password, for IMAP and SMTP."),
     *PASSWORDS,
+    *sign_ins.AGAIN_OPTIONS,
     INPUT_OPTION,
 )
 
@@ -62,6 +65,7 @@ def connection(invocation: Invocation, given: Given) -> Any:
     """The body of POST /accounts: from the options, or as it was given."""
     if (whole := whole_body(invocation.terminal, given)) is not None:
         return whole
+    sign_ins.refuse_ways(given)
     needed(given, "email", "imap_host", "smtp_host")
     terminal = invocation.terminal
     password = terminal.secret("Mailbox password", _VARIABLE, from_stdin=given["password_stdin"])
@@ -145,7 +149,9 @@ SHOW = Row("show", Call("GET", "/accounts/{accountId}"), "Show a mailbox.", (ACC
 ADD = Row(
     "add",
     Call("POST", "/accounts"),
-    "Connect an IMAP mailbox.\n\nBoth servers are logged in to before anything is stored.",
+    "Connect a mailbox: by the provider's own sign-in with --provider, or by its IMAP and SMTP servers.\n\n"
+    "Both servers are logged in to before anything is stored. With --provider a browser opens on this computer; without"
+    " a desktop, and with --paste, you open the page elsewhere and paste the address where it ended.",
     ADD_OPTIONS,
     body=connection,
     timeout=180.0,
@@ -159,7 +165,8 @@ RECONNECT = Row(
     Call("POST", "/accounts/{accountId}/reconnect"),
     "Change how a mailbox's servers are reached, or try the present logins again.\n\n"
     "What is not given stays. Both servers are logged in to before anything is stored; the mailbox is followed anew"
-    " at once, and what waited for the login is sent.",
+    " at once, and what waited for the login is sent. A mailbox of Google or Microsoft that needs a new sign-in gets it"
+    " as with `accounts add --provider`.",
     RECONNECT_OPTIONS,
     body=reconnection,
     timeout=180.0,
@@ -208,7 +215,14 @@ def _list(invocation: Invocation, everybody: bool) -> int:
 
 
 def _add(invocation: Invocation, **given: Any) -> int:
+    if given["provider"] is not None:
+        return sign_ins.connect(invocation, given)
     return execute(ADD if given["owner"] is None else ADD_FOR, invocation, given)
+
+
+def _reconnect(invocation: Invocation, **given: Any) -> int:
+    account = sign_ins.to_sign_in_again(invocation, given)
+    return execute(RECONNECT, invocation, given) if account is None else sign_ins.again(invocation, given, account)
 
 
 accounts = group(
@@ -218,8 +232,9 @@ accounts = group(
         command("list", _list, LIST.help, LIST.parameters),
         SHOW.command(),
         command("add", _add, ADD.help, ADD.parameters),
+        DISCOVER.command(),
         RENAME.command(),
-        RECONNECT.command(),
+        command("reconnect", _reconnect, RECONNECT.help, RECONNECT.parameters),
         access.command_of(),
         REMOVE.command(),
         FOLDERS.command(),

@@ -1,0 +1,140 @@
+"""Signing in at Google or Microsoft from a terminal.
+
+    browser   it opens on this computer and comes back to a port of ours, where nobody else listens
+    paste     it is opened anywhere; the address where it ended is pasted here
+    code      a code is typed on any device (Microsoft)
+
+`begin` and `finish` are the two halves for whoever cannot wait in between, such as a script.
+
+Nothing secret is shown: the addresses and the code are good for this sign-in alone, and only together with our session.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from mailbox_appliance.cli.invocation import Invocation
+from mailbox_appliance.cli.rows import Call, filled
+from mailbox_appliance.control.failures import NETWORK, Failure
+
+if TYPE_CHECKING:
+    from mailbox_appliance.control.client import Client
+
+BEGIN = Call("POST", "/accounts/oauth/{provider}")
+FINISH = Call("POST", "/accounts/oauth/{provider}/finish")
+Way = Literal["browser", "paste", "code"]
+NAMES = {"google": "Google", "outlook": "Microsoft"}
+#: A sign-in is good for 10 minutes; it is the appliance that says when it is over.
+_LONGEST = 660.0
+#: Seconds that the servers of a mailbox may take to be tried.
+_PATIENCE = 180.0
+_LEAST_INTERVAL = 1
+
+
+def sign_in(invocation: Invocation, provider: str, way: Way, body: Mapping[str, Any]) -> Any:
+    """The answer of the appliance once a mailbox is connected. Raises Failure."""
+    client = invocation.client()
+    if way == "code":
+        return _by_code(invocation, client, provider, body)
+    if way == "browser" and _has_browser(invocation):
+        return _by_browser(invocation, client, provider, body)
+    begun = _begun(client, provider, body)
+    return _pasted(invocation, client, provider, begun)
+
+
+def begin(invocation: Invocation, provider: str, body: Mapping[str, Any]) -> Any:
+    """The answer of the appliance to a sign-in that begins: the address to open, and its state."""
+    return _answer(invocation.client(), BEGIN, provider, body)
+
+
+def finish(invocation: Invocation, provider: str) -> Any:
+    """The answer of the appliance to what the input brings: the address of where a browser ended, or a state alone."""
+    terminal = invocation.terminal
+    if terminal.stdin.isatty():
+        terminal.complain("Address of the page where the sign-in ended, or the state of one by a code:")
+    brought = terminal.secret_line("address")
+    return _finished(invocation, invocation.client(), provider, {"redirectUrl" if "?" in brought else "state": brought})
+
+
+def _answer(client: "Client", call: Call, provider: str, body: Mapping[str, Any], timeout: float = 60.0) -> Any:
+    from mailbox_appliance.control.client import Request
+
+    path = filled(call.path, {"provider": provider})
+    return client.call(Request(call.method, path, body=dict(body), timeout=timeout))
+
+
+def _begun(client: "Client", provider: str, body: Mapping[str, Any]) -> Any:
+    return _answer(client, BEGIN, provider, body)["data"]
+
+
+def _finished(invocation: Invocation, client: "Client", provider: str, brought: Mapping[str, str]) -> Any:
+    with invocation.terminal.waiting("Trying the mailbox…"):
+        return _answer(client, FINISH, provider, brought, _PATIENCE)
+
+
+def _by_browser(invocation: Invocation, client: "Client", provider: str, body: Mapping[str, Any]) -> Any:
+    from mailbox_appliance.cli.loopback import Loopback
+
+    with Loopback() as loopback:
+        begun = _begun(client, provider, {**body, "loopbackPort": loopback.port})
+        url = str(begun["authorizationUrl"])
+        if not _comes_back_to(url, loopback.port):
+            return _pasted(invocation, client, provider, begun)
+        loopback.expect(str(begun["state"]))
+        is_shown = invocation.service("show_in_browser")(url, invocation.terminal.environment)
+        said = "has opened" if is_shown else "could not be opened"
+        invocation.terminal.complain(
+            f"The page of {NAMES[provider]} {said} in a browser. Where it has not, open this one on this computer;"
+            f" on another one use --paste.\n\n{url}\n"
+        )
+        with invocation.terminal.waiting("Waiting for the sign-in in the browser…"):
+            address = loopback.wait(_LONGEST)
+    if address is None:
+        raise Failure("sign_in_expired", "Nobody signed in within 10 minutes. Begin anew.", NETWORK)
+    return _finished(invocation, client, provider, {"redirectUrl": address})
+
+
+def _comes_back_to(url: str, port: int) -> bool:
+    """Whether a browser is led to this port afterwards: an appliance with an address of its own leads it there."""
+    found = parse_qs(urlsplit(url).query).get("redirect_uri", [""])[0]
+    try:
+        return urlsplit(found).hostname in ("127.0.0.1", "localhost") and urlsplit(found).port == port
+    except ValueError:
+        return False
+
+
+def _pasted(invocation: Invocation, client: "Client", provider: str, begun: Mapping[str, Any]) -> Any:
+    terminal = invocation.terminal
+    terminal.complain(
+        f"Open this page of {NAMES[provider]} in a browser, and sign in:\n\n{begun['authorizationUrl']}\n\n"
+        "It ends at a page of the appliance, or at one that cannot be reached. Copy the whole address of that page."
+    )
+    address = terminal.line("Address of the page where you ended", "address")
+    return _finished(invocation, client, provider, {"redirectUrl": address})
+
+
+def _by_code(invocation: Invocation, client: "Client", provider: str, body: Mapping[str, Any]) -> Any:
+    begun = _begun(client, provider, {**body, "device": True})
+    terminal = invocation.terminal
+    terminal.complain(f"Open {begun['verificationUri']} on any device, and type this code: {begun['userCode']}")
+    until = time.monotonic() + _LONGEST
+    with terminal.waiting("Waiting until somebody has agreed…"):
+        while time.monotonic() < until:
+            time.sleep(max(_LEAST_INTERVAL, int(begun.get("interval", 5))))
+            try:
+                return _answer(client, FINISH, provider, {"state": begun["state"]}, _PATIENCE)
+            except Failure as failure:
+                if failure.code not in ("conflict", "provider_rate_limited"):
+                    raise
+    raise Failure("sign_in_expired", "Nobody agreed within 10 minutes. Begin anew.", NETWORK)
+
+
+def _has_browser(invocation: Invocation) -> bool:
+    """Whether this computer may have one: it has a desktop, or somebody named one."""
+    import sys
+
+    environment = invocation.terminal.environment
+    if sys.platform in ("darwin", "win32"):
+        return "SSH_CONNECTION" not in environment
+    return any(environment.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
