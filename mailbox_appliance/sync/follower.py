@@ -209,7 +209,7 @@ class Follower:
 
     def _end_round(self, ended: _Round) -> None:
         means, self._round = self._means, None
-        if self._noted.labels and self._label_counts.differs(self._noted.labels):
+        if self._noted.counted and self._label_counts.differs(self._noted.counted):
             self._doubt_labels()
         if ended.is_complete and ended.gone:
             means.store.mirror.purge(means.account_id, ended.gone)

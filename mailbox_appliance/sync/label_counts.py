@@ -1,17 +1,23 @@
 """Holds what folders show by their labels against the server's counts, one folder in each round.
 
 Nobody promises that everything which changes labels counts as a change of the messages: a label may have got another
-name, or be made again under its old one. Where a count differs twice, all labels are to be compared. That is done once
-for each difference: some servers show no more than a thousand messages in a folder.
+name, or be made again under its old one. Where a count differs twice, all labels are to be compared. That is a lot to
+ask for, and some counts never agree, as where a server shows no more than a thousand messages in a folder: so a folder
+that gave rise to it is left alone for a while.
 """
 
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sync.means import Means
 
+#: Seconds until the same folder may give rise to a comparison again.
+REST = 6 * 3600.0
+
 _Counts = tuple[int, int]  # at the server, and here
+_NEW: _Counts = (-1, -1)
 
 
 class LabelCounts:
@@ -21,23 +27,22 @@ class LabelCounts:
         self._means = means
         self._order: deque[str] = deque()
         self._suspects: dict[str, _Counts] = {}
-        self._doubted: dict[str, _Counts] = {}
 
     def note_new(self, paths: Iterable[str]) -> None:
         """Look at these folders first: a difference there is no coincidence."""
         for path in paths:
-            self._suspects[path] = (-1, -1)
+            self._suspects[path] = _NEW
             self._order.appendleft(path)
 
     def differs(self, numbers: Mapping[str, int]) -> bool:
         """Whether labels are to be compared, by the next folder of these, whose numbers are by path. RemoteFault."""
         path = self._next(numbers)
         counts = None if path is None else self._counts(path, numbers[path])
-        if path is None or counts is None or counts[0] == counts[1] or self._doubted.get(path) == counts:
+        if path is None or counts is None or counts[0] == counts[1]:
             self._suspects.pop(path or "", None)
             return False
-        if self._suspects.pop(path, None) in (counts, (-1, -1)):
-            self._doubted[path] = counts
+        if self._suspects.pop(path, None) in (counts, _NEW):
+            self._means.caution.label_rests[path] = time.monotonic() + REST
             return True
         self._suspects[path] = counts  # it may have changed since the messages were looked at
         self._order.appendleft(path)
@@ -46,8 +51,10 @@ class LabelCounts:
     def _next(self, numbers: Mapping[str, int]) -> str | None:
         if not self._order:
             self._order.extend(sorted(numbers))
+        rests, now = self._means.caution.label_rests, time.monotonic()
         while self._order:
-            if (path := self._order.popleft()) in numbers:
+            path = self._order.popleft()
+            if path in numbers and rests.get(path, now) <= now:
                 return path
         return None
 

@@ -24,7 +24,8 @@ class Listing:
     `followed`: those in which messages lie, in the order in which they are looked at. `labels`: the numbers of those
     that show a label, by path. `numbers`: of all. `has_dropped`: a folder in which messages lay is no longer one; what
     was in it may lie elsewhere. `has_dropped_label`: one that showed a label is gone; labels may have other names now.
-    `new_labels`: the paths of those that show one since just now.
+    `new_labels`: the paths of those that show one since just now. `counted`: of `labels`, those that people made, and
+    the inbox. Beside the home folder may lie others that show what is nowhere else, such as chats.
     """
 
     followed: tuple[MirroredFolder, ...] = ()
@@ -33,6 +34,7 @@ class Listing:
     has_dropped: bool = False
     has_dropped_label: bool = False
     new_labels: frozenset[str] = frozenset()
+    counted: Mapping[str, int] = field(default_factory=dict)
 
 
 def home_of(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
@@ -60,7 +62,8 @@ def note(folders: Folders, account_id: str, listed: Sequence[ListedFolder], home
     shown = {folder.path: folder.number for folder in stored if folder.label is not None}
     new = shown.keys() - {folder.path for folder in before if folder.label is not None} if before else frozenset()
     numbers = frozenset(folder.number for folder in stored)
-    return Listing(tuple(followed), shown, numbers, bool(left), has_dropped_label, frozenset(new))
+    counted = {path: number for path, number in shown.items() if not _is_beside(path, home)}
+    return Listing(tuple(followed), shown, numbers, bool(left), has_dropped_label, frozenset(new), counted)
 
 
 def _doubt_labels(folders: Folders, mirrored: Sequence[MirroredFolder]) -> None:
@@ -68,6 +71,11 @@ def _doubt_labels(folders: Folders, mirrored: Sequence[MirroredFolder]) -> None:
     for folder in mirrored:
         if folder.label is None and folder.state is not None:
             folders.set_state(folder.number, dataclasses.replace(folder.state, highestmodseq=None))
+
+
+def _is_beside(path: str, home: str) -> bool:
+    above, _, _ = home.rpartition("/")
+    return bool(above) and path.startswith(f"{above}/")
 
 
 def _rank(folder: MirroredFolder, home: str) -> tuple[int, str]:

@@ -44,6 +44,8 @@ class Caution:
         self._failures: dict[tuple[Asked, int, int], int] = {}
         #: By folder and UID: how often it was not given, and until when it is left alone.
         self._rests: dict[tuple[int, int], tuple[int, float]] = {}
+        #: Until when the counts of folders that show a label are left alone, by path.
+        self.label_rests: dict[str, float] = {}
 
     def most(self, usual: int) -> int:
         """How many to ask for at once where usually it is so many."""

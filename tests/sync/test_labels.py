@@ -1,6 +1,7 @@
 """A mailbox with labels is followed: each message once, in the folder where it lies, with its labels."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -102,6 +103,27 @@ def test_labels_that_change_without_a_trace_are_found_by_their_count(
         mirror.wait_for(is_found, "the other labels")
         all_labels = [command for command in gmail.commands if command == "UID FETCH 1:* (UID FLAGS X-GM-LABELS)"]
         assert len(all_labels) <= 4, "once for each folder with messages in the beginning, and once for the difference"
+
+
+def test_a_count_that_never_agrees_is_not_asked_about_again_and_again(
+    store: Store, gmail: Gmail, box: GmailMailbox
+) -> None:
+    box.deliver(source("one"), "Work")
+    with LabeledMirror(store, gmail, box).running() as mirror:
+        mirror.wait_until_same()
+        with store.database.transaction():
+            store.database.change("DELETE FROM message_labels")
+        for _ in range(12):
+            is_over = partial(_idles_since, gmail, len(gmail.commands))
+            mirror.wake()
+            mirror.wait_for(is_over, "a round")
+        assert sum(command.startswith('STATUS "Work"') for command in gmail.commands) == 2
+        all_labels = [command for command in gmail.commands if command == "UID FETCH 1:* (UID FLAGS X-GM-LABELS)"]
+        assert len(all_labels) == 2, "once in the beginning, once for the difference"
+
+
+def _idles_since(gmail: Gmail, asked: int) -> bool:
+    return "IDLE" in gmail.commands[asked:]
 
 
 def test_new_mail_is_told_in_the_folder_of_all_mail(store: Store, gmail: Gmail, box: GmailMailbox) -> None:
