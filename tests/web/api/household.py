@@ -36,6 +36,7 @@ from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.filled import FOLDERS, FilledMailbox, letter
 from tests.servers.fake_clock import FakeClock
 from tests.servers.issuer import PUBLIC_KEY, sign
+from tests.servers.names import Names, NameServer
 
 _HASHED = passwords.hash_password(PASSWORD)
 _WITH_FILE = b"""From: Bob <bob@example.test>\r
@@ -72,6 +73,9 @@ class Household:
         self.clock = FakeClock()
         given: dict[str, Value] = {"remote.timeout": 1, "sending.answer_within": 1, "log.requests": False}
         given |= {"license.issuer_public_key": PUBLIC_KEY}
+        # Who looks for servers is told that there is no such domain: nobody else is asked.
+        self._names = NameServer(Names()).__enter__()
+        given |= {"remote.resolver": f"127.0.0.1:{self._names.port}", "remote.autoconfig_directory": ""}
         self.appliance = Appliance(folder, settings.load(None, {}, given), self.clock)
         self.store = self.appliance.store
         self.app: Callable[..., Any] = App(self.appliance)
@@ -83,6 +87,7 @@ class Household:
     def close(self) -> None:
         """Close the store."""
         self.appliance.stop(0.5)
+        self._names.__exit__()
 
     def token(self, kind: str) -> str:
         """The token of a credential that is good at this moment: `admin`, `member` or `key`."""
