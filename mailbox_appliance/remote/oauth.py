@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
-from mailbox_appliance.records import OAuthApp
+from mailbox_appliance.records import OAuthApp, OAuthProvider
 from mailbox_appliance.remote import https
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth_answers import (
@@ -54,7 +54,7 @@ def authorization_url(
     asking: Asking, scopes: Iterable[str], *, redirect_uri: str, state: str, verifier: str, hint: str | None
 ) -> str:
     """The address that a person opens in a browser to agree."""
-    client, extra = _client(asking.app), _CONSENT[asking.provider.provider]
+    client = _client(asking.app)
     challenge = client.create_code_challenge(verifier, "S256")
     return str(
         client.prepare_request_uri(
@@ -64,17 +64,21 @@ def authorization_url(
             state=state,
             code_challenge=challenge,
             code_challenge_method="S256",
-            **(extra if hint is None else {**extra, "login_hint": hint}),
+            **_wishes(asking.provider.provider, hint),
         )
     )
 
 
-# Google gives a refresh token to those that ask for offline access, and a second time only with consent (its
-# .../oauth2/web-server, "Offline access"). Whoever is signed in already is asked which account is meant.
-_CONSENT: Mapping[str, Mapping[str, str]] = {
-    "google": {"access_type": "offline", "prompt": "select_account consent"},
-    "outlook": {"prompt": "select_account"},
-}
+def _wishes(provider: OAuthProvider, hint: str | None) -> Mapping[str, str]:
+    """How the provider shall ask. Whoever is signed in with several accounts says which one is meant.
+
+    Google gives a refresh token to those that ask for offline access, and a second time only with consent (its
+    .../oauth2/web-server, "Offline access"). At Microsoft the hint may be a mailbox that others share.
+    """
+    named = {} if hint is None else {"login_hint": hint}
+    if provider == "outlook":
+        return {"prompt": "select_account", **named}
+    return {"access_type": "offline", "prompt": "consent" if named else "select_account consent", **named}
 
 
 def exchange(asking: Asking, code: str, *, redirect_uri: str, verifier: str) -> Issued:

@@ -93,7 +93,8 @@ def test_what_is_asked_for(google: OAuthServer, outlook: OAuthServer, flows: Flo
     url = flows.start(asked(google, email="ada@gmail.com")).authorization_url
     query = {name: " ".join(values) for name, values in parse_qs(urlsplit(url).query).items()}
     assert query["scope"] == "openid email https://mail.google.com/"
-    assert (query["access_type"], query["login_hint"]) == ("offline", "ada@gmail.com")
+    assert (query["access_type"], query["prompt"], query["login_hint"]) == ("offline", "consent", "ada@gmail.com")
+    assert brought(flows.start(asked(google)).authorization_url)["prompt"] == "select_account consent"
     assert (query["response_type"], query["code_challenge_method"], len(query["code_challenge"])) == (
         "code",
         "S256",

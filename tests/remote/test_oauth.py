@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mailbox_appliance.records import OAuthApp
-from mailbox_appliance.remote import oauth
+from mailbox_appliance.remote import https, oauth
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth import Asking
-from mailbox_appliance.remote.oauth_answers import Issued
+from mailbox_appliance.remote.oauth_answers import Issued, accepted, issued, prompt
 from mailbox_appliance.remote.providers_file import table
 from tests.servers.oauth_answers import Answer
 from tests.servers.oauth_provider import WORDS, OAuthServer
@@ -77,11 +79,11 @@ GOOD = {"access_token": "ya29.a0-_~+/=", "token_type": "Bearer", "expires_in": 3
 )
 def test_tokens_as_they_come(more: dict[str, object], lasts: float, outlook: OAuthServer, asking: Asking) -> None:
     outlook.instead["token"] = Answer(200, json.dumps(GOOD | more).encode())
-    issued = renewed(asking)
-    assert (issued.access_token, issued.refresh_token) == (str(GOOD["access_token"]), None)
-    assert issued.scopes == frozenset("ab")
-    assert int(issued.lasts) == lasts
-    assert issued.access_token not in repr(issued)
+    came = renewed(asking)
+    assert (came.access_token, came.refresh_token) == (str(GOOD["access_token"]), None)
+    assert came.scopes == frozenset("ab")
+    assert int(came.lasts) == lasts
+    assert came.access_token not in repr(came)
 
 
 @pytest.mark.parametrize(
@@ -187,3 +189,26 @@ def test_a_verifier_is_of_the_length_that_is_asked_for() -> None:
     made = {oauth.new_verifier() for _ in range(10)}
     assert len(made) == 10
     assert {43 <= len(each) <= 128 for each in made} == {True}  # RFC 7636 4.1
+
+
+_NAMES = ("access_token", "token_type", "expires_in", "expires_at", "scope", "id_token", "refresh_token", "error")
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+_VALUES = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_NAMES), inner), max_leaves=6
+)
+_ANSWERS = st.one_of(
+    st.binary(max_size=200),
+    _VALUES.map(lambda value: json.dumps(value).encode()),
+    st.dictionaries(st.sampled_from(_NAMES), _VALUES).map(lambda more: json.dumps(GOOD | more).encode()),
+)
+
+
+@given(status=st.sampled_from([200, 302, 400, 401, 429, 500]), body=_ANSWERS)
+@settings(max_examples=50, deadline=None)
+def test_whatever_is_answered_is_tokens_or_a_fault(status: int, body: bytes) -> None:
+    answer = https.Answer(status, {}, body)
+    for read in (lambda: issued(oauth._client(OAuthApp("google", "a")), accepted(answer)), lambda: prompt(answer)):
+        try:
+            read()
+        except RemoteFault:
+            pass
