@@ -11,6 +11,7 @@ then is a refused login. All of it may ask the provider: no transaction may be o
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Literal, TypeVar
 
 from mailbox_appliance.authorization.apps import Apps
@@ -18,8 +19,8 @@ from mailbox_appliance.authorization.tokens import Tokens
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.oauth_environment import GivenApps
-from mailbox_appliance.records import Connection, Endpoint, OAuthLogin
-from mailbox_appliance.remote import providers_file
+from mailbox_appliance.records import Connection, Endpoint, OAuthLogin, SenderAddress
+from mailbox_appliance.remote import providers_file, sender_addresses
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.graph import Graph
 from mailbox_appliance.remote.oauth_answers import Issued
@@ -85,6 +86,20 @@ class Logins:
         known = providers_file.known(self._settings, login.provider)
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
         return Graph(known, login.email if login.is_shared else None, ca_file=ca_file, timeout=timeout)
+
+    def sender_addresses(self, account_id: str) -> tuple[SenderAddress, ...] | None:
+        """What the provider says that a mailbox may send as; None of a shared one, of which it tells nobody.
+
+        Raises NotFound, and RemoteFault.
+        """
+        login = self.login(account_id)
+        if login.is_shared:
+            return None
+        known = providers_file.known(self._settings, login.provider)
+        ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
+        resource = sender_addresses.ASKED_WITH[login.provider]
+        ask = partial(sender_addresses.told, known, ca_file=ca_file, timeout=timeout)
+        return self.token(account_id, resource, ask)
 
     def connection(self, login: OAuthLogin, access_token: str) -> Connection:
         """How the servers of a mailbox that is not kept yet are reached, and logged in to now."""

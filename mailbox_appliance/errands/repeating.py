@@ -13,7 +13,7 @@ class Repeating:
     def __init__(self, name: str, look: Callable[[], None], every: float, *, at_once: bool = True) -> None:
         """`at_once`: the first look is not waited for."""
         self._name, self._look, self._every, self._at_once = name, look, every, at_once
-        self._stopping = threading.Event()
+        self._stopping, self._noticed = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
@@ -29,16 +29,23 @@ class Repeating:
     def stop(self, timeout: float) -> None:
         """Look no more; a look that is under way is waited for so many seconds."""
         self._stopping.set()
+        self._noticed.set()
         if self._thread is not None:
             self._thread.join(timeout)
 
+    def hasten(self) -> None:
+        """Look as soon as may be: there is news."""
+        self._noticed.set()
+
     def _run(self) -> None:
         if not self._at_once:
-            self._stopping.wait(self._every)
+            self._noticed.wait(self._every)
         while not self._stopping.is_set():
+            self._noticed.clear()  # first, so that news of now is not lost
             try:
                 self._look()
             except Exception:  # a full disk, a damaged page, say: it is looked at again
                 if not self._stopping.is_set():
                     log.exception("something could not be looked after", extra={"what": self._name})
-            self._stopping.wait(self._every)
+            if not self._stopping.is_set():
+                self._noticed.wait(self._every)

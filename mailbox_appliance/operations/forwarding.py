@@ -31,7 +31,7 @@ def forwarding(
 
     Raises Invalid with the place of what cannot go, NotFound, BeingDecided, and what stands for a server's fault.
     """
-    sender = sender_of(account, request.from_)
+    sender = sender_of(appliance.store, account, request.from_)
     to, cc = people("to", request.to) or (), people("cc", request.cc) or ()
     require_lists({"to": to, "cc": cc})
     with deciding(appliance, key):

@@ -98,11 +98,15 @@ def composed(outgoing: Outgoing, date: datetime) -> Composed:
         raise Invalid.at("", f"The message cannot be written: {error}.") from error
 
 
-def sender_of(account: Account, given: str | UnsetType = UNSET) -> Address:
-    """Who a message is from. Raises Invalid where the given address is not one of the mailbox's own."""
-    if given is not UNSET and not same_mailbox(given, account.email):
-        raise Invalid.at("/from", "This address is not one of the mailbox's own.")
-    return Address(email=account.email, name=account.display_name or UNSET)
+def sender_of(store: Store, account: Account, given: str | UnsetType = UNSET) -> Address:
+    """Who a message is from: the mailbox's own address, or another that its provider lets it send as.
+
+    Raises Invalid where the given address is none of these.
+    """
+    for each in store.sender_addresses.of(account):
+        if given is UNSET or same_mailbox(given, each.email):
+            return Address(email=each.email, name=each.name or account.display_name or UNSET)
+    raise Invalid.at("/from", "This address is not one of the mailbox's own.")
 
 
 def people(name: str, addresses: tuple[GivenAddress, ...] | UnsetType) -> tuple[Address, ...] | None:
@@ -119,15 +123,16 @@ def people(name: str, addresses: tuple[GivenAddress, ...] | UnsetType) -> tuple[
 
 
 def _addressed(store: Store, account: Account, message: DraftMessage) -> Resolved:
-    sender = sender_of(account, message.from_)
+    sender = sender_of(store, account, message.from_)
     to, cc, bcc = (people(name, getattr(message, name)) for name in ("to", "cc", "bcc"))
     found, threading, subject = Recipients(to or (), cc or ()), Threading(), message.subject or ""
     if message.reply_to_message_id is not UNSET:
         parent = _parent(store, account, message.reply_to_message_id)
         headers = store.messages.reply_headers(account.id, message.reply_to_message_id)
         threading = replies.threading(headers)
+        own = tuple(each.email for each in store.sender_addresses.of(account))
         try:
-            found = replies.recipients(parent, headers, (account.email,), to=to, cc=cc, everybody=message.reply_all)
+            found = replies.recipients(parent, headers, own, to=to, cc=cc, everybody=message.reply_all)
         except ValueError as error:
             raise Invalid.at("/replyToMessageId", str(error)) from error
         subject = message.subject if message.subject is not UNSET else reply_subject(parent.subject)

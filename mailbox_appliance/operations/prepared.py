@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec import UNSET
+
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.drafts import version_of
 from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge, NotFound
@@ -114,7 +116,8 @@ def _saved(
     source, version = _source(appliance, caller, account, draft_id)
     try:
         own_id = new_message_id(account.email)
-        message = released(source, sender_of(account), message_id=own_id, date=send_at or now)
+        sender = _named(store, account, source)
+        message = released(source, sender, message_id=own_id, date=send_at or now)
     except ValueError as error:
         raise Invalid.at("/draftId", f"This draft cannot be sent: {str(error).removesuffix('.')}.") from error
     _require_size(len(message.wire))
@@ -132,6 +135,15 @@ def _saved(
         draft_id=draft_id,
         draft_version=version,
     )
+
+
+def _named(store: Store, account: Account, source: bytes) -> Address:
+    """Who a draft is from: whom it names, where the mailbox may send as that; else the mailbox's own address."""
+    try:
+        found = parse(source.partition(b"\r\n\r\n")[0] + b"\r\n\r\n").sender
+        return sender_of(store, account, UNSET if found is None else found.email)
+    except Invalid:  # what it names is told as something that the draft has wrong
+        return sender_of(store, account)
 
 
 def _source(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> tuple[bytes, str | None]:

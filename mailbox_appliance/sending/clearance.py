@@ -49,12 +49,12 @@ class Steadiness:
 def obstacle(store: Store, clock: Clock, work: DeliveryWork) -> str | None:
     """The code with which it fails, or None where it may go."""
     try:
-        email = store.accounts.get(work.account_id).email
+        own = store.sender_addresses.of(store.accounts.get(work.account_id))
     except NotFound:
         return "account_removed"
     if not permissions.may_send_now(store, work.account_id, work.credential_id, work.member_id):
         return "permission_revoked"
-    if not same_mailbox(work.envelope.sender, email):
+    if not any(same_mailbox(work.envelope.sender, each.email) for each in own):
         return "sender_rejected"
     return code_when_too_late(work.last_cause) if is_too_late(work, clock) else None
 

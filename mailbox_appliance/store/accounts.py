@@ -46,6 +46,7 @@ TROUBLE = ("error_code", "error_message", "error_fault")
 _SET_STATUS = "UPDATE accounts SET status = ?, error_code = ?, error_message = ?, error_fault = ?"
 _FORGET = """
 UPDATE accounts SET status = 'removed', id = ?, owner_member_id = NULL, email = '', display_name = NULL,
+  sender_addresses = '[]',
   connection = '{}', secret = '{}', mapped_folders = '{}', shared_with_all = 0, error_code = NULL, error_message = NULL,
   error_fault = NULL WHERE number = ?"""
 

@@ -43,6 +43,7 @@ from mailbox_appliance.store.oauth_logins import OAuthLogins
 from mailbox_appliance.store.opening import format_of, key_in, log_of, look_with, open_database
 from mailbox_appliance.store.part_cache import PartCache
 from mailbox_appliance.store.schema import put_back_triggers
+from mailbox_appliance.store.sender_addresses import SenderAddresses
 from mailbox_appliance.store.sent_copies import SentCopies
 from mailbox_appliance.store.stored_settings import StoredSettings
 from mailbox_appliance.store.upgrade import OLDER, Upgraded, upgrade
@@ -73,6 +74,7 @@ class Store:
         self.stored_settings = StoredSettings(database)
         self.accounts = Accounts(database, clock)
         self.oauth_logins = OAuthLogins(database, clock)
+        self.sender_addresses = SenderAddresses(database)
         self.folders = Folders(database)
         self.messages = Messages(database)
         self.mirror = Mirror(database, self.folders)

@@ -63,6 +63,7 @@ READING = (
     Row("accounts list",          "",                                    "--everybody=1"),
     Row("accounts show",          "{account}",                           "acc_unknown"),
     Row("accounts folders",       "{user}",                              "acc_unknown"),
+    Row("accounts addresses",     "{account}",                           "acc_unknown"),
     Row("emails list",            "--folder inbox",                      "--account nobody@example.test"),
     Row("emails search",          "invoice",                             "after:yesterday"),
     Row("emails get",             "{message}",                           "msg_unknown"),

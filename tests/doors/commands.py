@@ -94,6 +94,7 @@ LINES: tuple[Line, ...] = (
     _line("accounts folders {accountId}",                             f"GET {BOX}/folders"),
     _line("accounts map-folders {accountId} --sent Sent",             f"PATCH {BOX}/imap/folders"),
     _line(f"labels list {IN}",                                        f"GET {BOX}/labels"),
+    _line("accounts addresses {accountId}",                           f"GET {BOX}/sender-addresses"),
     _line(f"emails list {IN}",                                        f"GET {BOX}/messages"),
     _line(f"emails list {IN} --all",                                  f"GET {BOX}/messages"),
     _line("emails search invoice",                                    "GET /messages"),

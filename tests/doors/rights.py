@@ -210,6 +210,7 @@ RIGHTS: tuple[Right, ...] = (
     # C 2, "A mail capability each operation needs"; C 3: K.
     credential(f"GET {BOX}/folders", READ),
     credential(f"GET {BOX}/labels", READ),
+    credential(f"GET {BOX}/sender-addresses", READ),
     credential("GET /messages", READ),
     credential(f"GET {BOX}/messages", READ),
     credential(f"GET {MESSAGE}", READ),

@@ -118,7 +118,7 @@ class OAuthServer:
             f'device_url = "{self.url}/devicecode"'
             if self.provider == "outlook"
             else f'userinfo_url = "{self.url}/userinfo"',
-            *([f'api_url = "{api_url}"'] if api_url else []),
+            f'api_url = "{api_url or self.url}"',  # never the real one
             f'imap = {{host = "localhost", port = {imap}, security = "{imap_tls}"}}',
             f'smtp = {{host = "localhost", port = {smtp}, security = "{smtp_tls}"}}',
         ]

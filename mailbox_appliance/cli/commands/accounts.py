@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli.commands import access, sign_ins
+from mailbox_appliance.cli.commands.addresses import ADDRESSES
 from mailbox_appliance.cli.commands.discover import DISCOVER
 from mailbox_appliance.cli.inputs import INPUT_OPTION, needed, read_object, whole_body
 from mailbox_appliance.cli.invocation import Invocation
@@ -239,5 +240,6 @@ accounts = group(
         REMOVE.command(),
         FOLDERS.command(),
         MAP_FOLDERS.command(),
+        ADDRESSES.command(),
     ],
 )

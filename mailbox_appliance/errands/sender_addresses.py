@@ -1,0 +1,79 @@
+"""Asks providers what their mailboxes may send as: when one is connected, at the start, and every day.
+
+A provider that does not tell, or cannot now, changes nothing: what it told before holds, and it is asked again in an
+hour. Nobody waits for it, and nothing of a mailbox depends on it but the addresses that its mail may be from.
+"""
+
+import logging
+import threading
+
+from mailbox_appliance.authorization.logins import Logins
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errands.repeating import Repeating
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.events import AccountAdded, AccountReconnected, AccountRemoved, Events
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which a provider is asked again: after an answer, and without one.
+EVERY, AGAIN = 24 * 3600.0, 3600.0
+_LOOK = 60.0
+
+
+class SenderAddresses:
+    """Asks on a thread of its own."""
+
+    def __init__(self, store: Store, logins: Logins, events: Events, clock: Clock) -> None:
+        self._store, self._logins, self._clock = store, logins, clock
+        self._lock = threading.Lock()
+        self._next_at: dict[str, float] = {}
+        self._repeating = Repeating("sender addresses", self.look, _LOOK)
+        events.subscribe(AccountAdded, lambda event: self._expect(event.account_id, 0.0))
+        events.subscribe(AccountReconnected, lambda event: self._expect(event.account_id, 0.0))
+        events.subscribe(AccountRemoved, lambda event: self._forget(event.account_id))
+
+    def start(self) -> None:
+        """Begin."""
+        self._repeating.start()
+
+    def stop(self, timeout: float) -> None:
+        """Ask no more; an answer that is awaited is given up after so many seconds."""
+        self._repeating.stop(timeout)
+
+    def look(self) -> None:
+        """Ask for those mailboxes whose time has come."""
+        for account_id in self._store.sender_addresses.accounts():
+            if self._repeating.is_stopping:
+                return
+            if self._is_due(account_id):
+                self._expect(account_id, EVERY if self._ask(account_id) else AGAIN)
+
+    def _ask(self, account_id: str) -> bool:
+        """Whether the provider has told."""
+        try:
+            told = self._logins.sender_addresses(account_id)
+        except NotFound:
+            return True
+        except RemoteFault as fault:
+            facts = {"account": account_id, "fault": fault.kind, "named": fault.name}
+            log.info("a provider does not tell what a mailbox may send as", extra=facts)
+            return False
+        if told is not None:
+            self._store.sender_addresses.put(account_id, told)
+        return True
+
+    def _is_due(self, account_id: str) -> bool:
+        with self._lock:
+            return self._clock.monotonic() >= self._next_at.get(account_id, 0.0)
+
+    def _expect(self, account_id: str, seconds: float) -> None:
+        with self._lock:
+            self._next_at[account_id] = self._clock.monotonic() + seconds
+        if not seconds:
+            self._repeating.hasten()
+
+    def _forget(self, account_id: str) -> None:
+        with self._lock:
+            self._next_at.pop(account_id, None)

@@ -1,0 +1,87 @@
+"""What a mailbox may send as, as its provider tells.
+
+Gmail ....... its own address, and those that somebody has confirmed: users.settings.sendAs
+              (developers.google.com/workspace/gmail/api/guides/alias_and_signature_settings)
+Microsoft ... proxyAddresses of the user: `SMTP:` is the main one, `smtp:` another, all else is no mail address;
+              personal accounts tell none (learn.microsoft.com/graph/api/resources/user)
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import UNSET
+
+from mailbox_appliance.mail.address import has_forbidden, is_writable, same_mailbox
+from mailbox_appliance.records import SenderAddress
+from mailbox_appliance.remote import https
+from mailbox_appliance.remote.faults import RemoteFault, malformed
+from mailbox_appliance.remote.named_faults import fault
+from mailbox_appliance.remote.providers import KnownProvider, Resource
+from mailbox_appliance.remote.replies import fault_of
+
+#: Addresses that are kept of a mailbox, and characters of a name.
+MOST, _LONGEST_NAME = 100, 200
+#: What the token is for that each provider is asked with.
+ASKED_WITH: dict[str, Resource] = {"google": "mail", "outlook": "graph"}
+_GMAIL = "gmail/v1/users/me/settings/sendAs"
+_GRAPH = "v1.0/me?$select=mail,proxyAddresses"
+
+
+class _SendAs(msgspec.Struct, frozen=True, rename="camel"):
+    send_as_email: str = ""
+    display_name: str = ""
+    is_primary: bool = False
+    verification_status: str = ""
+
+
+class _Gmail(msgspec.Struct, frozen=True, rename="camel"):
+    send_as: tuple[_SendAs, ...] = ()
+
+
+class _User(msgspec.Struct, frozen=True, rename="camel"):
+    mail: str | None = None
+    proxy_addresses: tuple[str, ...] | None = None
+
+
+def told(provider: KnownProvider, token: str, *, ca_file: str, timeout: float) -> tuple[SenderAddress, ...]:
+    """The addresses, without doubles, 100 at most. Raises RemoteFault."""
+    is_public = not provider.is_named_by_operator(provider.api_url)
+    reach = https.Reach("oauth", ca_file, timeout, only_public=is_public, limit=1 << 20)
+    path = _GMAIL if provider.provider == "google" else _GRAPH
+    answer = https.get(f"{provider.api_url.rstrip('/')}/{path}", reach, {"Authorization": f"Bearer {token}"})
+    if answer.status == 401:
+        raise fault("token_refused", "oauth")
+    if answer.status != 200:
+        refused = RemoteFault("oauth", "refused", "The provider does not tell what the mailbox may send as.")
+        raise fault_of("graph", str(answer.status)) or refused
+    try:
+        return _kept(_of_gmail(answer.body) if provider.provider == "google" else _of_graph(answer.body))
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise malformed("oauth") from error
+
+
+def _of_gmail(body: bytes) -> Iterator[SenderAddress]:
+    for each in msgspec.json.decode(body, type=_Gmail).send_as:
+        if each.is_primary or each.verification_status == "accepted":
+            name = each.display_name.strip()[:_LONGEST_NAME]
+            yield SenderAddress(email=each.send_as_email, name=UNSET if not name or has_forbidden(name) else name)
+
+
+def _of_graph(body: bytes) -> Iterator[SenderAddress]:
+    user = msgspec.json.decode(body, type=_User)
+    if user.mail is not None:
+        yield SenderAddress(email=user.mail)
+    for each in user.proxy_addresses or ():
+        kind, _, email = each.partition(":")
+        if kind.lower() == "smtp":
+            yield SenderAddress(email=email)
+
+
+def _kept(found: Iterator[SenderAddress]) -> tuple[SenderAddress, ...]:
+    kept: list[SenderAddress] = []
+    for each in found:
+        if len(kept) == MOST:
+            break
+        if is_writable(each.email) and not any(same_mailbox(each.email, other.email) for other in kept):
+            kept.append(each)
+    return tuple(kept)
