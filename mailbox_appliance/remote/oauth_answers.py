@@ -78,6 +78,7 @@ class _Tokens(msgspec.Struct, frozen=True):
     access_token: _Token
     token_type: str
     refresh_token: _Token | None = None
+    scope: str | None = None
     id_token: str | None = None
 
 
@@ -143,13 +144,12 @@ def issued(client: "Client", answer: Answer) -> Issued:
     if said.token_type.lower() != "bearer":  # RFC 6750: the one kind that mail servers take
         raise malformed("oauth")
     lasts = read.get("expires_in", _USUAL)
-    scopes = None if "scope" not in read else frozenset(read.scopes)
     is_usable = isinstance(lasts, (int, float)) and lasts > 0
     return Issued(
         access_token=said.access_token,
         lasts=min(float(lasts), _LONGEST) if is_usable else _USUAL,
         refresh_token=said.refresh_token,
-        scopes=scopes,
+        scopes=None if said.scope is None else frozenset(said.scope.split()),
         claims={} if said.id_token is None else _claims(said.id_token),
     )
 

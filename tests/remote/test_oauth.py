@@ -74,7 +74,7 @@ GOOD = {"access_token": "ya29.a0-_~+/=", "token_type": "Bearer", "expires_in": 3
         ({"expires_in": -5}, 3600),
         ({"expires_in": 10**9}, 86_400),
         ({"ext_expires_in": 9, "foci": "1", "refresh_token_expires_in": 90}, 3599),
-        ({"token_type": "bearer"}, 3599),
+        ({"token_type": "bearer", "id_token": None, "refresh_token": None}, 3599),
     ],
 )
 def test_tokens_as_they_come(more: dict[str, object], lasts: float, outlook: OAuthServer, asking: Asking) -> None:
