@@ -29,6 +29,10 @@ from mailbox_appliance.remote.sign_in import Checked, SignInFailed, check
 
 #: As people know the providers.
 NAMES = {"imap": "IMAP", "google": "Google", "outlook": "Microsoft"}
+_NOT_LET_IN = (
+    "{person} signed in, and is not let into {mailbox}. Sign in as that one; or, where it is a shared mailbox, have an"
+    " administrator of the organisation give you full access to it, which takes up to an hour."
+)
 _RETRY_AFTER, _THROTTLED_RETRY_AFTER = 30, 60
 
 
@@ -45,7 +49,7 @@ def tried(appliance: Appliance, connection: Connection, login: OAuthLogin) -> tu
         names = [fault.name for fault in failed.faults]
         if login.provider == "outlook" and names == ["smtp_auth_disabled"] and failed.checked is not None:
             return failed.checked, replace(login, sends_via="graph")
-        raise _problem_of(failed) from failed
+        raise _problem_of(failed, login) from failed
 
 
 def keep(
@@ -97,7 +101,7 @@ def try_again(appliance: Appliance, caller: Caller, account: Account) -> Account
 
 def told(fault: RemoteFault) -> Problem:
     """What to answer where a provider does not do its part: its no is nothing that waiting would mend."""
-    if fault.kind in ("login_refused", "refused"):
+    if fault.kind == "login_refused" or (fault.kind == "refused" and fault.name != "server_down"):
         return Invalid(details=(Detail(fault.server, fault.reason),), reason=fault.reason)
     return problem_of(fault)
 
@@ -150,12 +154,14 @@ def _save(appliance: Appliance, caller: Caller, account_id: str, login: OAuthLog
         store.audit.record(caller.actor, "account.reconnect", ("account", account_id))
 
 
-def _problem_of(failed: SignInFailed) -> Problem:
+def _problem_of(failed: SignInFailed, login: OAuthLogin) -> Problem:
     """What to answer a sign-in with that the mailbox's servers do not take."""
     details = tuple(Detail(fault.server, fault.reason) for fault in failed.faults)
     reason, kinds = failed.faults[0].reason, {fault.kind for fault in failed.faults}
     if "throttled" in kinds:
         return ProviderThrottled(details=details, retry_after=_THROTTLED_RETRY_AFTER)
+    if "login_refused" in kinds and login.is_shared:
+        return Invalid(reason=_NOT_LET_IN.format(person=login.username, mailbox=login.email))
     if "login_refused" in kinds:
         return Invalid(details=details, reason=reason)
     return Unavailable(details=details, reason=reason, retry_after=_RETRY_AFTER)
