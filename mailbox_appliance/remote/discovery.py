@@ -67,7 +67,7 @@ def discover(email: str, means: Means) -> Discovered:
         return Discovered((), (Heard("table", told),))
     if (provider := known_servers.of_domain(domain)) is not None:
         servers = provider.servers(email)
-        told = f"{domain} is of {provider.name}." if servers else provider.note or ""
+        told = f"{domain} is a domain of {provider.name}." if servers else provider.note or ""
         heard = Heard("table", told, Finding(*servers) if servers else None)
         return Discovered(findings.weighed([heard]), (heard,))
     unknown = Heard("table", f"{domain} is none of the large providers that are known here.")

@@ -62,6 +62,7 @@ READING = (
     Row("man",                    "",                                    "--bogus"),
     Row("accounts list",          "",                                    "--everybody=1"),
     Row("accounts show",          "{account}",                           "acc_unknown"),
+    Row("accounts discover",      "ada@gmail.com",                       "nobody"),
     Row("accounts folders",       "{user}",                              "acc_unknown"),
     Row("accounts addresses",     "{account}",                           "acc_unknown"),
     Row("emails list",            "--folder inbox",                      "--account nobody@example.test"),

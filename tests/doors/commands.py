@@ -84,6 +84,7 @@ LINES: tuple[Line, ...] = (
     _line(f"accounts add {SERVERS}",                                  "POST /accounts"),
     _line("accounts add --provider {provider} --begin",               "POST /accounts/oauth/{provider}"),
     _line("accounts add --provider {provider} --finish",              "POST /accounts/oauth/{provider}/finish"),
+    _line("accounts discover ada@gmail.com",                          "POST /accounts/discover"),
     _line("accounts list --everybody",                                "GET /admin/accounts"),
     _line(f"accounts add {SERVERS} --owner mem_1",                    "POST /admin/accounts"),
     _line("accounts show {accountId}",                                f"GET {BOX}"),

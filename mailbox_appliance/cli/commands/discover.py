@@ -23,11 +23,8 @@ def _ways(found: Any) -> str:
     """The ways that were found, each with what connects it, and what each source said."""
     ways = [line for number, way in enumerate(found["candidates"], 1) for line in _way(number, way, found["email"])]
     said = [f"  {one['source']}: {one['outcome']}" for one in found["sources"]]
-    lines = [
-        *(ways or ["Nothing was found. The provider tells its servers, mostly under “IMAP”.", ""]),
-        "Said by",
-        *said,
-    ]
+    nothing = "Nothing was found. The provider tells its servers, mostly under “IMAP”."
+    lines = [*(ways or [nothing, ""]), "What each source said:", *said]
     return "".join(f"{render.plain(line)}\n" for line in lines)
 
 
