@@ -129,7 +129,7 @@ def _renew(
     """Keep the access of a mailbox that is there; it is followed anew at once, and what waited for it is sent."""
     appliance.sync.remove(account_id)  # what it still learns is by the access of before
     try:
-        _save(appliance, caller, account_id, login, checked)
+        _save(appliance, caller, account_id, login, checked, is_new=issued is not None)
     except NotFound:  # removed meanwhile
         raise
     except BaseException:
@@ -142,13 +142,21 @@ def _renew(
     return appliance.store.accounts.get(account_id)
 
 
-def _save(appliance: Appliance, caller: Caller, account_id: str, login: OAuthLogin, checked: Checked) -> None:
+def _save(
+    appliance: Appliance, caller: Caller, account_id: str, login: OAuthLogin, checked: Checked, *, is_new: bool
+) -> None:
     store = appliance.store
     with store.database.transaction(durable=True):
         require_still_owner(store, caller, account_id)
         if store.accounts.get(account_id).provider != login.provider:
             raise Conflict(reason="Somebody else has just reconnected this mailbox. Look at it, then repeat this.")
-        store.oauth_logins.set(account_id, login)
+        if is_new:
+            if is_new:
+            store.oauth_logins.set(account_id, login)
+        else:
+            store.oauth_logins.confirm(account_id, login.sends_via)
+        else:
+            store.oauth_logins.confirm(account_id, login.sends_via)
         store.accounts.set_capabilities(account_id, checked.capabilities)
         store.due.hasten_mailbox(account_id, appliance.clock.now())
         store.audit.record(caller.actor, "account.reconnect", ("account", account_id))
