@@ -1001,13 +1001,14 @@ class UncertainDelivery:
 class Found:
     """Where a message was found by its Message-ID, and its size and date there.
 
-    `uid`: None where the mirror knows the folder by another UIDVALIDITY yet.
+    `uid`: None where the mirror knows the folder by another UIDVALIDITY yet. `seen`: all that was told of it.
     """
 
     folder: MirroredFolder
     uid: int | None
     size: int | None = None
     internal_date: datetime | None = None
+    seen: Sighting | None = None
 
 
 ChoreKind = Literal["remove_draft", "flag_parent", "keep_draft"]

@@ -25,7 +25,7 @@ from mailbox_appliance.records import (
     Input,
     Page,
 )
-from mailbox_appliance.sending.copies import copy_of
+from mailbox_appliance.sending.copies import copy_of, place_of_sent
 from mailbox_appliance.store.deliveries import Copy
 
 _LIST, _WHOLE_LIST = "deliveries", "all deliveries"
@@ -128,5 +128,5 @@ def resolve_delivery(
 
 def _copy(appliance: Appliance, work: DeliveryWork) -> Copy | None:
     """Our copy, to be read at once under `result.id`; None where there is no folder for it yet, or nothing to file."""
-    sent = appliance.store.folders.find_by_role(work.account_id, "sent")
+    sent = place_of_sent(appliance.store, work.account_id)
     return copy_of(work, sent) if sent is not None and work.status == "uncertain" and work.wire else None

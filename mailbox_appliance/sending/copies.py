@@ -15,6 +15,7 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.mail.compose import with_bcc
+from mailbox_appliance.mail.labels import SENT
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.records import DeliveryWork, FetchedMessage, Found, MirroredFolder
@@ -105,8 +106,8 @@ class Filing:
 
     def _await_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str | None:
         """Record the copy that the provider has filed, or plan when to look again."""
-        sent = self._store.folders.find_by_role(work.account_id, "sent")
-        found = None if sent is None else lookup.find(mailbox, sent, work.message_id)
+        sent = place_of_sent(self._store, work.account_id)
+        found = None if sent is None else lookup.find(mailbox, sent, work.message_id, _flags_in(sent))
         if sent is not None and found is not None:
             self._record(work, sent, found)
             return sent.path
@@ -124,10 +125,7 @@ class Filing:
         store = self._store
         if not store.mirror.locate(work.account_id, [work.result_id]):  # there was no such folder when it was sent
             store.deliveries.add_copy(work.operation_id, copy_of(work, sent))
-        if found is None:
-            store.mirror.set_uid(work.result_id, None)
-        else:
-            store.mirror.set_uid(work.result_id, found.uid, found.size, found.internal_date)
+        store.mirror.landed(work.result_id, found or Found(sent, None))
         store.sent_copies.mark_filed(work.operation_id)
 
     def _postpone(self, operation_id: str) -> None:
@@ -166,8 +164,22 @@ def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> F
         return None if uid is None else Found(sent, uid)
 
 
+def place_of_sent(store: Store, account_id: str) -> MirroredFolder | None:
+    """Where what was sent lies: in Sent, or where that only shows what has its label, among all mail; None without it.
+
+    Raises AllMailHidden.
+    """
+    return store.folders.all_mail(account_id) or store.folders.find_by_role(account_id, "sent")
+
+
+def _flags_in(sent: MirroredFolder) -> frozenset[str]:
+    """What a sent message has there that others lack."""
+    return frozenset({SENT}) if sent.role == "all" else frozenset()
+
+
 def copy_of(work: DeliveryWork, sent: MirroredFolder) -> Copy:
     """Our copy of a sent message, as it will lie in Sent: read, and with its Bcc (RFC 5322 3.6.3)."""
     source = with_bcc(work.wire, work.bcc_header)
-    message = FetchedMessage(0, frozenset({"\\Seen"}), work.dated_at, len(source), source)
+    flags = frozenset({"\\Seen"}) | _flags_in(sent)
+    message = FetchedMessage(0, flags, work.dated_at, len(source), source)
     return sent, message, with_words(parse(source))

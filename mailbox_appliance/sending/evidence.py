@@ -3,6 +3,7 @@
     5 s, 30 s, 2 minutes after the operation became uncertain, then every 10 minutes for 24 hours
     in Sent .......... none of ours is filed meanwhile: what lies there was put there by the provider
     in the inbox ..... where the mailbox itself is among the recipients
+    in all mail ...... on a server with labels, as what was sent, or came to the inbox so
     by its id ........ of a draft that Microsoft Graph was asked to send: it is a draft no more, so it was sent; as long
                        as it is one nothing is known, since sending may take its time
 
@@ -19,12 +20,13 @@ from datetime import datetime, timedelta
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.events import DeliverySettled, Events, FolderTouched
+from mailbox_appliance.mail import labels
 from mailbox_appliance.mail.address import same_mailbox
 from mailbox_appliance.records import Found, MirroredFolder, UncertainDelivery
 from mailbox_appliance.remote import lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
-from mailbox_appliance.sending.copies import copy_of
+from mailbox_appliance.sending.copies import copy_of, place_of_sent
 from mailbox_appliance.sending.graph_drafts import GraphDrafts
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.database import FAILED
@@ -135,24 +137,29 @@ class Evidence:
         if not places:
             return None
         with self._borrow(uncertain.account_id) as mailbox:
-            for folder in places:
-                found = _find_in(mailbox, folder, uncertain.message_id)
+            for folder, having in places:
+                found = _find_in(mailbox, folder, uncertain.message_id, having)
                 if found is not None:
                     return found
         return None
 
-    def _places(self, uncertain: UncertainDelivery) -> Iterator[MirroredFolder]:
+    def _places(self, uncertain: UncertainDelivery) -> Iterator[tuple[MirroredFolder, tuple[str, ...]]]:
+        """The folders to look in, and which labels tell the message there from a draft of it."""
         account_id, folders = uncertain.account_id, self._store.folders
+        own = self._store.accounts.get(account_id).email
+        is_to_self = any(same_mailbox(recipient, own) for recipient in uncertain.recipients)
+        if (all_mail := folders.all_mail(account_id)) is not None:
+            yield all_mail, (labels.SENT, labels.INBOX) if is_to_self else (labels.SENT,)
+            return
         if (sent := folders.find_by_role(account_id, "sent")) is not None:
-            yield sent
-        own, inbox = self._store.accounts.get(account_id).email, folders.find_by_role(account_id, "inbox")
-        if inbox is not None and any(same_mailbox(recipient, own) for recipient in uncertain.recipients):
-            yield inbox
+            yield sent, ()
+        if is_to_self and (inbox := folders.find_by_role(account_id, "inbox")) is not None:
+            yield inbox, ()
 
     def _confirm(self, uncertain: UncertainDelivery, found: Found | None) -> None:
         """It was sent; `found`: where its message lies, if that is known."""
         operation_id, account_id = uncertain.operation_id, uncertain.account_id
-        sent = self._store.folders.find_by_role(account_id, "sent")
+        sent = place_of_sent(self._store, account_id)
         copy = self._copy(operation_id, found.folder if found is not None and found.folder.role == "sent" else sent)
         with self._store.database.transaction(durable=True):
             if not self._store.deliveries.confirm(operation_id, found, copy):
@@ -177,9 +184,9 @@ class Evidence:
             return None
 
 
-def _find_in(mailbox: ImapMailbox, folder: MirroredFolder, message_id: str) -> Found | None:
+def _find_in(mailbox: ImapMailbox, folder: MirroredFolder, message_id: str, having: tuple[str, ...]) -> Found | None:
     try:
-        return lookup.find(mailbox, folder, message_id)
+        return lookup.find(mailbox, folder, message_id, having)
     except RemoteFault as fault:
         if fault.kind != "refused":  # the folder may be gone, the other one not
             raise

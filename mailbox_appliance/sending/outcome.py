@@ -27,7 +27,7 @@ from mailbox_appliance.sending.clearance import (
     is_too_late,
     obstacle,
 )
-from mailbox_appliance.sending.copies import copy_of
+from mailbox_appliance.sending.copies import copy_of, place_of_sent
 from mailbox_appliance.sending.verdict import Accepted, Cause, Nobody, Refused, Removed, Verdict
 from mailbox_appliance.store.deliveries import Copy
 from mailbox_appliance.store.store import Store
@@ -95,7 +95,7 @@ class Recorder:
     def copy_of(self, work: DeliveryWork) -> Copy | None:
         """Our copy as it will lie in Sent, made beforehand; None where there is no such folder, or none can be made."""
         try:
-            sent = self._store.folders.find_by_role(work.account_id, "sent")
+            sent = place_of_sent(self._store, work.account_id)
             return None if sent is None else copy_of(work, sent)
         except Exception:  # what becomes of the message must not depend on it
             log.exception("the sent copy cannot be shown yet", extra={"operation": work.operation_id})
@@ -125,6 +125,13 @@ class Recorder:
         """Have a scheduled operation wait again, of which nobody has got anything. False where it is over."""
         now = self._clock.now()
         return self._queue_again(work, cause, min(now + timedelta(seconds=wait), (work.send_at or now) + TRIED_FOR))
+
+    def call_up(self, account_id: str) -> None:
+        """Have what waits in a mailbox since a try failed be tried soon. Never raises: it is tried later anyway."""
+        try:
+            self._store.due.hasten_mailbox(account_id, self._clock.now())
+        except Exception:
+            log.exception("what waits could not be called up", extra={"account": account_id})
 
     def _queue_again(self, work: DeliveryWork, cause: str, next_at: datetime) -> bool:
         if not self._store.deliveries.requeue(work.operation_id, next_at, cause):

@@ -1,7 +1,8 @@
 """How messages come into the mirror: a batch at a time, told apart into what is new, ours, and to be filled.
 
 no row with its UID ........................... a new row, in its thread, indexed
-none, but a copy of ours or a draft waits ..... that one gets the UID (same folder and Message-ID)
+none, but a copy of ours or a draft waits ..... that one gets the UID (same folder and Message-ID; where the provider
+                                                has ids, and one folder for all: a draft is a draft)
 none, but one with the provider's id .......... that one, wherever it lay: it moved, or was put there anew
 a row of which only the header has come ....... its body, and the index again with its words
 one that was listed without even its header ... that too, and its thread
@@ -40,7 +41,8 @@ SELECT m.uid, m.number, m.body, m.message_id IS NULL AND m.subject = ''
 FROM json_each(?) j CROSS JOIN messages m ON m.folder = ? AND m.uid = j.value"""
 # Not by folder and UID, which SQLite would choose: all that is gone of a folder has no UID either.
 _WAITING = """
-SELECT m.message_id, m.number FROM json_each(?) j CROSS JOIN messages m INDEXED BY messages_message_id
+SELECT m.message_id, m.provider_id IS NOT NULL AND m.flags & 4, m.number FROM json_each(?) j
+  CROSS JOIN messages m INDEXED BY messages_message_id
   ON m.account = ? AND m.message_id = j.value AND m.folder = ? AND m.uid IS NULL AND m.gone = 0 ORDER BY m.number"""
 _INSERT = """
 INSERT INTO messages (number, id, account, folder, uid, thread, message_id, flags, keywords, date, internal_date, size,
@@ -225,14 +227,15 @@ def _without_adopted(database: Database, place: Place, batch: Sequence[Arriving]
     """What is left of a batch when copies of ours that wait for their UID have taken theirs."""
     owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
     named = (as_json({own for own in owns if own}), place.account, place.folder)
-    waiting: dict[str, list[int]] = {}
-    for message_id, number in database.rows(_WAITING, named):
-        waiting.setdefault(message_id, []).append(number)
+    waiting: dict[tuple[str, bool], list[int]] = {}
+    for message_id, is_draft, number in database.rows(_WAITING, named):
+        waiting.setdefault((message_id, bool(is_draft)), []).append(number)
     left: list[Arriving] = []
     told: list[tuple[int, FetchedMessage]] = []
     for own, (message, parsed) in zip(owns, batch, strict=True):
-        if own is not None and waiting.get(own):
-            moment, number = to_millis(message.internal_date), waiting[own].pop(0)
+        is_draft = message.provider_id is not None and bool(flag_bits(message.flags) & 4)
+        if own is not None and waiting.get((own, is_draft)):
+            moment, number = to_millis(message.internal_date), waiting[own, is_draft].pop(0)
             database.change(_ADOPT, (message.uid, message.size, moment, number))
             told += [(number, message)] if message.provider_id is not None else []
         else:

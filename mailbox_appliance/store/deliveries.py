@@ -13,7 +13,6 @@ from datetime import datetime
 
 from mailbox_appliance.clock import Clock, to_millis, to_timestamp
 from mailbox_appliance.errors import IdempotencyConflict, NotFound, NotUncertain, NotWaiting
-from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.records import (
     AcceptedDelivery,
     Delivery,
@@ -43,19 +42,17 @@ from mailbox_appliance.store.delivery_rows import (
     warnings_of,
 )
 from mailbox_appliance.store.endings import Ending
-from mailbox_appliance.store.messages import Messages
 from mailbox_appliance.store.mirror import Mirror, PendingCopy
 
 Copy = tuple[MirroredFolder, FetchedMessage, ParsedMessage]
+_THREAD_OF = "SELECT t.id FROM messages m JOIN threads t ON t.number = m.thread WHERE m.id = ?"
 
 
 class Deliveries:
     """Writes delivery operations. Each method that writes is one durable transaction, or part of the caller's."""
 
-    def __init__(
-        self, database: Database, lists: DeliveryLists, messages: Messages, mirror: Mirror, clock: Clock
-    ) -> None:
-        self._database, self._lists, self._messages = database, lists, messages
+    def __init__(self, database: Database, lists: DeliveryLists, mirror: Mirror, clock: Clock) -> None:
+        self._database, self._lists = database, lists
         self._mirror, self._clock = mirror, clock
 
     # --- from a request on --------------------------------------------------------------------------------------------
@@ -196,13 +193,13 @@ class Deliveries:
     def confirm(self, operation_id: str, found: Found | None, sent: Copy | None) -> bool:
         """The message of an uncertain operation was taken. False where it is not uncertain any more.
 
-        Found in Sent, it is the sent message; else our copy is to be filed, as after any success.
+        Found in Sent, or in all mail, it is the sent message; else our copy is to be filed, as after any success.
         """
         with self._database.transaction(durable=True):
             if not self._end(operation_id, Ending("succeeded", came_from="uncertain")):
                 return False
             self._expect_copy(operation_id, sent)
-            if found is not None and found.folder.role == "sent":
+            if found is not None and found.folder.role in ("sent", "all"):
                 self._take_as_copy(operation_id, found)
         return True
 
@@ -268,7 +265,7 @@ class Deliveries:
         row = self._database.row(sql, (found.folder.number, found.uid))
         work = self.work(operation_id)
         if row is None:
-            self._mirror.set_uid(work.result_id, found.uid, found.size, found.internal_date)
+            self._mirror.landed(work.result_id, found)
         elif row[0] != work.result_id:
             self._mirror.drop_pending(work.result_id)
             change = "UPDATE delivery_operations SET result_id = ?, result_thread_id = ? WHERE id = ?"
@@ -279,13 +276,12 @@ class Deliveries:
     def _add_copy(self, operation_id: str, sent: Copy) -> None:
         """Our copy stands in the mirror under its promised ids, or in the thread that it belongs to."""
         row = self._database.row(
-            "SELECT account_id, message_id_header, result_id, result_thread_id FROM delivery_operations WHERE id = ?",
-            (operation_id,),
+            "SELECT result_id, result_thread_id FROM delivery_operations WHERE id = ?", (operation_id,)
         )
         if row is None:
             raise NotFound(what="delivery operation")
-        account_id, message_id, result_id, thread_id = row
+        result_id, thread_id = row
         self._mirror.add_pending(*sent, PendingCopy(result_id, thread_id))
-        found = self._messages.find_thread(account_id, filter(None, [canonical_message_id(message_id)]))
+        found = self._database.value(_THREAD_OF, (result_id,))
         sql = "UPDATE delivery_operations SET result_thread_id = ? WHERE id = ?"
         self._database.change(sql, (found or thread_id, operation_id))

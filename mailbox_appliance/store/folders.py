@@ -76,11 +76,14 @@ class Folders:
 
         Raises AllMailHidden.
         """
-        if folder.label is None:
-            return folder
-        row = self._database.row(
-            f"{_SELECT} WHERE a.id = ? AND f.role = 'all' AND f.label IS NULL", (folder.account_id,)
-        )
+        return folder if folder.label is None else self.all_mail(folder.account_id) or folder
+
+    def all_mail(self, account_id: str) -> MirroredFolder | None:
+        """Where the messages of a mailbox with labels lie; None for one without labels. Raises AllMailHidden."""
+        sql = "SELECT 1 FROM accounts a JOIN folders f ON f.account = a.number AND f.label IS NOT NULL WHERE a.id = ?"
+        if self._database.value(f"{sql} LIMIT 1", (account_id,)) is None:
+            return None
+        row = self._database.row(f"{_SELECT} WHERE a.id = ? AND f.role = 'all' AND f.label IS NULL", (account_id,))
         if row is None:
             raise AllMailHidden
         return _to_mirrored(row)

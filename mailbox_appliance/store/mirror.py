@@ -13,12 +13,13 @@ from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.records import (
     FetchedMessage,
     FlagChange,
+    Found,
     LocatedMessage,
     MirroredFolder,
     ParsedMessage,
     Sighting,
 )
-from mailbox_appliance.store import arrivals, moving, removal
+from mailbox_appliance.store import arrivals, landing, moving, removal
 from mailbox_appliance.store.arrivals import HEADER, LARGE, WHOLE, Arriving, Place
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.folders import Folders
@@ -33,14 +34,7 @@ WHERE a.id = ?"""
 _FOR_REPLACING = """
 SELECT m.number, m.account, m.folder, m.thread, t.id FROM messages m JOIN threads t ON t.number = m.thread
 WHERE m.id = ?"""
-_DOUBLES = """
-SELECT other.number, other.uid, other.size, other.internal_date FROM messages m
-  JOIN messages other INDEXED BY messages_message_id ON other.account = m.account AND other.message_id = m.message_id
-  AND other.folder = m.folder AND other.uid IS NOT NULL AND (?1 IS NULL OR other.uid = ?1)
-  WHERE m.id = ?2 AND m.uid IS NULL AND m.gone = 0 ORDER BY other.uid DESC LIMIT 1"""
-_SET_UID = """
-UPDATE OR IGNORE messages SET uid = ?, size = coalesce(?, size), internal_date = coalesce(?, internal_date)
-  WHERE id = ? AND uid IS NULL AND gone = 0"""
+_LABELED = "SELECT 1 FROM folders WHERE account = ? AND label IS NOT NULL LIMIT 1"
 
 
 @dataclass(frozen=True)
@@ -131,6 +125,8 @@ class Mirror:
                 [(message, parsed)],
                 (copy.message_id, copy.thread_id),
             )
+            if self._database.value(_LABELED, (account,)) is not None:  # a provider files at once what is sent
+                self.set_uid(copy.message_id, None)
 
     def drop_pending(self, message_id: str) -> None:
         """Let a copy of ours go that is not on the server: another message stands for it. Inside a transaction."""
@@ -170,12 +166,20 @@ class Mirror:
         """
         millis = None if internal_date is None else to_millis(internal_date)
         with self._database.transaction():
-            seen = self._database.row(_DOUBLES, (uid, message_id))
-            if seen is not None:
-                removal.delete(self._database, [seen[0]])
-                uid, size, millis = seen[1:]
-            if uid is not None:
-                self._database.change(_SET_UID, (uid, size, millis, message_id))
+            account = self._database.value("SELECT account FROM messages WHERE id = ?", (message_id,))
+            if account is not None:
+                landing.set_uid(self._database, account, message_id, uid, size, millis)
+
+    def landed(self, message_id: str, found: Found) -> None:
+        """Note where a message of ours was found at the server, and as what. As `set_uid`."""
+        seen = found.seen
+        if found.uid is None or seen is None or seen.provider_id is None:
+            self.set_uid(message_id, found.uid, found.size, found.internal_date)
+            return
+        with self._database.transaction():
+            account = self._account_of(found.folder.number)
+            if account is not None:
+                landing.settle(self._database, account, found.folder.number, message_id, seen)
 
     def change_flags(self, folder_number: int, changes: Sequence[FlagChange]) -> None:
         """Set the flags of messages of a folder."""

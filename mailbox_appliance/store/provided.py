@@ -11,6 +11,10 @@ from mailbox_appliance.store.threads import Joining, Threads
 _OF = """
 SELECT m.number, m.message_id, m.subject, m.internal_date, t.id, t.number FROM json_each(?) j
   CROSS JOIN messages m ON m.number = j.value JOIN threads t ON t.number = m.thread"""
+# What we sent is known by the thread that it was thought to lie in.
+_TELL = """
+UPDATE delivery_operations SET result_thread_id = (SELECT id FROM threads WHERE number = ?)
+  WHERE copy = 'pending' AND result_id = (SELECT id FROM messages WHERE number = ?)"""
 
 
 @dataclass(frozen=True)
@@ -38,4 +42,6 @@ def give(database: Database, account: int, messages: Sequence[Provided]) -> None
     threads = Threads(database, account, joining).join()
     given = [(ids[row[0]].provider_id, thread, row[0]) for row, thread in zip(rows, threads, strict=True)]
     database.change_many("UPDATE messages SET provider_id = ?, thread = ? WHERE number = ?", given)
+    moved = [(thread, row[0]) for row, thread in zip(rows, threads, strict=True) if row[5] != thread]
+    database.change_many(_TELL, moved)
     removal.delete_empty_threads(database, [row[5] for row in rows])

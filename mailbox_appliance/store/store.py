@@ -80,7 +80,7 @@ class Store:
         self.mirror = Mirror(database, self.folders)
         self.parts = PartCache(database, clock)
         self.delivery_lists = DeliveryLists(database, clock)
-        self.deliveries = Deliveries(database, self.delivery_lists, self.messages, self.mirror, clock)
+        self.deliveries = Deliveries(database, self.delivery_lists, self.mirror, clock)
         self.sent_copies = SentCopies(database, clock)
         self.due = Due(database)
         self.delivery_timelines = DeliveryTimelines(database)
