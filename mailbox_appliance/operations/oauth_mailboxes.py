@@ -151,10 +151,7 @@ def _save(
         if store.accounts.get(account_id).provider != login.provider:
             raise Conflict(reason="Somebody else has just reconnected this mailbox. Look at it, then repeat this.")
         if is_new:
-            if is_new:
             store.oauth_logins.set(account_id, login)
-        else:
-            store.oauth_logins.confirm(account_id, login.sends_via)
         else:
             store.oauth_logins.confirm(account_id, login.sends_via)
         store.accounts.set_capabilities(account_id, checked.capabilities)
