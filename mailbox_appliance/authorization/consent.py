@@ -67,13 +67,15 @@ def login_of(asking: Asking, asked: Asked, issued: Issued, *, may_be_shared: boo
         raise Refused(_NO_MAIL[provider], "consent_required")
     if issued.refresh_token is None:
         raise Refused(_NOT_LASTING, "consent_required")
-    own, names = _who(asking, issued)
-    email = own
-    if asked.email is not None and not any(_is_same(asked.email, name) for name in names):
-        if provider == "google" or not may_be_shared:
-            raise Refused(f"You signed in as {own}, and {asked.email} was meant. Sign in with that one.")
-        email = asked.email
-    return OAuthLogin(provider, email, own, issued.refresh_token)
+    own, *others = _who(asking, issued)
+    if asked.email is None:
+        return OAuthLogin(provider, own, own, issued.refresh_token)
+    for name in (own, *others):
+        if _is_same(asked.email, name):
+            return OAuthLogin(provider, name, name, issued.refresh_token)
+    if provider == "google" or not may_be_shared:
+        raise Refused(f"You signed in as {own}, and {asked.email} was meant. Sign in with that one.")
+    return OAuthLogin(provider, asked.email, own, issued.refresh_token)
 
 
 def refused(fault: RemoteFault) -> Refused | None:
@@ -93,8 +95,8 @@ def declined(error: str) -> Exception:
     return refused(fault) or fault
 
 
-def _who(asking: Asking, issued: Issued) -> tuple[str, tuple[str, ...]]:
-    """The address of whoever signed in, and all names by which they may be meant. Raises Refused."""
+def _who(asking: Asking, issued: Issued) -> tuple[str, ...]:
+    """The address of whoever signed in, then other names that they may be meant by. Raises Refused."""
     facts = issued.claims
     if facts and not _is_for(facts, asking.app.client_id):
         facts = {}
@@ -103,7 +105,7 @@ def _who(asking: Asking, issued: Issued) -> tuple[str, tuple[str, ...]]:
     found = _addresses(facts)
     if not found:
         raise Refused(_NOBODY)
-    return found[0], found
+    return found
 
 
 def _is_for(claims: Mapping[str, Any], client_id: str) -> bool:

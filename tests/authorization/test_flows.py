@@ -257,6 +257,14 @@ def test_another_google_account_is_told(meant: str, person: str, fits: bool, goo
         assert person in told
 
 
+@pytest.mark.parametrize("meant", ["ada.lovelace@example.test", "ADA@example.test"])
+def test_one_s_own_mailbox_has_the_name_that_was_meant(meant: str, outlook: OAuthServer, flows: Flows) -> None:
+    outlook.claims = {"email": "ada.lovelace@example.test"}
+    back = outlook.consent(flows.start(asked(outlook, email=meant)).authorization_url, "ada@example.test")
+    login = end(flows, outlook, back).login
+    assert (login.email, login.username, login.is_shared) == (meant.lower(), meant.lower(), False)
+
+
 def test_at_outlook_another_mailbox_may_be_a_shared_one(outlook: OAuthServer, flows: Flows) -> None:
     begun = flows.start(asked(outlook, email="sales@example.test"))
     granted = end(flows, outlook, outlook.consent(begun.authorization_url, "ada@example.test"))
