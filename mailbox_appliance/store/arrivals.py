@@ -80,7 +80,7 @@ def add(database: Database, place: Place, batch: Sequence[Arriving]) -> tuple[st
     """Take in a batch; answers the ids of the messages that are new. Inside a transaction."""
     by_uid = {message.uid: (message, parsed) for message, parsed in batch}
     known = _known(database, place, by_uid)
-    if moved := _moved_here(database, place, [by_uid[uid] for uid in by_uid.keys() - known.keys()]):
+    if moved := _moved_here(database, place, by_uid.values()):
         known |= _known(database, place, moved)
     if place.body != HEADER:
         _fill(database, place, by_uid, known)

@@ -53,7 +53,7 @@ UPDATE messages SET folder = ?, uid = ?, gone = ? WHERE id = ? AND account = ?""
 _HOLDER = "SELECT 1 FROM messages WHERE folder = ? AND uid = ? AND id <> ?"
 # Sync may have found it there already.
 _IS_THERE = "SELECT 1 FROM messages WHERE id = ? AND folder = ? AND uid IS NOT NULL"
-_TAKEN = "SELECT j.value FROM json_each(?) j WHERE EXISTS (SELECT 1 FROM messages WHERE folder = ? AND uid = j.value)"
+_TAKEN = "SELECT m.uid, m.provider_id FROM json_each(?) j CROSS JOIN messages m ON m.folder = ? AND m.uid = j.value"
 
 _Mark = tuple[str | None, int, int]  # what stays the same of a message: Message-ID, size, second
 
@@ -83,11 +83,16 @@ def evacuate(database: Database, folder: int, refuge: int) -> None:
 def reattach(database: Database, account: int, folder: int, sightings: Sequence[Sighting]) -> frozenset[int]:
     """Let gone messages take the UIDs under which they were seen; answers these. Inside a transaction.
 
-    Those whose provider has an id for each need not be gone.
+    Those whose provider has an id for each need not be gone. One that we have moved there ourselves has the flags that
+    were seen from now on: a server may have dropped labels.
     """
     uids = as_json(sighting.uid for sighting in sightings)
-    taken = {row[0] for row in database.rows(_TAKEN, (uids, folder))}
-    new = [sighting for sighting in {each.uid: each for each in sightings}.values() if sighting.uid not in taken]
+    taken: dict[int, str | None] = dict(database.rows(_TAKEN, (uids, folder)))
+    new = [
+        sighting
+        for sighting in {each.uid: each for each in sightings}.values()
+        if sighting.uid not in taken or (sighting.provider_id and sighting.provider_id == taken[sighting.uid])
+    ]
     pairs = _by_provider(database, account, new)
     known = {seen.uid for seen, _ in pairs}
     by_marks = _by_marks(database, account, folder, [sighting for sighting in new if sighting.uid not in known])

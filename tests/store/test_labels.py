@@ -153,6 +153,17 @@ def test_a_message_keeps_its_id_wherever_the_provider_has_it(box: LabeledMailbox
     assert box.store.mirror.count(box.folder(TRASH).number) == 0
 
 
+@pytest.mark.parametrize("how", ["bring", "see"])
+def test_what_we_moved_has_the_labels_that_the_server_left_it(box: LabeledMailbox, how: str) -> None:
+    (first,) = box.bring(1, ("\\Inbox", "Work"))
+    box.store.mirror.moved(box.id, [(first, box.folder(TRASH).number, 4)])
+    if how == "bring":
+        assert box.bring(4, ("Work",), provider_id="m1", path=TRASH) == ()
+    else:
+        assert box.see(4, "m1", ("Work",), TRASH) == {4}
+    assert box.store.mirror.known(box.folder(TRASH).number) == {4: frozenset({"Work"})}
+
+
 def test_messages_that_agree_in_all_but_the_provider_s_id_are_different_ones(box: LabeledMailbox) -> None:
     (first,) = box.bring(1, message=parsed("<a@x>"))
     box.store.mirror.detach(box.folder().number, None)
