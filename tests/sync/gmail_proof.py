@@ -233,7 +233,7 @@ def _rival(gmail: Gmail, made: MirroredGmail, changes: int, seed: int) -> None:
 
 def main() -> int:
     """All proofs."""
-    size = asked_size(__doc__ or "")
+    size = asked_size(__doc__ or "", Size(messages=5_000))
     run((proof.__name__, partial(proof, size)) for proof in PROOFS)
     return 0
 

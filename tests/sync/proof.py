@@ -263,10 +263,9 @@ def _rival(made: Mirrored, changes: int, seed: int) -> None:
     rival.close()
 
 
-def asked_size(description: str) -> Size:
+def asked_size(description: str, defaults: Size) -> Size:
     """How large the proof is to be, from the command line."""
     parser = argparse.ArgumentParser(description=description)
-    defaults = Size()
     for name in ("messages", "changes", "cuts", "kills"):
         parser.add_argument(f"--{name}", type=int, default=getattr(defaults, name))
     return Size(**vars(parser.parse_args()))
@@ -282,7 +281,7 @@ def run(proofs: Iterable[tuple[str, Callable[[], str]]]) -> None:
 
 def main() -> int:
     """All proofs."""
-    size = asked_size(__doc__ or "")
+    size = asked_size(__doc__ or "", Size())
     with tempfile.TemporaryDirectory(prefix="mail-", dir="/tmp") as name:
         Path(name).chmod(0o711)
         server = MailServer().start(Path(name))
