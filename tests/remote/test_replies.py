@@ -132,6 +132,11 @@ def test_every_fault_has_a_sentence_and_a_fix(name: str) -> None:
     assert len(sentences) >= 2 or name in {"tls_too_old", "imap_disabled"}, made.reason
 
 
+def test_every_fault_is_documented() -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    assert [name for name in FAULTS if f"`{name}`" not in documented] == []
+
+
 def test_what_passes_by_itself_is_no_refused_login() -> None:
     for kind, names in KINDS.items():
         assert {FAULTS[name].kind for name in names} == {kind}
