@@ -82,7 +82,7 @@ def _complete(heard: list[Heard]) -> Iterator[tuple[Heard, tuple[Server, Server]
 
 def _candidate(heard: list[Heard], imap: Server, smtp: Server) -> Candidate:
     found_by = tuple(dict.fromkeys(one.source for one in heard))
-    provider = known_servers.of_server(imap.host)
+    provider = known_servers.of_servers(imap.host, smtp.host)
     if provider is None:
         return Candidate(found_by, imap, smtp)
     return Candidate(found_by, imap, smtp, provider.name, provider.sign_in, provider.note)

@@ -46,7 +46,7 @@ class Provider:
 class _Table:
     by_domain: Mapping[str, Provider]
     by_exchanger: Mapping[str, Provider]
-    by_server: Mapping[str, Provider]
+    by_servers: Mapping[tuple[str, str], Provider]
     filters: Mapping[str, str]
 
 
@@ -60,9 +60,9 @@ def of_exchanger(host: str) -> Provider | None:
     return _by_end(_table().by_exchanger, host)
 
 
-def of_server(host: str) -> Provider | None:
-    """Whose IMAP server this is."""
-    return _table().by_server.get(host)
+def of_servers(imap: str, smtp: str = "") -> Provider | None:
+    """Whose servers these are: Outlook.com and Microsoft 365 have one IMAP server, and two for SMTP."""
+    return _table().by_servers.get((imap, smtp)) or _table().by_servers.get((imap, ""))
 
 
 def filter_of(host: str) -> str | None:
@@ -87,7 +87,7 @@ def _table() -> _Table:
     return _Table(
         dict(_by(providers, "domains")),
         dict(_by(providers, "mx")),
-        {provider.imap.partition(":")[0]: provider for provider, _ in reversed(providers) if provider.imap},
+        dict(_by_hosts(provider for provider, _ in reversed(providers))),
         {end: row["name"] for row in rows["filter"] for end in row["mx"]},
     )
 
@@ -95,6 +95,13 @@ def _table() -> _Table:
 def _by(providers: list[tuple[Provider, dict[str, Any]]], column: str) -> Iterator[tuple[str, Provider]]:
     for provider, row in providers:
         yield from ((name, provider) for name in row.get(column, ()))
+
+
+def _by_hosts(providers: Iterable[Provider]) -> Iterator[tuple[tuple[str, str], Provider]]:
+    for provider in providers:
+        if provider.imap and provider.smtp:
+            imap, smtp = (place.partition(":")[0] for place in (provider.imap, provider.smtp))
+            yield from (((imap, smtp), provider), ((imap, ""), provider))
 
 
 def _provider(row: dict[str, Any]) -> Provider:

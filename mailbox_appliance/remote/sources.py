@@ -109,7 +109,7 @@ def usual_names(asking: Asking) -> Heard:
     anything = f"{secrets.token_hex(8)}.{domain}"  # where this exists, so does every name
     names = (f"imap.{domain}", f"mail.{domain}", f"smtp.{domain}", anything)
     begun = {name: _begin(asking, asking.names.addresses, name) for name in names}
-    found = {name: _usable(future) for name, future in begun.items()}
+    found = {name: _usable(future.result()) for name, future in begun.items()}
     there = [name for name in names[:3] if found[name] and found[name] != found[anything]]
     imap = next((name for name in there if not name.startswith("smtp.")), None)
     smtp = next((name for name in reversed(there) if not name.startswith("imap.")), None)
@@ -120,11 +120,7 @@ def usual_names(asking: Asking) -> Heard:
     return Heard("guess", told, Finding(*servers), _GUESS)
 
 
-def _usable(future: "Future[tuple[Address, ...]]") -> frozenset[Address]:
-    try:
-        found = future.result()
-    except RemoteFault:
-        return frozenset()
+def _usable(found: tuple[Address, ...]) -> frozenset[Address]:
     return frozenset(one for one in found if addresses.is_allowed(one, "tls") and not one.is_loopback)
 
 
@@ -199,7 +195,7 @@ def _said(config: Config, how: str, weight: int, source: Source = "autoconfig") 
 
 def _by_sign_in(servers: tuple[Server, ...]) -> Server | None:
     """The first whose provider's sign-in is offered here."""
-    known = ((server, known_servers.of_server(server.host)) for server in servers)
+    known = ((server, known_servers.of_servers(server.host)) for server in servers)
     return next((server for server, provider in known if provider and provider.sign_in), None)
 
 

@@ -54,6 +54,15 @@ def test_whose_exchanger_it_is(host: str, name: str | None) -> None:
     assert (provider and provider.name) == name
 
 
+def test_whose_servers_they_are() -> None:
+    named = {
+        smtp: known_servers.of_servers("outlook.office365.com", smtp)
+        for smtp in ("smtp.office365.com", "smtp-mail.outlook.com", "smtp.other.example")
+    }
+    assert [found and found.name for found in named.values()] == ["Microsoft 365", "Outlook.com", "Outlook.com"]
+    assert known_servers.of_servers("imap.other.example") is None
+
+
 def test_the_name_before_the_at_belongs_to_the_providers_own_domains() -> None:
     icloud = known_servers.of_domain("icloud.com")
     assert icloud is not None
