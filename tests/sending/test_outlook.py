@@ -1,0 +1,126 @@
+"""A mailbox of Outlook whose organisation has SMTP off, from its sign-in on: it sends by Graph, once, as Sent shows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sending.outlook import SMTP_IS_OFF, TokenSmtp, graph_server
+from tests.servers.desk import a_message
+from tests.servers.dovecot import MailServer
+from tests.servers.graph import GraphServer
+from tests.servers.scripted_smtp import DROP
+from tests.servers.signed_in import SignedIn
+
+
+@pytest.fixture
+def smtp() -> Iterator[TokenSmtp]:
+    server = TokenSmtp()
+    server.start()
+    server.at("auth", SMTP_IS_OFF)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def house(tmp_path: Path, mail_server: MailServer, smtp: TokenSmtp) -> Iterator[SignedIn]:
+    made = SignedIn(tmp_path, mail_server, "outlook", smtp)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def graph(house: SignedIn) -> Iterator[GraphServer]:
+    """Graph, whose Sent Items is the folder of the real server."""
+    with graph_server(house.oauth, house.server.folder / "tls") as server:
+        lead_to(house, server)
+        server.filed = lambda _, mime: house.server.deliver(house.user, mime, folder="Sent", flags="\\Seen")
+        yield server
+
+
+def lead_to(house: SignedIn, graph: GraphServer) -> None:
+    """Graph is there from now on, as the operator says."""
+    rows = house.file.read_text()
+    house.file.write_text(rows.replace(f'api_url = "{house.oauth.url}"', f'api_url = "{graph.url}"'))
+
+
+def in_sent(house: SignedIn) -> list[Any]:
+    found: list[Any] = house.desk.ask("GET", f"/accounts/{house.account}/messages?folder=sent").data["items"]
+    return found
+
+
+def test_it_sends_by_graph_and_sent_has_it_once(house: SignedIn, graph: GraphServer, smtp: TokenSmtp) -> None:
+    login = house.desk.appliance.store.oauth_logins.find(house.account)
+    assert login is not None
+    assert login.sends_via == "graph"  # said when it was connected
+    tried = smtp.count("connect")
+    body = a_message(bcc=[{"email": "cy@example.test"}], subject="Once")
+    sent = house.desk.send(house.account, body)
+    assert sent.data["status"] == "succeeded", sent
+    (message,) = graph.messages
+    assert set(message.recipients) == {"bob@example.test", "cy@example.test"}
+    assert b"cy@example.test" not in message.source
+    assert smtp.count("connect") == tried
+    house.clock.advance(6)
+    house.nudge_until(lambda: len(house.server.messages(house.user, "Sent")) == 1 and is_filed(house))
+    (item,) = in_sent(house)
+    assert (item["id"], item["subject"]) == (sent.data["result"]["id"], "Once")
+    assert house.now["status"] == "ready"
+
+
+def is_filed(house: SignedIn) -> bool:
+    sql = "SELECT copy FROM delivery_operations WHERE account_id = ?"
+    return str(house.desk.appliance.store.database.value(sql, (house.account,))) == "filed"
+
+
+def test_what_was_in_doubt_is_found_and_stands_in_sent_once(house: SignedIn, graph: GraphServer) -> None:
+    graph.at("sent", [DROP])
+    sent = house.desk.send(house.account, a_message(subject="Doubt"))
+    assert sent.data["status"] == "uncertain", sent
+    house.clock.advance(6)
+    house.nudge_until(lambda: is_filed(house))
+    done = house.desk.delivery(house.account, sent.data["operationId"]).data
+    assert done["status"] == "succeeded"
+    assert [item["id"] for item in in_sent(house)] == [done["result"]["id"]]
+    assert len(graph.messages) == 1
+
+
+def test_smtp_that_is_turned_off_later_costs_no_message(
+    tmp_path: Path, mail_server: MailServer, smtp: TokenSmtp
+) -> None:
+    smtp.forget()
+    house = SignedIn(tmp_path, mail_server, "outlook", smtp, sending__keep_connection=0)
+    try:
+        assert house.desk.send(house.account, a_message()).data["status"] == "succeeded"
+        with graph_server(house.oauth, mail_server.folder / "tls") as graph:
+            lead_to(house, graph)
+            smtp.at("auth", SMTP_IS_OFF)
+            assert house.desk.send(house.account, a_message()).data["status"] == "succeeded"
+            assert (len(smtp.messages), len(graph.messages)) == (1, 1)
+            assert house.now["status"] == "ready"
+    finally:
+        house.close()
+
+
+def test_a_shared_mailbox_is_read_and_sends_as_itself(tmp_path: Path, mail_server: MailServer, smtp: TokenSmtp) -> None:
+    house = SignedIn(tmp_path, mail_server, "outlook", smtp)
+    try:
+        team, person = mail_server.fresh_user(), house.user
+        # Exchange lets those in who may open it; Dovecot asks whose a token is.
+        mail_server.tokens.ask = lambda token: team if house.oauth.user_of(token) == person else None
+        with graph_server(house.oauth, mail_server.folder / "tls") as graph:
+            lead_to(house, graph)
+            graph.shared = {person: {team}}
+            house.account = str(house.sign_in(person, email=team)["id"])
+            house.wait_for("ready")
+            assert house.now["email"] == team
+            # Nobody knew that it is shared, so what that needs was not asked for.
+            assert house.desk.send(house.account, a_message()).status == 503
+            assert house.wait_for("reauth_required")["error"]["fault"] == "consent_required"
+            house.sign_in(person, accountId=house.account)
+            house.wait_for("ready")
+            assert house.desk.send(house.account, a_message()).data["status"] == "succeeded"
+            assert [(each.owner, each.sender) for each in graph.messages] == [(team, team)]
+    finally:
+        house.close()
