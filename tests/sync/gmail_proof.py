@@ -70,6 +70,7 @@ class Members:
             some = self._chance.sample(ids, min(len(ids), self._chance.randint(1, 4)))
             wanted = {"messageIds": some, "action": self._chance.choice(self._ACTIONS), "labels": [LABELS[0], "ours"]}
             if some and (answer := self._ask("POST", f"{self._path}/messages/actions", wanted)):
+                assert answer.status != 500, answer
                 self.answers.append(answer)
 
     def send(self, count: int) -> None:
