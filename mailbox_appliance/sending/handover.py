@@ -27,6 +27,7 @@ from mailbox_appliance.store.store import Store
 log = logging.getLogger(__name__)
 
 _SMTP_IS_OFF = "smtp_auth_disabled"
+_LATE = Nobody("unavailable")
 
 
 class Handover:
@@ -60,10 +61,14 @@ class Handover:
         if not is_open:
             return Outcome()
         if self._verdict is None:
+            self._renewals = self._submissions.renewals(self._work.account_id)
             self._verdict = self._judged()
         refused, copy = (self._way.refused, self._way.copy) if self._way is not None else ([], None)
-        outcome = self._recorder.record(self._work, self._verdict, refused, copy)
+        is_late = self._is_of_an_older_login()
+        outcome = self._recorder.record(self._work, _LATE if is_late else self._verdict, refused, copy)
         self._is_recorded = True
+        if self._is_of_an_older_login():  # what waited was called when it did not wait yet
+            self._recorder.call_up(self._work.account_id)
         return outcome
 
     def hang_up(self) -> None:
@@ -73,6 +78,11 @@ class Handover:
             way.hang_up(politely=isinstance(verdict, Accepted))
         elif way is not None and verdict is not None and self._is_recorded:
             way.tidy(verdict)
+
+    def _is_of_an_older_login(self) -> bool:
+        """Whether a login was refused, and the mailbox has been given another one meanwhile."""
+        is_refused = isinstance(self._verdict, Nobody) and self._verdict.cause == "login"
+        return is_refused and self._renewals != self._submissions.renewals(self._work.account_id)
 
     def _judged(self) -> Verdict:
         if self._work.phase is Phase.DOT:  # stopped between the dot and the record of its reply

@@ -45,6 +45,7 @@ class Submissions:
         self._changed = threading.Condition()
         self._kept: dict[str, list[_Kept]] = defaultdict(list)
         self._gone: dict[str, None] = {}  # in the order in which they went
+        self._renewals: dict[str, int] = defaultdict(int)
         self._closer: threading.Thread | None = None
         self._is_stopped = False
 
@@ -95,9 +96,15 @@ class Submissions:
     def renew(self, account_id: str) -> None:
         """The mailbox is reached in another way: its connections are closed, and new ones may be kept."""
         with self._changed:
+            self._renewals[account_id] += 1
             left = self._kept.pop(account_id, [])
         for kept in left:
             kept.session.quit(_SHORT_GOODBYE)
+
+    def renewals(self, account_id: str) -> int:
+        """How often that has happened: a login that was refused before says nothing of the one that came since."""
+        with self._changed:
+            return self._renewals.get(account_id, 0)
 
     def close_unused(self) -> None:
         """Say goodbye on those that nobody has used for long enough."""

@@ -16,6 +16,7 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound, Problem, Unsupported
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, Events
 from mailbox_appliance.records import OpenDelivery, Phase
+from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sending.handover import Handover
 from mailbox_appliance.sending.outcome import Recorder, unavailable
 from mailbox_appliance.sending.queue import Line, Queue
@@ -69,7 +70,7 @@ class Sender:
         self._lacks_threads = False
         self._stopping = False
         events.subscribe(AccountRemoved, lambda event: self._submissions.drop(event.account_id))
-        events.subscribe(AccountReconnected, lambda event: self._submissions.renew(event.account_id))
+        events.subscribe(AccountReconnected, lambda event: self._take_up(event.account_id))
 
     def start(self) -> None:
         """Take up what was interrupted, by the phase that it had reached; then be ready for more.
@@ -134,6 +135,11 @@ class Sender:
         """Whether a message is being handed over at this moment."""
         return self._queue.is_busy
 
+    def _take_up(self, account_id: str) -> None:
+        """The mailbox has another login: what failed with the one before, a moment ago too, is tried again."""
+        self._submissions.renew(account_id)
+        self._recorder.call_up(account_id)
+
     def _is_taken_back(self, left: OpenDelivery) -> bool:
         """Nobody got it: a scheduled one waits again, and one that nobody was shown is as if it had never been.
 
@@ -159,7 +165,7 @@ class Sender:
         """Of the server as it is now, which only tells who shares the fate of whom."""
         try:
             endpoint = self._logins.endpoint(account_id, "smtp")
-        except (NotFound, Unsupported, *FAILED):  # what that means is found out when it is sent
+        except (NotFound, Unsupported, RemoteFault, *FAILED):  # what that means is found out when it is sent
             return Line("", account_id, is_scheduled)
         return Line(f"{endpoint.host.lower()}:{endpoint.port}", account_id, is_scheduled)
 

@@ -11,7 +11,7 @@ import pytest
 from mailbox_appliance.clock import to_timestamp
 from tests.servers.desk import a_key, a_message
 from tests.servers.dovecot import MailServer
-from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.scripted_smtp import ScriptedSmtp, Stall
 from tests.servers.signed_in import SignedIn
 
 WANTS_ANOTHER = base64.b64encode(b'{"status":"401","schemes":"bearer","scope":"https://mail.google.com/"}').decode()
@@ -52,7 +52,7 @@ def test_a_token_that_ended_early_costs_no_message(house: SignedIn) -> None:
     house.clock.advance(120)
     house.oauth.spoil_access()
     assert send(house, to).data["status"] == "succeeded"
-    assert house.oauth.count(grant="refresh_token") == 1
+    assert house.renewals == 1
     assert len(house.server.wait_for_messages(to, 1)) == 1
 
 
@@ -82,7 +82,7 @@ def test_a_scheduled_message_waits_for_the_access_to_be_regained(house: SignedIn
     house.clock.advance(1800)
     house.desk.appliance.due.notice()
     house.wait_for("reauth_required")
-    assert house.desk.delivery(house.account, operation).data["status"] == "queued"
+    house.desk.wait_for(house.account, operation, "queued")
     house.clock.advance(3600 * 3)  # it is tried again now and then
     house.desk.appliance.due.notice()
     house.sign_in(accountId=house.account)
@@ -112,7 +112,7 @@ def test_what_smtp_alone_refused_is_over_with_the_next_message(tmp_path: Path, m
         smtp.at("auth", [f"535 5.7.8 {WANTS_ANOTHER}"] * 2)
         refused = send(house, "bob@example.test")
         assert refused.status == 503, refused
-        assert house.oauth.count(grant="refresh_token") == 1  # another token was tried
+        assert house.renewals == 1  # another token was tried
         lost = house.wait_for("reauth_required")
         assert lost["error"]["fault"] == "token_refused"
         assert "SMTP" in lost["error"]["message"]
@@ -121,6 +121,38 @@ def test_what_smtp_alone_refused_is_over_with_the_next_message(tmp_path: Path, m
     finally:
         house.close()
         smtp.stop()
+
+
+def test_a_try_that_ends_after_the_access_was_regained_takes_nothing_back(
+    tmp_path: Path, mail_server: MailServer
+) -> None:
+    smtp = TokenSmtp()
+    smtp.start()
+    house = SignedIn(tmp_path, mail_server, smtp=smtp)
+    try:
+        at = to_timestamp(house.clock.now() + timedelta(minutes=30))
+        operation = str(send(house, "bob@example.test", sendAt=at).data["operationId"])
+        smtp.at("auth", [Stall(f"535 5.7.8 {WANTS_ANOTHER}")])
+        before = smtp.count("auth")
+        house.clock.advance(1800)
+        house.desk.appliance.due.notice()
+        smtp.reached("auth", before + 1)
+        house.sign_in(accountId=house.account)
+        smtp.at("auth", [f"535 5.7.8 {WANTS_ANOTHER}"])  # the other token, too
+        smtp.release()
+        house.nudge_until(lambda: house.desk.delivery(house.account, operation).data["status"] == "succeeded")
+        assert len(smtp.messages) == 1
+        house.wait_for("ready")
+    finally:
+        house.close()
+        smtp.stop()
+
+
+def test_a_table_of_providers_that_is_of_no_use_any_more_is_told(house: SignedIn) -> None:
+    house.file.write_text("[outlook]\nimap = 7\n")
+    refused = send(house, "bob@example.test")
+    assert refused.status == 503, refused
+    assert house.now["status"] == "ready"
 
 
 def test_no_token_is_written_down(house: SignedIn, caplog: pytest.LogCaptureFixture) -> None:

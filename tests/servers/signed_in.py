@@ -30,15 +30,16 @@ class SignedIn:
         self.oauth = OAuthServer(server.folder / "tls", provider).start()
         self.oauth.person = self.user
         server.tokens.ask = self.oauth.user_of
-        file = folder / "providers.toml"
+        #: What is laid over the table of providers.
+        self.file = folder / "providers.toml"
         place = (server.submission_port, "starttls") if smtp is None else (smtp.port, "none")
-        file.write_text(self.oauth.row(imap=server.imaps_port, smtp=place[0], smtp_tls=place[1]))
+        self.file.write_text(self.oauth.row(imap=server.imaps_port, smtp=place[0], smtp_tls=place[1]))
         self.desk = Desk(
             folder / "data",
             self.clock,
             is_new=True,
             sending__answer_within=20,
-            remote__providers_file=str(file),
+            remote__providers_file=str(self.file),
             remote__ca_file=str(server.ca_file),
             **given,
         )
@@ -68,6 +69,12 @@ class SignedIn:
         """The mailbox as it is."""
         return self.desk.account(self.account)
 
+    @property
+    def renewals(self) -> int:
+        """How often a token for mail was renewed; those for other resources have a life of their own."""
+        asked = [each for each in list(self.oauth.asked) if each.grant == "refresh_token"]
+        return sum("graph.microsoft" not in each.values.get("scope", "") for each in asked)
+
     def wait_for(self, status: str) -> Any:
         """The mailbox, once it has this status."""
         wait_until(lambda: self.now["status"] == status, lambda: str(self.now), 10)
@@ -81,10 +88,11 @@ class SignedIn:
         return self.wait_for(status)
 
     def nudge_until(self, condition: Callable[[], bool]) -> None:
-        """Have the mailbox looked at, again and again, until this is so."""
+        """Have the mailbox looked at, and what is due, again and again, until this is so."""
 
         def is_so() -> bool:
             self.desk.appliance.sync.wake(self.account, None)
+            self.desk.appliance.due.notice()
             return condition()
 
         wait_until(is_so, lambda: str(self.now), 10)
