@@ -45,8 +45,11 @@ class Changes:
         self.aliases: set[str] = set()
         self.auto_expunge = True
         self.expunge_behavior: Literal["archive", "trash", "deleteForever"] = "archive"
-        #: Whether a message in trash still has labels, which no folder shows then.
+        #: Whether a message in trash or spam still has its labels, which no folder shows then. Both are told of
+        #: (github.com/mscdex/node-imap/issues/71).
         self.keeps_labels_in_trash = False
+        #: Whether a message that is put here is one that is there already by its Message-ID alone, not byte for byte.
+        self.knows_by_message_id = False
         #: Whether messages have changed (MODSEQ) whose label has another name, or is no more. No document tells.
         self.counts_renames = True
         self.lock = threading.RLock()
@@ -54,7 +57,8 @@ class Changes:
         self.folders: dict[str, Folder] = {}
         #: Every change, oldest first: the message that changed.
         self.changes: list[Letter] = []
-        #: How often somebody expunged in all mail, which removes nothing here and everything elsewhere.
+        #: How often somebody expunged in all mail, which does nothing here, and may do much with other settings.
+        #: (github.com/sweetrb/apple-mail-mcp/pull/88)
         self.expunged_in_all_mail = 0
         self._threads = Threads()
         self._listeners: list[Callable[[], None]] = []
@@ -116,7 +120,7 @@ class Changes:
             before = letter.flags()
             letter.place = place
             if place != "all":
-                letter.labels = letter.labels - {INBOX} if self.keeps_labels_in_trash else letter.labels & {STARRED}
+                letter.labels = letter.labels if self.keeps_labels_in_trash else letter.labels & {STARRED}
             self._settle(letter, flags=letter.flags() != before)
 
     def remove(self, letter: Letter) -> None:

@@ -127,6 +127,11 @@ class GmailMailbox(Changes):
                 for uid, letter in folder.members.items():
                     letter.uids[folder] = uid
 
+    def _is_same(self, letter: Letter, source: bytes) -> bool:
+        if self.knows_by_message_id and (known := message_id_of(source)):
+            return message_id_of(letter.source) == known
+        return letter.source == source
+
     def _settle_renamed(self, letter: Letter) -> None:
         if self.counts_renames:
             self._settle(letter)
@@ -163,9 +168,12 @@ class GmailMailbox(Changes):
             return {each.path: {uid: letter.number for uid, letter in each.members.items()} for each in shown}
 
     def append(self, source: bytes, target: Folder, flags: Collection[str], date: datetime | None) -> int:
-        """A message that a client puts into a folder. One with the very same bytes is not kept twice."""
+        """A message that a client puts into a folder. One that is there already is not kept twice, but put there too.
+
+        (github.com/google/import-mailbox-to-gmail/issues/56; github.com/rgladwell/imap-upload/issues/22)
+        """
         with self.lock:
-            same = next((each for each in self.letters.values() if each.source == source), None)
+            same = next((each for each in self.letters.values() if self._is_same(each, source)), None)
             if same is not None:
                 self.add_to(same, target)
                 return same.number
