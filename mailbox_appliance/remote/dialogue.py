@@ -6,6 +6,7 @@ import ssl
 
 from mailbox_appliance.remote.channel import Channel
 from mailbox_appliance.remote.faults import Reply
+from mailbox_appliance.remote.replies import name_of
 
 MAX_LINE = 4096  # RFC 5321 4.5.3.1.5 says 512; generous, yet bounded
 MAX_LINES = 100
@@ -72,4 +73,5 @@ def reply_of(code: int, text: bytes) -> Reply:
     """The reply without its text. An enhanced code (RFC 3463) of another class than the code is none."""
     found = _ENHANCED.match(text)
     enhanced = found[1].decode("ascii") if found else None
-    return Reply(code, enhanced if enhanced and enhanced[0] == str(code)[0] else None)
+    name = name_of("smtp", f"{code} {text.decode('latin-1')}", later=True) if code >= 400 else None
+    return Reply(code, enhanced if enhanced and enhanced[0] == str(code)[0] else None, name)

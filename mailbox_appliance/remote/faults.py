@@ -1,6 +1,6 @@
 """How talking to another server can end badly: one exception, told apart by what it means for us, in our words."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 ServerName = Literal["imap", "smtp", "license", "oauth", "graph", "autoconfig", "dns"]
@@ -20,10 +20,14 @@ FaultKind = Literal[
 
 @dataclass(frozen=True)
 class Reply:
-    """An SMTP reply (RFC 5321 4.2): its code and its enhanced status code (RFC 3463). Its free text is not kept."""
+    """An SMTP reply (RFC 5321 4.2): its code and its enhanced status code (RFC 3463). Its free text is not kept.
+
+    `name`: what exactly is wrong, where the table of replies knows that text (`replies`).
+    """
 
     code: int
     enhanced: str | None = None
+    name: str | None = field(default=None, compare=False)
 
     @property
     def is_temporary(self) -> bool:

@@ -19,6 +19,7 @@ from mailbox_appliance.errors import Detail, JournalFailed, Problem, ProviderThr
 from mailbox_appliance.events import DeliveryMarked, DeliverySettled, Events
 from mailbox_appliance.records import AccountError, DeliveryWork, Phase
 from mailbox_appliance.remote.faults import Reply
+from mailbox_appliance.remote.named_faults import fault
 from mailbox_appliance.sending.clearance import (
     TOO_LATE,
     TRIED_FOR,
@@ -111,6 +112,8 @@ class Recorder:
             case Refused(code, reply):
                 named = refused if code != "sender_rejected" else ()
                 warnings = [f"The server refused the recipient {each}; nobody was sent to." for each in named]
+                if reply is not None and reply.name is not None:
+                    warnings.append(fault(reply.name, "smtp").reason)
                 self._fail(work, code, warnings, reply)
             case Nobody(cause, error):
                 return self._nobody(work, cause, error)

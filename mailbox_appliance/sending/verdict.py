@@ -95,6 +95,10 @@ _SAYS: dict[str, FailureCode] = {
     "5.3.4": "message_too_large",  # for the server (RFC 1870 6.1)
 }
 
+#: Faults by their names (`named_faults`): what the words of a reply say more exactly than its code.
+_SLOWER = frozenset({"rate_limited", "too_many_connections", "sending_limit"})
+_ABOUT_SENDERS = frozenset({"sender_not_allowed", "sending_blocked"})
+
 
 def judge_reply(step: Step, reply: Reply) -> Verdict:
     """What a reply to MAIL, RCPT, DATA or the final dot means."""
@@ -102,7 +106,7 @@ def judge_reply(step: Step, reply: Reply) -> Verdict:
     if step == "dot" and reply.code == 421:
         return Uncertain()
     if family == 4:
-        return Nobody("throttled" if _is_throttling(reply) else "unavailable")
+        return Nobody("throttled" if _is_throttling(reply) or reply.name in _SLOWER else "unavailable")
     if reply.code in _NO_LOGIN and step != "dot":  # says nothing about the message
         return Nobody("login")
     if step == "rcpt" and reply.code == 552 and reply.enhanced == "5.5.3":
@@ -139,6 +143,8 @@ def _is_throttling(reply: Reply) -> bool:
 
 def _refusal(step: Step, reply: Reply) -> FailureCode:
     enhanced = reply.enhanced
+    if reply.name in _ABOUT_SENDERS:  # whatever its code
+        return "sender_rejected"
     if enhanced is None and reply.code == 552 and step != "rcpt":  # RFC 1870 6.1; at RCPT it is a full mailbox
         return "message_too_large"
     if step == "rcpt" and reply.code == 553 and enhanced == "5.7.1":

@@ -15,6 +15,7 @@ from typing import Literal
 
 from mailbox_appliance.remote.faults import RemoteFault, Reply
 from mailbox_appliance.remote.graph import Said, refusal
+from mailbox_appliance.remote.replies import name_of
 from mailbox_appliance.remote.trouble import trouble
 from mailbox_appliance.sending.verdict import Accepted, FailureCode, GoOn, Nobody, Refused, Uncertain, Verdict
 
@@ -57,14 +58,18 @@ def judge_sending(fault: RemoteFault) -> Verdict:
 def _refused(said: Said) -> Verdict:
     code = said.code.lower()
     if code in _SAYS:
-        return Refused(_SAYS[code], Reply(said.status))
+        return Refused(_SAYS[code], _reply(said))
     if code in _FOR_NOW:
         return Nobody("throttled")
     if said.status == 413:
-        return Refused("message_too_large", Reply(413))
+        return Refused("message_too_large", _reply(said))
     if said.status == 403:
         fault = refusal(said)
         if fault.kind == "login_refused":
             return Nobody("login", trouble(fault))
-        return Refused("sender_rejected", Reply(403)) if fault.name == "sending_blocked" else Nobody("unavailable")
-    return Refused("message_rejected", Reply(said.status))
+        return Refused("sender_rejected", _reply(said)) if fault.name == "sending_blocked" else Nobody("unavailable")
+    return Refused("message_rejected", _reply(said))
+
+
+def _reply(said: Said) -> Reply:
+    return Reply(said.status, name=name_of("graph", said.text))

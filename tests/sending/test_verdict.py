@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 
 from mailbox_appliance.records import Phase
+from mailbox_appliance.remote.dialogue import reply_of
 from mailbox_appliance.remote.faults import FaultKind, RemoteFault, Reply
 from mailbox_appliance.sending.verdict import (
     Accepted,
@@ -207,3 +208,29 @@ def test_a_fault_with_a_reply(phase: Phase, said: Reply, expected: Verdict) -> N
 @pytest.mark.parametrize("kind", get_args(FaultKind))
 def test_every_fault_is_in_the_table(kind: FaultKind) -> None:
     assert kind in KINDS
+
+
+# --- what a reply says in words, where its code says less ---
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "text", "expected"),
+    [
+        ("rcpt", 550, b"5.7.1 <eve@example.test>: Sender address rejected: not owned by user ada", "sender_rejected"),
+        ("dot", 554, b"5.2.252 SendAsDenied; ada not allowed to send as eve", "sender_rejected"),
+        ("dot", 550, b"5.1.8 Access denied, bad outbound sender AS(42004)", "sender_rejected"),
+        ("mail", 451, b"4.7.0 rate limit exceeded", SLOWER),
+        ("rcpt", 450, b"4.2.1 too many connections", SLOWER),
+        ("rcpt", 550, b"5.1.1 <wrong.password@example.test>: user unknown", "recipient_rejected"),
+        ("dot", 550, b"5.4.5 Daily user sending limit exceeded.", "message_rejected"),
+    ],
+)
+def test_words_that_say_more_than_their_code(step: Step, code: int, text: bytes, expected: Verdict | str) -> None:
+    verdict = judge_reply(step, reply_of(code, text))
+    assert (verdict.code if isinstance(verdict, Refused) else verdict) == expected
+
+
+def test_no_words_turn_doubt_into_something_else() -> None:
+    for text in (b"4.7.0 rate limit", b"5.7.60 not allowed to send as", b"2.0.0 too many connections"):
+        assert judge_reply("dot", reply_of(421, text)) == Uncertain()
+        assert judge_reply("dot", reply_of(250, text)) == Accepted(Reply(250, "2.0.0" if text[:1] == b"2" else None))

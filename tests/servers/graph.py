@@ -134,6 +134,12 @@ class GraphServer:
         with self._changed:
             return tuple(self._sent)
 
+    @property
+    def mail(self) -> list[Asked]:
+        """What was asked about messages."""
+        with self._changed:
+            return [each for each in self.asked if "/messages" in each.target]
+
     def drafts(self, owner: str) -> list[Item]:
         """What lies in Drafts."""
         with self._changed:
