@@ -27,6 +27,16 @@ T = TypeVar("T")
 _DIRECTORY, _EXCHANGER, _OWN, _DNS, _DIRECTORY_OF_EXCHANGER, _GUESS = 70, 60, 50, 40, 35, 5
 _REDIRECTS = 3
 _IMAP_TLS, _SMTP_TLS = 993, 465  # RFC 8314 3.2 and 3.3
+#: What a web server that says nothing does; by the name of the fault, else by its kind.
+_FAILURES = {
+    "host_unknown": "does not exist",
+    "dns_down": "could not be looked up",
+    "certificate_name": "has a certificate for another name",
+    "tls": "has no certificate that can be trusted",
+    "timeout": "did not answer in time",
+    "unreachable": "does not answer over HTTPS",
+    "forbidden_address": "has no public address, and is asked at no other",
+}
 #: What `autodiscover` of a domain is another name of where Microsoft 365 keeps its mailboxes.
 _MICROSOFT = frozenset({"autodiscover.outlook.com", "autodiscover-s.outlook.com"})
 
@@ -81,7 +91,10 @@ def directory(asking: Asking) -> Heard:
     """What the directory of providers says of the domain."""
     if not asking.directory:
         return Heard("autoconfig", "No directory of providers is asked (setting remote.autoconfig_directory).")
-    config = _config(asking, asking.directory + asking.domain, asking.directory_web)
+    try:
+        config = _config(asking, asking.directory + asking.domain, asking.directory_web)
+    except RemoteFault as fault:
+        return Heard("autoconfig", f"The directory of providers {_what_failed(fault)}.")
     if config is None or not (config.imap or config.smtp):
         return Heard("autoconfig", f"The directory of providers does not know {asking.domain}.")
     return _said(config, f"The directory of providers knows {asking.domain}", _DIRECTORY)
@@ -148,7 +161,7 @@ def _of_unknown(asking: Asking, hosts: tuple[str, ...]) -> Heard:
         return Heard("mx", f"{goes} {service}, which hands it on: that does not tell where its mailboxes are.")
     host = hosts[0]
     for name in _ends(host, asking.domain) if asking.directory else ():
-        config = _config(asking, asking.directory + name, asking.directory_web)
+        config = _of_directory(asking, name)
         if config is not None and config.imap and config.smtp:
             return _said(
                 config, f"{goes} {host}, which the directory of providers knows", _DIRECTORY_OF_EXCHANGER, "mx"
@@ -163,11 +176,18 @@ def _ends(host: str, domain: str) -> list[str]:
     return [end for end in ends if "." in end and end != domain]
 
 
+def _of_directory(asking: Asking, name: str) -> Config | None:
+    try:
+        return _config(asking, asking.directory + name, asking.directory_web)
+    except RemoteFault:  # that it fails is told of the domain itself
+        return None
+
+
 def _autoconfig(asking: Asking, host: str, path: str) -> Heard:
     try:
         config = _config(asking, f"https://{host}{path}", asking.web)
     except RemoteFault as fault:
-        return Heard("autoconfig", f"{host}: {fault.reason}")
+        return Heard("autoconfig", f"{host} {_what_failed(fault)}.")
     if config is None:
         return Heard("autoconfig", f"{host} says nothing about mail servers.")
     return _said(config, f"{host} says so", _OWN)
@@ -191,6 +211,11 @@ def _said(config: Config, how: str, weight: int, source: Source = "autoconfig") 
     if config.imap_by_sign_in:
         return Heard(source, f"{how}, but its servers take no password, only a sign-in that is not offered here.")
     return Heard(source, f"{how}, but names no server for IMAP or SMTP with TLS.")
+
+
+def _what_failed(fault: RemoteFault) -> str:
+    """Why a web server said nothing."""
+    return _FAILURES.get(fault.name or "") or _FAILURES.get(fault.kind, "gave no answer that can be read")
 
 
 def _by_sign_in(servers: tuple[Server, ...]) -> Server | None:
