@@ -96,6 +96,7 @@ def test_an_outage_of_the_provider_is_no_refused_login(house: SignedIn) -> None:
     house.oauth.out_of_order()
     out = house.desk.send(house.account, a_message(to), key)
     assert (out.status, out.body["error"]["code"]) == (503, "provider_unavailable")
+    assert "sign-in" in out.body["error"]["message"]
     assert house.now["status"] == "ready"
     house.oauth.in_order()
     house.clock.advance(10)

@@ -39,6 +39,39 @@ def test_nothing_of_a_mailbox_is_logged_at_any_level(store: Store, caplog: pytes
     assert not [secret for secret in ("box@example", "password", "Work") if secret in caplog.text]
 
 
+LOST = AccountError(code="authentication_failed", message="Sign in again.", fault="access_revoked")
+OTHER = AccountError(code="authentication_failed", message="The SMTP server refused.")
+
+
+def test_why_a_mailbox_is_not_in_order_is_kept_with_its_name(store: Store) -> None:
+    box = Mailbox(store)
+    store.accounts.set_status(box.id, "reauth_required", LOST)
+    assert store.accounts.get(box.id).error == LOST
+    store.accounts.set_status(box.id, "error", OTHER)
+    assert store.accounts.get(box.id).error == OTHER
+    store.accounts.set_status(box.id, "ready")
+    assert store.accounts.get(box.id).error is None
+
+
+def test_trouble_that_sending_met_ends_with_a_message_that_is_sent(store: Store) -> None:
+    box = Mailbox(store)
+    store.accounts.set_status(box.id, "ready")
+    for error in (OTHER, LOST):
+        store.accounts.note_refused_sending(box.id, error)
+        assert (store.accounts.get(box.id).status, store.accounts.get(box.id).error) == ("reauth_required", error)
+    store.accounts.clear_refused_sending(box.id)
+    assert (store.accounts.get(box.id).status, store.accounts.get(box.id).error) == ("ready", None)
+
+
+def test_trouble_of_reading_outlasts_what_is_sent(store: Store) -> None:
+    box = Mailbox(store)
+    store.accounts.note_refused_sending(box.id, OTHER)
+    store.accounts.set_status(box.id, "reauth_required", LOST)
+    store.accounts.note_refused_sending(box.id, OTHER)
+    store.accounts.clear_refused_sending(box.id)
+    assert (store.accounts.get(box.id).status, store.accounts.get(box.id).error) == ("reauth_required", LOST)
+
+
 def test_a_new_mailbox(store: Store) -> None:
     ada = add_member(store)
     with store.database.transaction():
