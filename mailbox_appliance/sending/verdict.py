@@ -133,7 +133,7 @@ def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
         return judge_reply("data", fault.reply)
     if fault.kind == "login_refused":
         return Nobody("login", trouble(fault))
-    return Nobody("throttled" if fault.kind == "throttled" else "unavailable")
+    return Nobody("throttled" if fault.kind == "throttled" else "unavailable", trouble(fault))
 
 
 def _is_throttling(reply: Reply) -> bool:
