@@ -197,7 +197,12 @@ def identity(message: LocatedMessage, state: FolderState, sighting: Sighting | N
 
 
 def is_same(message: LocatedMessage, sighting: Sighting, *, certain: bool) -> bool:
-    """Whether this is the message. `certain`: UID and UIDVALIDITY agree, so that its date need not."""
+    """Whether this is the message. `certain`: UID and UIDVALIDITY agree, so that its date need not.
+
+    Where the provider has an id for it, that decides.
+    """
+    if message.provider_id is not None and sighting.provider_id is not None:
+        return message.provider_id == sighting.provider_id
     agrees = (message.message_id, message.size) == (sighting.message_id, sighting.size)
     # RFC 9051 2.3.3: the server keeps seconds, while what we put there has been noted here more exactly.
     return agrees and (certain or int(message.internal_date.timestamp()) == int(sighting.internal_date.timestamp()))

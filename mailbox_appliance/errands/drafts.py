@@ -2,14 +2,16 @@
 
 What a client was told stays true: the server has a new version before the mirror does, and the earlier one is removed
 last of all, so that whenever we stop there is at least one of them.
+
+On a server with labels they are put into the folder for drafts, which shows them, and lie among all mail.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.errands import role_folders
+from mailbox_appliance.errands import for_good, role_folders
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.identity import identified
 from mailbox_appliance.errands.turns import Turns
@@ -74,16 +76,17 @@ class Drafts:
         """
         with self._connections.borrow(account_id) as mailbox:
             folder = role_folders.of_role(self._store, mailbox, account_id, "drafts")
+        home = self._store.folders.home(folder)
         parsed, copy = _parsed(version), PendingCopy(new_id("msg"), thread_id or new_id("thr"))
         try:
             landed = self._put(folder, version, _FLAGS)
             with self._store.database.transaction():
-                self._store.mirror.add_pending(folder, _fetched(version, _FLAGS), parsed, copy)
-                self._store.mirror.set_uid(copy.message_id, landed.uid, landed.size, landed.internal_date)
+                self._store.mirror.add_pending(home, _fetched(version, _FLAGS), parsed, copy)
+                self._store.mirror.landed(copy.message_id, landed)
                 if record is not None:
                     record()
         finally:
-            self._touch(folder)
+            self._touch(home)
         return copy.message_id
 
     def keep(self, account_id: str, version: Version, thread_id: str, record: Callable[[], None]) -> None:
@@ -93,8 +96,8 @@ class Drafts:
         one that somebody has removed meanwhile, than none. `record` as in `create`.
         """
         with self._connections.borrow(account_id) as mailbox:
-            folder = role_folders.of_role(self._store, mailbox, account_id, "drafts")
-            found = lookup.find(mailbox, folder, version.message_id)
+            folder = self._store.folders.home(role_folders.of_role(self._store, mailbox, account_id, "drafts"))
+            found = lookup.find(mailbox, folder, version.message_id, _kept_by(folder))
         if found is not None:
             self._touch(folder)
         elif not self._is_mirrored(account_id, version):
@@ -163,17 +166,24 @@ class Drafts:
 
     def _put_over(self, old: LocatedMessage, version: Version, parsed: ParsedMessage) -> None:
         flags = _FLAGS | {flag for flag in old.flags if flag.lower() not in _NOT_KEPT}
-        landed = self._put(old.folder, version, flags)
+        landed = self._put(self._place(old), version, flags)
         with self._store.database.transaction():
             self._store.mirror.replace_source(old.id, _fetched(version, flags), parsed, old.folder)
-            self._store.mirror.set_uid(old.id, landed.uid, landed.size, landed.internal_date)
+            self._store.mirror.landed(old.id, landed)
+
+    def _place(self, old: LocatedMessage) -> MirroredFolder:
+        """Where the next version is put: where the one before lies, or what shows it there."""
+        if not _kept_by(old.folder):
+            return old.folder
+        with self._connections.borrow(old.folder.account_id) as mailbox:
+            return role_folders.of_role(self._store, mailbox, old.folder.account_id, "drafts")
 
     def _remove(self, draft: LocatedMessage, may_delete: bool) -> None:
         folder = draft.folder
         try:
             with self._connections.borrow(folder.account_id) as mailbox:
                 there = self._identified(mailbox, draft, may_delete)
-                mailbox.expunge(folder.path, _uids(there))
+                for_good.remove(self._store, mailbox, folder, [there])
         except RemoteFault as fault:
             if fault.in_doubt:
                 self._touch(folder)
@@ -186,6 +196,7 @@ class Drafts:
         doubt: RemoteFault | None = None
         uid: int | None = None
         known = folder.state.uidvalidity if folder.state is not None else None
+        home = self._store.folders.home(folder)
         try:
             with self._connections.borrow(folder.account_id) as mailbox:
                 uid = mailbox.append(folder.path, version.source, flags=flags, at=version.at, uidvalidity=known)
@@ -195,12 +206,13 @@ class Drafts:
             doubt = fault
         try:
             with self._connections.borrow(folder.account_id) as mailbox:
-                landed = _find(mailbox, folder, version, uid)
+                landed = _find(mailbox, home, version, uid if home == folder else None)
+                landed = landed and _labeled(mailbox, landed, flags)
         except RemoteFault:
             landed = None  # what is done is done: sync finds the rest out
         if landed is None and doubt is not None:
             raise doubt
-        return landed or Found(folder, uid)
+        return landed or Found(home, uid if home == folder else None)
 
     def _identified(self, mailbox: ImapMailbox, draft: LocatedMessage, may_delete: bool) -> LocatedMessage:
         found, _ = identified(self._store, mailbox, draft.folder, [draft])
@@ -216,7 +228,7 @@ class Drafts:
                 if not identified(self._store, mailbox, folder, [old])[0]:
                     return ()  # somebody else has removed it
                 try:
-                    mailbox.expunge(folder.path, _uids(old))
+                    for_good.remove(self._store, mailbox, folder, [old])
                 except RemoteFault as fault:
                     if fault.kind != "unsupported":
                         raise
@@ -255,7 +267,23 @@ def _find(mailbox: ImapMailbox, folder: MirroredFolder, version: Version, uid: i
 
     Its size there need not be that of the source, and its date not the one that was asked for.
     """
-    return lookup.find(mailbox, folder, version.message_id) if uid is None else lookup.look(mailbox, folder, uid)
+    if uid is not None:
+        return lookup.look(mailbox, folder, uid)
+    return lookup.find(mailbox, folder, version.message_id, _kept_by(folder))
+
+
+def _kept_by(folder: MirroredFolder) -> frozenset[str]:
+    """What drafts have there that other messages lack; nothing where they lie in a folder of their own."""
+    return frozenset({"\\Draft"}) if folder.role == "all" else frozenset()
+
+
+def _labeled(mailbox: ImapMailbox, landed: Found, flags: frozenset[str]) -> Found:
+    """A new version with the labels of the one before, which cannot be given as it is put there."""
+    seen = landed.seen
+    if seen is None or seen.provider_id is None or flags <= seen.flags:
+        return landed
+    mailbox.store_flags(landed.folder.path, [seen.uid], add=flags - seen.flags, remove=frozenset())
+    return replace(landed, seen=replace(seen, flags=seen.flags | flags))
 
 
 def _is_among_drafts(message: LocatedMessage) -> bool:

@@ -16,7 +16,8 @@ def identified(
 ) -> tuple[tuple[LocatedMessage, ...], dict[str, Code]]:
     """Those messages of a folder that are what they were, with UID and flags as they are now, and why the others not.
 
-    One whose UID is not known yet, say after a move, is looked for by its Message-ID, among what is nobody else's.
+    One whose UID is not known yet, say after a move, is looked for by its provider's id, or else by its Message-ID,
+    among what is nobody else's.
     Raises RemoteFault.
     """
     try:
@@ -50,5 +51,24 @@ def identified(
     return tuple(found), problems
 
 
+def with_uids(
+    mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
+) -> tuple[LocatedMessage, ...]:
+    """Messages that were moved to a folder, with their UIDs there; without those that are not to be found by their id.
+
+    Raises RemoteFault.
+    """
+    found: list[LocatedMessage] = []
+    for message in messages:
+        uid = message.uid
+        if uid is None and message.provider_id is not None:
+            uid = mailbox.find_provider_id(folder.path, message.provider_id)
+        found += [replace(message, folder=folder, uid=uid)] if uid is not None else []
+    return tuple(found)
+
+
 def _candidates(mailbox: ImapMailbox, message: LocatedMessage) -> tuple[int, ...]:
+    if message.provider_id is not None:
+        uid = mailbox.find_provider_id(message.folder.path, message.provider_id)
+        return (uid,) if uid is not None else ()
     return mailbox.find(message.folder.path, message.message_id) if message.message_id is not None else ()

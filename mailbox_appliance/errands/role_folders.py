@@ -11,12 +11,21 @@ _NAMES: dict[FolderRole, str] = {"archive": "Archive", "trash": "Trash", "drafts
 
 
 def of_role(store: Store, mailbox: ImapMailbox, account_id: str, role: FolderRole) -> MirroredFolder:
-    """The folder that plays this role. Raises RemoteFault, kind `refused` where the server makes none."""
+    """The folder that plays this role. Raises RemoteFault, kind `refused` where the server makes none.
+
+    On a server with labels none is made: it would be a label, whatever its name.
+    """
     found = store.folders.find_by_role(account_id, role)
     if found is not None:
         return found
     relist(store, mailbox, account_id)  # another client may have made it
-    return store.folders.find_by_role(account_id, role) or _made(store, mailbox, account_id, role)
+    found = store.folders.find_by_role(account_id, role)
+    if found is None and store.folders.all_mail(account_id) is not None:
+        reason = (
+            f"The folder of this mailbox for {role} is hidden: tick “Show in IMAP” for it in Gmail's settings, Labels."
+        )
+        raise RemoteFault("imap", "refused", reason)
+    return found or _made(store, mailbox, account_id, role)
 
 
 def relist(store: Store, mailbox: ImapMailbox, account_id: str) -> None:

@@ -15,6 +15,10 @@ FLAGS = {"\\draft": "\\Draft", "\\drafts": "\\Draft", "\\starred": "\\Flagged"}
 #: Labels of the system, by their name in lower case: no user can make, name, add or remove one as a label.
 SYSTEM = {name.lower(): name for name in (INBOX, SENT, IMPORTANT, "\\Muted", "\\Trash", "\\Spam")}
 _ALL = "\\all"
+#: What people call those, and the folders that show them: no label of a user has such a name, whatever its case.
+_TAKEN = frozenset({*FLAGS, *(name.lstrip("\\") for name in (*FLAGS, *SYSTEM)), "unread", "all mail", "chats"})
+_OWN_FOLDERS = ("[gmail]", "[google mail]", "[imap]/")
+MAX_NAME = 1000  # characters
 _PROPER = frozenset({_ALL, "\\junk", "\\trash"})
 _BY_ATTRIBUTE = {"\\sent": SENT, "\\drafts": "\\Draft", "\\flagged": "\\Flagged", "\\important": IMPORTANT}
 
@@ -28,6 +32,13 @@ def canonical(label: str) -> str:
 def is_of_user(flag: str) -> bool:
     """Whether a flag that is kept is a label that people made, and see."""
     return not flag.startswith("\\")
+
+
+def is_nameable(label: str) -> bool:
+    """Whether people may call a label so, to add it to messages or to take it away."""
+    lowered = label.strip().lower()
+    is_own = lowered in _TAKEN or lowered.startswith(("\\", *_OWN_FOLDERS))
+    return bool(lowered) and not is_own and len(label) <= MAX_NAME and label.isprintable()
 
 
 def label_of(folder: ListedFolder) -> str | None:
