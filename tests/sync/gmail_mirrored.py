@@ -129,8 +129,7 @@ class MirroredGmail(Mirrored):
 
     def check(self, patience: float, *, goes_on: bool = True) -> int:
         """Let it come to rest, compare what it tells, stop it, compare what it has, and start it again."""
-        self.wait_until_complete(patience)
-        self._check_counts()
+        self.rest(patience)
         assert self.appliance.stop() == 0
         assert not self.box.expunged_in_all_mail
         count = assert_equal(self.box, self.appliance.folder)
@@ -138,6 +137,11 @@ class MirroredGmail(Mirrored):
         if goes_on:
             self.appliance.start()
         return count
+
+    def rest(self, patience: float) -> None:
+        """Let it come to rest, and compare what it tells."""
+        self.wait_until_complete(patience)
+        self._check_counts()
 
     def _check_counts(self) -> None:
         told = self.appliance.ask("GET", f"/accounts/{self.account_id}/folders").data
