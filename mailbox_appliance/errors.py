@@ -77,6 +77,16 @@ class MessageTooLarge(Invalid):
     code = "message_too_large"
 
 
+class AccessRefused(Invalid):
+    """{reason}"""  # by a provider, or by a mailbox's servers; what to do is said
+
+    code = "invalid_request"
+
+    @property
+    def message(self) -> str:
+        return self._text
+
+
 class InvalidToken(Invalid):
     """This {what} is unknown, already used or expired."""
 

@@ -18,7 +18,10 @@ _PAGE = b"""<!doctype html>
 </head><body><main><h1>Go back to the terminal</h1>
 <p>It goes on there, and says how this ended. You can close this tab.</p></main></body></html>
 """
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
 
 
 class Loopback:

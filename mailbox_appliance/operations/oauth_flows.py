@@ -27,7 +27,7 @@ from mailbox_appliance.authorization.flows import (
     TooManyFlows,
 )
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.errors import Conflict, Invalid, NotFound, Throttled
+from mailbox_appliance.errors import AccessRefused, Conflict, Detail, Invalid, NotFound, Throttled
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.license import require_room_for_account, require_verified
@@ -234,13 +234,13 @@ def _told(path: str) -> Iterator[None]:
     try:
         yield
     except StateUnknown as unknown:
-        raise Invalid.at(path, _OVER) from unknown
+        raise AccessRefused(details=(Detail(path, _OVER),), reason=_OVER) from unknown
     except NotAgreedYet as waiting:
         raise Conflict(
             reason="Nobody has agreed yet. Type the code on the provider's page, then repeat this."
         ) from waiting
     except Refused as refused:
-        raise Invalid(reason=refused.reason) from refused
+        raise AccessRefused(reason=refused.reason) from refused
     except AppMissing as missing:
         raise Conflict(reason=_NO_APP.format(title=missing.title)) from missing
     except TooManyFlows as many:

@@ -10,10 +10,10 @@ from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import (
+    AccessRefused,
     AccountExists,
     Conflict,
     Detail,
-    Invalid,
     NotFound,
     Problem,
     ProviderThrottled,
@@ -102,7 +102,7 @@ def try_again(appliance: Appliance, caller: Caller, account: Account) -> Account
 def told(fault: RemoteFault) -> Problem:
     """What to answer where a provider does not do its part: its no is nothing that waiting would mend."""
     if fault.kind == "login_refused" or (fault.kind == "refused" and fault.name != "server_down"):
-        return Invalid(details=(Detail(fault.server, fault.reason),), reason=fault.reason)
+        return AccessRefused(details=(Detail(fault.server, fault.reason),), reason=fault.reason)
     return problem_of(fault)
 
 
@@ -166,7 +166,7 @@ def _problem_of(failed: SignInFailed, login: OAuthLogin) -> Problem:
     if "throttled" in kinds:
         return ProviderThrottled(details=details, retry_after=_THROTTLED_RETRY_AFTER)
     if "login_refused" in kinds and login.is_shared:
-        return Invalid(reason=_NOT_LET_IN.format(person=login.username, mailbox=login.email))
+        return AccessRefused(reason=_NOT_LET_IN.format(person=login.username, mailbox=login.email))
     if "login_refused" in kinds:
-        return Invalid(details=details, reason=reason)
+        return AccessRefused(details=details, reason=reason)
     return Unavailable(details=details, reason=reason, retry_after=_RETRY_AFTER)

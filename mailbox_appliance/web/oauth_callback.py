@@ -17,7 +17,10 @@ _LONGEST = 16_384
 #: learn.microsoft.com/entra/identity-platform/reference-error-codes
 _NUMBER = re.compile(r"AADSTS[0-9]{4,9}")
 #: No more than this page needs: no script, nothing fetched, nobody may hold it.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Signing in</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">

@@ -1,5 +1,6 @@
 """What stands behind the console in its tests: the appliance as a process, two people, and mailboxes at Dovecot."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from itertools import count
@@ -42,9 +43,16 @@ class Box:
 class House:
     """The appliance with `ada`, an administrator, and `bob`, a member. Make more of what a test changes."""
 
-    def __init__(self, folder: Path, server: MailServer, *arguments: str) -> None:
+    def __init__(
+        self, folder: Path, server: MailServer, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """`arguments`, `environment`: of `serve`."""
         self.server = server
-        self.running = RunningAppliance(folder, {"MAILBOX_APPLIANCE_KEYCHAIN": "off"}, arguments=arguments).start()
+        # Nobody in the internet is asked where the servers of a mailbox are.
+        nowhere = {"RESOLVER": "127.0.0.1:9", "AUTOCONFIG_DIRECTORY": ""}
+        given = {f"MAILBOX_APPLIANCE_REMOTE_{name}": value for name, value in nowhere.items()}
+        given |= {"MAILBOX_APPLIANCE_KEYCHAIN": "off", **(environment or {})}
+        self.running = RunningAppliance(folder, given, arguments=arguments).start()
         self.running.set_up()
         self.ada = self.sign_in("ada@example.org")
         self.bob = self.add_member("bob")

@@ -1,70 +1,64 @@
-"""Connecting mailboxes with what is found about their servers, and by a provider's own sign-in."""
+"""Connecting mailboxes by a provider's own sign-in, and with what is found about their servers."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.console.beyond import Beyond
-from tests.console.house import House
-from tests.console.walker import Walker
+from tests.console.signing import Signing
+from tests.console.walker import PROFILE, Walker
+from tests.servers.dovecot import MailServer, wait_until
 
 
-@pytest.fixture
-def beyond(house: House) -> Iterator[Beyond]:
-    """The house with discovery and providers."""
-    made = Beyond(house)
+@pytest.fixture(scope="module")
+def signing(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[Signing]:
+    made = Signing(tmp_path_factory.mktemp("signing"), mail_server)
     yield made
     made.stop()
 
 
 @pytest.fixture
-def visitor(chromium: Browser, beyond: Beyond) -> Iterator[Walker]:
-    """Somebody before it."""
-    made = Walker(chromium, beyond.as_house)
+def visitor(chromium: Browser, signing: Signing) -> Iterator[Walker]:
+    """Somebody before it, whose browser believes the provider's certificate."""
+    made = Walker(None, signing.house, chromium.new_context(**PROFILE, ignore_https_errors=True))
     yield made
     made.close()
 
 
-def _candidate(host: str, source: str, house: House) -> dict[str, Any]:
-    server = {"host": host, "security": "none"}
-    return {
-        "source": source,
-        "imap": server | {"port": house.server.imap_port},
-        "smtp": server | {"port": house.server.submission_port},
-    }
+def connected(page: Page, user: str) -> None:
+    expect(page.get_by_role("heading", level=1, name=user)).to_be_visible()
 
 
-def _provider_tab(visitor: Walker, page: Page) -> Page:
-    """The tab that the button opens."""
-    with visitor.context.expect_page() as opened:
-        page.get_by_role("button", name="Sign in with Google").click()
-    expect(opened.value.get_by_role("heading", name="A provider")).to_be_visible()
-    return opened.value
+# --- servers that are found -------------------------------------------------------------------------------------------
 
 
-def test_the_servers_are_found_by_the_address(visitor: Walker, beyond: Beyond) -> None:
-    house = beyond.house
-    beyond.candidates = [_candidate("localhost", "srv", house), _candidate("127.0.0.1", "mx", house)]
-    owner = house.add_member("dora")
-    user = house.server.fresh_user()
-    page = visitor.open("/mailboxes/connect", owner)
-    page.get_by_label("Email address of the mailbox").fill(user)
+def test_the_servers_are_found_by_the_address(visitor: Walker, signing: Signing) -> None:
+    house = signing.house
+    page = visitor.open("/mailboxes/connect", house.add_member("dora"))
+    page.get_by_label("Email address of the mailbox").fill("dora@cow.example")
     page.get_by_role("button", name="Find the servers").click()
-    expect(page.get_by_role("heading", name=f"Sign in to {user}")).to_be_focused()
-    expect(page.get_by_role("radio", name="localhost")).to_be_checked()
+    expect(page.get_by_role("heading", name="Sign in to dora@cow.example")).to_be_focused()
+    expect(page.get_by_role("radio", name="imap.cow.example and smtp.cow.example (DNS, SRV)")).to_be_checked()
+    expect(page.get_by_label("User name", exact=True)).to_have_value("dora@cow.example")
     expect(page.get_by_role("group", name="IMAP")).to_be_hidden()
+    page.get_by_text("What was asked").click()
+    expect(page.get_by_role("listitem").filter(has_text="DNS, MX")).to_be_visible()
     visitor.look("connect-found")
-    page.get_by_role("radio", name="127.0.0.1").check()
+    user = house.server.fresh_user()
+    page.get_by_text("Servers", exact=True).click()
+    for group, port in (("IMAP", house.server.imap_port), ("SMTP", house.server.submission_port)):
+        fields = page.get_by_role("group", name=group)
+        fields.get_by_label("Server").fill("localhost")
+        fields.get_by_label("Port").fill(str(port))
+        expect(fields.get_by_label("Protection")).to_have_value("starttls")
+    page.get_by_label("User name", exact=True).fill(user)
     page.get_by_label("Password", exact=True).fill("secret")
     page.get_by_role("button", name="Connect").click()
-    expect(page.get_by_role("heading", level=1, name=user)).to_be_visible()
-    assert beyond.asked == [("/accounts/discover", {"email": user})]
+    connected(page, "dora@cow.example")
 
 
-def test_where_nothing_is_found_the_servers_are_asked_for(visitor: Walker, beyond: Beyond) -> None:
-    page = visitor.open("/mailboxes/connect", beyond.house.bob)
+def test_where_nothing_is_found_the_servers_are_asked_for(visitor: Walker, signing: Signing) -> None:
+    page = visitor.open("/mailboxes/connect", signing.house.bob)
     page.get_by_label("Email address of the mailbox").fill("someone@nowhere.example")
     page.get_by_role("button", name="Find the servers").click()
     expect(page.get_by_text("Nothing was found out about nowhere.example")).to_be_visible()
@@ -75,55 +69,83 @@ def test_where_nothing_is_found_the_servers_are_asked_for(visitor: Walker, beyon
     expect(page.get_by_label("Email address of the mailbox")).to_have_value("someone@nowhere.example")
 
 
-def test_the_tab_that_began_goes_on_when_the_provider_is_done(visitor: Walker, beyond: Beyond) -> None:
-    page = visitor.open("/mailboxes/connect", beyond.house.add_member("eve"))
-    tab = _provider_tab(visitor, page)
+def test_a_domain_at_google_is_signed_in_to_there(visitor: Walker, signing: Signing) -> None:
+    house = signing.house
+    page = visitor.open("/mailboxes/connect", house.add_member("olga"))
+    page.get_by_label("Email address of the mailbox").fill("olga@office.example")
+    page.get_by_role("button", name="Find the servers").click()
+    expect(page.get_by_role("heading", name="Or with a password")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign in with Microsoft")).to_have_count(0)
+    visitor.look("connect-provider-found")
+    tab = signing.open_provider(visitor, page, "Sign in with Google")
+    expect(tab.get_by_role("textbox", name="Email")).to_have_value("olga@office.example")
+
+
+# --- a provider's sign-in ---------------------------------------------------------------------------------------------
+
+
+def test_the_tab_that_began_goes_on_when_the_provider_is_done(visitor: Walker, signing: Signing) -> None:
+    user = signing.house.server.fresh_user()
+    page = visitor.open("/mailboxes/connect", signing.house.add_member("eve"))
+    visitor.look("connect")
+    tab = signing.open_provider(visitor, page, "Sign in with Google")
     expect(page.get_by_text("Go on in the tab of Google")).to_be_visible()
-    tab.get_by_role("link", name="Allow").click()
+    visitor.look("connect-waiting")
+    signing.agree(tab, user)
     expect(tab.get_by_text("You can close this tab")).to_be_visible()
     assert tab.evaluate("location.hash") == "#/oauth-callback"
     visitor.look("oauth-callback-done", tab)
-    expect(page.get_by_role("heading", level=1, name="user")).to_be_visible()
-    path, body = beyond.asked[-1]
-    assert path == "/accounts/oauth/google/finish"
-    assert sorted(body) == ["code", "state"]
-    assert [each for each, _ in beyond.asked].count(path) == 1
+    connected(page, user)
+    assert signing.providers["google"].count(grant="authorization_code") == 1
 
 
-def test_a_refusal_is_told_in_both_tabs_and_one_may_begin_anew(visitor: Walker, beyond: Beyond) -> None:
-    page = visitor.open("/mailboxes/connect", beyond.house.bob)
-    tab = _provider_tab(visitor, page)
-    tab.get_by_role("link", name="Refuse").click()
+def test_microsoft_leads_back_under_the_other_name_of_this_computer(visitor: Walker, signing: Signing) -> None:
+    user = signing.house.server.fresh_user()
+    page = visitor.open("/mailboxes/connect", signing.house.add_member("mia"))
+    tab = signing.open_provider(visitor, page, "Sign in with Microsoft")
+    signing.agree(tab, user)
+    expect(tab.get_by_text("You can close this tab")).to_be_visible()
+    connected(page, user)
+
+
+def test_a_refusal_is_told_in_both_tabs_and_one_may_begin_anew(visitor: Walker, signing: Signing) -> None:
+    visitor.expects(400)
+    page = visitor.open("/mailboxes/connect", signing.house.bob)
+    tab = signing.open_provider(visitor, page, "Sign in with Google")
+    tab.get_by_role("button", name="Refuse").click()
     for each in (tab, page):
-        expect(each.get_by_role("alert").get_by_text("access was not granted")).to_be_visible()
+        expect(each.get_by_role("alert")).to_be_visible()
+        expect(each.get_by_text("very own words")).to_have_count(0)
     expect(page.get_by_role("button", name="Sign in with Google")).to_be_visible()
-    assert [path for path, _ in beyond.asked] == ["/accounts/oauth/google"]
+    visitor.look("connect-refused", page)
 
 
-def test_the_tab_of_the_provider_finishes_where_the_one_before_is_gone(visitor: Walker, beyond: Beyond) -> None:
-    page = visitor.open("/mailboxes/connect", beyond.house.add_member("fred"))
-    tab = _provider_tab(visitor, page)
+def test_the_tab_of_the_provider_finishes_where_the_one_before_is_gone(visitor: Walker, signing: Signing) -> None:
+    user = signing.house.server.fresh_user()
+    page = visitor.open("/mailboxes/connect", signing.house.add_member("fred"))
+    tab = signing.open_provider(visitor, page, "Sign in with Google")
     page.reload()
     expect(page.get_by_role("heading", name="Connect a mailbox")).to_be_visible()
-    tab.get_by_role("link", name="Allow").click()
-    expect(tab.get_by_role("heading", level=1, name="user")).to_be_visible()
+    signing.agree(tab, user)
+    connected(tab, user)
 
 
-def test_an_address_that_could_not_be_reached_is_pasted(visitor: Walker, beyond: Beyond) -> None:
+def test_an_address_that_could_not_be_reached_is_pasted(visitor: Walker, signing: Signing) -> None:
     visitor.expects(400)
-    page = visitor.open("/mailboxes/connect", beyond.house.add_member("gina"))
-    tab = _provider_tab(visitor, page)
-    address = str(tab.get_by_role("link", name="Allow").get_attribute("href"))
+    user = signing.house.server.fresh_user()
+    page = visitor.open("/mailboxes/connect", signing.house.add_member("gina"))
+    tab = signing.open_provider(visitor, page, "Sign in with Google")
+    address = signing.providers["google"].consent(tab.url, user)
     tab.close()
     page.get_by_text("The tab ended with an error").click()
     pasted = page.get_by_label("Address of the page where you ended")
     pasted.fill("http://localhost:1/nothing")
     page.get_by_role("button", name="Finish with this address").click()
-    expect(page.get_by_role("alert")).to_contain_text("Begin anew")
+    expect(pasted).to_have_attribute("aria-invalid", "true")
     visitor.look("connect-pasted", page)
-    pasted.fill(address.replace("127.0.0.1", "localhost"))
+    pasted.fill(address)
     page.get_by_role("button", name="Finish with this address").click()
-    expect(page.get_by_role("heading", level=1, name="user")).to_be_visible()
+    connected(page, user)
 
 
 def test_who_comes_back_to_an_address_without_session_takes_it_to_the_other_tab(visitor: Walker) -> None:
@@ -133,12 +155,82 @@ def test_who_comes_back_to_an_address_without_session_takes_it_to_the_other_tab(
     visitor.look("oauth-callback-elsewhere")
 
 
-def test_an_appliance_without_providers_says_what_to_do_instead(walker: Walker) -> None:
-    walker.expects(404, 405)
+def test_who_began_in_a_terminal_is_given_the_address(visitor: Walker, signing: Signing) -> None:
+    visitor.expects(400)
+    page = visitor.open("/oauth-callback?state=abc&code=def", signing.house.bob)
+    expect(page.get_by_text("did you begin in a terminal?")).to_be_visible()
+    expect(page.get_by_text("code=def")).to_be_visible()
+    visitor.look("oauth-callback-terminal")
+
+
+def test_a_code_is_typed_on_another_device(visitor: Walker, signing: Signing) -> None:
+    visitor.expects(409)
+    outlook, user = signing.providers["outlook"], signing.house.server.fresh_user()
+    page = visitor.open("/mailboxes/connect", signing.house.add_member("hal"))
+    page.get_by_role("button", name="with a code on another device").click()
+    code = page.get_by_label("Code", exact=True).locator("code")
+    expect(code).to_be_visible()
+    visitor.look("connect-code")
+    outlook.type_code(code.inner_text(), user)
+    connected(page, user)
+
+
+def test_a_shared_mailbox_is_connected_by_who_reaches_it(visitor: Walker, signing: Signing) -> None:
+    house = signing.house
+    office, owner = house.server.fresh_user(), house.add_member("ida")
+    signing.shared["ann@contoso.test"] = office
+    page = visitor.open("/mailboxes/connect", owner)
+    page.get_by_label("Email address of the mailbox").fill(office)
+    tab = signing.open_provider(visitor, page, "Sign in with Microsoft")
+    signing.agree(tab, "ann@contoso.test")
+    connected(page, office)
+
+
+# --- access that ended ------------------------------------------------------------------------------------------------
+
+
+def test_a_mailbox_whose_access_ended_is_signed_in_to_again(visitor: Walker, signing: Signing) -> None:
+    house, google = signing.house, signing.providers["google"]
+    user, owner = house.server.fresh_user(), house.add_member("jane")
+    page = visitor.open("/mailboxes/connect", owner)
+    tab = signing.open_provider(visitor, page, "Sign in with Google")
+    signing.agree(tab, user)
+    connected(page, user)
+    tab.close()
+    account = house.ask(owner, "GET", "/accounts").data[0]["id"]
+
+    def state() -> str:
+        return str(house.ask(owner, "GET", f"/accounts/{account}").data["status"])
+
+    wait_until(lambda: state() == "ready", state, 20)
+    google.revoke(user)
+    house.server.doveadm("kick", user)
+    wait_until(lambda: state() == "reauth_required", state, 20)
+    visitor.open("/mailboxes", owner)
+    expect(page.get_by_text("Sign-in needed")).to_be_visible()
+    visitor.look("mailboxes-sign-in-needed")
+    page.get_by_role("link", name="Sign in again").click()
+    expect(page.get_by_text("Sign in again.")).to_be_visible()
+    visitor.look("mailbox-sign-in-needed")
+    visitor.expects(400)
+    page.get_by_role("button", name="Try the access that it has").click()
+    expect(page.get_by_role("status").filter(has_text="was taken back")).to_be_visible()
+    tab = signing.open_provider(visitor, page, "Sign in again with Google")
+    expect(tab.get_by_role("textbox", name="Email")).to_have_value(user)
+    signing.agree(tab, user)
+    expect(page.get_by_text("Up to date")).to_be_visible(timeout=20_000)
+    assert house.ask(owner, "GET", "/accounts").data[0]["id"] == account
+
+
+# --- without an application -------------------------------------------------------------------------------------------
+
+
+def test_an_appliance_without_an_application_says_what_to_do(walker: Walker) -> None:
+    walker.expects(409)
     page = walker.open("/mailboxes/connect", walker.house.bob)
-    page.get_by_role("button", name="Sign in with Microsoft").click()
-    expect(page.get_by_role("alert")).to_contain_text("app password")
-    expect(page.get_by_role("button", name="Sign in with Microsoft")).to_be_enabled()
+    page.get_by_role("button", name="Sign in with Microsoft", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("No OAuth app is set up for Microsoft")
+    expect(page.get_by_role("button", name="Sign in with Microsoft", exact=True)).to_be_enabled()
 
 
 def test_administrators_are_led_to_set_an_app_up(walker: Walker) -> None:

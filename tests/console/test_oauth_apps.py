@@ -10,8 +10,8 @@ def test_an_app_is_set_up_changed_and_removed(own_walker: Walker) -> None:
     house = own_walker.house
     page = own_walker.open("/oauth-apps", house.ada)
     google = page.get_by_role("article", name="Google")
-    page.get_by_text("The redirect URI that providers ask for").click()
-    expect(page.get_by_text("/api/v1/oauth/callback")).to_be_visible()
+    expect(google.get_by_text("“Desktop app”")).to_be_visible()
+    expect(page.get_by_text("http://localhost/api/v1/oauth/callback")).to_be_visible()
     google.get_by_role("button", name="Save app").click()
     expect(google.get_by_label("Client ID")).to_have_attribute("aria-invalid", "true")
     google.get_by_label("Client ID").fill("id-of-google")

@@ -207,7 +207,7 @@ def test_whoever_refuses_is_told_so_in_our_words(scene: SignIns, provider: OAuth
     back = scene.providers[provider].consent(begun["authorizationUrl"], "ann@example.test", refuse=True)
     answer = scene.finish(scene.bob, provider, redirectUrl=back)
     assert answer.refusal == (400, "invalid_request")
-    assert "not" in told(answer)
+    assert "Sign in again" in told(answer)
     assert scene.finish(scene.bob, provider, redirectUrl=back).places == ["/redirectUrl"]
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from html import escape
 
-_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>
-<body><h1>{title}</h1><form method="post" action="{action}">{hidden}{fields}
+_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<link rel="icon" href="data:,"></head><body><h1>{title}</h1><form method="post" action="{action}">{hidden}{fields}
 <button name="choice" value="allow">Allow</button> <button name="choice" value="refuse">Refuse</button>
 </form></body></html>"""
 
@@ -27,7 +27,7 @@ def device(user_code: str, person: str) -> bytes:
 
 def said(text: str) -> bytes:
     """One sentence."""
-    return f"<!doctype html><title>{escape(text)}</title><p>{escape(text)}</p>".encode()
+    return f"<!doctype html><title>{escape(text)}</title><link rel=icon href=data:,><p>{escape(text)}</p>".encode()
 
 
 def _page(title: str, action: str, hidden: str, fields: str) -> bytes:

@@ -13,17 +13,23 @@ import { Badge, Snippet } from "../ui/values.js";
 /** @typedef {{clientId: string | null, tenantId?: string | null, clientSecretConfigured: boolean, source: string | null, mutable: boolean}} App */
 /** @typedef {Record<Provider, App>} Apps */
 
-/** @type {[Provider, string, string][]} where an app is registered, besides */
+const CALLBACK = "/api/v1/oauth/callback";
+const isHere = ["127.0.0.1", "localhost", "[::1]"].includes(location.hostname);
+/** @type {[provider: Provider, name: string, place: string, here: string, everywhere: string][]} where an app is registered, and as what */
 const PROVIDERS = [
   [
     "google",
     "Google",
-    "Google Cloud console, “APIs & Services”, “Credentials”: an OAuth client ID of the type “Web application”.",
+    "Google Cloud console, “Google Auth Platform”, “Clients”: a client of the type",
+    "“Desktop app”. It needs no redirect URI.",
+    "“Web application”, with this redirect URI:",
   ],
   [
     "outlook",
     "Microsoft (Outlook)",
-    "Microsoft Entra admin center, “App registrations”: an app with a redirect URI of the type “Web”.",
+    "Microsoft Entra admin center, “App registrations”: an app with the platform",
+    "“Mobile and desktop applications” and this redirect URI. Allow public client flows, too, for signing in with a code:",
+    "“Web”, with this redirect URI:",
   ],
 ];
 
@@ -31,27 +37,22 @@ export default function OAuthApps() {
   const apps = useLoad((signal) => api.get("/admin/oauth-apps", {}, signal), []);
   return html`<${Title}>OAuth apps<//>
     <p>Register an app with Google or Microsoft, once for the whole appliance. Then every member can connect such a mailbox without giving its password away.</p>
-    <${Redirect} />
+    <p class="muted">${
+      isHere
+        ? "Members sign in on this computer, or paste the address where their browser ended. Where an address of this appliance is to lead them back, set "
+        : "First set this address as "
+    }<code>server.public_url</code>${isHere && " first, and register the apps for the web"}.</p>
     <${Loaded} of=${apps} what="the OAuth apps">${(/** @type {Apps} */ all) =>
-      PROVIDERS.map(
-        ([provider, name, where]) =>
-          html`<${Application} key=${provider} provider=${provider} name=${name} where=${where} app=${all[provider]} set=${apps.set} reload=${apps.reload} />`,
-      )}
+      PROVIDERS.map(([provider, name, place, here, everywhere]) => {
+        const uri = isHere ? provider === "outlook" && `http://localhost${CALLBACK}` : location.origin + CALLBACK;
+        const where = html`<p>Register the app first: ${place} ${isHere ? here : everywhere}</p>
+          ${uri && html`<${Snippet} label="Redirect URI" copy="Copy redirect URI" text=${uri} />`}`;
+        return html`<${Application} key=${provider} provider=${provider} name=${name} where=${where} app=${all[provider]} set=${apps.set} reload=${apps.reload} />`;
+      })}
     <//>`;
 }
 
-/** What the provider wants to know. */
-function Redirect() {
-  const settings = useLoad((signal) => api.get("/admin/settings", {}, signal), []);
-  const base = settings.data?.["server.public_url"] || location.origin;
-  return html`<details>
-    <summary>The redirect URI that providers ask for</summary>
-    <p>Set <code>server.public_url</code> first where others than this computer's users are to sign in: this address follows it.</p>
-    <${Snippet} label="Redirect URI" copy="Copy redirect URI" text=${`${base.replace(/\/$/, "")}/api/v1/oauth/callback`} />
-  </details>`;
-}
-
-/** @param {{provider: Provider, name: string, where: string, app: App, set: (apps: Apps) => void, reload: () => Promise<void>}} props */
+/** @param {{provider: Provider, name: string, where: any, app: App, set: (apps: Apps) => void, reload: () => Promise<void>}} props */
 function Application({ provider, name, where, app, set, reload }) {
   const isThere = Boolean(app.clientId);
   const remove = async () => {
@@ -69,8 +70,7 @@ function Application({ provider, name, where, app, set, reload }) {
     ${
       app.mutable
         ? html`<details open=${!isThere}><summary>${isThere ? "Change it" : "Set it up"}</summary>
-            <p>Register the app first: ${where}</p>
-            <${AppForm} key=${app.clientId} provider=${provider} name=${name} app=${app} set=${set} /></details>
+            ${where}<${AppForm} key=${app.clientId} provider=${provider} name=${name} app=${app} set=${set} /></details>
           ${isThere && html`<button type="button" class="danger own-width" onClick=${remove}>Remove the app for ${name} …</button>`}`
         : html`<p class="warning">The operator gave this app in the environment of the appliance, so it is changed there and not here.</p>`
     }

@@ -10,28 +10,37 @@ import { connected, ProviderSignIn } from "./provider-sign-in.js";
 import { Checks, LoginFields, Servers, serversOf, valuesOf } from "./servers.js";
 
 /** @typedef {import("./servers.js").Candidate} Candidate */
-/** @typedef {{email: string, candidates: Candidate[], note: string}} Known what is known after the first step */
+/** @typedef {{source: string, outcome: string}} Source */
+/** @typedef {{email: string, candidates: Candidate[], sources: Source[], note: string}} Known what is known after the first step */
+/** @type {Record<string, string>} */
+const SOURCES = {
+  table: "Known providers",
+  srv: "DNS, SRV",
+  autoconfig: "Autoconfiguration",
+  mx: "DNS, MX",
+  guess: "Usual names",
+};
 
 export default function Connect() {
   const [known, setKnown] = useState(/** @type {Known | null} */ (null));
-  const [email, setEmail] = useState("");
+  const form = useForm({ email: "" }, async ({ email }) => setKnown(await discovered(email.trim())));
+  const email = form.values.email.trim();
+  const byHand = () => setKnown({ email, candidates: [], sources: [], note: "" });
   const back = (/** @type {string} */ last) => {
-    setEmail(last);
+    form.set({ email: last });
     setKnown(null);
   };
   return html`<${Title}>Connect a mailbox<//>
     ${
       known
         ? html`<${SignIn} known=${known} back=${back} />`
-        : html`<${FirstStep} email=${email} onDone=${setKnown} /><${ProviderSignIn} />`
+        : html`<${FirstStep} form=${form} byHand=${byHand} /><${ProviderSignIn} wanted=${email ? { email } : {}} />`
     }
     <p><a href=${to("/mailboxes")}>Back to the mailboxes</a></p>`;
 }
 
-/** @param {{email: string, onDone: (known: Known) => void}} props */
-function FirstStep({ email: start, onDone }) {
-  const form = useForm({ email: start }, async ({ email }) => onDone(await discovered(email.trim())));
-  const byHand = () => onDone({ email: form.values.email.trim(), candidates: [], note: "" });
+/** @param {{form: import("../../ui/form.js").FormState, byHand: () => void}} props */
+function FirstStep({ form, byHand }) {
   const hand = html`<button type="button" class="secondary outline" onClick=${byHand}>Enter the servers by hand</button>`;
   return html`<section class="narrow">
     <p>Its mail stays on its server. The appliance keeps an encrypted copy, so that it can be searched and read quickly.</p>
@@ -43,32 +52,21 @@ function FirstStep({ email: start, onDone }) {
 
 /** What is found about the servers of an address. @param {string} email @returns {Promise<Known>} */
 async function discovered(email) {
-  const { data } = await api.ask("POST", "/accounts/discover", { body: { email } }).catch(missing);
-  const candidates = data?.candidates ?? [];
-  const found =
-    data === null
-      ? "This appliance cannot look servers up."
-      : `Nothing was found out about ${email.split("@").at(-1)}.`;
-  const note = `${found} The provider tells them, mostly under “IMAP” or “other mail programs”.`;
-  return { email, candidates, note: candidates.length ? "" : note };
-}
-
-/** An appliance that does not know the question is not a fault. @param {unknown} error @returns {{data: any}} */
-function missing(error) {
-  if (error instanceof api.ApiError && [404, 405].includes(error.status)) return { data: null };
-  throw error;
+  const { candidates, sources } = await api.post("/accounts/discover", { email });
+  const note = `Nothing was found out about ${email.split("@").at(-1)}. The provider tells them, mostly under “IMAP” or “other mail programs”.`;
+  return { email, candidates, sources, note: candidates.length ? "" : note };
 }
 
 /** @param {{known: Known, back: (email: string) => void}} props */
 function SignIn({ known, back }) {
-  const { candidates, note } = known;
+  const { candidates, sources, note } = known;
+  const provider = candidates.find((one) => one.provider)?.provider;
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => heading.current?.focus(), []);
   const start = {
     ...valuesOf(candidates[0]),
     email: known.email,
-    username: known.email,
-    smtpUsername: known.email,
+    ...namesOf(candidates[0], known.email),
     displayName: "",
   };
   const form = useForm(start, connect);
@@ -76,6 +74,8 @@ function SignIn({ known, back }) {
   return html`<section class="form-page">
     <h2 ref=${heading} tabindex="-1">Sign in to ${known.email || "the mailbox"}</h2>
     ${note && html`<p class="warning">${note}</p>`}
+    ${sources.length > 0 && html`<details><summary>What was asked</summary><ul>${sources.map((one, index) => html`<li key=${index}>${SOURCES[one.source]}: ${one.outcome}</li>`)}</ul></details>`}
+    ${provider && html`<${ProviderSignIn} only=${provider} wanted=${{ email: known.email }} /><h2>Or with a password</h2>`}
     <${Form} of=${form} action="Connect" busy="Trying both logins …" more=${again} label="Sign in to the mailbox">
       ${candidates.length > 0 && html`<${Found} candidates=${candidates} form=${form} />`}
       ${!known.email && html`<${Field} of=${withLogin(form)} name="email" label="Email address" type="email" autocomplete="email" required />`}
@@ -85,6 +85,11 @@ function SignIn({ known, back }) {
       <${Checks} of=${form} />
     <//>
   </section>`;
+}
+
+/** @param {Candidate | undefined} found @param {string} email @returns {{username: string, smtpUsername: string}} */
+function namesOf(found, email) {
+  return { username: found?.imap.username ?? email, smtpUsername: found?.smtp.username ?? email };
 }
 
 /** The user names follow the address until one types another. @param {import("./servers.js").FormState} form @returns {import("./servers.js").FormState} */
@@ -101,16 +106,19 @@ function Found({ candidates, form }) {
   const [chosen, setChosen] = useState(0);
   const choose = (/** @type {number} */ index) => {
     setChosen(index);
-    form.set(valuesOf(/** @type {Candidate} */ (candidates[index])));
+    const found = /** @type {Candidate} */ (candidates[index]);
+    form.set({ ...valuesOf(found), ...namesOf(found, form.values.email) });
   };
+  const note = candidates[chosen]?.note;
   return html`<fieldset>
     <legend>${candidates.length > 1 ? "Several ways were found; the first is the most likely:" : "This was found:"}</legend>
     ${candidates.map(
-      ({ imap, smtp }, index) => html`<label key=${index}>
+      ({ source, name, imap, smtp }, index) => html`<label key=${index}>
         <input type="radio" name="candidate" checked=${index === chosen} onChange=${() => choose(index)} />
-        ${[...new Set([imap.host, smtp.host])].join(" and ")}
+        ${name && `${name}: `}${[...new Set([imap.host, smtp.host])].join(" and ")} (${SOURCES[source]})
       </label>`,
     )}
+    ${note && html`<p class="muted">${note}</p>`}
   </fieldset>`;
 }
 

@@ -48,7 +48,11 @@ function Boxes({ accounts, memberId }) {
       ${one.displayName && html`<p>${one.email}</p>`}
       <${Condition} account=${one} />
       <p class="muted">${PROVIDERS[one.provider]} · ${shared(one, memberId)}</p>
-      ${reaches(one, memberId) && html`<footer><a href=${to("/mail", { account: one.id })} aria-label=${`Read mail of ${nameOf(one)}`}>Read mail</a></footer>`}
+      ${
+        reaches(one, memberId) &&
+        html`<footer><a href=${to("/mail", { account: one.id })} aria-label=${`Read mail of ${nameOf(one)}`}>Read mail</a>
+        ${one.status === "reauth_required" && one.ownerMemberId === memberId && html` · <a href=${to(api.at`/mailboxes/${one.id}`)} aria-label=${`Sign in again to ${nameOf(one)}`}>Sign in again</a>`}</footer>`
+      }
     </article></li>`,
   )}</ul>`;
 }

@@ -61,8 +61,15 @@ function Shown({ account, member, reload }) {
 /** @param {{account: Account, reload: () => Promise<unknown>}} props */
 function SignIn({ account, reload }) {
   if (account.provider === "imap") return html`<${Reconnect} account=${account} reload=${reload} />`;
+  const again = () =>
+    attempt(async () => {
+      await api.post(api.at`/accounts/${account.id}/reconnect`);
+      await reload();
+      done("Both servers took the login.");
+    });
   return html`<article><h2>Sign-in</h2><p>When the provider has ended the access, such as after a new password.</p>
-    <${ProviderSignIn} only=${account.provider} /></article>`;
+    <${ProviderSignIn} only=${account.provider} wanted=${{ accountId: account.id }} />
+    <p><button type="button" class="secondary outline small" onClick=${again}>Try the access that it has</button></p></article>`;
 }
 
 /** @param {{account: Account, reload: () => Promise<unknown>}} props */

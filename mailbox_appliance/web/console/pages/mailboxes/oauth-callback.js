@@ -13,15 +13,16 @@ import { connected } from "./provider-sign-in.js";
 /** @param {{query: Record<string, string>}} props */
 export default function Callback({ query }) {
   const [given] = useState(query);
-  const [address] = useState(location.href);
+  const [address] = useState(location.href.replace(/&hop=1$/, ""));
   const member = useShared(session.member);
   const [outcome, setOutcome] = useState(/** @type {(oauth.Outcome & {isMine?: boolean}) | null} */ (null));
   const take = async () => {
-    const elsewhere = given.state ? await oauth.handOver(given) : null;
+    const elsewhere = await oauth.handOver(given, member ? 2_000 : 1_000);
+    if (!elsewhere && !member && hopped(given)) return;
     setOutcome(elsewhere ?? { isMine: true });
   };
   useEffect(() => {
-    if (!given.state && !given.error) return;
+    if (!given.state) return;
     go("/oauth-callback", {}, { replace: true }); // the code is good once, and nobody is to find it in the history
     void take();
   }, []);
@@ -35,26 +36,38 @@ export default function Callback({ query }) {
  * @param {string} address
  */
 function drawn(given, outcome, member, address) {
-  if (!given.state && !given.error)
+  if (!given.state)
     return html`<p>No sign-in came back to this address.</p><p><a href=${to("/mailboxes/connect")}>Connect a mailbox</a></p>`;
   if (outcome === null) return html`<${Busy} what="the mailbox" />`;
   if (outcome.account)
     return html`<p role="status">${outcome.account.email} is connected. You can close this tab: the other one goes on.</p>`;
   if (outcome.error) return html`<${Problem} error=${outcome.error} /><p>You can close this tab.</p>`;
   if (member === null)
-    return html`<p>Nobody is signed in to the console at this address. Go back to the tab where you began, and paste this there:</p>
+    return html`<p>Nobody is signed in to the console at this address. Go back to where you began, another tab or a terminal, and paste this there:</p>
       <${Snippet} text=${address} label="Address" />`;
-  return html`<${Finish} given=${given} />`;
+  return html`<${Finish} given=${given} address=${address} />`;
 }
 
-/** The tab that began is gone, but its session is the one of this tab. @param {{given: Record<string, string>}} props */
-function Finish({ given }) {
+const SIBLINGS = { localhost: "127.0.0.1", "127.0.0.1": "localhost" };
+
+/**
+ * This computer has two names, and a provider may know only the one under which nobody has signed in: goes to the other.
+ * @param {Record<string, string>} given
+ */
+function hopped(given) {
+  const other = SIBLINGS[/** @type {keyof typeof SIBLINGS} */ (location.hostname)];
+  if (!other || given.hop || location.protocol !== "http:") return false;
+  location.replace(`http://${other}:${location.port}/${to("/oauth-callback", { ...given, hop: 1 })}`);
+  return true;
+}
+
+/** The tab that began is gone, but its session may be the one of this tab. @param {{given: Record<string, string>, address: string}} props */
+function Finish({ given, address }) {
   const [error, setError] = useState(/** @type {unknown} */ (undefined));
   const finish = async () => {
     const state = given.state ?? "";
     try {
-      oauth.refuse(given);
-      const account = await oauth.finish(oauth.lastProvider(), { state, code: given.code ?? "" });
+      const account = await oauth.finish(oauth.lastProvider(), oauth.brought(given));
       oauth.tell(state, { account });
       connected(account);
     } catch (problem) {
@@ -64,5 +77,6 @@ function Finish({ given }) {
   };
   useEffect(() => void finish(), []);
   if (error === undefined) return html`<${Busy} what="the mailbox" />`;
-  return html`<${Problem} error=${error} /><p><a href=${to("/mailboxes/connect")}>Begin anew</a></p>`;
+  return html`<${Problem} error=${error} /><p><a href=${to("/mailboxes/connect")}>Begin anew</a></p>
+    <p>Or did you begin in a terminal? Then paste this there:</p><${Snippet} text=${address} label="Address" />`;
 }

@@ -9,13 +9,13 @@ import { member } from "../../session.js";
 import { Shared } from "../../shared.js";
 
 /** @typedef {"google" | "outlook"} Provider */
-/** @typedef {{provider: Provider, state: string, url: string, expiresAt: string}} Begun */
-/** @typedef {{state: string, code: string} | {redirectUrl: string}} Brought what the provider gave */
+/** @typedef {{email?: string, accountId?: string, device?: boolean}} Wanted whose mailbox, and how one signs in */
+/** @typedef {{provider: Provider, state: string, url: string, expiresAt: string, userCode?: string, interval?: number}} Begun */
+/** @typedef {{state: string, code?: string} | {redirectUrl: string}} Brought what the provider gave */
 /** @typedef {{account?: accounts.Account, error?: unknown}} Outcome */
 
 const CHANNEL = new BroadcastChannel("mailbox-appliance.oauth");
 const LAST = "mailbox-appliance.oauth-provider"; // goes along into the tab that is opened
-const WAIT = 2_000; // milliseconds until the tab that began counts as gone; it may be a slow computer
 
 /** What this tab began and has not finished. @type {Shared<Begun | null>} */
 export const begun = new Shared(/** @type {Begun | null} */ (null));
@@ -24,23 +24,43 @@ export const ended = new Shared(/** @type {Outcome | null} */ (null));
 
 member.watch((now) => void (now ?? settle(null))); // nothing of whoever signed out stays
 
-/** Call it in the click itself: only then may a tab be opened. @param {Provider} provider */
-export async function begin(provider) {
+/** Call it in the click itself: only then may a tab be opened. @param {Provider} provider @param {Wanted} wanted */
+export async function begin(provider, wanted) {
   sessionStorage.setItem(LAST, provider);
-  const tab = window.open("about:blank", "_blank");
+  const tab = wanted.device ? null : window.open("about:blank", "_blank");
   if (tab) tab.document.title = "One moment …";
   try {
-    const { authorizationUrl, state, expiresAt } = await api.post(api.at`/accounts/oauth/${provider}`);
+    const { authorizationUrl, ...made } = await api.post(api.at`/accounts/oauth/${provider}`, wanted);
     const url = new URL(authorizationUrl);
     if (url.protocol !== "https:" && url.protocol !== "http:")
       throw new Error("The provider's page has no address of the web.");
     ended.set(null);
-    begun.set({ provider, state, url: url.href, expiresAt });
+    const mine = { provider, url: url.href, ...made };
+    begun.set(mine);
     if (tab) leave(tab, url.href);
+    if (made.userCode) void agreed(mine);
   } catch (error) {
     tab?.close();
     throw error;
   }
+}
+
+/** Asks now and then whether the code was typed and agreed to. @param {Begun} mine */
+async function agreed(mine) {
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, (mine.interval ?? 5) * 1000));
+    if (begun.value !== mine) return;
+    try {
+      return settle({ account: await finish(mine.provider, { state: mine.state }) });
+    } catch (error) {
+      if (begun.value === mine && !isPassing(error)) return settle({ error });
+    }
+  }
+}
+
+/** @param {unknown} error */
+function isPassing(error) {
+  return error instanceof api.ApiError && (error.code === "conflict" || [0, 429].includes(error.status));
 }
 
 /** @param {Window} tab @param {string} url */
@@ -57,20 +77,10 @@ export async function finish(provider, brought) {
   return account;
 }
 
-/** What an address brings that a sign-in ended at; raises what the provider said instead. @param {string} text */
-export function broughtBy(text) {
-  const address = text.trim(); // the provider's redirect, or this console's page that it led to: `?` comes last in both
-  const given = Object.fromEntries(new URLSearchParams(address.slice(address.lastIndexOf("?") + 1)));
-  refuse(given);
-  const { state, code } = given;
-  return state && code ? { state, code } : { redirectUrl: address };
-}
-
-/** Raises an Error where the provider refused (RFC 6749 4.1.2.1). @param {Record<string, string>} given */
-export function refuse(given) {
-  if (given.error === "access_denied")
-    throw new Error("The sign-in was canceled, or access was not granted. Nothing was connected.");
-  if (given.error) throw new Error(`The provider refused: ${given.error_description || given.error}`);
+/** What came back, as the API takes it; what a provider refused is told by the API. @param {Record<string, string>} given */
+export function brought(given) {
+  const { state = "", code } = given;
+  return code ? { state, code } : { redirectUrl: `?${new URLSearchParams(given)}` };
 }
 
 /** What this tab was opened for. @returns {Provider} */
@@ -81,11 +91,12 @@ export function lastProvider() {
 /**
  * Gives what came back to the tab that began.
  * @param {Record<string, string>} given of the page's address
+ * @param {number} patience milliseconds until that tab counts as gone; it may be a slow computer
  * @returns {Promise<Outcome | null>} null: no tab waits for it
  */
-export function handOver(given) {
+export function handOver(given, patience) {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => settle(null), WAIT);
+    const timer = setTimeout(() => settle(null), patience);
     /** @param {Outcome | null} outcome */
     const settle = (outcome) => {
       CHANNEL.removeEventListener("message", hear);
@@ -124,8 +135,7 @@ async function goOn(mine, given) {
   /** @type {Outcome} */
   let outcome;
   try {
-    refuse(given);
-    outcome = { account: await finish(mine.provider, { state: mine.state, code: given.code ?? "" }) };
+    outcome = { account: await finish(mine.provider, brought(given)) };
   } catch (error) {
     outcome = { error };
   }

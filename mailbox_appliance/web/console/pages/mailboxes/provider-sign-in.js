@@ -8,7 +8,7 @@ import { useShared } from "../../shared.js";
 import { Field, Form, useForm } from "../../ui/form.js";
 import { Problem, useLoad } from "../../ui/load.js";
 import { done } from "../../ui/notices.js";
-import { Time } from "../../ui/values.js";
+import { Snippet, Time } from "../../ui/values.js";
 import * as oauth from "./oauth.js";
 import { PROVIDERS } from "./state.js";
 
@@ -16,8 +16,8 @@ import { PROVIDERS } from "./state.js";
 /** @type {Provider[]} */
 const ALL = ["google", "outlook"];
 
-/** @param {{only?: Provider}} props `only`: of a mailbox that is there already */
-export function ProviderSignIn({ only }) {
+/** @param {{only?: Provider, wanted?: oauth.Wanted}} props `only`: the one that is meant; `wanted`: which mailbox */
+export function ProviderSignIn({ only, wanted = {} }) {
   const begun = useShared(oauth.begun);
   const ended = useShared(oauth.ended);
   useEffect(() => {
@@ -26,7 +26,7 @@ export function ProviderSignIn({ only }) {
   return html`<section class="form-page">
     ${!only && html`<h2>Google or Microsoft?</h2>`}
     ${ended?.error !== undefined && html`<${Problem} error=${ended.error} />`}
-    ${begun ? html`<${Waiting} key=${begun.state} begun=${begun} />` : html`<${Choice} providers=${only ? [only] : ALL} />`}
+    ${begun ? html`<${begun.userCode ? Code : Waiting} key=${begun.state} begun=${begun} />` : html`<${Choice} providers=${only ? [only] : ALL} wanted=${wanted} />`}
   </section>`;
 }
 
@@ -37,17 +37,17 @@ export function connected(account) {
   if (place.value.path !== `/mailboxes/${account.id}`) go(`/mailboxes/${account.id}`, {}, { replace: true });
 }
 
-/** @param {{providers: Provider[]}} props */
-function Choice({ providers }) {
+/** @param {{providers: Provider[], wanted: oauth.Wanted}} props */
+function Choice({ providers, wanted }) {
   const isAdmin = session.member.value?.role === "admin";
   const apps = useLoad((signal) => configured(isAdmin, signal), [isAdmin]);
   const [error, setError] = useState(/** @type {unknown} */ (undefined));
   const [busy, setBusy] = useState(/** @type {Provider | null} */ (null));
-  const begin = async (/** @type {Provider} */ provider) => {
+  const begin = async (/** @type {Provider} */ provider, device = false) => {
     if (busy) return;
     setBusy(provider);
     setError(undefined);
-    await oauth.begin(provider).catch((problem) => setError(explained(problem, provider)));
+    await oauth.begin(provider, { ...wanted, ...(device && { device }) }).catch(setError);
     setBusy(null);
   };
   const offered = providers.filter((one) => apps.data?.[one] !== false);
@@ -60,8 +60,13 @@ function Choice({ providers }) {
         (
           one,
         ) => html`<button key=${one} type="button" class="secondary" aria-disabled=${busy !== null} aria-busy=${busy === one}
-          onClick=${() => begin(one)}>Sign in with ${PROVIDERS[one]}</button>`,
-      )}</p>`
+          onClick=${() => begin(one)}>Sign in ${wanted.accountId ? "again " : ""}with ${PROVIDERS[one]}</button>`,
+      )}</p>
+      ${
+        offered.includes("outlook") &&
+        html`<p><button type="button" class="secondary outline small" onClick=${() => begin("outlook", true)}>Microsoft, with a code on another device</button></p>
+        ${providers.length > 1 && html`<p class="muted">A shared mailbox of Microsoft: type its address above first, and then sign in as yourself.</p>`}`
+      }`
   }
     ${
       left.length > 0 &&
@@ -87,22 +92,13 @@ async function configured(isAdmin, signal) {
   }
 }
 
-/** @param {unknown} problem @param {Provider} provider */
-function explained(problem, provider) {
-  if (!(problem instanceof api.ApiError) || ![404, 405].includes(problem.status)) return problem;
-  const name = PROVIDERS[provider];
-  return new Error(
-    `This appliance cannot use ${name}'s sign-in. Connect the mailbox by its servers, with an app password that you make at ${name}.`,
-  );
-}
-
 /** @param {{begun: oauth.Begun}} props */
 function Waiting({ begun }) {
   const panel = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => panel.current?.focus(), []);
   const name = PROVIDERS[begun.provider];
   const form = useForm({ redirectUrl: "" }, async ({ redirectUrl }) => {
-    connected(await oauth.finish(begun.provider, oauth.broughtBy(redirectUrl)));
+    connected(await oauth.finish(begun.provider, { redirectUrl }));
   });
   return html`<article ref=${panel} tabindex="-1" aria-label=${`Signing in with ${name}`}>
     <p role="status">Go on in the tab of ${name} that has opened. This page goes on by itself when you are done there.</p>
@@ -115,6 +111,23 @@ function Waiting({ begun }) {
         <${Field} of=${form} name="redirectUrl" label="Address of the page where you ended" inputmode="url" autocomplete="off" required />
       <//>
     </details>
-    <footer class="actions"><button type="button" class="secondary outline small" onClick=${() => oauth.begun.set(null)}>Stop waiting</button></footer>
+    <${Stop} />
+  </article>`;
+}
+
+function Stop() {
+  return html`<footer class="actions"><button type="button" class="secondary outline small" onClick=${() => oauth.begun.set(null)}>Stop waiting</button></footer>`;
+}
+
+/** @param {{begun: oauth.Begun}} props */
+function Code({ begun }) {
+  const panel = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => panel.current?.focus(), []);
+  return html`<article ref=${panel} tabindex="-1" aria-label="Signing in with a code">
+    <p role="status">Open <a href=${begun.url} target="_blank" rel="noopener noreferrer">${begun.url}</a> on any device, and type this code there.
+      This page goes on by itself when you have agreed.</p>
+    <${Snippet} text=${begun.userCode} label="Code" />
+    <p class="muted">It is good until <${Time} at=${begun.expiresAt} />.</p>
+    <${Stop} />
   </article>`;
 }

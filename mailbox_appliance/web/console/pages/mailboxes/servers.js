@@ -8,8 +8,8 @@ import { Badge } from "../../ui/values.js";
 /** @typedef {import("../../ui/form.js").FormState} FormState */
 /** @typedef {import("../../ui/form.js").Values} Values */
 /** @typedef {"imap" | "smtp"} Kind */
-/** @typedef {{host: string, port: number, security: "tls" | "starttls" | "none"}} Server */
-/** @typedef {{source: string, imap: Server, smtp: Server}} Candidate */
+/** @typedef {{host: string, port: number, security: "tls" | "starttls" | "none", username: string}} Server */
+/** @typedef {{source: string, imap: Server, smtp: Server, provider: "google" | "outlook" | null, name: string | null, note: string | null}} Candidate */
 
 /** @type {[Kind, string][]} */
 const KINDS = [
