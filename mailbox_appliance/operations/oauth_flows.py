@@ -42,7 +42,10 @@ _CALLBACK = "/api/v1/oauth/callback"
 _MOST_FIELDS = 32
 _BROUGHT = ("state", "code", "error", "error_description")
 _OVER = "This sign-in was not begun by this session, or it is over: it is good once, for 10 minutes. Begin anew."
-_NO_APP = "No OAuth app is set up for {title}. An administrator registers one and sets it under OAuth apps."
+_NO_APP = (
+    "No OAuth app is set up for {title}. An administrator registers one there, once, and sets it under OAuth apps in"
+    " the console, or with `mailbox-appliance oauth-apps set {provider}`."
+)
 _RETRY_AFTER = 60
 _WHOLE = "Give the whole address of the page where the sign-in ended, with `state` and `code` in it."
 
@@ -113,7 +116,7 @@ def begin_sign_in(appliance: Appliance, caller: Caller, provider: str, request: 
     _check(named, request)
     require_verified(appliance)
     place = appliance.asking_servers() if request.device else nullcontext()
-    with _told("/state"), place:
+    with _told(named, "/state"), place:
         asked = _asked(appliance, caller, named, request)
         return _shown(appliance.flows.start(asked, device=request.device))
 
@@ -196,7 +199,7 @@ def _shown(begun: Begun) -> SignIn:
 
 def _granted(appliance: Appliance, caller: Caller, provider: OAuthProvider, request: EndOfSignIn) -> Granted:
     path, brought = _brought(request)
-    with _told(path):
+    with _told(provider, path):
         return appliance.flows.finish(
             provider,
             caller.found.id,
@@ -229,7 +232,7 @@ def _brought(request: EndOfSignIn) -> tuple[str, Mapping[str, str]]:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _told(provider: OAuthProvider, path: str) -> Iterator[None]:
     """What a flow raises, as every door tells it."""
     try:
         yield
@@ -242,7 +245,7 @@ def _told(path: str) -> Iterator[None]:
     except Refused as refused:
         raise AccessRefused(reason=refused.reason) from refused
     except AppMissing as missing:
-        raise Conflict(reason=_NO_APP.format(title=missing.title)) from missing
+        raise Conflict(reason=_NO_APP.format(title=missing.title, provider=provider)) from missing
     except TooManyFlows as many:
         raise Throttled(retry_after=_RETRY_AFTER) from many
     except RemoteFault as fault:

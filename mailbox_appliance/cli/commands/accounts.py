@@ -43,10 +43,10 @@ PASSWORDS = (
 ADD_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(["--email"], metavar="ADDRESS", help="The address of the mailbox."),
     click.Option(["--display-name"], metavar="NAME", help="What the mailbox is called."),
+    *sign_ins.ADD_OPTIONS,
     *_server_options("imap", " (usual for the security)", " (default tls)", " (default: the address)"),
     *_server_options("smtp", " (usual for the security)", " (default tls)", " (default: the IMAP name)"),
     *PASSWORDS,
-    *sign_ins.ADD_OPTIONS,
     click.Option(["--owner"], metavar="ID|EMAIL", help="The member who is to own it; for administrators."),
     INPUT_OPTION,
 )
