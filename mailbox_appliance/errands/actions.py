@@ -71,5 +71,5 @@ class _FolderBulk(Bulk[FolderRole | None]):
     def _expunge(self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]) -> None:
         with self._telling(messages, folder.path):
             mailbox.expunge(folder.path, uids(messages))
-        self._store.mirror.remove(folder.number, uids(messages))
+        self._store.mirror.forget(self._account_id, ids(messages))
         self._outcomes.succeed(ids(messages))

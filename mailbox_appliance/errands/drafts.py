@@ -188,7 +188,7 @@ class Drafts:
             if fault.in_doubt:
                 self._touch(folder)
             raise
-        self._store.mirror.remove(folder.number, _uids(there))
+        self._store.mirror.forget(folder.account_id, [there.id])
         self._touch(folder)
 
     def _put(self, folder: MirroredFolder, version: Version, flags: frozenset[str]) -> Found:

@@ -44,7 +44,7 @@ class LabelBulk(Bulk[Way]):
             return
         with self._telling(messages, folder.path, trash.path):
             for_good.remove(self._store, mailbox, folder, messages)
-        self._store.mirror.remove(folder.number, uids(messages))
+        self._store.mirror.forget(self._account_id, ids(messages))
         self._outcomes.succeed(ids(messages))
 
     def _move(self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage], way: Way) -> None:

@@ -28,6 +28,9 @@ from mailbox_appliance.store.message_rows import LOCATED, as_json, flag_bits, ke
 _CHANGE_FLAGS = "UPDATE messages SET flags = (flags & 64) | ?, keywords = ? WHERE folder = ? AND uid = ?"
 _FLAGS = "SELECT uid, flags, keywords FROM messages WHERE folder = ?"
 _OF_UIDS = "SELECT number FROM messages WHERE folder = ? AND uid IN (SELECT value FROM json_each(?))"
+_OF_IDS = """
+SELECT m.number FROM json_each(?) j CROSS JOIN messages m ON m.id = j.value JOIN accounts a ON a.number = m.account
+  WHERE a.id = ?"""
 _LOCATED = f"""
 SELECT {LOCATED} FROM json_each(?) j CROSS JOIN messages m ON m.id = j.value JOIN accounts a ON a.number = m.account
 WHERE a.id = ?"""
@@ -195,6 +198,12 @@ class Mirror:
             with self._database.transaction():
                 rows = self._database.rows(_OF_UIDS, (folder_number, as_json(uids[start : start + removal.BATCH])))
                 removal.delete(self._database, [row[0] for row in rows])
+
+    def forget(self, account_id: str, message_ids: Collection[str]) -> None:
+        """Delete messages that we removed from the server, wherever sync has them by now."""
+        with self._database.transaction():
+            rows = self._database.rows(_OF_IDS, (as_json(message_ids), account_id))
+            removal.delete(self._database, [row[0] for row in rows])
 
     def detach(self, folder_number: int, uids: Collection[int] | None) -> int:
         """Let messages of a folder be gone, None: all of them; answers how many. In batches, each a transaction.
