@@ -54,8 +54,6 @@ function Mail({ accounts, query }) {
 /** What keeps mail from coming. @param {{account: Account}} props */
 function Doubt({ account }) {
   if (account.status !== "reauth_required" && account.status !== "error") return null;
-  const why =
-    account.status === "reauth_required" ? "The mail server refuses the password." : "It cannot be brought up to date.";
-  return html`<p class="warning">${account.email}: ${why} What is shown may be old.
+  return html`<p class="warning">${account.email}: ${account.error?.message ?? "It cannot be brought up to date."} What is shown may be old.
     ${" "}<a href=${to(at`/mailboxes/${account.id}`)}>See to this mailbox</a></p>`;
 }
