@@ -33,7 +33,7 @@ def list_folders(appliance: Appliance, caller: Caller, account: Account) -> tupl
 
 @operation(needs=Capability.MAIL_READ)
 def list_labels(appliance: Appliance, caller: Caller, account: Account) -> tuple[Label, ...]:  # noqa: ARG001
-    """The labels that messages of a mailbox have; on an IMAP server its keywords (RFC 9051 2.3.2)."""
+    """The labels that messages have: on an IMAP server its keywords (RFC 9051 2.3.2), at Gmail all that there are."""
     return tuple(Label(id=name, name=name) for name in appliance.store.messages.labels(account.id))
 
 

@@ -11,6 +11,9 @@ _ELSEWHERE = """messages m JOIN folders f ON f.number = m.folder JOIN threads t 
   WHERE f.account <> m.account OR t.account <> m.account"""
 _INCOMPLETE = """cached_parts p WHERE p.size >= 0 AND p.size <>
   (SELECT coalesce(sum(length(c.content)), 0) FROM cached_chunks c WHERE c.part = p.number)"""
+_BY_LABEL = """(
+  SELECT * FROM (SELECT folder, number, flags FROM message_labels EXCEPT SELECT * FROM messages_by_label)
+  UNION ALL SELECT * FROM (SELECT * FROM messages_by_label EXCEPT SELECT folder, number, flags FROM message_labels))"""
 _RULES: tuple[tuple[str, str, str], ...] = (
     (
         "index_incomplete",
@@ -28,6 +31,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
         "messages m LEFT JOIN bodies b ON b.number = m.number WHERE b.number IS NULL",
     ),
     ("mailbox_differs", "{} messages lie in a folder or thread of another mailbox", _ELSEWHERE),
+    ("labels_differ", "{} times a folder shows a message by its label, or does not, where it should not", _BY_LABEL),
     ("parts_incomplete", "{} attachments that were kept are not complete", _INCOMPLETE),
 )
 # In one statement, so that both counts are of one moment.

@@ -30,8 +30,8 @@ def listed(*users: str) -> list[ListedFolder]:
 class LabeledMailbox(Mailbox):
     """A mailbox of a server with X-GM-EXT-1, in a store."""
 
-    def __init__(self, store: Store, *users: str) -> None:
-        super().__init__(store)
+    def __init__(self, store: Store, *users: str, owner: str | None = None) -> None:
+        super().__init__(store, owner)
         self.relist(*users)
 
     def relist(self, *users: str) -> None:

@@ -17,6 +17,7 @@ from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import new_key, write_key
 from mailbox_appliance.store.store import Store
+from tests.store.labeled import LabeledMailbox
 from tests.store.mail import Mailbox, fetched, parsed
 
 #: what somebody did with the key in hand -> the codes that a full check finds
@@ -91,6 +92,15 @@ def test_what_does_not_agree_is_named(filled: Store, statements: tuple[str, ...]
     assert (codes(answer), answer.ok) == (expected, not expected)
     assert all(problem.message.endswith(".") for problem in answer.problems)
     assert answer.checked == ("pages", "references", "schema", "key", "counts", "search", "audit")
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM message_labels", "UPDATE message_labels SET flags = 1"])
+def test_what_folders_show_by_labels_is_compared(store: Store, statement: str) -> None:
+    LabeledMailbox(store, "Work").bring(1, ("Work", "\\Flagged"))
+    assert check(subject(store), full=True).ok
+    with store.database.transaction():
+        store.database.change(statement)
+    assert codes(check(subject(store), full=True)) == {"labels_differ"}
 
 
 def test_a_quick_one_looks_at_less(filled: Store) -> None:

@@ -13,6 +13,7 @@ from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
+from tests.store.labeled import LabeledMailbox
 from tests.store.mail import MORNING, Mailbox, fetched, parsed
 
 TABLES = [value for value in vars(tables).values() if isinstance(value, tables.Table)]
@@ -218,6 +219,71 @@ def test_unread_messages_are_counted_from_their_index(plans: Callable[[Ask], lis
     assert "SEARCH m USING COVERING INDEX messages_unread (folder=?)" in steps
     assert "SEARCH m USING COVERING INDEX messages_folder (folder=?)" in steps
     assert not [step for step in steps if step.startswith("SCAN")]
+
+
+SEEN_BY_ID = Sighting(9, frozenset(), "a@x", 1000, MORNING, "m1", "t1")
+#: The same of a folder with a label, and what is asked of a mailbox with labels besides.
+LABELED: list[tuple[str, Ask, str]] = [
+    (
+        "the messages of a label",
+        lambda s, b, m: s.messages.list(
+            [b.id], MessageFilter(), folders=[b.folder("Work").number], before=7 << 40, limit=5
+        ),
+        "message_labels USING PRIMARY KEY (folder=? AND number<?)",
+    ),
+    (
+        "the unread ones of a label",
+        lambda s, b, m: s.messages.list(
+            [b.id], MessageFilter(unread=True), folders=[b.folder("Work").number], before=7 << 40, limit=5
+        ),
+        "message_labels USING COVERING INDEX message_labels_unread (folder=? AND number<?)",
+    ),
+    (
+        "a label among those of another",
+        lambda s, b, m: s.messages.list(
+            [b.id], MessageFilter(labels=("Work", "Play")), folders=None, before=7 << 40, limit=5
+        ),
+        "o EXISTS USING COVERING INDEX message_labels_message (number=? AND folder=?)",
+    ),
+    (
+        "a provider's ids",
+        lambda s, b, m: s.mirror.reattach(b.folder(), [SEEN_BY_ID]),
+        "messages_provider (account=? AND provider_id=?)",
+    ),
+    (
+        "the labels of a mailbox",
+        lambda s, b, m: s.messages.labels(b.id),
+        "messages USING COVERING INDEX messages_labeled (account=? AND keywords>?)",
+    ),
+    (
+        "how many have a label",
+        lambda s, b, m: s.folders.show(b.id),
+        "l USING COVERING INDEX message_labels_unread (folder=?)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ask", "index"), [asked[1:] for asked in LABELED], ids=[asked[0] for asked in LABELED])
+def test_what_is_asked_of_labels_is_answered_from_an_index(
+    store: Store, clock: FakeClock, tmp_path: Path, ask: Ask, index: str
+) -> None:
+    box = LabeledMailbox(store, "Work", "Play")
+    (message_id,) = box.bring(1, ("Work", "Play", "\\Inbox"))
+    noting = Noting(store)
+    noted = Store(store.folder, DirectoryLock(tmp_path), noting, store.key, clock, store.key_file)
+    ask(noted, box, message_id)
+    steps = [
+        str(row[3])
+        for sql, parameters in noting.asked
+        for row in store.database.rows(f"EXPLAIN QUERY PLAN {sql}", parameters)
+    ]
+    noted.close()
+    assert any(index in step for step in steps), steps
+    # `sets`: what a step of the recursion has found; `j`: values that were given.
+    scans = [
+        step for step in steps if step.startswith("SCAN") and not step.startswith(("SCAN sets", "SCAN (", "SCAN j"))
+    ]
+    assert not scans, steps
 
 
 SEEN = Sighting(1, frozenset(), "a@x", 1000, MORNING)

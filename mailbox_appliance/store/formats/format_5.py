@@ -137,15 +137,15 @@ CREATE VIEW messages_by_label AS  -- what message_labels is to hold; nothing of 
   SELECT f.number AS folder, m.number AS number, m.flags AS flags
     FROM messages m JOIN json_each(m.keywords) j CROSS JOIN folders f ON f.account = m.account AND f.label = j.value
     JOIN folders place ON place.number = m.folder AND coalesce(place.role, '') NOT IN ('spam', 'trash')
-    WHERE m.keywords <> '[]'
+    WHERE m.provider_id IS NOT NULL AND m.keywords <> '[]'
   UNION ALL SELECT f.number, m.number, m.flags
     FROM messages m JOIN folders f ON f.account = m.account AND f.label = '\\Flagged'
     JOIN folders place ON place.number = m.folder AND coalesce(place.role, '') NOT IN ('spam', 'trash')
-    WHERE m.flags & 2 <> 0
+    WHERE m.provider_id IS NOT NULL AND m.flags & 2 <> 0
   UNION ALL SELECT f.number, m.number, m.flags
     FROM messages m JOIN folders f ON f.account = m.account AND f.label = '\\Draft'
     JOIN folders place ON place.number = m.folder AND coalesce(place.role, '') NOT IN ('spam', 'trash')
-    WHERE m.flags & 4 <> 0;
+    WHERE m.provider_id IS NOT NULL AND m.flags & 4 <> 0;
 -- These alone write it. A message without provider_id has no labels, which costs nothing to see.
 CREATE TRIGGER messages_come_by_label AFTER INSERT ON messages
   WHEN new.provider_id IS NOT NULL AND (new.keywords <> '[]' OR new.flags & 6 <> 0) BEGIN
