@@ -23,6 +23,7 @@ BENCHMARKS = {
     "first-sync": ("first_sync:measure", "20,000 messages for the first time, beside mbsync and notmuch"),
     "resync": ("resyncing:measure", "100,000 messages in which nothing is new"),
     "label-sync": ("label_syncing:measure", "a mailbox with labels for the first time, beside the same without"),
+    "labels": ("labeling:measure", "lists and counts of 100,000 messages with 30 labels, beside the same without"),
     "delivered": ("delivering:measure", "from the server's announcement to the API"),
     "watching": ("watching:measure", "100 and 300 mailboxes that are watched"),
     "reading": ("reading:measure", "lists, messages and searches among 1,000,000 messages"),
