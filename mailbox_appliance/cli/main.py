@@ -32,7 +32,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "history": ("me", "Show how much was sent and how much came, over the last hours."),
     "accounts": (
         "accounts",
-        "Mailboxes: list, show, add, discover, rename, reconnect, access, remove, folders, map-folders.",
+        "Mailboxes: list, show, add, discover, rename, reconnect, access, remove, folders, map-folders, addresses.",
     ),
     "emails": (
         "emails",
