@@ -1,7 +1,14 @@
-"""What became of a draft that Microsoft Graph was asked to send: only it can say, by the id that the journal has."""
+"""The drafts that Microsoft Graph was given to send: what became of them, and those that nobody sends any more."""
+
+import logging
+import threading
 
 from mailbox_appliance.authorization.logins import Logins
-from mailbox_appliance.remote.graph import DraftState
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.graph import DraftState, Graph
+
+log = logging.getLogger(__name__)
 
 
 class GraphDrafts:
@@ -14,3 +21,29 @@ class GraphDrafts:
         """What became of a draft of a mailbox. Raises RemoteFault, and NotFound where the mailbox is gone."""
         graph = self._logins.graph(account_id)
         return self._logins.token(account_id, "graph", lambda token: graph.look(token, draft_id))
+
+    def clear_later(self, account_id: str, message_id: str) -> None:
+        """Remove the drafts of an operation that is withdrawn, without anybody waiting for it.
+
+        No other operation has its Message-ID, ever: none of these drafts is about to be sent.
+        """
+        try:
+            if self._logins.login(account_id).sends_via != "graph":
+                return
+            name = f"abandoned drafts {account_id}"
+            threading.Thread(target=self._clear, args=(account_id, message_id), name=name, daemon=True).start()
+        except (NotFound, RuntimeError):  # it has passwords, or is gone; no more threads are to be had
+            return
+
+    def _clear(self, account_id: str, message_id: str) -> None:
+        def clear(graph: Graph, token: str) -> None:
+            for draft_id in graph.drafts(token, message_id):
+                graph.remove(token, draft_id)
+
+        try:
+            graph = self._logins.graph(account_id)
+            self._logins.token(account_id, "graph", lambda token: clear(graph, token))
+        except (NotFound, RemoteFault) as error:
+            log.warning("a draft may be left", extra={"account": account_id, "error": type(error).__name__})
+        except Exception:  # what is left lies among the drafts, for a person
+            log.exception("a draft may be left", extra={"account": account_id})

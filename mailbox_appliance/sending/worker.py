@@ -17,6 +17,7 @@ from mailbox_appliance.errors import NotFound, Problem, Unsupported
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, Events
 from mailbox_appliance.records import OpenDelivery, Phase
 from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.sending.graph_drafts import GraphDrafts
 from mailbox_appliance.sending.handover import Handover
 from mailbox_appliance.sending.outcome import Recorder, unavailable
 from mailbox_appliance.sending.queue import Line, Queue
@@ -61,7 +62,7 @@ class Sender:
         self._store, self._logins, self._settings = store, logins, settings
         self._events, self._clock = events, clock
         self._submissions = Submissions(settings, clock.monotonic)
-        self._recorder = Recorder(store, events, clock)
+        self._recorder, self._drafts = Recorder(store, events, clock), GraphDrafts(logins)
         self._changed = threading.Condition()
         self._tickets: dict[str, Ticket] = {}
         self._queue = Queue[Ticket]()
@@ -147,7 +148,13 @@ class Sender:
         """
         if left.kind == "scheduled":
             return self._recorder.put_back(self._store.deliveries.work(left.operation_id), "interrupted")
-        return not left.is_shown and self._store.deliveries.withdraw(left.operation_id)
+        if left.is_shown:
+            return False
+        work = self._store.deliveries.work(left.operation_id)
+        is_over = self._store.deliveries.withdraw(left.operation_id)
+        if is_over and left.phase in (Phase.ENVELOPE, Phase.DATA):
+            self._drafts.clear_later(work.account_id, work.message_id)
+        return is_over
 
     def _submit(self, operation_id: str, line: Line, interrupted: OpenDelivery | None = None) -> Ticket:
         with self._changed:

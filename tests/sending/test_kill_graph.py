@@ -36,6 +36,8 @@ class Target:
 
     def order(self, at: str, step: Step | None, does: Action) -> Send:
         """It is to die at this moment, while Graph does this."""
+        if self.appliance.process is None or self.appliance.process.poll() is not None:
+            self.appliance.start()  # after a test that failed
         self.graph.forget()
         self.graph.at("look", Says(503))  # nothing is learnt afterwards
         if step is not None:
@@ -136,6 +138,9 @@ def test_killed_between_two_phases(unseen: Target, callers: ThreadPoolExecutor, 
     unseen.dies()
     assert send.shown is None
     assert unseen.found(send) == (moment.outcome, moment.sent)
+    # What may yet be sent, for all that is known, is left; and what ended in the moment before its draft is removed.
+    left = 1 if moment.at in ("dot", "withdrawn", "failed") else 0
+    wait_until(lambda: len(unseen.graph.drafts(ADA)) == left, lambda: str(unseen.graph.drafts(ADA)), 10)
 
 
 @pytest.mark.parametrize(
@@ -192,3 +197,4 @@ def test_killed_while_graph_holds_it(unseen: Target, callers: ThreadPoolExecutor
     appliance.process.kill()
     unseen.dies()
     assert unseen.found(send) == (held.outcome, 1)
+    wait_until(lambda: not graph.drafts(ADA), lambda: str(graph.drafts(ADA)), 10)

@@ -86,6 +86,11 @@ class GraphServer:
         """Where it is."""
         return f"https://localhost:{self._server.server_port}"
 
+    def connected(self, more: int) -> None:
+        """So many connections more are open."""
+        with self._changed:
+            self.connections += more
+
     def close_door(self) -> None:
         """Take no more connections until `open_door`; those that there are go on."""
         self.is_open = False

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.servers.graph_script import HungUp
 
@@ -29,35 +29,48 @@ class Asked:
         return self.headers.get("authorization", "").removeprefix("Bearer ")
 
 
+class _Tolerant(BaseHTTPRequestHandler):
+    """Whoever asks may go at any time."""
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except OSError:
+            pass
+
+    def finish(self) -> None:
+        try:
+            super().finish()
+        except OSError:
+            pass
+
+    def log_message(self, *_: object) -> None: ...
+
+
 def handler(server: "GraphServer", certificates: Path) -> type[BaseHTTPRequestHandler]:
     """What a connection is served by."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(_Tolerant):
         timeout = 60
 
+        def __init__(self, *given: Any) -> None:
+            server.connected(1)
+            try:
+                super().__init__(*given)
+            except OSError:  # whoever came has gone, or is not let in
+                pass
+            finally:
+                self.request.close()
+                server.connected(-1)
+
         def setup(self) -> None:
-            server.connections += 1
             if not server.is_open:
                 raise ConnectionAbortedError
             self.request.settimeout(self.timeout)
             self.request = context.wrap_socket(self.request, server_side=True)
             super().setup()
-
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except OSError:  # whoever asked has gone
-                pass
-
-        def finish(self) -> None:
-            try:
-                super().finish()
-            except OSError:
-                pass
-            server.connections -= 1
-            self.request.close()
 
         def _serve(self) -> None:
             length = self.headers["Content-Length"]
@@ -81,7 +94,5 @@ def handler(server: "GraphServer", certificates: Path) -> type[BaseHTTPRequestHa
             self.wfile.write(body)
 
         do_GET = do_POST = do_DELETE = _serve  # noqa: N815 - the names that the library calls
-
-        def log_message(self, *_: object) -> None: ...
 
     return Handler
