@@ -166,3 +166,17 @@ def test_all_mail_that_is_hidden_is_told_with_its_fix(desk: LabeledDesk) -> None
     finally:
         with store.database.transaction():
             store.database.change("UPDATE folders SET role = 'all' WHERE path = ?", (ALL,))
+
+
+def test_labels_that_trash_keeps_show_a_message_nowhere_until_it_is_back(desk: LabeledDesk) -> None:
+    desk.box.keeps_labels_in_trash = True
+    try:
+        ids = desk.bring("one", labels="\\Inbox Work")
+        desk.act("trash", ids)
+        desk.wait_until_same()
+        assert (desk.listed("Work"), desk.listed("inbox"), desk.listed("trash")) == ([], [], ["one"])
+        desk.act("untrash", ids)
+        assert (desk.listed("Work"), desk.listed("inbox")) == (["one"], ["one"])
+        desk.wait_until_same()
+    finally:
+        desk.box.keeps_labels_in_trash = False
