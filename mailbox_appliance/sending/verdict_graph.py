@@ -40,11 +40,11 @@ def judge(step: Step, said: Said) -> Verdict:
     if 200 <= said.status < 300:
         return GoOn() if step == "draft" else Accepted(Reply(said.status))
     if said.status == 429:
-        return Nobody("throttled")
+        return Nobody("throttled", trouble(refusal(said)))
     if said.status in (400, 403, 413):
         return _refused(said)
     if said.status == 401 or step == "draft":
-        return Nobody("unavailable")
+        return Nobody("unavailable", trouble(refusal(said)))
     return Uncertain()
 
 
@@ -52,7 +52,7 @@ def judge_sending(fault: RemoteFault) -> Verdict:
     """What it means that no answer came to the request to send."""
     if fault.in_doubt:
         return Uncertain()
-    return Nobody("throttled" if fault.kind == "throttled" else "unavailable")
+    return Nobody("throttled" if fault.kind == "throttled" else "unavailable", trouble(fault))
 
 
 def _refused(said: Said) -> Verdict:
@@ -60,7 +60,7 @@ def _refused(said: Said) -> Verdict:
     if code in _SAYS:
         return Refused(_SAYS[code], _reply(said))
     if code in _FOR_NOW:
-        return Nobody("throttled")
+        return Nobody("throttled", trouble(refusal(said)))
     if said.status == 413:
         return Refused("message_too_large", _reply(said))
     if said.status == 403:
