@@ -7,22 +7,19 @@ One message is one message, however many labels it has, and keeps its id whereve
 import random
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.gmail import Gmail
-from tests.servers.gmail_folders import SENT, Letter
 from tests.servers.gmail_mailbox import GERMAN, GmailMailbox
-from tests.servers.gmail_threads import header_of
-from tests.servers.running import Answer
+from tests.sync.gmail_members import Members
 from tests.sync.gmail_mirrored import MirroredGmail
-from tests.sync.gmail_rival import LABELS, GmailRival
+from tests.sync.gmail_rival import GmailRival
 from tests.sync.proof import Size, asked_size, run
 
 USER = "ada@gmail.test"
@@ -47,66 +44,6 @@ def mirrored(
             proxy.stop()
 
 
-# --- our own changes --------------------------------------------------------------------------------------------------
-
-
-class Members:
-    """Those who use the appliance meanwhile: they change messages, and send some."""
-
-    _ACTIONS = ("archive", "star", "unstar", "markRead", "markUnread", "addLabels", "removeLabels", "trash", "untrash")
-
-    def __init__(self, made: MirroredGmail, seed: int) -> None:
-        self._appliance, self._path = made.appliance, f"/accounts/{made.account_id}"
-        self._chance = random.Random(seed)
-        self._seed = seed
-        self.answers: list[Answer] = []
-        self.sent: list[str] = []
-
-    def act(self, count: int) -> None:
-        """Do something to some messages, so many times."""
-        for _ in range(count):
-            folder = self._chance.choice(("inbox", "inbox", "trash", "archive"))
-            listed = self._ask("GET", f"{self._path}/messages?folder={folder}&limit=50")
-            ids = [each["id"] for each in listed.data["items"]] if listed and listed.status == 200 else []
-            some = self._chance.sample(ids, min(len(ids), self._chance.randint(1, 4)))
-            wanted = {"messageIds": some, "action": self._chance.choice(self._ACTIONS), "labels": [LABELS[0], "ours"]}
-            if some and (answer := self._ask("POST", f"{self._path}/messages/actions", wanted)):
-                assert answer.status != 500, answer
-                self.answers.append(answer)
-
-    def send(self, count: int) -> list[str]:
-        """Send so many messages, some of them to oneself; their subjects."""
-        first = len(self.sent)
-        for number in range(first, first + count):
-            subject = f"sent {self._seed}-{number}"
-            to = USER if number % 3 == 0 else "friend@example.test"
-            body = {"to": [{"email": to}], "subject": subject, "body": {"text": "hello"}}
-            key = f"gmail-proof-{self._seed}-{number}"
-            answer = self._appliance.ask("POST", f"{self._path}/send", body, Idempotency_Key=key)
-            assert answer.status == 200, answer
-            self.sent.append(subject)
-        return self.sent[first:]
-
-    def check_sent(self, box: GmailMailbox, left_alone: list[str]) -> None:
-        """None is there twice, wherever others put it; what they left alone is in Sent once."""
-        everywhere = Counter(map(_subject, box.letters.values()))
-        twice = [subject for subject in self.sent if everywhere[subject] > 1]
-        assert not twice, f"more than once: {twice}"
-        in_sent = Counter(_subject(letter) for letter in box.letters.values() if SENT in letter.labels)
-        missing = [subject for subject in left_alone if not in_sent[subject]]
-        assert not missing, f"not in Sent: {missing}"
-
-    def _ask(self, method: str, path: str, body: object = None) -> Answer | None:
-        try:
-            return self._appliance.ask(method, path, body)
-        except OSError:
-            return None  # killed meanwhile
-
-
-def _subject(letter: Letter) -> str:
-    return str(header_of(letter.source).get("Subject", ""))
-
-
 # --- the proofs -------------------------------------------------------------------------------------------------------
 
 
@@ -124,16 +61,15 @@ def prove_first_sync(size: Size) -> str:
 
 def prove_storm(size: Size) -> str:
     """After a storm of labels during and after the first sync, others' and our own; what stayed keeps its id."""
-    with mirrored(size) as (gmail, made):
+    with mirrored(size) as (gmail, made), ThreadPoolExecutor() as pool:
         _rival(gmail, made, size.changes // 2, 1)
         made.check(size.patience)
         before = made.ids
-        others = threading.Thread(target=_rival, args=(gmail, made, size.changes // 2, 2))
-        others.start()
+        others = pool.submit(_rival, gmail, made, size.changes // 2, 2)
         members = Members(made, 3)
         members.act(size.changes // 20)
         members.send(max(6, size.changes // 100))
-        others.join()
+        others.result()
         left_alone = members.send(3)
         count = made.check(size.patience, goes_on=False)
         members.check_sent(made.box, left_alone)
@@ -178,11 +114,12 @@ def prove_silent_renames(size: Size) -> str:
 
 
 def prove_cuts(size: Size) -> str:
-    """After cut connections, at any byte, while others make changes."""
+    """After cut connections, at any byte, while others make changes, and we do."""
     chance = random.Random(3)
-    with mirrored(size) as (gmail, made):
-        others = threading.Thread(target=_rival, args=(gmail, made, size.changes // 4, 6))
-        others.start()
+    with mirrored(size) as (gmail, made), ThreadPoolExecutor() as pool:
+        others = pool.submit(_rival, gmail, made, size.changes // 4, 6)
+        members = Members(made, 9)
+        ours = pool.submit(_at_work, members, size.cuts * 2)
         for number in range(size.cuts):
             accepted = made.proxy.accepted
             made.proxy.cut_after(chance.choice((200, 3_000, 50_000, 500_000, 3_000_000)))
@@ -194,29 +131,30 @@ def prove_cuts(size: Size) -> str:
                 made.proxy.cut_all()
             made.proxy.wait_for(_accepts_more_than(accepted), 60)
         made.proxy.heal()
-        others.join()
+        others.result()
+        ours.result()
         count = made.check(size.patience, goes_on=False)
+        members.check_sent(made.box, [])
         cuts = made.proxy.cuts
-    return f"{cuts} cuts, {count:,} messages"
+    return f"{cuts} cuts, {len(members.sent)} sent meanwhile, {count:,} messages"
 
 
 def prove_kills(size: Size) -> str:
-    """After kill -9 at random moments, while others make changes, and we do."""
+    """After kill -9 at random moments, while others make changes, and we change and send."""
     chance = random.Random(4)
-    with mirrored(size) as (gmail, made):
-        others = threading.Thread(target=_rival, args=(gmail, made, size.changes // 4, 7))
-        others.start()
-        for number in range(size.kills):
-            members = Members(made, number)
-            ours = threading.Thread(target=members.act, args=(3,))
-            ours.start()
+    with mirrored(size) as (gmail, made), ThreadPoolExecutor() as pool:
+        others = pool.submit(_rival, gmail, made, size.changes // 4, 7)
+        members = Members(made, 8)
+        ours = pool.submit(_at_work, members, size.kills * 2)
+        for _ in range(size.kills):
             time.sleep(chance.uniform(0.0, 0.8))
             made.appliance.kill()
-            ours.join()
             made.appliance.start()
-        others.join()
+        others.result()
+        ours.result()
         count = made.check(size.patience, goes_on=False)
-    return f"{size.kills} kills, {count:,} messages"
+        members.check_sent(made.box, [])
+    return f"{size.kills} kills, {len(members.sent)} sent meanwhile, {count:,} messages"
 
 
 PROOFS: tuple[Callable[[Size], str], ...] = (
@@ -237,6 +175,12 @@ def _rival(gmail: Gmail, made: MirroredGmail, changes: int, seed: int) -> None:
     rival = GmailRival(gmail, made.box, seed)
     rival.change(changes)
     rival.close()
+
+
+def _at_work(members: Members, count: int) -> None:
+    for _ in range(count):
+        members.act(1)
+        members.send(1)
 
 
 def main() -> int:
