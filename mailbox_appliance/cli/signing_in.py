@@ -12,7 +12,6 @@ Nothing secret is shown: the addresses and the code are good for this sign-in al
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import parse_qs, urlsplit
 
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call, filled
@@ -97,6 +96,8 @@ def _by_browser(invocation: Invocation, client: "Client", provider: str, body: M
 
 def _comes_back_to(url: str, port: int) -> bool:
     """Whether a browser is led to this port afterwards: an appliance with an address of its own leads it there."""
+    from urllib.parse import parse_qs, urlsplit
+
     found = parse_qs(urlsplit(url).query).get("redirect_uri", [""])[0]
     try:
         return urlsplit(found).hostname in ("127.0.0.1", "localhost") and urlsplit(found).port == port
