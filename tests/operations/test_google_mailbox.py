@@ -8,7 +8,7 @@ import pytest
 
 from tests.servers.desk import Desk, a_message
 from tests.servers.fake_clock import FakeClock
-from tests.servers.gmail import Gmail
+from tests.servers.gmail import IMAP_OFF, TOO_MANY, Gmail
 from tests.servers.gmail_letters import ALL, USER, in_folders, letter
 from tests.servers.gmail_mailbox import GmailMailbox
 from tests.servers.mailboxes import wait_until
@@ -159,3 +159,62 @@ def test_access_that_was_taken_back_is_told_and_regained_with_the_same_ids(googl
     assert google.sign_in() == before
     google.wait(lambda: google.subjects("inbox") == {"one", "two"})
     assert identity in {each["id"] for each in google.listed()}
+
+
+@pytest.mark.parametrize("knows_by_message_id", [False, True])
+def test_a_draft_is_written_changed_and_sent(google: Google, knows_by_message_id: bool) -> None:
+    google.box.knows_by_message_id = knows_by_message_id
+    google.sign_in()
+    path = f"/accounts/{google.account}/drafts"
+    draft = google.desk.ask("POST", path, {"subject": "plan", "body": {"text": "first"}}).data
+    google.wait(lambda: google.subjects("drafts") == {"plan"})
+    changed = {"subject": "plan", "body": {"text": "second"}, "to": [{"email": "bob@example.test"}]}
+    answer = google.desk.ask("PUT", f"{path}/{draft['id']}", changed)
+    assert answer.status == 200, answer
+    google.wait(lambda: len(google.listed(folder="drafts")) == 1)
+    (there,) = (letter for letter in google.box.letters.values() if letter.place == "all")
+    assert b"second" in there.source
+    sent = google.desk.send(google.account, {"draftId": google.listed(folder="drafts")[0]["id"]})
+    assert sent.data["status"] == "succeeded", sent
+    google.wait(lambda: not google.listed(folder="drafts") and len(google.listed(folder="sent")) == 1)
+    left = [in_folders(google.box, number) for number in google.box.letters]
+    assert left == [{ALL, "[Gmail]/Sent Mail"}]
+    assert not google.box.expunged_in_all_mail
+
+
+@pytest.mark.parametrize(
+    ("spoil", "status", "code", "fault"),
+    [
+        (lambda google: google.gmail.throttle(), "error", "provider_rate_limited", "rate_limited"),
+        (
+            lambda google: google.gmail.refuse_login(USER, TOO_MANY),
+            "error",
+            "provider_rate_limited",
+            "too_many_connections",
+        ),
+        (
+            lambda google: google.gmail.refuse_login(USER, IMAP_OFF),
+            "reauth_required",
+            "authentication_failed",
+            "imap_access_off",
+        ),
+        (lambda google: google.box.hide_all_mail(), "error", "provider_unavailable", "all_mail_hidden"),
+    ],
+    ids=["throttled", "too many connections", "IMAP off", "all mail hidden"],
+)
+def test_what_gmail_refuses_is_told_by_name(
+    google: Google, spoil: Callable[[Google], None], status: str, code: str, fault: str
+) -> None:
+    google.sign_in()
+    google.clock.advance(120)
+    spoil(google)
+    google.gmail.cut_all()
+    google.wait(lambda: google.now["status"] not in ("ready", "connecting"))
+    now = google.now
+    assert (now["status"], now["error"]["code"], now["error"]["fault"]) == (status, code, fault), now
+    google.gmail.forget()
+    google.box.show("[Gmail]/All Mail")
+    google.clock.advance(3600)
+    if status == "reauth_required":  # once it is switched on, the login is tried again
+        assert google.desk.ask("POST", f"/accounts/{google.account}/reconnect", {}).status == 200
+    google.wait(lambda: google.now["status"] == "ready")
