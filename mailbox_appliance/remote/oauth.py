@@ -82,9 +82,16 @@ def _wishes(provider: OAuthProvider, hint: str | None) -> Mapping[str, str]:
 
 
 def exchange(asking: Asking, code: str, *, redirect_uri: str, verifier: str) -> Issued:
-    """The tokens that a code brings: once. Raises RemoteFault."""
-    client = _client(asking.app)
-    body = client.prepare_request_body(code=code, redirect_uri=redirect_uri, code_verifier=verifier, **_secret(asking))
+    """The tokens that a code brings, for mail: once. Raises RemoteFault.
+
+    Where more than one resource was asked for, one must be named (AADSTS28003; .../v2-oauth2-auth-code-flow: "The
+    scopes must all be from a single resource, along with OIDC scopes").
+    """
+    client, known = _client(asking.app), asking.provider
+    named = {"scope": " ".join(known.scopes("mail"))} if known.graph_scopes else {}
+    body = client.prepare_request_body(
+        code=code, redirect_uri=redirect_uri, code_verifier=verifier, **named, **_secret(asking)
+    )
     return issued(client, _asked(asking, body))
 
 

@@ -110,6 +110,16 @@ def test_what_is_asked_for(google: OAuthServer, outlook: OAuthServer, flows: Flo
     assert "client_secret" not in url
 
 
+def test_a_code_is_redeemed_for_mail_alone(google: OAuthServer, outlook: OAuthServer, flows: Flows) -> None:
+    """At Microsoft it spans two resources, and one must be named; at Google nothing is narrowed."""
+    for server in (google, outlook):
+        end(flows, server, server.consent(flows.start(asked(server)).authorization_url))
+    assert "scope" not in google.asked[-1].values
+    named = outlook.asked[-1].values["scope"].split()
+    assert {urlsplit(scope).netloc for scope in named if "://" in scope} == {"outlook.office.com"}
+    assert {"openid", "offline_access"} <= set(named)
+
+
 @both
 def test_a_session_finishes_what_it_began_and_once(server: OAuthServer, flows: Flows, clock: FakeClock) -> None:
     begun = flows.start(asked(server))

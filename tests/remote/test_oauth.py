@@ -124,6 +124,8 @@ def test_what_is_no_token(body: bytes, outlook: OAuthServer, asking: Asking) -> 
         (400, {"error": "invalid_client"}, "refused", "oauth_app_refused"),
         (400, {"error": "unauthorized_client"}, "refused", "oauth_app_refused"),
         (400, {"error": "invalid_request"}, "refused", None),
+        (400, {"error": "invalid_request", "error_description": "AADSTS28003: a fault of ours"}, "refused", None),
+        (400, {"error": "invalid_grant", "error_description": "AADSTS65001: x"}, "login_refused", "consent_required"),
         (403, {"error": "something_new"}, "refused", None),
         (400, {"error": "temporarily_unavailable"}, "refused", "server_down"),
         # Whatever it says: a provider that is out of order ends no access.

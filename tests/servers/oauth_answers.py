@@ -31,6 +31,7 @@ _AADSTS = {
     "consent": 65001,
     "declined": 65004,
     "resources": 28000,
+    "no_scope": 28003,
 }
 
 
@@ -84,6 +85,8 @@ class Answers:
         self._devices: dict[str, _Device] = {}
         self._typed: dict[str, str] = {}
         self._refresh: dict[str, Grant] = {}
+        #: What each has ever agreed to: Microsoft's refresh tokens are good for all of it.
+        self._agreed: dict[str, frozenset[str]] = {}
         self._over: set[str] = set()
         self._access: dict[str, _Access] = {}
         #: Seconds that a device has to let pass between two questions.
@@ -97,6 +100,8 @@ class Answers:
     def end(self, person: str, how: Literal["revoked", "expired"]) -> None:
         """End all grants of somebody."""
         with self._lock:
+            if how == "revoked":
+                self._agreed.pop(person, None)
             for grant in self._grants(person):
                 grant.state = how
             self.spoil(person)
@@ -202,7 +207,21 @@ class Answers:
         code.is_used = True
         if code.challenge != _part(hashlib.sha256(verifier.encode()).digest()):
             return self._refusal(400, "invalid_grant", "code")
-        return self._tokens(code.grant, self._for_one_resource(code.grant.scopes), self._new_refresh(code.grant))
+        granted = code.grant.scopes
+        if self._server.provider == "outlook":
+            wanted = frozenset(form.get("scope", "").split())
+            if (refusal := self._of_two_resources(granted, wanted)) is not None:
+                return refusal
+            granted = granted & wanted or granted
+        return self._tokens(code.grant, self._for_one_resource(granted), self._new_refresh(code.grant))
+
+    def _of_two_resources(self, granted: frozenset[str], wanted: frozenset[str]) -> Answer | None:
+        """Microsoft: of a code that spans several resources one is named when it is redeemed."""
+        if len(_resources(wanted)) > 1:
+            return self._refusal(400, "invalid_request", "resources")
+        if not wanted and len(_resources(granted)) > 1:
+            return self._refusal(400, "invalid_request", "no_scope")
+        return None
 
     def _of_refresh(self, form: Mapping[str, str]) -> Answer:
         token = form.get("refresh_token", "")
@@ -216,7 +235,7 @@ class Answers:
         wanted = frozenset(form.get("scope", "").split()) or grant.scopes
         if self._server.provider == "outlook" and len(_resources(wanted)) > 1:
             return self._refusal(400, "invalid_request", "resources")
-        if not wanted <= grant.scopes:
+        if not wanted <= self._may(grant):
             return self._refusal(400, "invalid_grant", "consent", {"suberror": "consent_required"})
         return self._tokens(grant, self._for_one_resource(wanted), self._rotated(token, grant))
 
@@ -232,6 +251,8 @@ class Answers:
         if device.grant is None:
             return self._refusal(400, "authorization_pending", "unknown")
         del self._devices[form["device_code"]]
+        if (refusal := self._of_two_resources(device.scopes, frozenset())) is not None:  # it takes no scope here
+            return refusal
         return self._tokens(device.grant, self._for_one_resource(device.scopes), self._new_refresh(device.grant))
 
     def _devicecode(self, form: Mapping[str, str]) -> Answer:
@@ -268,7 +289,13 @@ class Answers:
     def _grants(self, person: str) -> list[Grant]:
         return [grant for grant in self._refresh.values() if grant.person == person]
 
+    def _may(self, grant: Grant) -> frozenset[str]:
+        """What a refresh token is good for: at Microsoft also for what was agreed to in other sign-ins."""
+        more = self._agreed.get(grant.person, frozenset()) if self._server.provider == "outlook" else frozenset()
+        return grant.scopes | more
+
     def _new_refresh(self, grant: Grant) -> str:
+        self._agreed[grant.person] = self._agreed.get(grant.person, frozenset()) | grant.scopes
         token = f"refresh-{secrets.token_urlsafe(24)}"
         self._refresh[token] = grant
         return token
