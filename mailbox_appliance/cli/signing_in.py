@@ -9,8 +9,8 @@
 Nothing secret is shown: the addresses and the code are good for this sign-in alone, and only together with our session.
 """
 
-import time
 from collections.abc import Mapping
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Literal
 
 from mailbox_appliance.cli.invocation import Invocation
@@ -119,10 +119,10 @@ def _by_code(invocation: Invocation, client: "Client", provider: str, body: Mapp
     begun = _begun(client, provider, {**body, "device": True})
     terminal = invocation.terminal
     terminal.complain(f"Open {begun['verificationUri']} on any device, and type this code: {begun['userCode']}")
-    until = time.monotonic() + _LONGEST
+    until = monotonic() + _LONGEST
     with terminal.waiting("Waiting until somebody has agreed…"):
-        while time.monotonic() < until:
-            time.sleep(max(_LEAST_INTERVAL, int(begun.get("interval", 5))))
+        while monotonic() < until:
+            sleep(max(_LEAST_INTERVAL, int(begun.get("interval", 5))))
             try:
                 return _answer(client, FINISH, provider, {"state": begun["state"]}, _PATIENCE)
             except Failure as failure:
