@@ -126,7 +126,7 @@ class Appliance:
         self.calls = Calls()
         self.connections = Connections(self.logins, self.settings, self.calls)
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
-        self.events.subscribe(AccountRemoved, lambda event: self.logins.forget(event.account_id))
+        self.events.subscribe(AccountRemoved, lambda event: self.logins.remove(event.account_id))
         self.events.subscribe(AccountReconnected, lambda event: self.connections.drop(event.account_id))
         self.parts = Parts(self.store, self.connections, self.settings, self.events)
         self.bodies = Bodies(self.store, self.connections, self.parts)

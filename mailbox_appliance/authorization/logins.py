@@ -111,8 +111,12 @@ class Logins:
         self._tokens.keep(account_id, "mail", issued)
 
     def forget(self, account_id: str) -> None:
-        """Know no token of a mailbox any more: its provider is asked the next time, whatever it said last."""
+        """Know no token of a mailbox any more: its provider is asked the next time, unless it said to wait."""
         self._tokens.forget(account_id)
+
+    def remove(self, account_id: str) -> None:
+        """Know nothing of a mailbox that is gone."""
+        self._tokens.remove(account_id)
 
     def _opened(self, account_id: str, server: Server, opening: Callable[[Endpoint], T]) -> T:
         login = self._store.oauth_logins.find(account_id)

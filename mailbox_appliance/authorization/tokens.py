@@ -113,15 +113,33 @@ class Tokens:
 
     def keep(self, account_id: str, resource: Resource, issued: Issued) -> None:
         """Keep a token that came with a sign-in. What was known of the mailbox before is forgotten."""
-        self.forget(account_id)
-        self._need(account_id, resource).token = self._token(issued)
+        self._clear(account_id, is_new=True)
+        need = self._need(account_id, resource)
+        with need.lock:
+            need.token = self._token(issued)
 
     def forget(self, account_id: str) -> None:
-        """Know nothing of a mailbox any more: it was signed in to anew, or removed, or is to be tried now."""
+        """Know no token of a mailbox any more: it is to be tried now.
+
+        A request that is under way is waited for by whoever comes next, and a provider that wants us to wait is obeyed.
+        """
+        self._clear(account_id, is_new=False)
+
+    def remove(self, account_id: str) -> None:
+        """Know nothing of a mailbox any more: it is gone."""
         with self._lock:
             for key in [key for key in self._needs if key[0] == account_id]:
                 del self._needs[key]
             self._renewing.pop(account_id, None)
+
+    def _clear(self, account_id: str, *, is_new: bool) -> None:
+        with self._lock:
+            needs = [need for (of, _), need in self._needs.items() if of == account_id]
+        for need in needs:
+            with need.lock:
+                need.token = None
+                if is_new or need.fault is None or need.fault.kind != "throttled":
+                    need.fault = None
 
     def _need(self, account_id: str, resource: Resource) -> _Need:
         with self._lock:
@@ -145,15 +163,19 @@ class Tokens:
         with renewing:
             for _ in range(_MOST_TRIES):
                 login = self._login(account_id)
-                if need.failed == login.refresh_token and self._is_resting(need):
-                    return self._without(need)
-                text = self._asked(need, account_id, login, resource)
+                if (token := need.token) is not None and not token.is_ending(self._clock):
+                    return token.text  # it came with a sign-in meanwhile
+                is_resting = need.failed == login.refresh_token and self._is_resting(need)
+                text = self._without(need) if is_resting else self._asked(need, account_id, login, resource)
                 if text is not None:
                     return text
         raise RemoteFault("oauth", "disconnected", "This mailbox is being signed in to anew. Try again.")
 
     def _asked(self, need: _Need, account_id: str, login: OAuthLogin, resource: Resource) -> str | None:
-        """A token that the provider gives for a login; None where another login has taken its place meanwhile."""
+        """A token that the provider gives for a login; None where it is to be asked anew.
+
+        Another login has taken its place meanwhile, or somebody wants it tried.
+        """
         before = login.refresh_token
         try:
             asking = self._apps.asking(login.provider)
@@ -202,13 +224,17 @@ class Tokens:
     def _is_resting(self, need: _Need) -> bool:
         return need.fault is not None and self._clock.monotonic() < need.until
 
-    def _without(self, need: _Need) -> str:
-        """The present token, as long as it lasts. Raises the last fault."""
+    def _without(self, need: _Need) -> str | None:
+        """The present token, as long as it lasts; None where it is to be tried now. Raises the last fault."""
         with need.lock:
             if need.token is not None and self._is_good(need.token):
                 return need.token.text
-            assert need.fault is not None  # noqa: S101
-            raise need.fault.again()
+            if need.fault is None:
+                return None
+            fault = need.fault.again()
+            if fault.kind == "throttled":
+                fault.retry_after = max(0.0, need.until - self._clock.monotonic())
+            raise fault
 
     def _is_good(self, token: _Token) -> bool:
         return token.left(self._clock) > 1.0

@@ -16,6 +16,7 @@ from mailbox_appliance.errors import NotFound
 from mailbox_appliance.records import Endpoint, OAuthLogin
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.named_faults import fault
+from mailbox_appliance.remote.oauth_answers import Issued
 from mailbox_appliance.store.store import Store
 from tests.authorization.conftest import Connect
 from tests.servers.fake_clock import FakeClock
@@ -278,6 +279,51 @@ def test_the_present_login_may_be_tried_again_at_once(google: OAuthServer, login
     assert token(logins, account)
 
 
+def test_who_tries_again_while_a_token_is_renewed_asks_nothing_beside_it(
+    outlook: OAuthServer, logins: Logins, connect: Connect, store: Store
+) -> None:
+    """Where the provider takes each refresh token once, the access would be lost."""
+    outlook.rotation = "strict"
+    account = connect(outlook)
+    has_come, may_answer = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        has_come.set()
+        may_answer.wait(10)
+
+    def again() -> str:
+        logins.forget(account)
+        return token(logins, account)
+
+    outlook.before = hold
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(token, logins, account)
+        assert has_come.wait(10)
+        others = [pool.submit(again) for _ in range(2)]
+        may_answer.set()
+        came = [each.result(10) for each in (first, *others)]
+    assert all(outlook.user_of(each) for each in came)
+    brought = [each.values["refresh_token"] for each in outlook.asked]
+    assert len(brought) == len(set(brought)) <= 3
+    assert store.accounts.get(account).status == "connecting"
+
+
+def test_a_sign_in_while_a_token_is_renewed_is_asked_nothing_more(
+    outlook: OAuthServer, logins: Logins, connect: Connect, store: Store
+) -> None:
+    account = connect(outlook)
+    issued = Issued("as it came", 3600, outlook.sign_up())
+
+    def sign_in(_: Asked) -> None:
+        with store.database.transaction(durable=True):
+            store.oauth_logins.set(account, logins_of(outlook, issued.refresh_token or ""))
+        logins.keep(account, issued)
+
+    outlook.before = sign_in
+    assert token(logins, account) == issued.access_token
+    assert (outlook.count(), stored(store, account)) == (1, issued.refresh_token)
+
+
 @pytest.mark.parametrize(
     ("what", "kind"),
     [
@@ -333,7 +379,8 @@ def test_a_provider_is_not_asked_before_the_time_it_says(
     assert (told.kind, told.name, told.retry_after) == ("throttled", "rate_limited", 120)
     google.in_order()
     clock.advance(119)
-    refused(logins, account)
+    logins.forget(account)  # whoever tries again: the provider's word counts
+    assert refused(logins, account).retry_after == 1  # what is left of it
     assert google.count() == 1
     clock.advance(1)
     assert token(logins, account)
