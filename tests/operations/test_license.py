@@ -161,6 +161,7 @@ def test_the_limit_of_mailboxes(make: Make) -> None:
     require_room_for_account(ada.appliance)
     connect(ada.appliance, ada.member["id"])
     assert refused_limit(require_room_for_account, ada) == "maxAccounts"
+    assert ada.ask("POST", "/accounts/oauth/google").refusal == (403, "plan_denied")
     server = {"host": "127.0.0.1", "port": 1, "security": "none", "username": "a", "password": "b"}
     refused = ada.ask("POST", "/accounts", {"email": "c@b.example", "imap": server, "smtp": server})
     assert (refused.refusal, refused.places) == ((403, "plan_denied"), ["maxAccounts"])
@@ -243,6 +244,8 @@ def test_unverified_for_a_week_and_mended(make: Make, issuer: Issuer, clock: Fak
         ("GET", "/admin/oauth-apps", None),
         ("PUT", "/admin/oauth-apps/google", {"clientId": "c"}),
         ("DELETE", "/admin/oauth-apps/google", None),
+        ("POST", "/accounts/oauth/google", None),
+        ("POST", "/accounts/oauth/google/finish", {"state": "s", "code": "c"}),
         ("PATCH", f"/admin/api-keys/{key}", {"permissionProfile": "full"}),
     ):
         assert ada.ask(method, path, body).refusal == (502, "license_unverified"), path
