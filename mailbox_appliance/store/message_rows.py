@@ -78,8 +78,8 @@ def as_json(values: Iterable[object]) -> str:
     return msgspec.json.encode(list(values)).decode()
 
 
-# Few different sets of flags lie on many messages.
-@lru_cache(1024)
+# Few different sets of flags lie on many messages; of labels there may be some thousands.
+@lru_cache(4096)
 def flag_bits(flags: frozenset[str]) -> int:
     """The flags that have a meaning of their own (RFC 9051 2.3.2) as bits."""
     bits = 0
@@ -88,14 +88,14 @@ def flag_bits(flags: frozenset[str]) -> int:
     return bits
 
 
-@lru_cache(1024)
+@lru_cache(4096)
 def keywords(flags: frozenset[str]) -> str:
     """The other keywords, as JSON. \\Recent says nothing about the message and is left out (RFC 9051 7.1)."""
     words = [flag for flag in flags if flag.lower() not in _BITS and flag.lower() != "\\recent"]
     return json.dumps(sorted(words)) if words else "[]"
 
 
-@lru_cache(1024)
+@lru_cache(4096)
 def unpack_flags(bits: int, words: str) -> frozenset[str]:
     """Flags and keywords as the server writes them."""
     return frozenset(name for bit, name in _NAMES.items() if bits & bit).union(json.loads(words))
