@@ -43,6 +43,7 @@ class Asked:
     """What somebody began a sign-in for. `email`: the mailbox that is meant; `account_id`: one that regains rights."""
 
     provider: OAuthProvider
+    member_id: str
     session_id: str
     redirect_uri: str
     email: str | None = None

@@ -8,7 +8,8 @@ Who may, where the browser is led back to, and what is kept of it is not looked 
 
 import secrets
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -20,13 +21,15 @@ from mailbox_appliance.remote import oauth
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth import Asking
 from mailbox_appliance.remote.oauth_answers import DevicePrompt, Issued
+from mailbox_appliance.remote.providers import Resource
 
-__all__ = ["AppMissing", "Asked", "Begun", "Device", "Flows", "Granted", "NotAgreedYet", "Refused", "StateUnknown"]
+__all__ = ["AppMissing", "Asked", "Begun", "Device", "Flows", "Granted", "NotAgreedYet", "NothingBrought", "Refused"]
+__all__ += ["StateUnknown", "TooManyFlows"]
 
 #: Seconds for which a sign-in may be finished.
 LASTS = 600.0
-#: Sign-ins under way: of one session, where the oldest one gives way, and in all.
-MOST_OF_A_SESSION, MOST = 5, 500
+#: Sign-ins under way: of one session and of one member, where the oldest one gives way, and in all.
+MOST_OF_A_SESSION, MOST_OF_A_MEMBER, MOST = 5, 20, 500
 _SLOWER = 5  # RFC 8628 3.5
 
 
@@ -36,6 +39,10 @@ class StateUnknown(Exception):
 
 class NotAgreedYet(Exception):
     """Nobody has typed the code and agreed yet. The sign-in goes on."""
+
+
+class NothingBrought(Exception):
+    """Neither a code nor an error came back, which a browser always brings. The sign-in goes on."""
 
 
 class TooManyFlows(Exception):
@@ -76,6 +83,8 @@ class _Flow:
     until: float
     device_code: str | None = field(default=None, repr=False)
     interval: int = 0
+    #: Of a device: it is Graph that is agreed to, mail was before.
+    is_for_graph: bool = False
     #: When the provider may be asked again.
     next_at: float = 0.0
     #: Held by the one who asks it.
@@ -100,7 +109,8 @@ class Flows:
         state, verifier = secrets.token_urlsafe(32), oauth.new_verifier()
         flow = _Flow(asked, verifier, self._clock.monotonic() + LASTS)
         if device:
-            prompt = oauth.device(asking, asking.provider.scopes("mail"))
+            flow.is_for_graph = self._lacks_graph(asked)
+            prompt = oauth.device(asking, self._device_scopes(asking, flow))
             self._heed(flow, prompt)
             url, shown = prompt.verification_uri, Device(prompt.user_code, prompt.verification_uri, prompt.interval)
         else:
@@ -120,13 +130,15 @@ class Flows:
     ) -> Granted:
         """What came of a sign-in: nothing more comes of it then, but where the provider could not be asked.
 
-        Raises StateUnknown; NotAgreedYet, for a device; Refused; RemoteFault.
+        Raises StateUnknown; NotAgreedYet, for a device; NothingBrought, for a browser; Refused; RemoteFault.
         """
         with self._lock:
             flow = self._find(provider, session_id, state)
             if flow is None:
                 raise StateUnknown
             if flow.device_code is None:
+                if code is None and error is None:
+                    raise NothingBrought
                 del self._flows[state]
         if flow.device_code is not None:
             return self._of_device(state, flow, flow.device_code)
@@ -158,6 +170,33 @@ class Flows:
             hint=asked.email if login is None else login.username,
         )
 
+    def _device_scopes(self, asking: Asking, flow: _Flow) -> Iterable[str]:
+        """What a code is asked for: it is for one resource, so mail comes first.
+
+        Where Graph is needed besides, the next code is for that ("incremental consent"), and its refresh token is good
+        for both, as Microsoft's are not bound to a resource (.../entra/identity-platform/refresh-tokens).
+        """
+        known = asking.provider
+        if not flow.is_for_graph:
+            return known.scopes("mail")
+        who = [scope for scope in known.scopes("mail") if "://" not in scope]
+        return dict.fromkeys([*who, *known.scopes("graph", is_shared=self._is_shared(flow.asked))])
+
+    def _lacks_graph(self, asked: Asked) -> bool:
+        """Whether a mailbox that is connected gives its mail, and nobody has agreed to Graph. Its provider is asked."""
+        account_id = asked.account_id
+        if account_id is None:
+            return False
+        return self._is_granted(account_id, "mail") is True and self._is_granted(account_id, "graph") is False
+
+    def _is_granted(self, account_id: str, resource: Resource) -> bool | None:
+        """Whether there is access; None where that is not known."""
+        try:
+            self._logins.token(account_id, resource, str)
+        except RemoteFault as fault:
+            return False if fault.name == "consent_required" else None
+        return True
+
     def _login(self, asked: Asked) -> OAuthLogin | None:
         return None if asked.account_id is None else self._logins.login(asked.account_id)
 
@@ -169,12 +208,17 @@ class Flows:
         now = self._clock.monotonic()
         with self._lock:
             self._flows = {key: each for key, each in self._flows.items() if each.until > now}
-            own = [key for key, each in self._flows.items() if each.asked.session_id == flow.asked.session_id]
-            for oldest in own[: max(0, len(own) - MOST_OF_A_SESSION + 1)]:
-                del self._flows[oldest]
+            self._make_room(MOST_OF_A_SESSION, lambda each: each.session_id == flow.asked.session_id)
+            self._make_room(MOST_OF_A_MEMBER, lambda each: each.member_id == flow.asked.member_id)
             if len(self._flows) >= MOST:
                 raise TooManyFlows
             self._flows[state] = flow
+
+    def _make_room(self, most: int, is_theirs: Callable[[Asked], bool]) -> None:
+        """Have the oldest ones of somebody give way. The lock is held."""
+        theirs = [state for state, each in self._flows.items() if is_theirs(each.asked)]
+        for oldest in theirs[: max(0, len(theirs) - most + 1)]:
+            del self._flows[oldest]
 
     def _find(self, provider: OAuthProvider, session_id: str, state: str) -> _Flow | None:
         flow = self._flows.get(state)
@@ -190,8 +234,8 @@ class Flows:
         except RemoteFault as fault:
             if (found := refused(fault)) is not None:
                 raise found from fault
-            if not fault.in_doubt:  # the provider has not seen the code: it may be brought once more
-                self._add(state, flow)
+            # It may be brought once more: where the provider has seen it all the same, it says that it is over.
+            self._add(state, flow)
             raise
         return self._granted(asking, flow.asked, issued)
 
@@ -203,6 +247,8 @@ class Flows:
                 raise NotAgreedYet
             issued = self._agreed(flow, device_code)
             self._forget(state)
+            if flow.is_for_graph:
+                issued = self._for_mail(flow.asked.provider, issued)
         except RemoteFault as fault:
             if (found := refused(fault)) is not None:
                 self._forget(state)
@@ -219,6 +265,14 @@ class Flows:
         flow.interval += _SLOWER if answer == "too soon" else 0
         flow.next_at = self._clock.monotonic() + flow.interval
         raise NotAgreedYet
+
+    def _for_mail(self, provider: OAuthProvider, issued: Issued) -> Issued:
+        """The tokens for mail, by those that came for Graph. Raises RemoteFault."""
+        if issued.refresh_token is None:
+            return issued
+        asking = self._asking(provider)
+        mail = oauth.renew(asking, issued.refresh_token, asking.provider.renewed_scopes("mail"))
+        return replace(mail, refresh_token=mail.refresh_token or issued.refresh_token, claims=issued.claims)
 
     def _forget(self, state: str) -> None:
         with self._lock:

@@ -39,6 +39,10 @@ JUST_GIVEN = 30.0
 REST, REST_WHEN_THROTTLED, REST_WHEN_REFUSED = 5.0, 60.0, 60.0
 #: The least of it while the present token is good: nobody shall wait for a provider again and again without need.
 REST_WHILE_GOOD = 30.0
+_NO_GRAPH = (
+    "Nobody has agreed to Microsoft Graph for this mailbox, by which it sends where SMTP is off, and learns its sender"
+    " addresses. Sign in again, by a browser or a code, and agree to that too."
+)
 # Somebody signs in anew just when a token is renewed: then what was asked with the old refresh token counts no more.
 _MOST_TRIES = 3
 
@@ -184,6 +188,8 @@ class Tokens:
         except RemoteFault as fault:
             if not self._replace(account_id, before, before):
                 return None
+            if resource == "graph" and fault.name == "consent_required":
+                fault.reason = _NO_GRAPH
             self._note(need, before, fault)
             if fault.kind == "login_refused" and resource == "mail":
                 self._tell(account_id, fault)

@@ -22,6 +22,7 @@ from mailbox_appliance.authorization.flows import (
     Begun,
     Granted,
     NotAgreedYet,
+    NothingBrought,
     Refused,
     StateUnknown,
     TooManyFlows,
@@ -31,7 +32,7 @@ from mailbox_appliance.errors import AccessRefused, Conflict, Detail, Invalid, N
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.license import require_room_for_account, require_verified
-from mailbox_appliance.operations.oauth_mailboxes import NAMES, keep, told, tried
+from mailbox_appliance.operations.oauth_mailboxes import NAMES, keep, told, tried, with_graph
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Email, Id, Name, refuse_controls
@@ -133,7 +134,7 @@ def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request:
     checked, login = tried(appliance, granted.connection, granted.login)
     asked = granted.asked
     named = {"name": asked.display_name, "within": asked.account_id}
-    return keep(appliance, caller, login, checked, granted.issued, **named)
+    return with_graph(appliance, keep(appliance, caller, login, checked, granted.issued, **named))
 
 
 def redirect_uri(appliance: Appliance, loopback_host: str, port: int | None = None) -> str:
@@ -167,6 +168,7 @@ def _asked(appliance: Appliance, caller: Caller, provider: OAuthProvider, reques
     host = appliance.flows.loopback_host(provider)
     return Asked(
         provider=provider,
+        member_id=caller.member.id,
         session_id=caller.found.id,
         redirect_uri=redirect_uri(appliance, host, request.loopback_port or None),
         email=email,
@@ -242,6 +244,8 @@ def _told(provider: OAuthProvider, path: str) -> Iterator[None]:
         raise Conflict(
             reason="Nobody has agreed yet. Type the code on the provider's page, then repeat this."
         ) from waiting
+    except NothingBrought as nothing:
+        raise Invalid.at("/code", "Give `code` besides, or `redirectUrl` alone.") from nothing
     except Refused as refused:
         raise AccessRefused(reason=refused.reason) from refused
     except AppMissing as missing:

@@ -6,6 +6,8 @@ rights. Everything is asked again inside the transaction that saves: the servers
 
 from dataclasses import replace
 
+from msgspec.structs import replace as replace_fields
+
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.faults import problem_of
@@ -26,6 +28,7 @@ from mailbox_appliance.records import Account, Connection, OAuthLogin
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth_answers import Issued
 from mailbox_appliance.remote.sign_in import Checked, SignInFailed, check
+from mailbox_appliance.remote.trouble import trouble
 
 #: As people know the providers.
 NAMES = {"imap": "IMAP", "google": "Google", "outlook": "Microsoft"}
@@ -96,7 +99,22 @@ def try_again(appliance: Appliance, caller: Caller, account: Account) -> Account
         raise told(fault) from fault
     login = logins.login(account.id)
     checked, now = tried(appliance, logins.connection(login, token), login)
-    return _renew(appliance, caller, account.id, now, checked)
+    return with_graph(appliance, _renew(appliance, caller, account.id, now, checked))
+
+
+def with_graph(appliance: Appliance, account: Account) -> Account:
+    """The mailbox; where it can only be read, since nobody has agreed to Graph by which it sends, that is said of it.
+
+    A sign-in by a code is for one resource at a time, and some leave out what they are asked for.
+    """
+    if account.provider == "imap" or appliance.logins.login(account.id).sends_via != "graph":
+        return account
+    try:
+        appliance.logins.token(account.id, "graph", str)
+    except RemoteFault as fault:
+        if fault.name == "consent_required":
+            return replace_fields(account, error=trouble(fault))
+    return account
 
 
 def told(fault: RemoteFault) -> Problem:

@@ -15,6 +15,7 @@ from mailbox_appliance.authorization.flows import (
     Flows,
     Granted,
     NotAgreedYet,
+    NothingBrought,
     Refused,
     StateUnknown,
     TooManyFlows,
@@ -45,10 +46,14 @@ both = pytest.mark.parametrize("server", ["google", "outlook"], indirect=True)
 
 
 def asked(
-    server: OAuthServer, email: str | None = None, account_id: str | None = None, session_id: str = "ses_1"
+    server: OAuthServer,
+    email: str | None = None,
+    account_id: str | None = None,
+    session_id: str = "ses_1",
+    member_id: str = "mem_1",
 ) -> Asked:
     uri = f"http://{HOSTS[server.provider]}:8025/api/v1/oauth/callback"
-    return Asked(server.provider, session_id, uri, email=email, account_id=account_id)
+    return Asked(server.provider, member_id, session_id, uri, email=email, account_id=account_id)
 
 
 def brought(address: str) -> dict[str, str]:
@@ -221,6 +226,24 @@ def test_access_for_an_hour_only_is_not_enough(
     assert "refresh token" in refused(lambda: end(flows, outlook, back)).reason
 
 
+@both
+def test_an_answer_that_was_lost_may_be_asked_for_again(server: OAuthServer, flows: Flows) -> None:
+    back = server.consent(flows.start(asked(server)).authorization_url)
+    server.hang_up()
+    with pytest.raises(RemoteFault) as caught:
+        end(flows, server, back)
+    assert caught.value.in_doubt
+    server.in_order()
+    assert end(flows, server, back).login.email == server.person
+
+
+def test_nothing_that_came_back_ends_nothing(google: OAuthServer, flows: Flows) -> None:
+    begun = flows.start(asked(google))
+    with pytest.raises(NothingBrought):
+        flows.finish("google", "ses_1", state=begun.state, code=None)
+    assert end(flows, google, google.consent(begun.authorization_url)).login.email == google.person
+
+
 # --- whose mailbox it is ---
 
 
@@ -367,6 +390,33 @@ def test_a_device_waits_through_an_outage(outlook: OAuthServer, flows: Flows, cl
     assert poll(flows, begun).login.email == outlook.person
 
 
+def by_code(flows: Flows, outlook: OAuthServer, account_id: str | None = None) -> tuple[Granted, set[str]]:
+    """What comes of a sign-in by a code, and which resources it asked for."""
+    outlook.answers.interval = 0
+    begun = flows.start(asked(outlook, account_id=account_id), device=True)
+    assert begun.device is not None
+    scopes = outlook.asked[-1].values["scope"].split()
+    outlook.type_code(begun.device.user_code)
+    return poll(flows, begun), {urlsplit(scope).netloc for scope in scopes if "://" in scope}
+
+
+def test_a_code_is_for_mail_and_the_next_one_for_graph(
+    outlook: OAuthServer, flows: Flows, logins: Logins, store: Store, connect: Connect
+) -> None:
+    """At Microsoft a code is for one resource: the one that a mailbox still lacks is asked for by the next sign-in."""
+    account = connect(outlook)
+    outlook.revoke()
+    for resource in ("outlook.office.com", "graph.microsoft.com", "outlook.office.com"):
+        granted, asked_for = by_code(flows, outlook, account)
+        assert asked_for == {resource}
+        assert outlook.user_of(granted.issued.access_token, "IMAP.AccessAsUser.All") == granted.login.email
+        with store.database.transaction(durable=True):
+            store.oauth_logins.set(account, granted.login)
+        logins.keep(account, granted.issued)
+    assert outlook.user_of(logins.token(account, "graph", str), "Mail.Send")
+    assert by_code(flows, outlook)[1] == {"outlook.office.com"}  # of a mailbox that is not there yet
+
+
 def test_google_gives_mail_to_no_device(google: OAuthServer, flows: Flows) -> None:
     with pytest.raises(RemoteFault) as caught:
         flows.start(asked(google), device=True)
@@ -395,6 +445,18 @@ def test_so_many_sign_ins_at_once_and_no_more(
         flows.start(asked(google, session_id="ses_2"))
     clock.advance(flows_module.LASTS)
     flows.start(asked(google, session_id="ses_2"))
+
+
+def test_one_member_takes_no_sign_in_from_others(
+    google: OAuthServer, flows: Flows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flows_module, "MOST", flows_module.MOST_OF_A_MEMBER + 1)
+    other = flows.start(asked(google, member_id="mem_2"))
+    sessions = [f"ses_{number}" for number in range(10, 11 + flows_module.MOST_OF_A_MEMBER)]
+    first, *_, last = [flows.start(asked(google, session_id=session)) for session in sessions]
+    assert flows.asked("google", "ses_1", other.state) is not None
+    assert flows.asked("google", sessions[0], first.state) is None
+    assert flows.asked("google", sessions[-1], last.state) is not None
 
 
 def test_who_finishes_twice_does_not_ask_twice_at_a_device(outlook: OAuthServer, flows: Flows) -> None:

@@ -18,6 +18,7 @@ from tests.servers.dovecot import MailServer
 from tests.servers.oauth_provider import WORDS
 
 CALLBACK = "/api/v1/oauth/callback"
+SMTP_IS_OFF = "535 5.7.139 Authentication unsuccessful, SmtpClientAuthentication is disabled for the Tenant."
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +202,13 @@ def test_an_end_that_is_not_valid_is_told(scene: SignIns, body: dict[str, Any], 
     assert (answer.refusal, answer.places) == ((400, "invalid_request"), [path])
 
 
+def test_what_brings_no_code_ends_nothing(scene: SignIns) -> None:
+    begun = scene.begin(scene.bob)
+    back = scene.providers["google"].consent(begun["authorizationUrl"], scene.server.fresh_user())
+    assert scene.finish(scene.bob, "google", state=begun["state"]).places == ["/code"]
+    assert scene.finish(scene.bob, "google", redirectUrl=back).status == 201
+
+
 @pytest.mark.parametrize("provider", NAMES)
 def test_whoever_refuses_is_told_so_in_our_words(scene: SignIns, provider: OAuthProvider) -> None:
     begun = scene.begin(scene.bob, provider)
@@ -294,6 +302,26 @@ def test_a_code_is_typed_elsewhere(scene: SignIns) -> None:
     assert scene.finish(scene.bob, "outlook", state=begun["state"]).places == ["/state"]
 
 
+def test_the_next_code_is_for_graph_where_smtp_is_off(scene: SignIns) -> None:
+    """A code of Microsoft's is for one resource, and mail comes first."""
+    user, outlook = scene.server.fresh_user(), scene.providers["outlook"]
+    outlook.answers.interval = 0
+    for _ in range(2):
+        scene.smtp.at("auth", SMTP_IS_OFF)
+    asked: dict[str, Any] = {}
+    answers = []
+    for _ in range(2):
+        begun = scene.begin(scene.bob, "outlook", device=True, **asked)
+        outlook.type_code(begun["userCode"], user)
+        answers.append(scene.finish(scene.bob, "outlook", state=begun["state"]))
+        asked = {"accountId": answers[0].data["id"]}
+    first, second = answers
+    assert (first.status, first.data["error"]["fault"], second.data["error"]) == (201, "consent_required", None)
+    assert "Microsoft Graph" in first.data["error"]["message"]
+    assert second.data["id"] == first.data["id"]
+    assert outlook.user_of(scene.appliance.logins.token(first.data["id"], "graph", str), "Mail.Send") == user
+
+
 def test_a_code_that_is_refused_ends_it(scene: SignIns) -> None:
     outlook = scene.providers["outlook"]
     begun = scene.begin(scene.bob, "outlook", device=True)
@@ -364,9 +392,7 @@ def test_a_shared_mailbox_is_connected_by_who_reaches_it(scene: SignIns) -> None
 
 
 def test_where_smtp_is_off_mail_goes_out_by_graph(scene: SignIns) -> None:
-    scene.smtp.at(
-        "auth", "535 5.7.139 Authentication unsuccessful, SmtpClientAuthentication is disabled for the Tenant."
-    )
+    scene.smtp.at("auth", SMTP_IS_OFF)
     mailbox = scene.connect(scene.bob, "outlook", scene.server.fresh_user()).data["id"]
     assert scene.appliance.logins.login(mailbox).sends_via == "graph"
     asked = scene.smtp.count("auth")
