@@ -3,6 +3,7 @@
 connecting -> syncing -> ready: everything was looked at once; then what changes is followed
 a fault ............... error, tried again after 2 s growing to 5 minutes, at once when told
 a refused login ....... reauth_required, tried again only when told: repeated wrong logins lock mailboxes
+a refused token ....... reauth_required, tried again from time to time: in an outage servers refuse good ones too
 """
 
 import logging
@@ -26,6 +27,8 @@ from mailbox_appliance.sync.turns import After, Next, Rest
 log = logging.getLogger(__name__)
 
 FIRST_RETRY, LONGEST_RETRY = 2.0, 300.0
+#: Seconds after which another token is worth a try: one given a moment ago is not replaced (`authorization.tokens`).
+TOKEN_RETRY = 45.0
 #: Seconds of a turn, after which others have theirs, and the home folder is glanced at.
 TURN = 1.0
 #: Seconds after which the end of a connection is nothing to tell of: servers end them, as when an access token is over.
@@ -47,7 +50,7 @@ class MailboxSync:
         self._lock = threading.Lock()
         self._woken: list[str | None] = []
         self._caution = Caution()
-        self._waits = backoff(FIRST_RETRY, LONGEST_RETRY)
+        self._expect_much()
         self._retry_at: float | None = 0.0  # None: when told
         self._mailbox: ImapMailbox | None = None
         self._follower: Follower | None = None
@@ -215,22 +218,29 @@ class MailboxSync:
         self.progress = self._follower.progress if self._follower else None
         if not self._is_ready:
             self._is_ready = True
-            self._waits = backoff(FIRST_RETRY, LONGEST_RETRY)
+            self._expect_much()
             self._store.accounts.set_status(self.account_id, "ready")
 
     def _arrived(self, message_ids: tuple[str, ...]) -> None:
         # Something was brought in: a connection that breaks again and again still gets us there, so try again soon.
-        self._waits = backoff(FIRST_RETRY, LONGEST_RETRY)
+        self._expect_much()
         for message_id in message_ids:
             self._house.events.publish(MessageArrived(self.account_id, message_id))
 
     def _fail(self, fault: RemoteFault) -> Next:
         extra = {"accountId": self.account_id, "server": fault.server, "kind": fault.kind}
         log.warning("sync met a fault", extra=extra)
-        if fault.kind == "login_refused":
+        if fault.kind == "login_refused" and (fault.server == "oauth" or fault.name != "token_refused"):
             return self._rest_for_good(trouble(fault), "reauth_required")
+        if fault.kind == "login_refused":
+            return self._retry_later(trouble(fault), "reauth_required", next(self._token_waits))
         has_served = self._is_ready and self._house.clock.monotonic() - self._connected_at >= LASTING
         return self._retry_later(None if fault.kind == "disconnected" and has_served else trouble(fault))
+
+    def _expect_much(self) -> None:
+        """Try soon again, should anything go wrong."""
+        self._waits = backoff(FIRST_RETRY, LONGEST_RETRY)
+        self._token_waits = backoff(TOKEN_RETRY, LONGEST_RETRY)
 
     def _rest_for_good(self, error: AccountError, status: AccountStatus = "error") -> Next:
         """Try no more until somebody says so."""
@@ -239,13 +249,15 @@ class MailboxSync:
         self._retry_at = None
         return Rest(None)
 
-    def _retry_later(self, error: AccountError | None) -> Next:
+    def _retry_later(
+        self, error: AccountError | None, status: AccountStatus = "error", wait: float | None = None
+    ) -> Next:
         """Connect again; `error`: what to tell meanwhile, if anything."""
         self._caution.broke()
         self._disconnect()
         if error is not None:
-            self._tell("error", error)
-        wait = next(self._waits)
+            self._tell(status, error)
+        wait = next(self._waits) if wait is None else wait
         self._retry_at = self._house.clock.monotonic() + wait
         return Rest(wait)
 

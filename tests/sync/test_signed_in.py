@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.sync import mailbox
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.signed_in import SignedIn
 from tests.sync.mirrored import source
@@ -118,6 +119,20 @@ def test_a_server_that_refuses_a_fresh_token_asks_for_a_new_login(google: Signed
     refused = google.reconnect("reauth_required")
     assert (refused["error"]["code"], refused["error"]["fault"]) == ("authentication_failed", "token_refused")
     assert google.renewals == 1  # one more token was tried
+
+
+def test_tokens_that_are_refused_for_a_while_end_nothing(google: SignedIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an outage Microsoft's servers say `AUTHENTICATE failed.` to good ones."""
+    monkeypatch.setattr(mailbox, "TOKEN_RETRY", 0.2)
+    arrives(google, "before")
+    google.reconnect("ready")
+    ask, google.server.tokens.ask = google.server.tokens.ask, lambda _: None
+    google.clock.advance(120)
+    google.reconnect("reauth_required")
+    google.server.tokens.ask = ask
+    google.clock.advance(120)
+    google.wait_for("ready")  # nobody tells it to try
+    assert google.now["error"] is None
 
 
 def test_actions_go_by_token_and_survive_its_end(google: SignedIn) -> None:
