@@ -415,7 +415,7 @@ class QuotaReached(Throttled):
 
 
 class ProviderThrottled(Throttled):
-    """The mail server limits how often it may be asked. Try again later."""
+    """The mail provider limits how often it may be asked. Try again later."""
 
     code = "provider_rate_limited"
 
@@ -427,7 +427,7 @@ class Unverified(Problem):
 
 
 class Unavailable(Problem):
-    """The mail server could not do its part: {reason}"""
+    """The mail provider could not do its part: {reason}"""
 
     code = "provider_unavailable"
 

@@ -1,5 +1,7 @@
 """What a mail server's fault means for the request that met it."""
 
+from math import ceil
+
 from mailbox_appliance.errors import Detail, Problem, ProviderThrottled, Unavailable, Unsupported
 from mailbox_appliance.remote.faults import RemoteFault
 
@@ -13,5 +15,10 @@ def problem_of(fault: RemoteFault) -> Problem:
     if fault.kind == "unsupported":
         return Unsupported(details=details, reason=fault.reason)
     if fault.kind == "throttled":
-        return ProviderThrottled(details=details, retry_after=_THROTTLED_RETRY_AFTER)
-    return Unavailable(details=details, reason=fault.reason, retry_after=_RETRY_AFTER)
+        return ProviderThrottled(details=details, retry_after=seconds_of(fault, _THROTTLED_RETRY_AFTER))
+    return Unavailable(details=details, reason=fault.reason, retry_after=seconds_of(fault, _RETRY_AFTER))
+
+
+def seconds_of(fault: RemoteFault, usual: int) -> int:
+    """For how long to wait: as the server says, else as is usual."""
+    return usual if fault.retry_after is None else max(1, ceil(fault.retry_after))

@@ -106,5 +106,7 @@ def stopping(server: ServerName) -> RemoteFault:
 
 def malformed(server: ServerName) -> RemoteFault:
     """What the server said is not the protocol, or is longer than we accept."""
+    if server in ("oauth", "graph"):  # nobody here has given a host
+        return RemoteFault(server, "malformed", "The provider answered what cannot be read. Try again later.")
     name = SERVER_NAMES[server]
     return RemoteFault(server, "malformed", f"The answer does not follow {name}. Check that host and port are right.")

@@ -18,7 +18,7 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import Detail, JournalFailed, Problem, ProviderThrottled, Unavailable, Unsupported
 from mailbox_appliance.events import DeliveryMarked, DeliverySettled, Events
 from mailbox_appliance.records import AccountError, DeliveryWork, Phase
-from mailbox_appliance.remote.faults import Reply
+from mailbox_appliance.remote.faults import Reply, ServerName
 from mailbox_appliance.remote.named_faults import fault
 from mailbox_appliance.sending.clearance import (
     TOO_LATE,
@@ -115,8 +115,8 @@ class Recorder:
                 if reply is not None and reply.name is not None:
                     warnings.append(fault(reply.name, "smtp").reason)
                 self._fail(work, code, warnings, reply)
-            case Nobody(cause, error):
-                return self._nobody(work, cause, error)
+            case Nobody():
+                return self._nobody(work, verdict)
             case Removed():
                 self._fail(work, "account_removed")
             case _:
@@ -142,14 +142,15 @@ class Recorder:
         self._tell(work, "queued", cause=cause)
         return True
 
-    def _nobody(self, work: DeliveryWork, cause: Cause, error: AccountError | None) -> Outcome:
+    def _nobody(self, work: DeliveryWork, verdict: Nobody) -> Outcome:
+        cause, error = verdict.cause, verdict.error
         if cause == "login":
             self._store.accounts.note_refused_sending(work.account_id, error or _LOGIN_REFUSED)
         if cause == "smtputf8":
             return self._withdraw(work, Unsupported(reason=_CAUSES[cause]), "recipient_rejected", cause)
         if work.send_at is not None:
             return self._try_later(work, cause, work.send_at)
-        return self._withdraw(work, unavailable(cause, error), "provider_unavailable", cause)
+        return self._withdraw(work, unavailable(cause, error, verdict.server), "provider_unavailable", cause)
 
     def _try_later(self, work: DeliveryWork, cause: Cause, send_at: datetime) -> Outcome:
         is_steady = self._steadiness.is_given()
@@ -194,12 +195,12 @@ class Recorder:
         self._events.publish(DeliverySettled(operation, account, status))
 
 
-def unavailable(cause: Cause, error: AccountError | None = None) -> Problem:
+def unavailable(cause: Cause, error: AccountError | None = None, server: ServerName = "smtp") -> Problem:
     """What a client is told of an operation that was withdrawn."""
     if cause == "internal":
         return JournalFailed(retry_after=_RETRY_AFTER)
     reason = _CAUSES[cause] if error is None else f"{error.message} Nobody got the message."
-    detail = (Detail("smtp", reason),)
+    detail = (Detail("oauth" if server == "oauth" else "smtp", reason),)  # Graph stands in for SMTP
     if cause == "throttled":
         return ProviderThrottled(details=detail, retry_after=_RETRY_AFTER)
     return Unavailable(reason=reason, details=detail, retry_after=_RETRY_AFTER)

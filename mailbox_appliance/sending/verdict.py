@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mailbox_appliance.records import AccountError, Phase
-from mailbox_appliance.remote.faults import RemoteFault, Reply
+from mailbox_appliance.remote.faults import RemoteFault, Reply, ServerName
 from mailbox_appliance.remote.trouble import trouble
 
 FailureCode = Literal["sender_rejected", "recipient_rejected", "message_rejected", "message_too_large"]
@@ -50,10 +50,14 @@ class Refused:
 
 @dataclass(frozen=True)
 class Nobody:
-    """Nobody got the message, and another try may succeed. `error`: what is wrong with the mailbox, if anything."""
+    """Nobody got the message, and another try may succeed.
+
+    `error`: what is wrong with the mailbox, if anything; `server`: whose word that is.
+    """
 
     cause: Cause
     error: AccountError | None = field(default=None, compare=False)
+    server: ServerName = field(default="smtp", compare=False)
 
 
 @dataclass(frozen=True)
@@ -132,8 +136,8 @@ def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
     if phase is Phase.DATA and fault.reply is not None and fault.reply.code >= 500:  # it broke the message off
         return judge_reply("data", fault.reply)
     if fault.kind == "login_refused":
-        return Nobody("login", trouble(fault))
-    return Nobody("throttled" if fault.kind == "throttled" else "unavailable", trouble(fault))
+        return Nobody("login", trouble(fault), fault.server)
+    return Nobody("throttled" if fault.kind == "throttled" else "unavailable", trouble(fault), fault.server)
 
 
 def _is_throttling(reply: Reply) -> bool:

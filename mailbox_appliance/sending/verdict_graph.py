@@ -52,7 +52,7 @@ def judge_sending(fault: RemoteFault) -> Verdict:
     """What it means that no answer came to the request to send."""
     if fault.in_doubt:
         return Uncertain()
-    return Nobody("throttled" if fault.kind == "throttled" else "unavailable", trouble(fault))
+    return Nobody("throttled" if fault.kind == "throttled" else "unavailable", trouble(fault), fault.server)
 
 
 def _refused(said: Said) -> Verdict:

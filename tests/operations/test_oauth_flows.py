@@ -241,6 +241,7 @@ def test_a_provider_that_is_out_of_order_is_waited_for(scene: SignIns) -> None:
     google.out_of_order(429, retry_after=7)
     throttled = scene.finish(scene.bob, "google", redirectUrl=back)
     assert throttled.refusal == (429, "provider_rate_limited")
+    assert throttled.headers["retry-after"] == "7"
     google.out_of_order()
     begun = scene.begin(scene.bob)
     down = scene.finish(scene.bob, "google", redirectUrl=google.consent(begun["authorizationUrl"], user))
