@@ -261,7 +261,7 @@ class OAuthLogin:
     """How a mailbox is logged in to whose provider was asked for access: by tokens, which the refresh token brings.
 
     `email`: of the mailbox, which IMAP and SMTP know it by. `username`: of whoever signed in, which is another one's
-    where the mailbox is shared.
+    where the mailbox is shared. `by_device`: the sign-in was by a code that one types elsewhere.
     """
 
     provider: OAuthProvider
@@ -269,6 +269,7 @@ class OAuthLogin:
     username: str
     refresh_token: str = field(repr=False)
     sends_via: SendsVia = "smtp"
+    by_device: bool = False
 
     @property
     def is_shared(self) -> bool:

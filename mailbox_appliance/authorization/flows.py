@@ -237,7 +237,7 @@ class Flows:
             # It may be brought once more: where the provider has seen it all the same, it says that it is over.
             self._add(state, flow)
             raise
-        return self._granted(asking, flow.asked, issued)
+        return self._granted(asking, flow, issued)
 
     def _of_device(self, state: str, flow: _Flow, device_code: str) -> Granted:
         if not flow.asking.acquire(blocking=False):
@@ -256,7 +256,7 @@ class Flows:
             raise
         finally:
             flow.asking.release()
-        return self._granted(self._asking(flow.asked.provider), flow.asked, issued)
+        return self._granted(self._asking(flow.asked.provider), flow, issued)
 
     def _agreed(self, flow: _Flow, device_code: str) -> Issued:
         answer = oauth.agreed(self._asking(flow.asked.provider), device_code)
@@ -270,7 +270,7 @@ class Flows:
         """The tokens for mail, by those that came for Graph. Raises RemoteFault."""
         if issued.refresh_token is None:
             return issued
-        asking = self._asking(provider)
+        asking = self._asking(provider).as_public()
         mail = oauth.renew(asking, issued.refresh_token, asking.provider.renewed_scopes("mail"))
         return replace(mail, refresh_token=mail.refresh_token or issued.refresh_token, claims=issued.claims)
 
@@ -278,6 +278,8 @@ class Flows:
         with self._lock:
             self._flows.pop(state, None)
 
-    def _granted(self, asking: Asking, asked: Asked, issued: Issued) -> Granted:
+    def _granted(self, asking: Asking, flow: _Flow, issued: Issued) -> Granted:
+        asked = flow.asked
         login = login_of(asking, asked, issued, may_be_shared=asked.account_id is None or self._is_shared(asked))
+        login = replace(login, by_device=flow.device_code is not None)
         return Granted(asked, login, self._logins.connection(login, issued.access_token), issued)

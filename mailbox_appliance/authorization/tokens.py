@@ -184,7 +184,7 @@ class Tokens:
         try:
             asking = self._apps.asking(login.provider)
             scopes = asking.provider.renewed_scopes(resource, is_shared=login.is_shared)
-            issued = oauth.renew(asking, before, scopes)
+            issued = oauth.renew(asking.as_public() if login.by_device else asking, before, scopes)
         except RemoteFault as fault:
             if not self._replace(account_id, before, before):
                 return None

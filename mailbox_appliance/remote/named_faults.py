@@ -86,7 +86,7 @@ FAULTS: dict[str, NamedFault] = {
     "oauth_app_refused": NamedFault(
         "refused",
         "The provider refuses the OAuth application of this appliance. Its administrator must check client id, client"
-        " secret (which may have expired) and redirect address.",
+        " secret (whether it has one, and whether that has expired) and redirect address.",
     ),
     # --- the way there ---
     "certificate_name": NamedFault(

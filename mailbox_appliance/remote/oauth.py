@@ -11,7 +11,7 @@ Requests and answers are put together and read by oauthlib, which is loaded with
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
@@ -43,6 +43,15 @@ class Asking:
     app: OAuthApp
     ca_file: str
     timeout: float
+
+    def as_public(self) -> "Asking":
+        """The same application without its secret.
+
+        A sign-in by a code is a public client's, and so is each renewal of what it brought: Microsoft refuses a secret
+        beside either (AADSTS700025: "Client is public so neither 'client_assertion' nor 'client_secret' should be
+        presented"), of an application that has one, too.
+        """
+        return replace(self, app=replace(self.app, client_secret=None))
 
 
 def new_verifier() -> str:
@@ -116,9 +125,9 @@ def device(asking: Asking, scopes: Iterable[str]) -> DevicePrompt:
 
 
 def agreed(asking: Asking, device_code: str) -> Issued | Literal["pending", "too soon"]:
-    """The tokens, once somebody has typed the code and agreed (RFC 8628 3.4). Raises RemoteFault."""
+    """The tokens, once somebody has typed the code and agreed (RFC 8628 3.4). Without a secret. Raises RemoteFault."""
     client = _device_client(asking.app)
-    body = client.prepare_request_body(device_code, include_client_id=True, **_secret(asking))
+    body = client.prepare_request_body(device_code, include_client_id=True)
     answer = _posted(asking, asking.provider.token_url, body)
     said = error_of(answer)
     if said is not None and said.error in _WAITING:

@@ -31,7 +31,8 @@ class OAuthLogins:
         if row[0] == "imap":
             return None
         known, token = json.loads(row[2]), json.loads(row[3]).get("refreshToken", "")
-        return OAuthLogin(row[0], row[1], known.get("username", row[1]), token, known.get("sendsVia", "smtp"))
+        username, via = known.get("username", row[1]), known.get("sendsVia", "smtp")
+        return OAuthLogin(row[0], row[1], username, token, via, known.get("byDevice", False))
 
     def add(self, owner_member_id: str, display_name: str | None, login: OAuthLogin) -> str:
         """A new mailbox; answers its id. Inside a transaction."""
@@ -86,5 +87,5 @@ class OAuthLogins:
 
 
 def _columns(login: OAuthLogin) -> Mapping[str, Any]:
-    connection = {"username": login.username, "sendsVia": login.sends_via}
+    connection = {"username": login.username, "sendsVia": login.sends_via, "byDevice": login.by_device}
     return {"connection": json.dumps(connection), "secret": json.dumps({"refreshToken": login.refresh_token})}

@@ -417,6 +417,26 @@ def test_a_code_is_for_mail_and_the_next_one_for_graph(
     assert by_code(flows, outlook)[1] == {"outlook.office.com"}  # of a mailbox that is not there yet
 
 
+def test_what_came_by_a_code_is_asked_for_without_the_secret(
+    outlook: OAuthServer, flows: Flows, logins: Logins, store: Store, connect: Connect, clock: FakeClock
+) -> None:
+    """Microsoft refuses it there, and wants it where the same application signed somebody in by a browser."""
+    account = connect(outlook)
+    logins.token(account, "mail", str)
+    assert "client_secret" in outlook.asked[-1].values
+    for _ in range(2):  # mail, then Graph besides
+        granted, _resources = by_code(flows, outlook, account)
+        with store.database.transaction(durable=True):
+            store.oauth_logins.set(account, granted.login)
+        logins.keep(account, granted.issued)
+        asked_before = len(outlook.asked)
+        clock.advance(4000)
+        assert logins.token(account, "mail", str) != granted.issued.access_token
+        store.oauth_logins.set_sends_via(account, "graph")
+        assert logins.token(account, "graph", str)
+        assert not [each for each in outlook.asked[asked_before:] if "client_secret" in each.values]
+
+
 def test_google_gives_mail_to_no_device(google: OAuthServer, flows: Flows) -> None:
     with pytest.raises(RemoteFault) as caught:
         flows.start(asked(google), device=True)

@@ -32,6 +32,7 @@ _AADSTS = {
     "declined": 65004,
     "resources": 28000,
     "no_scope": 28003,
+    "public": 700025,
 }
 
 
@@ -51,6 +52,8 @@ class Grant:
     person: str
     scopes: frozenset[str]
     state: Literal["good", "revoked", "expired"] = "good"
+    #: It came by a device's code: Microsoft refuses a secret beside that, and beside its refresh tokens.
+    is_public: bool = False
 
 
 @dataclass
@@ -176,7 +179,7 @@ class Answers:
         if device is None:
             return Answer(400, oauth_pages.said(f"That code is not known. {WORDS}"), _HTML)
         if form["choice"] == "allow":
-            device.grant = Grant(form["person"], device.scopes - self._server.withheld)
+            device.grant = Grant(form["person"], device.scopes - self._server.withheld, is_public=True)
         else:
             device.is_refused = True
         return _html(oauth_pages.said("You may go back to your device."))
@@ -184,15 +187,21 @@ class Answers:
     # --- what applications ask ---
 
     def _token(self, form: Mapping[str, str]) -> Answer:
-        if not self._is_client(form):
-            return self._refusal(401, "invalid_client", "client")
         grant = form.get("grant_type", "").rpartition(":")[2]
+        is_public = self._is_public(grant, form)
+        if is_public and "client_secret" in form:
+            return self._refusal(401, "invalid_client", "public")
+        if not self._is_client(form, None if is_public else self._server.app.client_secret):
+            return self._refusal(401, "invalid_client", "client")
         acts = {"authorization_code": self._of_code, "refresh_token": self._of_refresh, "device_code": self._of_device}
         return acts[grant](form) if grant in acts else self._refusal(400, "unsupported_grant_type", "unknown")
 
-    def _is_client(self, form: Mapping[str, str]) -> bool:
-        app = self._server.app
-        return (form.get("client_id"), form.get("client_secret")) == (app.client_id, app.client_secret)
+    def _is_public(self, grant: str, form: Mapping[str, str]) -> bool:
+        known = self._refresh.get(form.get("refresh_token", ""))
+        return grant == "device_code" or (known is not None and known.is_public)
+
+    def _is_client(self, form: Mapping[str, str], secret: str | None) -> bool:
+        return (form.get("client_id"), form.get("client_secret")) == (self._server.app.client_id, secret)
 
     def _of_code(self, form: Mapping[str, str]) -> Answer:
         code = self._codes.get(form.get("code", ""))

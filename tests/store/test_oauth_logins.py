@@ -1,5 +1,7 @@
 """How mailboxes of Google and Outlook are logged in to: what is kept of it, and what replaces what."""
 
+from dataclasses import replace
+
 import pytest
 
 from mailbox_appliance.errors import NotFound
@@ -14,6 +16,14 @@ def account(store: Store) -> str:
     with store.database.transaction(durable=True):
         ada = store.members.add(name="Ada", email="ada@example.org", role="admin", password_hash=None)
         return store.oauth_logins.add(ada.id, "Sales", LOGIN)
+
+
+def test_how_somebody_signed_in_stays_known(store: Store, account: str) -> None:
+    login = replace(LOGIN, by_device=True)
+    with store.database.transaction():
+        store.oauth_logins.set(account, login)
+        store.oauth_logins.confirm(account, "graph")
+    assert store.oauth_logins.find(account) == replace(login, sends_via="graph")
 
 
 def test_what_is_kept(store: Store, account: str) -> None:

@@ -57,7 +57,7 @@ CREATE TABLE accounts (
   owner_member_id TEXT REFERENCES members (id),  -- NULL: removed, and being deleted
   email TEXT NOT NULL COLLATE NOCASE, display_name TEXT,
   provider TEXT NOT NULL CHECK (provider IN ('imap', 'google', 'outlook')),
-  connection TEXT NOT NULL,  -- JSON: imap/smtp host, port, security, username; of a provider: username, sendsVia
+  connection TEXT NOT NULL,  -- JSON: imap/smtp host, port, security, username; else username, sendsVia, byDevice
   secret TEXT NOT NULL,  -- JSON: imapPassword, smtpPassword or refreshToken
   sender_addresses TEXT NOT NULL DEFAULT '[]',  -- JSON: what it may send as, as the provider tells
   mapped_folders TEXT NOT NULL DEFAULT '{}',  -- JSON: role -> path, set by a person
