@@ -8,6 +8,7 @@ from typing import Literal
 from tests.servers.gmail_folders import (
     AWAY,
     DRAFT,
+    FIXED,
     FLAG_OF,
     IMPORTANT,
     INBOX,
@@ -91,6 +92,7 @@ class Changes:
             gone = {self._label(name) for name in remove if self._is_known(name)}
             new = {self._label(name) for name in add}
             labels = (letter.labels if to is None else {self._label(name) for name in to}) - gone | new
+            labels = (labels - FIXED) | (letter.labels & FIXED)
             if letter.place != "all" and new:
                 letter.place = "all"
             elif labels == letter.labels:
@@ -120,7 +122,7 @@ class Changes:
             before = letter.flags()
             letter.place = place
             if place != "all":
-                letter.labels = letter.labels if self.keeps_labels_in_trash else letter.labels & {STARRED}
+                letter.labels = letter.labels if self.keeps_labels_in_trash else letter.labels & {STARRED, SENT}
             self._settle(letter, flags=letter.flags() != before)
 
     def remove(self, letter: Letter) -> None:
@@ -151,7 +153,7 @@ class Changes:
             if folder.label is None:
                 self.expunged_in_all_mail += 1
             else:
-                letter.labels = letter.labels - {folder.label}
+                letter.labels = letter.labels - {folder.label}  # also where Gmail gives it, as from Sent
             is_last = not any(each.is_shown and each.label for each in letter.uids if each is not folder)
             if is_last and self.expunge_behavior == "trash":
                 self.put(letter, "trash")
@@ -170,6 +172,9 @@ class Changes:
                 if letter.place != "all":
                     self.put(letter, "all")
                 self.relabel(letter, remove=lost)
+            elif target.label in FIXED:  # a client may put a message there, and no label
+                letter.place, letter.labels = "all", letter.labels | {target.label}
+                self._settle(letter, flags=True)
             else:
                 self.relabel(letter, add=(target.label,), remove=lost)
             return letter.uids[target]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.servers import gmail_fetch, gmail_search
 from tests.servers.gmail_folder_commands import FolderCommands, Refused
-from tests.servers.gmail_folders import Letter
+from tests.servers.gmail_folders import FIXED, Letter
 from tests.servers.gmail_mailbox import GmailMailbox
 from tests.servers.gmail_view import View
 from tests.servers.gmail_words import Unreadable, Word, chosen, name_of, number_set, text_of, texts_of
@@ -150,6 +150,8 @@ class Commands(FolderCommands):
     def _carry(self, arguments: list[Word], *, is_move: bool) -> str:
         view = self._writable()
         target = self._folder(arguments[1], "[TRYCREATE] Folder doesn't exist. (Failure)")
+        if target.label in FIXED and target is not view.folder:
+            raise Refused(f"NO [CANNOT] {target.path} is filled by Gmail. (Failure)")
         old, new = [], []
         with self.box.lock:
             for uid in self._uids(text_of(arguments[0])):

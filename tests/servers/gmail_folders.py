@@ -8,6 +8,8 @@ Place = Literal["all", "trash", "spam"]
 INBOX, SENT, IMPORTANT, STARRED, DRAFT = "\\Inbox", "\\Sent", "\\Important", "\\Starred", "\\Draft"
 #: Labels that are a flag as well.
 FLAG_OF = {STARRED: "\\Flagged", DRAFT: "\\Draft"}
+#: Labels that are Gmail's own to give and take (developers.google.com/workspace/gmail/api/guides/labels).
+FIXED = frozenset({SENT, DRAFT})
 LABEL_OF = {flag: label for label, flag in FLAG_OF.items()}
 SYSTEM = {name.lower(): name for name in (INBOX, SENT, IMPORTANT, STARRED, DRAFT)} | {"\\drafts": DRAFT}
 AWAY: dict[str, Place] = {"\\trash": "trash", "\\spam": "spam"}

@@ -126,3 +126,15 @@ def test_mod_sequences_tell_what_changed(opens: Opens, box: GmailMailbox) -> Non
     assert client.search(["MODSEQ", str(since + 1)]) == [2]
     with pytest.raises(IMAPClientError):
         client.fetch([1], ["FLAGS"], [f"CHANGEDSINCE {since} VANISHED"])
+
+
+def test_what_gmail_labels_itself_nobody_else_does(opens: Opens, box: GmailMailbox) -> None:
+    number = box.deliver(letter("one"), "\\Sent", "foo")
+    client = opens()
+    assert client.set_gmail_labels([1], ["bar", "\\Draft"]) == {1: ["\\Sent", "bar"]}
+    client.remove_gmail_labels([1], ["\\Sent"])
+    with pytest.raises(IMAPClientError, match="CANNOT"):
+        client.copy([1], "[Gmail]/Drafts")
+    box.trash(number)
+    box.restore(number, "foo")
+    assert in_folders(box, number) == {ALL, "[Gmail]/Sent Mail", "foo"}

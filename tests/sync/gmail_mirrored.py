@@ -129,10 +129,12 @@ class MirroredGmail(Mirrored):
 
     def check(self, patience: float, *, goes_on: bool = True) -> int:
         """Let it come to rest, compare what it tells, stop it, compare what it has, and start it again."""
-        self.rest(patience)
+        self.wait_until_complete(patience)
+        wrong = self._wrong_counts()
         assert self.appliance.stop() == 0
         assert not self.box.expunged_in_all_mail
         count = assert_equal(self.box, self.appliance.folder)
+        assert not wrong, f"counts of folders: {wrong}"
         self.ids = ids_in(self.appliance.folder)
         if goes_on:
             self.appliance.start()
@@ -141,17 +143,19 @@ class MirroredGmail(Mirrored):
     def rest(self, patience: float) -> None:
         """Let it come to rest, and compare what it tells."""
         self.wait_until_complete(patience)
-        self._check_counts()
+        wrong = self._wrong_counts()
+        assert not wrong, f"counts of folders: {wrong}"
 
-    def _check_counts(self) -> None:
+    def _wrong_counts(self) -> list[object]:
+        """The folders whose counts are not those at the double: path, ours, theirs."""
         told = self.appliance.ask("GET", f"/accounts/{self.account_id}/folders").data
         ours = {each["path"]: (each["totalCount"], each["unreadCount"]) for each in told}
         theirs = {
             path: (len(folder.members), sum("\\Seen" not in each.kept_flags for each in folder.members.values()))
             for path, folder in self.box.folders.items()
         }
-        wrong = {path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path)}
-        assert not wrong, f"counts of folders: {[(path, ours.get(path), theirs.get(path)) for path in wrong]}"
+        paths = [path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path)]
+        return [(path, ours.get(path), theirs.get(path)) for path in paths]
 
 
 def seed(box: GmailMailbox, count: int) -> None:

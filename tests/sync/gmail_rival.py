@@ -22,7 +22,7 @@ class GmailRival:
         self._box, self._chance = box, random.Random(seed)
         self._client = IMAPClient(gmail.host, gmail.imap_port, ssl=False, timeout=30)
         self._client.login(box.address, PASSWORD)
-        self._paths = {name: box.own(f"\\{name}").path for name in ("All", "Trash", "Junk", "Drafts", "Flagged")}
+        self._paths = {name: box.own(f"\\{name}").path for name in ("All", "Trash", "Junk", "Sent", "Flagged")}
         self._selected, self._uids = "", list[int]()
         self._count = 0
         self._name = f"{seed}"
@@ -89,7 +89,8 @@ class GmailRival:
             self._box.restore(letter.number, *(self._some_labels() if self._chance.random() < 0.5 else ()))
 
     def _delete(self) -> None:
-        if letter := self._one("trash"):
+        letter = self._one("trash")
+        if letter is not None and SENT not in letter.labels:  # so that what became of a sent one can be told
             self._box.delete(letter.number)
 
     def _deliver(self) -> None:
@@ -150,6 +151,7 @@ class GmailRival:
     def _change_one(self, uid: int) -> None:
         name = self._chance.choice(LABELS)
         client, paths = self._client, self._paths
+        kept = (paths["All"], paths["Trash"], paths["Junk"], paths["Sent"])
         kinds: tuple[tuple[Callable[[], object], int], ...] = (
             (lambda: client.add_gmail_labels([uid], [name, "\\Starred"]), 4),
             (lambda: client.remove_gmail_labels([uid], [name, "\\Inbox", "\\Starred"]), 4),
@@ -161,7 +163,7 @@ class GmailRival:
                 4,
             ),
             (lambda: client.copy([uid], self._chance.choice(("INBOX", paths["Trash"], paths["Flagged"]))), 2),
-            (lambda: None if self._selected == paths["All"] else client.delete_messages([uid]), 2),
+            (lambda: None if self._selected in kept else client.delete_messages([uid]), 2),
             (lambda: client.append("INBOX", f"Subject: put {self._name}-{uid}\r\n\r\nbody\r\n".encode()), 1),
         )
         acts, weights = zip(*kinds, strict=True)
