@@ -24,9 +24,11 @@ def load(file: Path, flags: Mapping[str, Value] | None = None) -> Settings:
 
 def _require_address(url: str) -> None:
     try:
-        urlsplit(url)
+        parts = urlsplit(url)
     except ValueError as error:
         raise BadSetting(f"server.public_url is no address: {error}.") from error
+    if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise BadSetting("server.public_url is no address of the web: write it as https://mail.example.org.")
 
 
 def require_usable(file: Path) -> None:

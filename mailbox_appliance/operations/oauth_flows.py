@@ -47,6 +47,11 @@ _NO_APP = (
     "No OAuth app is set up for {title}. An administrator registers one there, once, and sets it under OAuth apps in"
     " the console, or with `mailbox-appliance oauth-apps set {provider}`."
 )
+_NO_WAY_BACK = (
+    "server.public_url is {address}, and Google and Microsoft lead browsers back to https:// addresses only. An"
+    " administrator sets another one, or none, and registers the redirect URI that belongs to it."
+)
+_THIS_COMPUTER = ("localhost", "127.0.0.1", "::1")
 _RETRY_AFTER = 60
 _WHOLE = "Give the whole address of the page where the sign-in ended, with `state` and `code` in it."
 
@@ -115,6 +120,8 @@ def begin_sign_in(appliance: Appliance, caller: Caller, provider: str, request: 
     """
     named = cast("OAuthProvider", provider)
     _check(named, request)
+    if not request.device:
+        require_way_back(appliance.settings.text("server.public_url"))
     require_verified(appliance)
     place = appliance.asking_servers() if request.device else nullcontext()
     with _told(named, "/state"), place:
@@ -145,6 +152,13 @@ def redirect_uri(appliance: Appliance, loopback_host: str, port: int | None = No
     if public := appliance.settings.text("server.public_url").rstrip("/"):
         return public + _CALLBACK
     return f"http://{loopback_host}:{port or urlsplit(appliance.local_url).port}{_CALLBACK}"
+
+
+def require_way_back(public_url: str) -> None:
+    """Raises Conflict where no provider would lead a browser back: they want HTTPS, but for this computer."""
+    place = urlsplit(public_url)
+    if public_url and place.scheme != "https" and place.hostname not in _THIS_COMPUTER:
+        raise Conflict(reason=_NO_WAY_BACK.format(address=public_url))
 
 
 def _check(provider: OAuthProvider, request: NewSignIn) -> None:

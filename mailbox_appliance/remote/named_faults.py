@@ -29,7 +29,7 @@ FAULTS: dict[str, NamedFault] = {
     "app_password_required": NamedFault(
         "login_refused",
         "The provider wants an app password here instead of one's own. Make one on its web site, under security, and"
-        " use that.",
+        " use that; or, at Google, connect the mailbox by signing in with Google.",
     ),
     "web_login_required": NamedFault(
         "login_refused",

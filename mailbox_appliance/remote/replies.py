@@ -23,7 +23,15 @@ from mailbox_appliance.remote.named_faults import fault
 #: Characters of a reply that are looked at.
 _MOST = 2000
 #: Providers that take no password but an app password, and say no more than that it is wrong.
-_APP_PASSWORDS = ("yahoo.com", "aol.com", "me.com", "fastmail.com", "messagingengine.com")
+_APP_PASSWORDS = (
+    "gmail.com",
+    "googlemail.com",
+    "yahoo.com",
+    "aol.com",
+    "me.com",
+    "fastmail.com",
+    "messagingengine.com",
+)
 #: Providers that take no passwords by IMAP at all, and say no more than that the login failed.
 _MICROSOFT = ("office365.com", "outlook.com")
 
@@ -32,7 +40,7 @@ Means = Literal["imap", "smtp", "oauth", "graph"]
 
 #: AADSTS numbers of Microsoft's sign-in: the text beside them changes, and is translated.
 _SIGN_IN_CODES: dict[str, tuple[int, ...]] = {
-    "access_expired": (70008, 70043, 700081, 700082, 700084),
+    "access_expired": (70008, 70019, 70020, 70043, 700081, 700082, 700084),
     "access_revoked": (50132, 50133, 50173, 54005, 70000),
     "account_locked": (50053, 50057),
     "admin_consent_required": (90093, 90094, 90095, 900941, 650052),
@@ -75,13 +83,15 @@ _ROWS = (
     _row("admin_consent_required", "oauth", r"admin_policy_enforced|org_internal"),
     _row("clock_skew", "oauth", r"must be a short-lived token"),
     _row("oauth_app_refused", "oauth", r"\b(invalid|unauthorized|deleted|disabled)_client\b",
-         r"\bredirect_uri_mismatch\b", r"\bunsupported_(grant|response)_type\b"),
+         r"\bredirect_uri_mismatch\b", r"\bunsupported_(grant|response)_type\b",
+         r"\bclient_secret is missing\b"),
     _row("consent_required", "oauth", r"\b(invalid|insufficient)_scope\b", r"\bconsent_required\b"),
     _row("consent_declined", "oauth", r"\baccess_denied\b|\bauthorization_declined\b"),
     _row("rate_limited", "oauth", r"\brate_?limit_?exceeded\b", r"\bslow_down\b"),
     _row("server_down", "oauth", r"\btemporarily_unavailable\b", r"\bserver_error\b", r"\binternal_failure\b"),
     _row("account_locked", "oauth",
          r"invalid_grant.*(account has been (deleted|disabled)|user is (disabled|suspended))"),
+    _row("access_expired", "oauth", r"\bexpired_token\b"),  # RFC 8628 3.5
     _row("access_revoked", "oauth", r"\binvalid_grant\b"),
     # --- Microsoft's mail servers ---
     _row("blocked_by_policy", "smtp",

@@ -3,14 +3,18 @@
 import json
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import pytest
 
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.operations.oauth_flows import redirect_uri
+from mailbox_appliance.errors import Conflict
+from mailbox_appliance.operations import configuration
+from mailbox_appliance.operations.oauth_flows import redirect_uri, require_way_back
 from mailbox_appliance.records import OAuthProvider
+from mailbox_appliance.settings import BadSetting
 from mailbox_appliance.tokens import KINDS
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.sign_ins import NAMES, SignIns
@@ -83,6 +87,21 @@ def test_where_the_browser_is_led_back_to(
         assert redirect_uri(made, made.flows.loopback_host(provider), port) == back + CALLBACK
     finally:
         made.stop()
+
+
+@pytest.mark.parametrize(
+    "public", ["mail.example.org:8443", "//mail.example.org", "https://", "ftp://mail.example.org"]
+)
+def test_a_public_address_that_is_none_of_the_web_is_refused_at_the_start(public: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match=r"https://mail\.example\.org"):
+        configuration.load(tmp_path / "none.toml", {"server.public_url": public})
+
+
+def test_providers_lead_back_over_https_only() -> None:
+    with pytest.raises(Conflict, match=r"http://mail\.example\.org, and Google"):
+        require_way_back("http://mail.example.org")
+    for fine in ("", "https://mail.example.org", "http://localhost:8025"):
+        require_way_back(fine)
 
 
 @pytest.mark.parametrize("host", ["localhost:9999", "[::1]:80", "127.0.0.9:8025"])

@@ -54,6 +54,8 @@ TOKENS: list[tuple[ServerName, str, str, str]] = [
 #: What a provider says to every wrong password, and which it takes.
 BY_HOST: list[tuple[ServerName, str, str, str]] = [
     ("imap", "[AUTHENTICATIONFAILED] LOGIN Invalid credentials", "imap.mail.yahoo.com", "app_password_required"),
+    ("imap", "[AUTHENTICATIONFAILED] Invalid credentials (Failure)", "imap.gmail.com", "app_password_required"),
+    ("smtp", "535 5.7.8 Username and Password not accepted.", "smtp.gmail.com", "app_password_required"),
     ("imap", "[AUTHENTICATIONFAILED] Authentication Failed", "imap.mail.me.com", "app_password_required"),
     ("imap", "Incorrect username or password.", "imap.fastmail.com.", "app_password_required"),
     ("smtp", "535 5.7.8 Error: authentication failed:", "smtp.mail.me.com", "app_password_required"),
