@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.remote import replies
 from mailbox_appliance.remote.faults import RemoteFault, malformed
@@ -25,6 +25,8 @@ _USUAL, _LONGEST = 3600.0, 24 * 3600.0
 # RFC 6750 2.1 (b64token) is narrower than what providers give: visible characters, and no separator of XOAUTH2.
 _Token = Annotated[str, Meta(min_length=1, max_length=16384, pattern=r"^[\x21-\x7e]+\Z")]
 _DeviceText = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^[\x21-\x7e]+\Z")]
+# It is shown to a person, so it has no room for words.
+_Page = Annotated[str, Meta(max_length=2048, pattern=r"^https://[A-Za-z0-9.:-]+(/[A-Za-z0-9._~:/?&=%+-]*)?\Z")]
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,10 @@ class _Prompt(msgspec.Struct, frozen=True):
     """RFC 8628 3.2; Google calls the address `verification_url`."""
 
     device_code: _DeviceText
-    user_code: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\x20-\x7e]+\Z")]
+    user_code: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9-]+\Z")]
     expires_in: Annotated[float, Meta(gt=0)]
-    verification_uri: str = ""
-    verification_url: str = ""
+    verification_uri: _Page | UnsetType = UNSET
+    verification_url: _Page | UnsetType = UNSET
     interval: Annotated[int, Meta(ge=0, le=600)] = 5
 
 
@@ -158,7 +160,7 @@ def prompt(answer: Answer) -> DevicePrompt:
     """The code to type elsewhere. Raises RemoteFault."""
     said: _Prompt = _decoded(answer, _Prompt)
     uri = said.verification_uri or said.verification_url
-    if not uri.startswith("https://") or not uri.isprintable():
+    if uri is UNSET:
         raise malformed("oauth")
     return DevicePrompt(said.device_code, said.user_code, uri, said.expires_in, max(1, said.interval))
 

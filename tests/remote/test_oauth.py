@@ -122,6 +122,8 @@ def test_what_is_no_token(body: bytes, outlook: OAuthServer, asking: Asking) -> 
         (400, {"error": "interaction_required", "error_description": "AADSTS50076:"}, "login_refused", "sign_in_again"),
         (401, {"error": "invalid_client", "error_description": "AADSTS7000222: x"}, "refused", "oauth_app_refused"),
         (400, {"error": "invalid_client"}, "refused", "oauth_app_refused"),
+        (400, {"error": "expired_token"}, "login_refused", "access_expired"),
+        (400, {"error": "x", "error_description": "AADSTS70020: x"}, "login_refused", "access_expired"),
         (400, {"error": "unauthorized_client"}, "refused", "oauth_app_refused"),
         (400, {"error": "invalid_request"}, "refused", None),
         (400, {"error": "invalid_request", "error_description": "AADSTS28003: a fault of ours"}, "refused", None),
@@ -163,6 +165,11 @@ def test_how_long_to_wait(text: str, seconds: float | None, outlook: OAuthServer
         ({"verification_uri": "https://a.example/\u0000"}, False),
         ({"user_code": "\u001b[2J"}, False),
         ({"user_code": ""}, False),
+        ({"user_code": "call us now"}, False),
+        ({"user_code": "ABCD-1234"}, True),
+        ({"verification_uri": f"https://a.example/{WORDS}"}, False),
+        ({"verification_uri": "https://words of a provider/"}, False),
+        ({"verification_uri": "https://www.microsoft.com/link?otc=AB-1"}, True),
         ({"device_code": "a b"}, False),
         ({"expires_in": 0}, False),
         ({"interval": 100_000}, False),
@@ -174,7 +181,11 @@ def test_a_code_to_type(more: dict[str, object], fits: bool, outlook: OAuthServe
     outlook.instead["devicecode"] = Answer(200, json.dumps(said | more).encode())
     if fits:
         prompt = oauth.device(asking, ["a"])
-        assert (prompt.user_code, prompt.verification_uri, prompt.interval) == ("ABCD-1234", uri, 1)
+        assert (prompt.user_code, prompt.verification_uri, prompt.interval) == (
+            "ABCD-1234",
+            (said | more)["verification_uri"],
+            1,
+        )
     else:
         with pytest.raises(RemoteFault) as caught:
             oauth.device(asking, ["a"])
