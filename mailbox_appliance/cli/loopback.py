@@ -6,7 +6,7 @@ is told that nothing is here.
 
 import socket
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
@@ -32,7 +32,7 @@ class Loopback:
         self._address: str | None = None
         self._state = ""
         self._is_back = threading.Event()
-        self._servers: list[HTTPServer] = []
+        self._servers: list[_Server] = []
 
     def __enter__(self) -> "Loopback":
         first = _Server(("127.0.0.1", 0), self)
@@ -66,11 +66,16 @@ class Loopback:
             return False
         if self._address is None:
             self._address = f"http://127.0.0.1:{port}{target}"
-        self._is_back.set()
         return True
 
+    def go_on(self) -> None:
+        """The browser has its page: whoever waits may go on, and end this process."""
+        self._is_back.set()
 
-class _Server(HTTPServer):
+
+class _Server(ThreadingHTTPServer):  # browsers open connections in advance, and leave them idle
+    daemon_threads = True
+
     def __init__(self, address: tuple[str, int], loopback: Loopback) -> None:
         super().__init__(address, _Handler)
         self.loopback = loopback
@@ -80,7 +85,7 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
 
-def _second(port: int, loopback: Loopback) -> HTTPServer | None:
+def _second(port: int, loopback: Loopback) -> _Server | None:
     try:
         return _Server6(("::1", port), loopback)
     except OSError:  # there is no IPv6, or the port is taken there
@@ -93,6 +98,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         is_back = self.server.loopback.take(self.path, self.server.server_port)
+        try:
+            self._answer(is_back)
+        finally:
+            if is_back:
+                self.server.loopback.go_on()
+
+    def _answer(self, is_back: bool) -> None:
         page = _PAGE if is_back else b""
         self.send_response_only(200 if is_back else 404)
         for name, value in (

@@ -119,13 +119,13 @@ def begin_sign_in(appliance: Appliance, caller: Caller, provider: str, request: 
     It is good once, for 10 minutes, and for this session alone. 409: nobody has set an OAuth application up.
     """
     named = cast("OAuthProvider", provider)
-    _check(named, request)
     if not request.device:
         require_way_back(appliance.settings.text("server.public_url"))
     require_verified(appliance)
     place = appliance.asking_servers() if request.device else nullcontext()
     with _told(named, "/state"), place:
         asked = _asked(appliance, caller, named, request)
+        _check(named, request)
         return _shown(appliance.flows.start(asked, device=request.device))
 
 
@@ -233,18 +233,23 @@ def _brought(request: EndOfSignIn) -> tuple[str, Mapping[str, str]]:
         return "/state", {"state": request.state} | ({} if request.code is UNSET else {"code": request.code})
     if request.state is not UNSET or request.code is not UNSET:
         raise Invalid.at("/redirectUrl", "Give `redirectUrl` alone, or `state` and `code`.")
-    # The provider's redirect, or the console's page that it led to: `?` comes last in both.
-    query = request.redirect_url.strip().rpartition("?")[2].partition("#")[0]
-    try:
-        given = parse_qsl(query, max_num_fields=_MOST_FIELDS)
-    except ValueError:
-        given = []
-    brought = {name: value for name, value in reversed(given) if name in _BROUGHT}
+    brought = _values(request.redirect_url.strip())
     if "state" not in brought or not brought.keys() & {"code", "error"}:
         raise Invalid.at("/redirectUrl", _WHOLE)
     if "error" in brought:  # it is looked up in a table of ours, and told to nobody
         brought["error"] += " " + brought.pop("error_description", "")
     return "/redirectUrl", brought
+
+
+def _values(address: str) -> dict[str, str]:
+    """What stands in the provider's redirect, or in the address of the console's page that it led to."""
+    try:
+        parts = urlsplit(address)
+        query = parts.query or parts.fragment.partition("?")[2]
+        given = parse_qsl(query, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        return {}
+    return {name: value for name, value in reversed(given) if name in _BROUGHT}
 
 
 @contextmanager

@@ -7,7 +7,7 @@
     mail_scopes = ["offline_access", "https://outlook.office365.us/IMAP.AccessAsUser.All"]
     imap = {host = "outlook.office365.us", port = 993, security = "tls"}
 
-What it leaves out stays as it is. Addresses are https://.
+and the scopes of Graph, for one's own and for shared mailboxes. What it leaves out stays as it is. Addresses are https://.
 """
 
 import tomllib
