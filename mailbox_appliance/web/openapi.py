@@ -47,6 +47,7 @@ _MEANING = {
     502: "The licence could not be verified.",
     503: "Another server did not play its part; `Retry-After` tells when to try again.",
 }
+_REQUEST_ID = {"X-Request-Id": {"schema": {"type": "string"}, "required": True}}
 #: What any request may be answered. The listener's own 413 stands in the description of the whole instead: clients take
 #: the statuses of an operation for the meaning of that operation.
 _ALWAYS = frozenset({405, 408, 431, 500})
@@ -62,6 +63,7 @@ def describe() -> bytes:
     for route in ROUTES:
         path = (PREFIX + route.path).rstrip("/")
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, schema_of)
+    paths[f"{PREFIX}/oauth/callback"] = {"get": _callback(schema_of[ErrorEnvelope])}
     document = {
         "openapi": "3.1.0",
         "info": {
@@ -112,6 +114,26 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
             "content": {"application/json": {"schema": schema}},
         }
     return described
+
+
+def _callback(problem: dict[str, Any]) -> dict[str, Any]:
+    """The page that a provider leads a browser to: no operation, as it does nothing."""
+    names = ("state", "code", "error", "error_description")
+    page = {
+        "description": "The page.",
+        "headers": _REQUEST_ID,
+        "content": {"text/html": {"schema": {"type": "string"}}},
+    }
+    return {
+        "operationId": "oauth_callback",
+        "summary": "Where a provider's sign-in ends: a page that leads to the console, and keeps nothing.",
+        "parameters": [
+            {"name": name, "in": "query", "required": False, "schema": {"type": "string"}} for name in names
+        ],
+        "responses": {"200": page, **{str(status): _response(status, problem) for status in sorted(_ALWAYS | {403})}},
+        "security": [],
+        "tags": ["oauth"],
+    }
 
 
 def _who(operation: Operation[Any, Any]) -> Iterator[str]:
@@ -198,6 +220,6 @@ def _file(route: Route) -> dict[str, Any]:
 
 
 def _response(status: int, schema: dict[str, Any]) -> dict[str, Any]:
-    headers = {"X-Request-Id": {"schema": {"type": "string"}, "required": True}}
+    headers = {**_REQUEST_ID}
     content = {"application/json": {"schema": schema}}
     return {"description": _MEANING[status], "headers": headers, "content": content}
