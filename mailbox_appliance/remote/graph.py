@@ -97,11 +97,16 @@ class Graph:
         return _said(https.request("POST", f"{self._at(draft_id)}/send", reach, _headers(token)))
 
     def look(self, token: str, draft_id: str) -> DraftState:
-        """What became of a draft. Raises RemoteFault where Graph does not tell."""
+        """What became of a draft. Raises RemoteFault where Graph does not tell.
+
+        Nothing is gone from a mailbox that may not be looked into: the folder of drafts must be there to be seen.
+        """
         answer = self._ask("GET", f"messages/{quote(draft_id, safe='')}?$select=id,isDraft", token)
         said = _said(answer)
         if said.status == 404 and said.code.lower() == _GONE:
-            return "gone"
+            said = _said(self._ask("GET", "mailFolders/drafts?$select=id", token))
+            if said.status == 200:
+                return "gone"
         if said.status != 200:
             raise refusal(said)
         return "draft" if _read(answer, _Message).is_draft else "sent"

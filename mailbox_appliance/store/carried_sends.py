@@ -19,6 +19,7 @@ from datetime import datetime
 from mailbox_appliance.clock import to_millis, to_timestamp
 from mailbox_appliance.store import endings, removal
 from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.delivery_rows import note_draft
 from mailbox_appliance.store.endings import Ending
 from mailbox_appliance.store.kinship import Kinship
 
@@ -232,6 +233,8 @@ def _doubt(database: Database, now: datetime, known: str = "[]") -> int:
     for operation_id, status in rows:
         ending = Ending("uncertain", warnings=(NOT_KNOWN,), came_from=status)
         endings.end(database, operation_id, ending, now)
+        # That a draft of then is there no more tells nothing: we remove what was not sent.
+        note_draft(database, operation_id, None)
     return len(rows)
 
 

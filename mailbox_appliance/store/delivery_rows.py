@@ -171,18 +171,20 @@ def insert(database: Database, new: NewDelivery, at: str) -> Delivery:
 
 def enter_phase(database: Database, operation_id: str, phase: Phase, at: str) -> bool:
     """Go on to a phase; False where the operation is over or its mailbox is gone. Inside a transaction."""
+    is_new = phase is Phase.CONNECTING  # what an earlier attempt left at the provider tells nothing of this one
     marked = database.change(
-        "UPDATE delivery_operations SET phase = ?, updated_at = ?, attempts = attempts + ? WHERE id = ?"
+        "UPDATE delivery_operations SET phase = ?, updated_at = ?, attempts = attempts + ?,"
+        " provider_draft_id = CASE WHEN ? THEN NULL ELSE provider_draft_id END WHERE id = ?"
         " AND status = 'sending' AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id)",
-        (phase, at, 1 if phase is Phase.CONNECTING else 0, operation_id),
+        (phase, at, int(is_new), is_new, operation_id),
     )
     if marked:
         note_phase(database, operation_id, phase, at)
     return bool(marked)
 
 
-def note_draft(database: Database, operation_id: str, draft_id: str) -> None:
-    """Note what is sent by its id at the provider. Inside a transaction."""
+def note_draft(database: Database, operation_id: str, draft_id: str | None) -> None:
+    """Note what is sent by its id at the provider; None for nothing. Inside a transaction."""
     sql = "UPDATE delivery_operations SET provider_draft_id = ? WHERE id = ?"
     database.change(sql, (draft_id, operation_id))
 

@@ -6,7 +6,7 @@
     graph.at("drafted", [CLOSE])             a list: one action an occurrence, then as usual
 
 The steps: draft, drafted (it is kept; then comes the answer), send, sent (it is gone; then comes the answer), look,
-list, remove, addresses.
+folder, list, remove, addresses.
 
 As the documents have it:
 
@@ -190,6 +190,9 @@ class GraphServer:
                 self._act("remove")
                 del self.items[self._find(owner, item, "drafts", "sentitems").id]
                 return 204, b"", {}
+            case "GET", ["mailFolders", "drafts"]:
+                self._act("folder")
+                return _json(200, {"id": "drafts"})
             case "GET", ["mailFolders", "drafts", "messages"]:
                 self._act("list")
                 wanted = query["$filter"][0].removeprefix("internetMessageId eq '").removesuffix("'")

@@ -8,7 +8,7 @@ from typing import Literal, Union, get_args
 
 from tests.servers.smtp_script import HangUp, Stall
 
-Step = Literal["draft", "drafted", "send", "sent", "look", "list", "remove", "addresses"]
+Step = Literal["draft", "drafted", "send", "sent", "look", "folder", "list", "remove", "addresses"]
 STEPS: tuple[Step, ...] = get_args(Step)
 Folder = Literal["drafts", "sentitems", "nowhere"]
 

@@ -1,0 +1,90 @@
+"""Doubt about what went by Microsoft Graph: it stays where nobody knows, whatever has become of a draft."""
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.store import carried_sends
+from tests.sending.outlook import ADA, Outlook, outlook
+from tests.servers.desk import a_message
+from tests.servers.dovecot import wait_until
+from tests.servers.fake_clock import FakeClock
+from tests.servers.graph import Says
+from tests.servers.scripted_smtp import DROP
+
+
+def planned(box: Outlook, clock: FakeClock) -> str:
+    """A send that is to go in a minute; answers its operation."""
+    send_at = (clock.now() + timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return str(box.send(a_message(sendAt=send_at)).data["operationId"])
+
+
+def attempt(box: Outlook, clock: FakeClock, operation: str, number: int) -> str:
+    """Let time pass until that attempt is over; answers the status."""
+    clock.advance(1900)
+    box.desk.appliance.due.notice()
+    sql = "SELECT attempts FROM delivery_operations WHERE id = ?"
+    database = box.desk.appliance.store.database
+    wait_until(lambda: database.value(sql, (operation,)) == number, lambda: "no attempt", 10)
+    wait_until(lambda: status(box, operation) != "sending", lambda: "sending", 10)
+    return status(box, operation)
+
+
+def status(box: Outlook, operation: str) -> str:
+    return str(box.desk.delivery(box.account, operation).data["status"])
+
+
+def look(box: Outlook, clock: FakeClock, operation: str) -> str:
+    """Let the time of the next look come, and look; answers the status."""
+    clock.advance(600)
+    box.desk.appliance.evidence.work(box.account, threading.Event())
+    return status(box, operation)
+
+
+def refused_once(box: Outlook, clock: FakeClock) -> str:
+    """A scheduled send whose draft was refused for now, and is removed; answers its operation."""
+    box.graph.at("send", [Says(429)])
+    operation = planned(box, clock)
+    assert attempt(box, clock, operation, 1) == "queued"
+    wait_until(lambda: not box.graph.drafts(ADA), lambda: str(box.graph.drafts(ADA)), 5)
+    return operation
+
+
+def test_a_draft_of_an_earlier_attempt_is_no_evidence_of_one_by_smtp(tmp_path: Path, clock: FakeClock) -> None:
+    with outlook(tmp_path, clock) as box:
+        box.connect("graph")
+        operation = refused_once(box, clock)
+        box.desk.appliance.store.oauth_logins.set_sends_via(box.account, "smtp")
+        box.smtp.at("dot", [DROP])
+        assert attempt(box, clock, operation, 2) == "uncertain"
+        assert look(box, clock, operation) == "uncertain"
+        assert [*box.smtp.messages, *box.graph.messages] == []
+
+
+def test_a_draft_that_we_removed_is_no_evidence_after_a_restore(tmp_path: Path, clock: FakeClock) -> None:
+    with outlook(tmp_path, clock) as box:
+        box.connect("graph")
+        operation = refused_once(box, clock)
+        database = box.desk.appliance.store.database
+        with database.transaction(durable=True):
+            carried_sends.hold(database, clock.now())
+        assert status(box, operation) == "uncertain"
+        assert look(box, clock, operation) == "uncertain"
+        assert not box.graph.messages
+
+
+@pytest.mark.parametrize("says", [Says(403, "ErrorAccessDenied"), Says(404, "ErrorItemNotFound"), DROP], ids=str)
+def test_nothing_is_gone_from_a_mailbox_that_may_not_be_looked_into(
+    tmp_path: Path, clock: FakeClock, says: Says
+) -> None:
+    with outlook(tmp_path, clock) as box:
+        box.connect("graph")
+        box.graph.at("send", [DROP])
+        operation = box.send().data["operationId"]
+        box.graph.at("look", Says(404, "ErrorItemNotFound"))
+        box.graph.at("folder", says)
+        assert look(box, clock, operation) == "uncertain"
+        box.graph.at("folder", None)
+        assert look(box, clock, operation) == "succeeded"
