@@ -10,6 +10,7 @@
 and the scopes of Graph, for one's own and for shared mailboxes. What it leaves out stays as it is. Addresses are https://.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -70,8 +71,13 @@ def table(file: str) -> Mapping[OAuthProvider, KnownProvider]:
     try:
         return _laid_over(file, Path(file).stat().st_mtime_ns)
     except (OSError, ValueError) as error:  # ValueError: NUL in the path, no UTF-8, no TOML
-        what = "cannot be read" if isinstance(error, OSError) else f"does not fit: {error}"
+        what = "cannot be read" if isinstance(error, OSError) else f"does not fit: {_in_words(error)}"
         raise BadSetting(f"{Path(file).absolute()}, the file of the setting remote.providers_file, {what}") from error
+
+
+def _in_words(error: Exception) -> str:
+    """No person reads the pattern of an address."""
+    return re.sub(r"`str` matching regex '\^https://.*'(?= - |$)", "an address that begins with https://", str(error))
 
 
 @lru_cache(maxsize=4)

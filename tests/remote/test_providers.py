@@ -97,6 +97,7 @@ def test_the_operator_s_file_lies_over_the_table(tmp_path: Path) -> None:
         ("[google]\ntoken_uri = 'https://a.example'", "token_uri"),
         ("[google]\ntoken_url = 'http://127.0.0.1/token'", "token_url"),
         ("[google]\ntoken_url = 'https://a.example/x y'", "token_url"),
+        ("[google]\ntoken_url = 'http://a.example/'", "Expected an address that begins with https:// - at"),
         ("[google]\ntoken_url = 'https://user@a.example/'", "token_url"),
         ("[outlook]\ntoken_url = 'https://{tenant}.example/'", "token_url"),
         ("[google]\nmail_scopes = ['a b']", "mail_scopes"),
