@@ -12,7 +12,7 @@ from functools import partial
 from mailbox_appliance import retry
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import NotFound
+from mailbox_appliance.errors import AllMailHidden, NotFound
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.labels import SENT
@@ -89,6 +89,8 @@ class Filing:
             if fault.kind != "refused":  # this message may be too large, another one not
                 raise
             log.warning("a sent copy was refused", extra={"operation": operation_id})
+        except AllMailHidden:
+            log.warning("a sent copy waits: all mail is hidden", extra={"operation": operation_id})
         except NotFound:
             raise
         except Exception:  # a fault of ours

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import NotFound, Unsupported
+from mailbox_appliance.errors import AllMailHidden, NotFound, Unsupported
 from mailbox_appliance.events import DeliverySettled, Events, FolderTouched
 from mailbox_appliance.mail import labels
 from mailbox_appliance.mail.address import same_mailbox
@@ -96,6 +96,9 @@ class Evidence:
                 self._confirm(uncertain, None)
                 return True
             found = self._find(uncertain)
+        except AllMailHidden:  # until it is shown again
+            log.info("evidence could not be looked for: all mail is hidden", extra={"operation": operation_id})
+            found, is_reached = None, False
         except (NotFound, Unsupported):  # the mailbox is gone, or cannot be looked into
             self._store.due.plan_evidence(operation_id, None)
             return True

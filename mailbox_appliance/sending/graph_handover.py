@@ -90,13 +90,29 @@ class GraphHandover:
         return GoOn()
 
     def _remove_earlier(self, graph: Graph, token: str) -> None:
-        """What an attempt left that ended before it was sent: it is changed by nobody else then, and sent by nobody."""
+        """What an attempt left that ended before it was sent: it is changed by nobody else then, and sent by nobody.
+
+        Out of courtesy, too: the message goes all the same. Raises RemoteFault for a token that is refused.
+        """
         work = self._work
         if work.attempts == 0 and work.provider_draft_id is None:
             return
-        left = set(graph.drafts(token, work.message_id))
-        for draft_id in left | ({work.provider_draft_id} if work.provider_draft_id else set()):
-            graph.remove(token, draft_id)
+        left = {work.provider_draft_id} if work.provider_draft_id else set[str]()
+        try:
+            left |= set(graph.drafts(token, work.message_id))
+        except RemoteFault as fault:
+            self._left_behind(fault)
+        for draft_id in left:
+            try:
+                graph.remove(token, draft_id)
+            except RemoteFault as fault:
+                self._left_behind(fault)
+
+    def _left_behind(self, fault: RemoteFault) -> None:
+        if fault.name == "token_refused":
+            raise fault
+        facts = {"operation": self._work.operation_id, "fault": fault.kind, "named": fault.name}
+        log.warning("a draft of an earlier attempt may be left", extra=facts)
 
     def _sent(self, graph: Graph) -> Verdict:
         assert self._token is not None  # noqa: S101 - it made the draft

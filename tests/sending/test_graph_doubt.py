@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.clock import to_millis
+from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.store import carried_sends
 from tests.sending.outlook import ADA, Outlook, outlook
 from tests.servers.desk import a_message
 from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
 from tests.servers.graph import Says
+from tests.servers.graph_script import Action, Step
 from tests.servers.scripted_smtp import DROP
+from tests.store.labeled import ALL, listed
 
 
 def planned(box: Outlook, clock: FakeClock) -> str:
@@ -75,16 +79,46 @@ def test_a_draft_that_we_removed_is_no_evidence_after_a_restore(tmp_path: Path, 
         assert not box.graph.messages
 
 
-@pytest.mark.parametrize("says", [Says(403, "ErrorAccessDenied"), Says(404, "ErrorItemNotFound"), DROP], ids=str)
-def test_nothing_is_gone_from_a_mailbox_that_may_not_be_looked_into(
-    tmp_path: Path, clock: FakeClock, says: Says
-) -> None:
+def test_nothing_is_gone_from_a_mailbox_that_may_not_be_looked_into(tmp_path: Path, clock: FakeClock) -> None:
     with outlook(tmp_path, clock) as box:
         box.connect("graph")
         box.graph.at("send", [DROP])
         operation = box.send().data["operationId"]
         box.graph.at("look", Says(404, "ErrorItemNotFound"))
-        box.graph.at("folder", says)
-        assert look(box, clock, operation) == "uncertain"
-        box.graph.at("folder", None)
+        box.graph.at("folder", [Says(403, "ErrorAccessDenied"), Says(404, "ErrorItemNotFound"), DROP])
+        assert [look(box, clock, operation) for _ in range(3)] == ["uncertain"] * 3
         assert look(box, clock, operation) == "succeeded"
+
+
+def test_while_all_mail_is_hidden_evidence_is_not_given_up(tmp_path: Path, clock: FakeClock) -> None:
+    with outlook(tmp_path, clock) as box:
+        box.connect("smtp")
+        store = box.desk.appliance.store
+        box.smtp.at("dot", [DROP])
+        operation = box.send().data["operationId"]
+        folders = [each for each in listed() if each.path != ALL]
+        store.folders.replace(box.account, folders, folder_roles.assign(folders))
+        assert look(box, clock, operation) == "uncertain"
+        sql = "SELECT evidence_looks, evidence_next_at FROM delivery_operations WHERE id = ?"
+        looks, next_at = store.database.rows(sql, (operation,))[0]
+        assert (looks, next_at) == (1, to_millis(clock.now() + timedelta(minutes=10)))
+
+
+# --- tidying up holds nothing up ---
+
+
+@pytest.mark.parametrize(
+    ("step", "does"), [("list", Says(400)), ("list", DROP), ("remove", Says(403, "ErrorAccessDenied"))], ids=str
+)
+def test_a_draft_that_cannot_be_removed_holds_up_no_message(
+    tmp_path: Path, clock: FakeClock, step: Step, does: Action
+) -> None:
+    with outlook(tmp_path, clock) as box:
+        box.connect("graph")
+        box.graph.at("drafted", [DROP])
+        operation = planned(box, clock)
+        assert attempt(box, clock, operation, 1) == "queued"
+        box.graph.at(step, does)
+        assert attempt(box, clock, operation, 2) == "succeeded"
+        assert box.status["status"] != "reauth_required"
+        assert len(box.graph.messages) == 1
