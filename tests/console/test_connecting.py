@@ -1,5 +1,6 @@
 """Connecting mailboxes by a provider's own sign-in, and with what is found about their servers."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -105,6 +106,41 @@ def test_microsoft_leads_back_under_the_other_name_of_this_computer(visitor: Wal
     connected(page, user)
 
 
+def test_who_is_signed_in_under_both_names_of_this_computer_is_led_to_where_they_began(
+    visitor: Walker, signing: Signing
+) -> None:
+    visitor.expects(400)
+    house, user = signing.house, signing.house.server.fresh_user()
+    page = visitor.open("/mailboxes/connect", house.add_member("nora"))
+    other = json.dumps(house.url.replace("127.0.0.1", "localhost"))
+    session = json.dumps(json.dumps(house.bob.logged_in))
+    visitor.context.add_init_script(
+        f"if (location.origin === {other}) sessionStorage.setItem('mailbox-appliance.session', {session})"
+    )
+    signing.agree(signing.open_provider(visitor, page, "Sign in with Microsoft"), user)
+    expect(page.get_by_role("heading", level=1, name=user)).to_be_visible(timeout=12_000)
+
+
+def test_what_is_under_way_is_shown_where_it_was_begun_and_its_end_anywhere(visitor: Walker, signing: Signing) -> None:
+    house, first, second = signing.house, signing.house.server.fresh_user(), signing.house.server.fresh_user()
+    page = visitor.open("/mailboxes/connect", house.add_member("olaf"))
+    tab = signing.open_provider(visitor, page, "Sign in with Google")
+    page.get_by_role("button", name="Stop waiting").press("Enter")
+    expect(page.locator("section.form-page")).to_be_focused()
+    tab.close()
+    signing.agree(signing.open_provider(visitor, page, "Sign in with Microsoft"), first)
+    connected(page, first)
+    page.get_by_role("link", name="All mailboxes").click()
+    page.get_by_role("button", name="Connect a mailbox").click()
+    tab = signing.open_provider(visitor, page, "Sign in with Google")
+    page.go_back()
+    page.get_by_role("link", name=first).first.click()
+    expect(page.get_by_role("button", name="Sign in again with Microsoft")).to_be_visible()
+    signing.agree(tab, second)
+    expect(page.get_by_text(f"{second} is connected.")).to_be_visible()
+    connected(page, first)
+
+
 def test_a_refusal_is_told_in_both_tabs_and_one_may_begin_anew(visitor: Walker, signing: Signing) -> None:
     visitor.expects(400)
     page = visitor.open("/mailboxes/connect", signing.house.bob)
@@ -114,6 +150,10 @@ def test_a_refusal_is_told_in_both_tabs_and_one_may_begin_anew(visitor: Walker, 
         expect(each.get_by_role("alert")).to_be_visible()
         expect(each.get_by_text("very own words")).to_have_count(0)
     expect(page.get_by_role("button", name="Sign in with Google")).to_be_visible()
+    page.get_by_role("link", name="Back to the mailboxes").click()
+    page.get_by_role("button", name="Connect a mailbox").click()
+    expect(page.get_by_role("button", name="Sign in with Google")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
 
 
 def test_the_tab_of_the_provider_finishes_where_the_one_before_is_gone(visitor: Walker, signing: Signing) -> None:

@@ -6,7 +6,8 @@ import { html, useEffect, useRef, useState } from "../../html.js";
 import { to } from "../../router.js";
 import { Title } from "../../title.js";
 import { Field, Form, useForm } from "../../ui/form.js";
-import { connected, ProviderSignIn } from "./provider-sign-in.js";
+import { connected } from "./oauth.js";
+import { ProviderSignIn } from "./provider-sign-in.js";
 import { Checks, LoginFields, Servers, serversOf, valuesOf } from "./servers.js";
 
 /** @typedef {import("./servers.js").Candidate} Candidate */

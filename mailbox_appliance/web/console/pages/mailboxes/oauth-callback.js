@@ -8,22 +8,21 @@ import { Title } from "../../title.js";
 import { Busy, Problem } from "../../ui/load.js";
 import { Snippet } from "../../ui/values.js";
 import * as oauth from "./oauth.js";
-import { connected } from "./provider-sign-in.js";
 
 /** @param {{query: Record<string, string>}} props */
 export default function Callback({ query }) {
   const [given] = useState(query);
-  const [address] = useState(location.href.replace(/&hop=1$/, ""));
+  const [address] = useState(location.href.replace(/&hop=\d$/, ""));
   const member = useShared(session.member);
   const [outcome, setOutcome] = useState(/** @type {(oauth.Outcome & {isMine?: boolean}) | null} */ (null));
   const take = async () => {
-    const elsewhere = await oauth.handOver(given, member ? 2_000 : 1_000);
+    const elsewhere = given.hop === "2" ? null : await oauth.handOver(given, member ? 2_000 : 1_000);
     if (!elsewhere && !member && hopped(given)) return;
     setOutcome(elsewhere ?? { isMine: true });
   };
   useEffect(() => {
     if (!given.state) return;
-    go("/oauth-callback", {}, { replace: true }); // the code is good once, and nobody is to find it in the history
+    go("/oauth-callback", {}, { replace: true }); // going back brings no code again; the browser's history keeps it
     void take();
   }, []);
   return html`<section class="narrow"><${Title}>Connecting<//>${drawn(given, outcome, member, address)}</section>`;
@@ -37,7 +36,7 @@ export default function Callback({ query }) {
  */
 function drawn(given, outcome, member, address) {
   if (!given.state)
-    return html`<p>No sign-in came back to this address.</p><p><a href=${to("/mailboxes/connect")}>Connect a mailbox</a></p>`;
+    return html`<p>${given.error ? "The provider refused this sign-in, and did not say which one it was." : "No sign-in came back to this address."}</p><p><a href=${to("/mailboxes/connect")}>Connect a mailbox</a></p>`;
   if (outcome === null) return html`<${Busy} what="the mailbox" />`;
   if (outcome.account)
     return html`<p role="status">${outcome.account.email} is connected. You can close this tab: the other one goes on.</p>`;
@@ -51,13 +50,15 @@ function drawn(given, outcome, member, address) {
 const SIBLINGS = { localhost: "127.0.0.1", "127.0.0.1": "localhost" };
 
 /**
- * This computer has two names, and a provider may know only the one under which nobody has signed in: goes to the other.
+ * This computer has two names, and a provider may know only the one under which nobody has begun it: goes to the other,
+ * and back to tell it where nobody has there, either.
  * @param {Record<string, string>} given
  */
 function hopped(given) {
   const other = SIBLINGS[/** @type {keyof typeof SIBLINGS} */ (location.hostname)];
-  if (!other || given.hop || location.protocol !== "http:") return false;
-  location.replace(`http://${other}:${location.port}/${to("/oauth-callback", { ...given, hop: 1 })}`);
+  if (!other || given.hop === "2" || location.protocol !== "http:") return false;
+  const hop = Number(given.hop ?? 0) + 1;
+  location.replace(`http://${other}:${location.port}/${to("/oauth-callback", { ...given, hop })}`);
   return true;
 }
 
@@ -67,10 +68,11 @@ function Finish({ given, address }) {
   const finish = async () => {
     const state = given.state ?? "";
     try {
-      const account = await oauth.finish(oauth.lastProvider(), oauth.brought(given));
+      const account = await oauth.finishThere(oauth.brought(given));
       oauth.tell(state, { account });
-      connected(account);
+      oauth.connected(account);
     } catch (problem) {
+      if (oauth.isUnknown(problem) && hopped(given)) return;
       oauth.tell(state, { error: problem });
       setError(problem);
     }

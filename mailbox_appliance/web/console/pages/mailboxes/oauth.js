@@ -5,22 +5,26 @@
  */
 import * as accounts from "../../accounts.js";
 import * as api from "../../api.js";
+import { go, place } from "../../router.js";
 import { member } from "../../session.js";
 import { Shared } from "../../shared.js";
+import { done } from "../../ui/notices.js";
 
 /** @typedef {"google" | "outlook"} Provider */
 /** @typedef {{email?: string, accountId?: string, device?: boolean}} Wanted whose mailbox, and how one signs in */
-/** @typedef {{provider: Provider, state: string, url: string, expiresAt: string, userCode?: string, interval?: number}} Begun */
+/** @typedef {{provider: Provider, accountId?: string, hasTab: boolean, state: string, url: string, expiresAt: string, userCode?: string, interval?: number}} Begun */
 /** @typedef {{state: string, code?: string} | {redirectUrl: string}} Brought what the provider gave */
 /** @typedef {{account?: accounts.Account, error?: unknown}} Outcome */
 
 const CHANNEL = new BroadcastChannel("mailbox-appliance.oauth");
-const LAST = "mailbox-appliance.oauth-provider"; // goes along into the tab that is opened
+const LAST = "mailbox-appliance.oauth-provider"; // goes along into the tab that is opened, but not by a link
+const LASTS = 600_000; // milliseconds, by this computer's clock
+const OVER = "This sign-in is over: it is good for 10 minutes. Begin anew.";
 
 /** What this tab began and has not finished. @type {Shared<Begun | null>} */
 export const begun = new Shared(/** @type {Begun | null} */ (null));
-/** How it ended, where this tab was told by another one. @type {Shared<Outcome | null>} */
-export const ended = new Shared(/** @type {Outcome | null} */ (null));
+/** Why it came to nothing, and for which mailbox. @type {Shared<{accountId?: string, error: unknown} | null>} */
+export const failed = new Shared(/** @type {{accountId?: string, error: unknown} | null} */ (null));
 
 member.watch((now) => void (now ?? settle(null))); // nothing of whoever signed out stays
 
@@ -34,9 +38,10 @@ export async function begin(provider, wanted) {
     const url = new URL(authorizationUrl);
     if (url.protocol !== "https:" && url.protocol !== "http:")
       throw new Error("The provider's page has no address of the web.");
-    ended.set(null);
-    const mine = { provider, url: url.href, ...made };
+    failed.set(null);
+    const mine = { provider, accountId: wanted.accountId, hasTab: tab !== null, url: url.href, ...made };
     begun.set(mine);
+    setTimeout(() => begun.value === mine && settle({ error: new Error(OVER) }), LASTS);
     if (tab) leave(tab, url.href);
     if (made.userCode) void agreed(mine);
   } catch (error) {
@@ -83,9 +88,26 @@ export function brought(given) {
   return code ? { state, code } : { redirectUrl: `?${new URLSearchParams(given)}` };
 }
 
-/** What this tab was opened for. @returns {Provider} */
-export function lastProvider() {
-  return sessionStorage.getItem(LAST) === "outlook" ? "outlook" : "google";
+/** Finishes what another tab of this session began, at whichever provider knows it. @param {Brought} brought */
+export async function finishThere(brought) {
+  const [first, second] = /** @type {Provider[]} */ (["google", "outlook"]);
+  const isSecond = sessionStorage.getItem(LAST) === second;
+  return finish(isSecond ? second : first, brought).catch((error) => {
+    if (!isUnknown(error)) throw error;
+    return finish(isSecond ? first : second, brought);
+  });
+}
+
+/** Whether this session has not begun it, or it is over. @param {unknown} error */
+export function isUnknown(error) {
+  return error instanceof api.ApiError && error.details.some(({ path }) => ["/state", "/redirectUrl"].includes(path));
+}
+
+/** Says so wherever one is by now, and leads on where one waits for it. @param {accounts.Account} account */
+export function connected(account) {
+  done(`${account.email} is connected. Its mail is being fetched.`);
+  const waits = ["/mailboxes/connect", "/oauth-callback"].includes(place.value.path);
+  if (waits) go(`/mailboxes/${account.id}`, {}, { replace: true });
 }
 
 /**
@@ -145,6 +167,8 @@ async function goOn(mine, given) {
 
 /** What was begun is over: a state is good once. @param {Outcome | null} outcome */
 function settle(outcome) {
+  const accountId = begun.value?.accountId;
   begun.set(null);
-  ended.set(outcome);
+  failed.set(outcome?.error === undefined ? null : { accountId, error: outcome.error });
+  if (outcome?.account) connected(outcome.account);
 }

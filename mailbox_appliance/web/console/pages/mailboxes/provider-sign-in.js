@@ -2,12 +2,11 @@
 /** Google and Microsoft: signing in on their own page. */
 import * as api from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
-import { go, place, to } from "../../router.js";
+import { to } from "../../router.js";
 import * as session from "../../session.js";
 import { useShared } from "../../shared.js";
 import { Field, Form, useForm } from "../../ui/form.js";
 import { Problem, useLoad } from "../../ui/load.js";
-import { done } from "../../ui/notices.js";
 import { Snippet, Time } from "../../ui/values.js";
 import * as oauth from "./oauth.js";
 import { PROVIDERS } from "./state.js";
@@ -18,23 +17,20 @@ const ALL = ["google", "outlook"];
 
 /** @param {{only?: Provider, wanted?: oauth.Wanted}} props `only`: the one that is meant; `wanted`: which mailbox */
 export function ProviderSignIn({ only, wanted = {} }) {
-  const begun = useShared(oauth.begun);
-  const ended = useShared(oauth.ended);
+  const section = useRef(/** @type {HTMLElement | null} */ (null));
+  const own = (/** @type {any} */ one) => (one?.accountId === wanted.accountId ? one : null);
+  const begun = own(useShared(oauth.begun));
+  const failed = own(useShared(oauth.failed));
+  useEffect(() => () => void (own(oauth.failed.value) && oauth.failed.set(null)), []);
   useEffect(() => {
-    if (ended?.account) connected(ended.account);
-  }, [ended]);
-  return html`<section class="form-page">
+    if (begun) return () => void setTimeout(() => document.activeElement === document.body && section.current?.focus());
+    return undefined; // above: the panel that had the focus is gone
+  }, [begun]);
+  return html`<section class="form-page" ref=${section} tabindex="-1">
     ${!only && html`<h2>Google or Microsoft?</h2>`}
-    ${ended?.error !== undefined && html`<${Problem} error=${ended.error} />`}
+    ${failed && html`<${Problem} error=${failed.error} />`}
     ${begun ? html`<${begun.userCode ? Code : Waiting} key=${begun.state} begun=${begun} />` : html`<${Choice} providers=${only ? [only] : ALL} wanted=${wanted} />`}
   </section>`;
-}
-
-/** @param {import("../../accounts.js").Account} account */
-export function connected(account) {
-  oauth.ended.set(null);
-  done(`${account.email} is connected. Its mail is being fetched.`);
-  if (place.value.path !== `/mailboxes/${account.id}`) go(`/mailboxes/${account.id}`, {}, { replace: true });
 }
 
 /** @param {{providers: Provider[], wanted: oauth.Wanted}} props */
@@ -98,12 +94,12 @@ function Waiting({ begun }) {
   useEffect(() => panel.current?.focus(), []);
   const name = PROVIDERS[begun.provider];
   const form = useForm({ redirectUrl: "" }, async ({ redirectUrl }) => {
-    connected(await oauth.finish(begun.provider, { redirectUrl }));
+    oauth.connected(await oauth.finish(begun.provider, { redirectUrl }));
   });
+  const link = html`<a href=${begun.url} target="_blank" rel="noopener noreferrer">Open the page of ${name}</a>`;
   return html`<article ref=${panel} tabindex="-1" aria-label=${`Signing in with ${name}`}>
-    <p role="status">Go on in the tab of ${name} that has opened. This page goes on by itself when you are done there.</p>
-    <p>No such tab? <a href=${begun.url} target="_blank" rel="noopener noreferrer">Open the page of ${name}</a>.
-      It is good until <${Time} at=${begun.expiresAt} />.</p>
+    <p role="status">${begun.hasTab ? `Go on in the tab of ${name} that has opened.` : html`${link}, and go on there.`} This page goes on by itself when you are done there.</p>
+    <p>${begun.hasTab && html`No such tab? ${link}. `}It is good until <${Time} at=${begun.expiresAt} />.</p>
     <details>
       <summary>The tab ended with an error, or at a page that cannot be reached</summary>
       <p>Copy the whole address of that tab and paste it here.</p>
