@@ -2,7 +2,8 @@
 
 no row with its UID ........................... a new row, in its thread, indexed
 none, but a copy of ours or a draft waits ..... that one gets the UID (same folder and Message-ID; where the provider
-                                                has ids, and one folder for all: a draft is a draft)
+                                                has ids, any folder: somebody may have put it away at once, and
+                                                a draft is a draft)
 none, but one with the provider's id .......... that one, wherever it lay: it moved, or was put there anew
 a row of which only the header has come ....... its body, and the index again with its words
 one that was listed without even its header ... that too, and its thread
@@ -43,7 +44,8 @@ FROM json_each(?) j CROSS JOIN messages m ON m.folder = ? AND m.uid = j.value"""
 _WAITING = """
 SELECT m.message_id, m.provider_id IS NOT NULL AND m.flags & 4, m.number FROM json_each(?) j
   CROSS JOIN messages m INDEXED BY messages_message_id
-  ON m.account = ? AND m.message_id = j.value AND m.folder = ? AND m.uid IS NULL AND m.gone = 0 ORDER BY m.number"""
+  ON m.account = ? AND m.message_id = j.value AND (m.folder = ? OR m.provider_id = '') AND m.uid IS NULL AND m.gone = 0
+  ORDER BY m.number"""
 _INSERT = """
 INSERT INTO messages (number, id, account, folder, uid, thread, message_id, flags, keywords, date, internal_date, size,
   subject, snippet, people, attachments, body, provider_id)
@@ -54,7 +56,7 @@ _INSERT_BODY = "INSERT OR REPLACE INTO bodies (number, text, html, headers, warn
 _FILL = "UPDATE messages SET snippet = ?, attachments = ?, body = ? WHERE number = ?"
 _INTRODUCE = """
 UPDATE messages SET thread = ?, message_id = ?, date = ?, subject = ?, people = ? WHERE number = ?"""
-_ADOPT = "UPDATE messages SET uid = ?, size = ?, internal_date = ? WHERE number = ?"
+_ADOPT = "UPDATE messages SET folder = ?, uid = ?, size = ?, internal_date = ? WHERE number = ?"
 _FLAG = f"UPDATE messages SET flags = (flags & {HAS_ATTACHMENT}) | ?, keywords = ? WHERE number = ?"
 
 
@@ -236,7 +238,7 @@ def _without_adopted(database: Database, place: Place, batch: Sequence[Arriving]
         is_draft = message.provider_id is not None and bool(flag_bits(message.flags) & 4)
         if own is not None and waiting.get((own, is_draft)):
             moment, number = to_millis(message.internal_date), waiting[own, is_draft].pop(0)
-            database.change(_ADOPT, (message.uid, message.size, moment, number))
+            database.change(_ADOPT, (place.folder, message.uid, message.size, moment, number))
             told += [(number, message)] if message.provider_id is not None else []
         else:
             left.append((message, parsed))

@@ -13,6 +13,7 @@ from tests.servers.gmail_letters import ALL, USER, in_folders, letter
 from tests.servers.gmail_mailbox import GmailMailbox
 from tests.servers.mailboxes import wait_until
 from tests.servers.oauth_provider import OAuthServer
+from tests.servers.smtp_script import Accepted
 
 
 class Google:
@@ -123,8 +124,8 @@ def test_what_is_done_here_is_done_there_and_the_other_way_round(google: Google)
     assert in_folders(google.box, number) == {ALL, "INBOX"}
     google.box.unlabel(number, "\\Inbox")
     google.box.label(number, "there")
-    google.wait(lambda: not google.subjects("inbox"))
-    assert [(each["id"], each["labels"]) for each in google.listed()] == [(identity, ["there"])]
+    google.wait(lambda: [(each["id"], each.get("labels")) for each in google.listed()] == [(identity, ["there"])])
+    assert not google.subjects("inbox")
     assert not google.box.expunged_in_all_mail
 
 
@@ -218,3 +219,21 @@ def test_what_gmail_refuses_is_told_by_name(
     if status == "reauth_required":  # once it is switched on, the login is tried again
         assert google.desk.ask("POST", f"/accounts/{google.account}/reconnect", {}).status == 200
     google.wait(lambda: google.now["status"] == "ready")
+
+
+@pytest.mark.parametrize("place", ["trash", "spam"])
+def test_sent_mail_that_somebody_puts_away_at_once_is_there_once(google: Google, place: str) -> None:
+    google.sign_in()
+    put = {"trash": google.box.trash, "spam": google.box.junk}[place]
+    keep = google.gmail.smtp.keep
+
+    def keep_and_put_away(message: Accepted) -> None:
+        keep(message)
+        put(max(google.box.letters))
+
+    google.gmail.smtp.keep = keep_and_put_away  # type: ignore[method-assign]
+    answer = google.desk.send(google.account, a_message("bob@example.test"))
+    assert answer.data["status"] == "succeeded", answer
+    google.wait(lambda: len(google.listed(folder=place)) == 1)
+    google.wait(lambda: not google.listed() and not google.listed(folder="sent"))
+    assert google.listed(folder=place)[0]["id"] == answer.data["result"]["id"]
