@@ -80,6 +80,10 @@ class Logins:
                 raise
         return use(self._tokens.get(account_id, resource))
 
+    def refuse(self, account_id: str, resource: Resource, text: str) -> None:
+        """A server has refused a token where nothing is to be asked twice: the next `token` gives another one."""
+        self._tokens.refuse(account_id, resource, text)
+
     def graph(self, account_id: str) -> Graph:
         """Where the mail of a mailbox of Outlook is asked for over HTTPS; with `token` for `graph`. Raises NotFound."""
         login = self.login(account_id)

@@ -3,8 +3,8 @@
 The address that was checked is the one connected to, names of certificates are always checked, and no redirect is
 followed unless the caller asks for it: then over HTTPS alone, every hop is checked as the first was, and what was sent
 besides the address is not sent on. An answer has a longest length, and the whole takes no longer than the timeout,
-however slowly it comes. `http://` is for whoever has checked that it is this computer: it goes nowhere else but to
-private addresses.
+however slowly it comes; a large request may take longer, by its size, as long as it moves. `http://` is for whoever has
+checked that it is this computer: it goes nowhere else but to private addresses.
 """
 
 import http.client
@@ -21,12 +21,13 @@ import idna
 
 from mailbox_appliance.remote import addresses
 from mailbox_appliance.remote.addresses import Find
-from mailbox_appliance.remote.channel import CHUNK
+from mailbox_appliance.remote.channel import CHUNK, SLOWEST
 from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, ServerName, disconnected, timed_out
 from mailbox_appliance.remote.tls import context_for, tls_fault
 from mailbox_appliance.version import __version__
 
 LONGEST_ANSWER = 1 << 16
+LONGEST_UPLOAD = 600.0  # seconds that a large request has besides the timeout
 _REDIRECTS = (301, 302, 303, 307, 308)
 # RFC 3986 2: what may stand in a target as it is; everything else is sent in percent-encoding.
 _TARGET = "!#$%&'()*+,/:;=?@[]~"
@@ -71,7 +72,12 @@ def get(url: str, reach: Reach, headers: Mapping[str, str] | None = None, *, red
 
 def request(method: str, url: str, reach: Reach, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Answer:
     """What a server answers to a request. Raises RemoteFault; its `in_doubt`: the server may have got the request."""
-    return _ask(method, url, reach, headers or {}, body, time.monotonic() + reach.timeout)
+    return _ask(method, url, reach, headers or {}, body, time.monotonic() + allowed(reach, len(body)))
+
+
+def allowed(reach: Reach, size: int) -> float:
+    """The seconds that a request of so many bytes may take with its answer."""
+    return reach.timeout + min(size / SLOWEST, LONGEST_UPLOAD)
 
 
 @dataclass(frozen=True)
@@ -118,9 +124,9 @@ def _ask(method: str, url: str, reach: Reach, headers: Mapping[str, str], body: 
     is_sent = False
     try:
         last = (len(whole) - 1) // CHUNK * CHUNK
-        _send(sock, whole[:last], until)
+        _send(sock, whole[:last], reach, until)
         is_sent = True  # with what comes now the server may have all of it
-        _send(sock, whole[last:], until)
+        _send(sock, whole[last:], reach, until)
         return _answer(method, sock, reach, until)
     except (OSError, http.client.HTTPException, ValueError, RemoteFault) as error:
         fault = _fault(error, reach.server)
@@ -178,10 +184,10 @@ def _head(method: str, place: _Place, headers: Mapping[str, str], body: bytes) -
     return "\r\n".join([*head, "", ""]).encode("ascii")
 
 
-def _send(sock: socket.socket, data: bytes, until: float) -> None:
+def _send(sock: socket.socket, data: bytes, reach: Reach, until: float) -> None:
     view = memoryview(data)
     for start in range(0, len(view), CHUNK):
-        sock.settimeout(_left(until))
+        sock.settimeout(min(_left(until), reach.timeout))
         sock.sendall(view[start : start + CHUNK])
 
 

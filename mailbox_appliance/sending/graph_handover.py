@@ -115,9 +115,9 @@ class GraphHandover:
         log.warning("a draft of an earlier attempt may be left", extra=facts)
 
     def _sent(self, graph: Graph) -> Verdict:
-        assert self._token is not None  # noqa: S101 - it made the draft
-        assert self._draft is not None  # noqa: S101
-        timeout = self._settings.number("sending.dot_timeout")
+        assert self._draft is not None  # noqa: S101 - it has just been made
+        account_id, timeout = self._work.account_id, self._settings.number("sending.dot_timeout")
+        self._token = token = self._logins.token(account_id, "graph", str)  # a large draft may take longer than one
         try:
             # From here on the message may be sent: this must be on the disk before it is asked for.
             self._progress.commit(Phase.DOT)
@@ -126,7 +126,10 @@ class GraphHandover:
         self._progress.publish(Phase.DOT)
         self._progress.phase = Phase.DOT
         try:
-            return judge("send", graph.send(self._token, self._draft, timeout))
+            said = graph.send(token, self._draft, timeout)
+            if said.status == 401:
+                self._logins.refuse(account_id, "graph", token)
+            return judge("send", said)
         except RemoteFault as fault:
             return judge_sending(fault)
 

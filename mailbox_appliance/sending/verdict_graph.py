@@ -33,6 +33,11 @@ _SAYS: dict[str, FailureCode] = {
 }
 #: Of those that are told with 400, 403 or 507 and say nothing of the message.
 _FOR_NOW = frozenset({"errorquotaexceeded", "errorexceededmessagelimit", "submissionquotaexceeded"})
+_TAKEN_BACK = RemoteFault(
+    "graph",
+    "refused",
+    "Microsoft Graph took back the access that it had just accepted. It is renewed for the next try.",
+)
 
 
 def judge(step: Step, said: Said) -> Verdict:
@@ -43,6 +48,8 @@ def judge(step: Step, said: Said) -> Verdict:
         return Nobody("throttled", trouble(refusal(said)))
     if said.status in (400, 403, 413):
         return _refused(said)
+    if said.status == 401 and step == "send":  # the draft was taken with it a moment ago
+        return Nobody("unavailable", trouble(_TAKEN_BACK), "graph")
     if said.status == 401 or step == "draft":
         return Nobody("unavailable", trouble(refusal(said)))
     return Uncertain()

@@ -257,6 +257,37 @@ def test_a_server_that_takes_in_nothing(size: int, in_doubt: bool, web: Web) -> 
     assert (caught.value.kind, caught.value.in_doubt) == ("timeout", in_doubt)
 
 
+@contextmanager
+def slow(web: Web) -> Iterator[int]:
+    """A server that takes in 1.5 MB a second, and then answers."""
+    folder = Path(web.ca_file).parent
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
+
+    def serve(listening: socket.socket) -> None:
+        plain, _ = listening.accept()
+        with context.wrap_socket(plain, server_side=True) as sock:
+            while not sock.recv(16_384).endswith(b"end"):
+                time.sleep(0.01)
+            sock.sendall(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,), name="slow", daemon=True)
+        thread.start()
+        yield int(listening.getsockname()[1])
+        thread.join(5)
+
+
+def test_a_large_request_has_time_by_its_size(web: Web) -> None:
+    with slow(web) as port:
+        began = time.monotonic()
+        reach = replace(web.reach, timeout=0.5)
+        assert https.request("POST", f"https://localhost:{port}/", reach, {}, bytes(1_500_000) + b"end").status == 201
+        assert time.monotonic() - began > reach.timeout
+    assert https.allowed(reach, 0) == reach.timeout
+    assert https.allowed(reach, 1 << 40) == reach.timeout + https.LONGEST_UPLOAD
+
+
 def test_nobody_there_is_no_doubt(web: Web) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]

@@ -192,6 +192,19 @@ def test_a_token_that_graph_refuses_is_renewed_and_the_message_goes_once(box: Ou
     assert len(box.graph.messages) == 2
 
 
+def test_a_token_that_is_taken_back_before_the_last_step_is_renewed_for_the_next_try(box: Outlook) -> None:
+    assert box.send().data["status"] == "succeeded"
+    renewals = box.provider.count("token", grant="refresh_token")
+    box.desk.appliance.clock.monotonic = later(box.desk.appliance.clock.monotonic)  # type: ignore[method-assign]
+    box.graph.at("send", [Says(401, "InvalidAuthenticationToken")])
+    answer = box.send()
+    assert (answer.status, answer.code) == (503, "provider_unavailable")
+    assert "Sign in again" not in str(answer.body)
+    assert box.send().data["status"] == "succeeded"
+    assert box.provider.count("token", grant="refresh_token") == renewals + 1
+    assert len(box.graph.messages) == 2
+
+
 def later(clock: Any) -> Any:
     """A clock by which a minute has passed: a token that was given a moment ago is not renewed again."""
     return lambda: clock() + 60
