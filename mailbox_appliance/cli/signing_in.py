@@ -136,6 +136,6 @@ def _has_browser(invocation: Invocation) -> bool:
     import sys
 
     environment = invocation.terminal.environment
-    if sys.platform in ("darwin", "win32"):
-        return "SSH_CONNECTION" not in environment
-    return any(environment.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
+    shown_by = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+    always = sys.platform in ("darwin", "win32") and "SSH_CONNECTION" not in environment
+    return always or any(environment.get(name) for name in shown_by)

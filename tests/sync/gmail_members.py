@@ -70,9 +70,10 @@ class Members:
 
     def _ask(self, method: str, path: str, body: object = None, key: str | None = None) -> Answer | None:
         """The answer, or None where the appliance is away."""
-        fields = {"Idempotency_Key": key} if key else {}
         try:
-            return self._appliance.ask(method, path, body, **fields)
+            if key is None:
+                return self._appliance.ask(method, path, body)
+            return self._appliance.ask(method, path, body, Idempotency_Key=key)
         except (OSError, http.client.HTTPException, ValueError):
             return None
 
