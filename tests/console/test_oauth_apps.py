@@ -10,8 +10,10 @@ def test_an_app_is_set_up_changed_and_removed(own_walker: Walker) -> None:
     house = own_walker.house
     page = own_walker.open("/oauth-apps", house.ada)
     google = page.get_by_role("article", name="Google")
-    expect(google.get_by_text("“Desktop app”")).to_be_visible()
+    for kind in ("“Desktop app”", "“Web application”"):  # both: it does not depend on where one looks from
+        expect(google.get_by_text(kind)).to_be_visible()
     expect(page.get_by_text("http://localhost/api/v1/oauth/callback")).to_be_visible()
+    expect(google.get_by_label("public client")).to_have_count(0)
     google.get_by_role("button", name="Save app").click()
     expect(google.get_by_label("Client ID")).to_have_attribute("aria-invalid", "true")
     google.get_by_label("Client ID").fill("id-of-google")

@@ -20,16 +20,16 @@ const PROVIDERS = [
   [
     "google",
     "Google",
-    "Google Cloud console, “Google Auth Platform”, “Clients”: a client of the type",
+    "Google Cloud console, “Google Auth Platform”, “Clients”: a client of the type,",
     "“Desktop app”. It needs no redirect URI.",
-    "“Web application”, with this redirect URI:",
+    "“Web application”, with the redirect URI that is",
   ],
   [
     "outlook",
     "Microsoft (Outlook)",
-    "Microsoft Entra admin center, “App registrations”: an app with the platform",
+    "Microsoft Entra admin center, “App registrations”: an app with the platform,",
     "“Mobile and desktop applications” and this redirect URI. Allow public client flows, too, for signing in with a code:",
-    "“Web”, with this redirect URI:",
+    "“Web”, with the redirect URI that is",
   ],
 ];
 
@@ -37,16 +37,18 @@ export default function OAuthApps() {
   const apps = useLoad((signal) => api.get("/admin/oauth-apps", {}, signal), []);
   return html`<${Title}>OAuth apps<//>
     <p>Register an app with Google or Microsoft, once for the whole appliance. Then every member can connect such a mailbox without giving its password away.</p>
-    <p class="muted">${
-      isHere
-        ? "Members sign in on this computer, or paste the address where their browser ended. Where an address of this appliance is to lead them back, set "
-        : "First set this address as "
-    }<code>server.public_url</code>${isHere && " first, and register the apps for the web"}.</p>
+    <p class="muted">Which type it has depends on <code>server.public_url</code>, where browsers are led back to, whatever address you are at now. While that
+      is empty, members sign in on this computer, or paste the address where their browser ended.</p>
     <${Loaded} of=${apps} what="the OAuth apps">${(/** @type {Apps} */ all) =>
       PROVIDERS.map(([provider, name, place, here, everywhere]) => {
-        const uri = isHere ? provider === "outlook" && `http://localhost${CALLBACK}` : location.origin + CALLBACK;
-        const where = html`<p>Register the app first: ${place} ${isHere ? here : everywhere}</p>
-          ${uri && html`<${Snippet} label="Redirect URI" copy="Copy redirect URI" text=${uri} />`}`;
+        const where = html`<p>Register the app first: ${place}</p>
+          <ul><li>while <code>server.public_url</code> is empty: ${here}
+            ${provider === "outlook" && html`<${Snippet} label="Redirect URI" copy="Copy redirect URI" text=${`http://localhost${CALLBACK}`} />`}</li>
+          <li>where it is set: ${everywhere} that address, and <code>${CALLBACK}</code> behind it${
+            isHere
+              ? ""
+              : html`. If it is the address of this page: <${Snippet} label="Redirect URI" copy="Copy redirect URI" text=${location.origin + CALLBACK} />`
+          }</li></ul>`;
         return html`<${Application} key=${provider} provider=${provider} name=${name} where=${where} app=${all[provider]} set=${apps.set} reload=${apps.reload} />`;
       })}
     <//>`;
@@ -80,11 +82,12 @@ function Application({ provider, name, where, app, set, reload }) {
 /** @param {{provider: Provider, name: string, app: App, set: (apps: Apps) => void}} props */
 function AppForm({ provider, name, app, set }) {
   const isThere = Boolean(app.clientId);
+  const isOutlook = provider === "outlook"; // Google wants the secret of a desktop app, too
   const start = {
     clientId: app.clientId ?? "",
     clientSecret: "",
     tenantId: app.tenantId ?? "",
-    publicClient: isThere && !app.clientSecretConfigured,
+    publicClient: isOutlook && isThere && !app.clientSecretConfigured,
   };
   const form = useForm(start, async ({ clientId, clientSecret, tenantId, publicClient }) => {
     const given = { clientSecret: publicClient ? "" : clientSecret, tenantId: tenantId.trim(), publicClient };
@@ -96,8 +99,8 @@ function AppForm({ provider, name, app, set }) {
   const keeps = app.clientSecretConfigured && form.values.clientId === app.clientId;
   return html`<${Form} of=${form} action="Save app" label=${`App for ${name}`}>
     <${Field} of=${form} name="clientId" label="Client ID" autocomplete="off" required />
-    <${Check} of=${form} name="publicClient" label="It is a public client, without a secret" />
-    ${!form.values.publicClient && html`<${Field} of=${form} name="clientSecret" label="Client secret" type="password" autocomplete="off" hint=${keeps ? "Left empty: the stored one stays." : undefined} />`}
-    ${provider === "outlook" && html`<${Field} of=${form} name="tenantId" label="Tenant" autocomplete="off" hint="The directory that members belong to, such as example.org. Left empty: any." />`}
+    ${isOutlook && html`<${Check} of=${form} name="publicClient" label="It is a public client, without a secret, as apps for the desktop are" />`}
+    ${!form.values.publicClient && html`<${Field} of=${form} name="clientSecret" label="Client secret" type="password" autocomplete="off" required=${!keeps} hint=${keeps ? "Left empty: the stored one stays." : isOutlook ? undefined : "A desktop app has one, too."} />`}
+    ${isOutlook && html`<${Field} of=${form} name="tenantId" label="Tenant" autocomplete="off" hint="The directory that members belong to, such as example.org. Left empty: any." />`}
   <//>`;
 }
