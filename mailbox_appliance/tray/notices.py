@@ -80,8 +80,8 @@ def _uncertain(count: int) -> Iterator[Notice]:
 def _lost(count: int) -> Iterator[Notice]:
     if count > 0:
         verb = "needs" if count == 1 else "need"
-        text = "The mail server refuses the log-in, and is not asked again until it is renewed in the console."
-        yield Notice(f"{counted(count, 'mailbox', 'mailboxes')} {verb} a new log-in", text)
+        text = "The provider or its mail server ended the access. Sign in again on the mailbox's page in the console."
+        yield Notice(f"{counted(count, 'mailbox', 'mailboxes')} {verb} you to sign in again", text)
 
 
 def _backup(before: State, after: State) -> Iterator[Notice]:

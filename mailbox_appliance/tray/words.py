@@ -7,7 +7,7 @@ from mailbox_appliance.tray.state import Access, Mailbox, State
 
 #: How the warning of the API begins that a daily backup has failed.
 _FAILED_BACKUP = "The daily backup could not be made"
-_STATUS = {"connecting": "connecting…", "ready": "up to date", "reauth_required": "needs a new log-in"}
+_STATUS = {"connecting": "connecting…", "ready": "up to date", "reauth_required": "needs you to sign in again"}
 #: Why a mailbox is in error, by the code of it.
 _ERROR = {
     "provider_unavailable": "its mail server cannot be reached",
@@ -21,7 +21,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 def needs(state: State) -> tuple[str, ...]:
     """What somebody should see to, each in a few words."""
-    found = ["A mailbox needs a new log-in"] * sum(is_lost(mailbox) for mailbox in state.mailboxes)
+    found = ["A mailbox needs you to sign in again"] * sum(is_lost(mailbox) for mailbox in state.mailboxes)
     found += ["A send is uncertain"] * state.uncertain
     if state.access is not Access.ADMINISTRATOR:
         return tuple(found)  # the rest is told to all, and is for others to see to
@@ -32,7 +32,7 @@ def needs(state: State) -> tuple[str, ...]:
 
 
 def is_lost(mailbox: Mailbox) -> bool:
-    """Whether its server refuses the log-in."""
+    """Whether its provider or server ended the access."""
     return mailbox.status == "reauth_required"
 
 

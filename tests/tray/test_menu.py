@@ -63,7 +63,7 @@ TITLES: list[tuple[State, str, Look]] = [
     (mailbox("ready", "7 messages still without their text"),      "Mail is being fetched…",        Look.WELL),
     (replace(ADMIN, mailboxes=(ADA, OFFLINE)),                     "1 mailbox is offline",          Look.WELL),
     (replace(ADMIN, mailboxes=(OFFLINE, OFFLINE)),                 "2 mailboxes are offline",       Look.WELL),
-    (replace(ADMIN, mailboxes=(ADA, LOST)),                        "A mailbox needs a new log-in",  Look.ATTENTION),
+    (replace(ADMIN, mailboxes=(ADA, LOST)),                   "A mailbox needs you to sign in again", Look.ATTENTION),
     (replace(ADMIN, uncertain=1),                                  "A send is uncertain",           Look.ATTENTION),
     (replace(ADMIN, uncertain=1, mailboxes=(ADA, LOST)),           "2 things need you",             Look.ATTENTION),
     (replace(MEMBER, uncertain=3),                                 "3 things need you",             Look.ATTENTION),
@@ -87,7 +87,7 @@ MAILBOXES: list[tuple[State, str]] = [
     (mailbox("syncing", "4,999 of 5,000 messages"),                 "fetching 99 %"),
     (mailbox("syncing", "5 of 5 messages"),                         "fetching 99 %"),
     (mailbox("syncing", "0 of 0 messages"),                         "fetching…"),
-    (mailbox("reauth_required", error="authentication_failed"),     "needs a new log-in"),
+    (mailbox("reauth_required", error="authentication_failed"),     "needs you to sign in again"),
     (mailbox("error", error="provider_unavailable"),                "offline: its mail server cannot be reached"),
     (mailbox("error", error="provider_rate_limited"),               "offline: its mail server asks us to wait"),
     (mailbox("error", error="unsupported_capability"),              "offline: its mail server is not supported"),
@@ -174,7 +174,7 @@ def test_the_whole_of_it() -> None:
         "Little room.",
         "---",
         "Open console",
-        "cy@example.org: needs a new log-in",
+        "cy@example.org: needs you to sign in again",
         "di@example.org: offline: its mail server cannot be reached",
         "ada@example.org: up to date",
         "bea@example.org: up to date",
@@ -204,7 +204,7 @@ def test_of_many_mailboxes_those_that_need_somebody_are_seen() -> None:
     many = tuple(Mailbox(f"m{number:02}@example.org", "ready") for number in range(16))
     rows = [each for each in menu.rows(replace(ADMIN, mailboxes=(*many, LOST))) if each.action is Action.SHOW_MAILBOXES]
     assert len(rows) == menu.MOST_MAILBOXES + 1
-    assert rows[0].label == "cy@example.org: needs a new log-in"
+    assert rows[0].label == "cy@example.org: needs you to sign in again"
     assert rows[-1].label == "and 5 more…"
 
 

@@ -50,7 +50,7 @@ CHANGES: list[tuple[State | None, State, tuple[str, ...]]] = [
     (None,                       FAILED,                                ()),
     (None,                       restored(ADMIN, 1, well=False),        ()),
     (None,                       replace(ADMIN, uncertain=2),           ("2 sends are uncertain",)),
-    (None,                       lost(ADMIN, "a@x", "b@x"),             ("2 mailboxes need a new log-in",)),
+    (None,                       lost(ADMIN, "a@x", "b@x"),             ("2 mailboxes need you to sign in again",)),
     (None,                       lost(replace(ADMIN, uncertain=1), "a@x"), ("Some things need you",)),
     (STARTING,                   replace(MEMBER, uncertain=1),          ("1 send is uncertain",)),
     (LOCKED,                     replace(MEMBER, uncertain=1),          ("1 send is uncertain",)),
@@ -61,12 +61,12 @@ CHANGES: list[tuple[State | None, State, tuple[str, ...]]] = [
     (replace(ADMIN, uncertain=3), replace(ADMIN, uncertain=3),          ()),
     (replace(ADMIN, uncertain=3), replace(ADMIN, uncertain=1),          ()),
     # mailboxes
-    (ADMIN,                      lost(ADMIN, "ada@example.org"),        ("1 mailbox needs a new log-in",)),
+    (ADMIN,                      lost(ADMIN, "ada@example.org"),        ("1 mailbox needs you to sign in again",)),
     (lost(ADMIN, "a@x"),         lost(ADMIN, "a@x"),                    ()),
-    (lost(ADMIN, "a@x"),         lost(ADMIN, "b@x"),                    ("1 mailbox needs a new log-in",)),
+    (lost(ADMIN, "a@x"),         lost(ADMIN, "b@x"),                    ("1 mailbox needs you to sign in again",)),
     (lost(ADMIN, "a@x"),         ADMIN,                                 ()),
     (ADMIN,                      OFFLINE,                               ()),
-    (OFFLINE,                    lost(ADMIN, "ada@example.org"),        ("1 mailbox needs a new log-in",)),
+    (OFFLINE,                    lost(ADMIN, "ada@example.org"),        ("1 mailbox needs you to sign in again",)),
     # backups
     (ADMIN,                      FAILED,                                ("A backup failed",)),
     (FAILED,                     FAILED,                                ()),
@@ -118,7 +118,7 @@ def test_who_looks_at_the_screen_is_told_no_addresses() -> None:
 
 def test_the_first_summary_has_all_of_it() -> None:
     (notice,) = notices.between(None, lost(replace(ADMIN, uncertain=1), "a@x"))
-    assert notice.text == "1 send is uncertain. 1 mailbox needs a new log-in."
+    assert notice.text == "1 send is uncertain. 1 mailbox needs you to sign in again."
 
 
 def test_the_api_says_so_when_a_daily_backup_fails(appliance: Appliance, monkeypatch: pytest.MonkeyPatch) -> None:
