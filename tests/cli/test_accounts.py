@@ -45,6 +45,12 @@ def test_what_changes_is_sent(
     assert server.asked[-1].json == body
 
 
+def test_who_gives_no_servers_is_led_to_what_finds_them(client_of: CommandLine) -> None:
+    told = client_of("accounts", "add", "--email", "a@gmail.com").error["message"]
+    assert "`mailbox-appliance accounts discover a@gmail.com`" in told
+    assert "--provider google" in told
+
+
 def test_a_new_password_may_stand_in_the_environment(client_of: CommandLine, server: RecordingServer) -> None:
     server.data("POST", f"{IN}/reconnect", {"id": "acc_1"})
     server.data("GET", IN, {"id": "acc_1", "provider": "imap", "status": "ready"})

@@ -1,5 +1,6 @@
 """Mailboxes: one's own, and with `--everybody` or `--owner` those of others, for administrators."""
 
+import shlex
 from typing import Any
 
 import click
@@ -19,6 +20,10 @@ SECURITY = ("tls", "starttls", "none")
 PORTS = {"imap": {"tls": 993, "starttls": 143, "none": 143}, "smtp": {"tls": 465, "starttls": 587, "none": 587}}
 
 
+_NO_SERVERS = (
+    "Missing option '--imap-host'. `mailbox-appliance accounts discover {email}` finds the servers; mailboxes of Google"
+    " and Microsoft are connected with --provider google or --provider outlook."
+)
 _VARIABLE = "MAILBOX_APPLIANCE_MAILBOX_PASSWORD"
 
 
@@ -67,7 +72,10 @@ def connection(invocation: Invocation, given: Given) -> Any:
     if (whole := whole_body(invocation.terminal, given)) is not None:
         return whole
     sign_ins.refuse_ways(given)
-    needed(given, "email", "imap_host", "smtp_host")
+    needed(given, "email")
+    if given["imap_host"] is None and given["smtp_host"] is None:
+        raise wrong_usage(_NO_SERVERS.format(email=shlex.quote(given["email"])), "option:--imap-host")
+    needed(given, "imap_host", "smtp_host")
     terminal = invocation.terminal
     password = terminal.secret("Mailbox password", _VARIABLE, from_stdin=given["password_stdin"])
     smtp_password = terminal.secret_line() if given["smtp_password_stdin"] else password
