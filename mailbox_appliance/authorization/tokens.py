@@ -186,17 +186,19 @@ class Tokens:
             scopes = asking.provider.renewed_scopes(resource, is_shared=login.is_shared)
             issued = oauth.renew(asking.as_public() if login.by_device else asking, before, scopes)
         except RemoteFault as fault:
-            if not self._replace(account_id, before, before):
-                return None
             if resource == "graph" and fault.name == "consent_required":
                 fault.reason = _NO_GRAPH
+            is_over = fault.kind == "login_refused" and resource == "mail"
+            if not (self._tell(account_id, before, fault) if is_over else self._replace(account_id, before, before)):
+                return None
             self._note(need, before, fault)
-            if fault.kind == "login_refused" and resource == "mail":
-                self._tell(account_id, fault)
             return self._without(need)
-        if not self._replace(account_id, before, issued.refresh_token or before):
+        after = issued.refresh_token or before
+        if not self._replace(account_id, before, after):
             return None
         with need.lock:
+            if not self._replace(account_id, after, after):  # somebody has signed in since: theirs counts
+                return None
             need.token, need.fault = self._token(issued), None
         return issued.access_token
 
@@ -209,13 +211,19 @@ class Tokens:
     def _replace(self, account_id: str, before: str, after: str) -> bool:
         return self._store.oauth_logins.replace_token(account_id, before, after)
 
-    def _tell(self, account_id: str, fault: RemoteFault) -> None:
-        """Note that somebody must sign in again, whoever met it first; connections that are open may last a while."""
-        log.warning("a provider gives access no more", extra={"accountId": account_id, "fault": fault.name})
+    def _tell(self, account_id: str, refresh_token: str, fault: RemoteFault) -> bool:
+        """Note that somebody must sign in again, whoever met it first; connections that are open may last a while.
+
+        False where somebody has.
+        """
         try:
-            self._store.accounts.set_status(account_id, "reauth_required", trouble(fault))
+            is_so = self._store.accounts.note_refused_token(account_id, refresh_token, trouble(fault))
         except Exception:
             log.exception("the status of a mailbox was not noted", extra={"accountId": account_id})
+            return True
+        if is_so:
+            log.warning("a provider gives access no more", extra={"accountId": account_id, "fault": fault.name})
+        return is_so
 
     def _note(self, need: _Need, refresh_token: str, fault: RemoteFault) -> None:
         rests = {"throttled": REST_WHEN_THROTTLED, "login_refused": REST_WHEN_REFUSED}

@@ -158,6 +158,16 @@ class Accounts:
         with self._database.transaction():
             self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE id = ?", (status, *_told(error), account_id))
 
+    def note_refused_token(self, account_id: str, refresh_token: str, error: AccountError) -> bool:
+        """Somebody must sign in to the mailbox anew, since its provider refuses this token. In one transaction.
+
+        False where another one has taken its place meanwhile, or the mailbox is gone: then nothing is changed.
+        """
+        where = "id = ? AND json_extract(secret, '$.refreshToken') = ?"
+        with self._database.transaction():
+            values = ("reauth_required", *_told(error), account_id, refresh_token)
+            return self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE {where}", values) == 1
+
     def note_refused_sending(self, account_id: str, error: AccountError) -> None:
         """Somebody must log in to the mailbox anew before it sends; what was said of reading it before stands.
 

@@ -13,7 +13,7 @@ import pytest
 from mailbox_appliance.authorization import tokens
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.records import Endpoint, OAuthLogin
+from mailbox_appliance.records import AccountError, Endpoint, OAuthLogin
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.named_faults import fault
 from mailbox_appliance.remote.oauth_answers import Issued
@@ -322,6 +322,43 @@ def test_a_sign_in_while_a_token_is_renewed_is_asked_nothing_more(
     outlook.before = sign_in
     assert token(logins, account) == issued.access_token
     assert (outlook.count(), stored(store, account)) == (1, issued.refresh_token)
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_sign_in_just_as_a_renewal_ends_counts(
+    is_refused: bool,
+    outlook: OAuthServer,
+    logins: Logins,
+    connect: Connect,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    account = connect(outlook)
+    issued = Issued("as it came", 3600, outlook.sign_up())
+    replace, note = store.oauth_logins.replace_token, store.accounts.note_refused_token
+
+    def sign_in() -> None:
+        monkeypatch.undo()
+        with store.database.transaction(durable=True):
+            store.oauth_logins.set(account, logins_of(outlook, issued.refresh_token or ""))
+        logins.keep(account, issued)
+
+    def replaced(account_id: str, before: str, after: str) -> bool:
+        done = replace(account_id, before, after)
+        sign_in()
+        return done
+
+    def noted(account_id: str, refresh_token: str, error: AccountError) -> bool:
+        sign_in()
+        return note(account_id, refresh_token, error)
+
+    if is_refused:
+        outlook.answers._refresh[stored(store, account)].state = "revoked"
+        monkeypatch.setattr(store.accounts, "note_refused_token", noted)
+    else:
+        monkeypatch.setattr(store.oauth_logins, "replace_token", replaced)
+    assert [token(logins, account) for _ in range(2)] == [issued.access_token] * 2
+    assert (store.accounts.get(account).status, outlook.count()) == ("connecting", 1)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """How mailboxes of Google and Outlook are logged in to: what is kept of it, and what replaces what."""
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import pytest
@@ -50,6 +51,30 @@ def test_a_token_takes_the_place_of_the_one_that_brought_it_and_of_no_other(stor
     found = logins.find(account)
     assert found is not None
     assert (found.refresh_token, found.username) == ("second", "ada@example.org")
+
+
+def test_a_token_that_is_refused_is_told_of_while_it_is_the_one_and_no_longer(store: Store, account: str) -> None:
+    error = AccountError(code="authentication_failed", message="Sign in again.", fault="access_revoked")
+    assert not store.accounts.note_refused_token(account, "an older one", error)
+    assert not store.accounts.note_refused_token("acc_none", "first", error)
+    assert store.accounts.get(account).status == "connecting"
+    assert store.accounts.note_refused_token(account, "first", error)
+    shown = store.accounts.get(account)
+    assert (shown.status, shown.error) == ("reauth_required", error)
+
+
+def test_another_token_is_on_the_disk_before_it_is_used(
+    store: Store, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, transaction = list[bool](), store.database.transaction
+
+    def begin(*, durable: bool = False) -> AbstractContextManager[None]:
+        begun.append(durable)
+        return transaction(durable=durable)
+
+    monkeypatch.setattr(store.database, "transaction", begin)
+    assert store.oauth_logins.replace_token(account, "first", "second")
+    assert begun == [True]
 
 
 @pytest.mark.parametrize("anew", [True, False])
