@@ -30,6 +30,7 @@ HOSTED = f"{START} --imap-host imap.b.example"
     [
         (way(), HOSTS),
         (way(provider="google"), f"{START} --provider google"),
+        (way(provider="google"), f"{HOSTS}   # with an app password"),
         (
             way(smtp={"security": "starttls", "port": 587}),
             f"{HOSTED} --smtp-host smtp.b.example --smtp-security starttls",

@@ -37,6 +37,8 @@ def _way(number: int, way: Any, email: str) -> Iterator[str]:
     if way["note"]:
         yield f"   {way['note']}"
     yield f"   {shlex.join(_command(way, email))}"
+    if way["provider"] == "google":
+        yield f"   {shlex.join(_command({**way, 'provider': None}, email))}   # with an app password"
     yield ""
 
 
