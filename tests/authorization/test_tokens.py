@@ -453,6 +453,7 @@ def test_a_scope_that_was_not_agreed_to_is_told(outlook: OAuthServer, logins: Lo
         logins.token(account, "graph", lambda text: text)
     assert (caught.value.kind, caught.value.name) == ("login_refused", "consent_required")
     assert token(logins, account)
+    assert store.accounts.get(account).status == "connecting", "its mail is read all the same"
 
 
 def logins_of(server: OAuthServer, refresh_token: str) -> OAuthLogin:

@@ -253,6 +253,15 @@ def test_a_lost_connection_is_no_refused_token() -> None:
     assert imap_fault("AUTH=XOAUTH2", part).kind == "disconnected"
 
 
+@pytest.mark.parametrize(
+    ("user", "token"), [("ada\x01auth=Bearer b", "a-token"), ("ada", "a-token\x01"), ("ada", "a b")]
+)
+def test_what_would_break_out_of_the_answer_is_never_sent(user: str, token: str) -> None:
+    with pytest.raises(RemoteFault) as caught:
+        Bearer(endpoint(1, token, user), frozenset({"XOAUTH2"}), "imap")
+    assert (caught.value.kind, token in caught.value.reason) == ("malformed", False)
+
+
 def test_neither_token_nor_challenge_shows_in_a_fault() -> None:
     def part(peer: Peer) -> None:
         peer.hear()

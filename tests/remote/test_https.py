@@ -257,6 +257,28 @@ def test_a_server_that_takes_in_nothing(size: int, in_doubt: bool, web: Web) -> 
     assert (caught.value.kind, caught.value.in_doubt) == ("timeout", in_doubt)
 
 
+@pytest.mark.parametrize(("size", "works", "in_doubt"), [(0, 0, True), (100_000, 0, False), (100_000, 1, True)])
+def test_what_fails_in_the_last_write_may_have_come(
+    size: int, works: int, in_doubt: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Socket:
+        left = works
+
+        def settimeout(self, _: float) -> None: ...
+
+        def sendall(self, _: memoryview) -> None:
+            self.left -= 1
+            if self.left < 0:
+                raise ConnectionResetError
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(https, "_connected", lambda *_: Socket())
+    with pytest.raises(RemoteFault) as caught:
+        https.request("POST", "https://localhost/", https.Reach("graph", "", 1), {}, bytes(size))
+    assert (caught.value.kind, caught.value.in_doubt) == ("disconnected", in_doubt)
+
+
 @contextmanager
 def slow(web: Web) -> Iterator[int]:
     """A server that takes in 1.5 MB a second, and then answers."""

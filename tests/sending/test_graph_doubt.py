@@ -3,18 +3,25 @@
 import threading
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.mail import folder_roles
+from mailbox_appliance.records import OAuthLogin
+from mailbox_appliance.remote import https
+from mailbox_appliance.remote.graph import Graph, Said
+from mailbox_appliance.remote.providers import OUTLOOK
+from mailbox_appliance.sending.outcome import Outcome, Recorder
 from mailbox_appliance.store import carried_sends
-from tests.sending.outlook import ADA, Outlook, outlook
-from tests.servers.desk import a_message
+from tests.sending.outlook import ADA, SMTP_IS_OFF, Outlook, outlook
+from tests.servers.desk import a_key, a_message
 from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
 from tests.servers.graph import Says
 from tests.servers.graph_script import Action, Step
+from tests.servers.oauth_provider import OAuthServer
 from tests.servers.scripted_smtp import DROP
 from tests.store.labeled import ALL, listed
 
@@ -122,3 +129,68 @@ def test_a_draft_that_cannot_be_removed_holds_up_no_message(
         assert attempt(box, clock, operation, 2) == "succeeded"
         assert box.status["status"] != "reauth_required"
         assert len(box.graph.messages) == 1
+
+
+# --- what must not be lost when something of ours goes wrong ---
+
+
+def test_a_fault_of_ours_after_the_request_to_send_leaves_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = Graph.send
+
+    def broken(self: Graph, token: str, draft_id: str, timeout: float) -> Said:
+        send(self, token, draft_id, timeout)
+        raise RuntimeError
+
+    monkeypatch.setattr(Graph, "send", broken)
+    with outlook(tmp_path) as box:
+        box.connect()
+        key = a_key()
+        answers = [box.send(a_message(), key), box.send(a_message(), key)]
+        assert [each.data["status"] for each in answers] == ["uncertain", "uncertain"]
+        assert len(box.graph.messages) == 1
+
+
+def test_a_draft_is_removed_when_it_is_recorded_that_it_was_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, drafts = Recorder.record, list[int]()
+    with outlook(tmp_path) as box:
+
+        def failing(self: Recorder, *given: Any) -> Outcome:
+            drafts.append(len(box.graph.drafts(ADA)))
+            if len(drafts) < 3:
+                raise OSError
+            return record(self, *given)
+
+        monkeypatch.setattr(Recorder, "record", failing)
+        box.connect()
+        box.graph.at("send", Says(429))
+        assert box.send().status == 429
+        wait_until(lambda: not box.graph.drafts(ADA), lambda: str(box.graph.drafts(ADA)), 5)
+        assert drafts == [1, 1, 1]
+
+
+def test_an_answer_that_does_not_say_so_is_no_word_of_its_sending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = https.Answer(200, {}, b'{"id": "AAkA"}')
+    monkeypatch.setattr(https, "request", lambda *_: answer)
+    assert Graph(OUTLOOK, None, ca_file="", timeout=1).look("a-token", "AAkA") == "draft"
+
+
+def test_what_only_outlook_says_leads_no_other_mailbox_to_graph(tmp_path: Path) -> None:
+    with outlook(tmp_path) as box, OAuthServer(tmp_path / "certificates", "google") as google:
+        table, store = tmp_path / "providers.toml", box.desk.appliance.store
+        box.connect()
+        row = google.row(smtp=box.smtp.port, smtp_tls="none", api_url=box.graph.url)
+        table.write_text(table.read_text() + row)
+        with store.database.transaction(durable=True):
+            store.oauth_apps.put(google.app)
+            owner = str(store.database.value("SELECT id FROM members"))
+            login = OAuthLogin("google", "ada@gmail.test", google.person, google.sign_up(), "smtp")
+            box.account = store.oauth_logins.add(owner, None, login)
+        box.smtp.at("auth", SMTP_IS_OFF)
+        assert box.send().status == 503
+        assert (box.smtp.count("auth"), box.graph.asked, box.sends_via) == (1, [], "smtp")

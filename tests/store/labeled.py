@@ -67,14 +67,18 @@ class LabeledMailbox(Mailbox):
         """The UIDs of the messages that each folder with a label shows; those that show none are left out."""
         rows = self.store.database.rows(
             "SELECT f.path, m.uid FROM message_labels l JOIN folders f ON f.number = l.folder"
-            " JOIN messages m ON m.number = l.number AND m.flags = l.flags WHERE f.account ="
+            " JOIN messages m ON m.number = l.number WHERE f.account ="
             " (SELECT number FROM accounts WHERE id = ?) ORDER BY f.path, m.uid",
             (self.id,),
         )
+        assert self._kept("message_labels") == self._kept("messages_by_label")
         found: dict[str, list[int]] = {}
         for path, uid in rows:
             found.setdefault(path, []).append(uid)
         return found
+
+    def _kept(self, table: str) -> set[tuple[int, ...]]:
+        return {tuple(row) for row in self.store.database.rows(f"SELECT folder, number, flags FROM {table}")}
 
     def folder(self, path: str = ALL) -> MirroredFolder:
         """One of its folders."""

@@ -3,6 +3,7 @@
 import pytest
 
 from mailbox_appliance.errors import AllMailHidden
+from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.records import (
     FlagChange,
     FolderState,
@@ -53,10 +54,30 @@ def test_labels_that_change_show_it_elsewhere(box: LabeledMailbox) -> None:
 @pytest.mark.parametrize("path", [SPAM, TRASH])
 def test_what_lies_in_spam_or_trash_is_shown_there_alone(box: LabeledMailbox, path: str) -> None:
     box.bring(1, ("\\Inbox", "Work"))
-    assert box.see(7, "m1", ("Work", "\\Flagged"), path) == {7}
+    assert box.see(7, "m1", ("Work", "\\Flagged", "\\Draft"), path) == {7}
     assert box.shown() == {}
-    assert box.see(8, "m1", ("Work", "\\Flagged")) == {8}
-    assert box.shown() == {"Work": [8], STARRED: [8]}
+    assert box.see(8, "m1", ("Work", "\\Flagged", "\\Draft")) == {8}
+    assert box.shown() == {"Work": [8], STARRED: [8], DRAFTS: [8]}
+
+
+def test_a_folder_that_is_told_of_later_shows_what_has_its_label(box: LabeledMailbox) -> None:
+    whole = listed("Work")
+    late = [each for each in whole if each.path not in ("Work", DRAFTS, STARRED)]
+    box.store.folders.replace(box.id, late, folder_roles.assign(late))
+    box.bring(1, ("Work", "\\Flagged"))
+    box.bring(2, ("\\Draft",))
+    assert box.shown() == {}
+    box.relist("Work")
+    assert box.shown() == {"Work": [1], STARRED: [1], DRAFTS: [2]}
+
+
+def test_labels_of_one_mailbox_show_nothing_in_another(box: LabeledMailbox) -> None:
+    other = LabeledMailbox(box.store, "Work", owner=box.store.accounts.get(box.id).owner_member_id)
+    box.bring(1, ("Work", "\\Inbox", "\\Flagged", "\\Draft"))
+    assert box.shown().keys() == {"Work", "INBOX", STARRED, DRAFTS}
+    assert other.shown() == {}
+    other.relist("Work", "new")
+    assert other.shown() == {}
 
 
 def test_a_folder_that_comes_later_shows_what_has_its_label(box: LabeledMailbox) -> None:
@@ -82,12 +103,18 @@ def test_a_mailbox_without_labels_has_nothing_of_the_kind(store: Store, mailbox:
     assert store.database.value("SELECT count(*) FROM message_labels") == 0
 
 
+def upgrade(mailbox: Mailbox) -> None:
+    mailbox.store.folders.replace(mailbox.id, listed("Sent"))
+    assert mailbox.store.folders.set_aside_older(mailbox.id, ALL)
+    assert not mailbox.store.folders.set_aside_older(mailbox.id, ALL), "once"
+
+
 def test_a_mailbox_whose_labels_were_not_known_has_all_its_messages_lie_where_they_do(
     store: Store, mailbox: Mailbox
 ) -> None:
     added = mailbox.add(1)
     store.folders.set_state(mailbox.folder().number, FolderState(7, 2, 1, None))
-    store.folders.replace(mailbox.id, listed("Sent"))
+    upgrade(mailbox)
     located = store.mirror.locate(mailbox.id, [added])[added]
     assert (located.folder.label, located.gone) == (None, True)
     state = mailbox.folder().state
@@ -100,7 +127,7 @@ def test_what_was_mirrored_before_labels_were_known_keeps_its_id_and_thread(stor
     mailbox.add(5, parsed("<a@x>"), "Sent")
     reply = mailbox.add(2, parsed("<b@x>", references=["<a@x>"]))
     threads = {mailbox.thread_of(each) for each in (first, reply)}
-    store.folders.replace(mailbox.id, listed("Sent"))
+    upgrade(mailbox)
     home = next(folder for folder in store.folders.list(mailbox.id) if folder.role == "all")
     seen = frozenset({"\\Inbox", "Sent"})
     sightings = [
