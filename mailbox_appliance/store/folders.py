@@ -31,6 +31,16 @@ _NO_UIDVALIDITY = -1
 _LABELED = "SELECT 1 FROM folders WHERE account = ? AND label IS NOT NULL LIMIT 1"
 _SET_LABEL = "UPDATE folders SET label = ?1 WHERE account = ?2 AND path = ?3 AND label IS NOT ?1"
 
+# Of a mailbox with labels; each is counted by an index alone.
+_IS_ALL_TOLD = """
+SELECT (SELECT count(*) FROM messages WHERE account = a.number)
+  = (SELECT count(*) FROM messages WHERE account = a.number AND provider_id IS NOT NULL)
+  FROM accounts a WHERE a.id = ?"""
+_IS_ANY_TOLD = """
+SELECT 1 FROM accounts a CROSS JOIN messages m INDEXED BY messages_provider
+  ON m.account = a.number AND m.provider_id > '' WHERE a.id = ? LIMIT 1"""
+_OLDER = "SELECT 1 FROM messages WHERE folder = ? AND provider_id IS NULL AND gone = 0 LIMIT 1"
+
 _REFUGE = """
 SELECT number FROM folders WHERE account = ? AND label IS NULL AND path IN (SELECT value FROM json_each(?))
   ORDER BY role IS 'trash' DESC, path = 'INBOX' LIMIT 1"""
@@ -115,17 +125,36 @@ class Folders:
                     for folder in listed
                 ],
             )
-            is_new = self._set_labels(account, listed)
+            if self._set_labels(account, listed):
+                self.forget_positions(account_id)
         kept = {folder.path for folder in listed}
         for folder in self.list(account_id):
             if folder.path not in kept:
                 self._close(account, folder.number, kept)
-            elif is_new:  # mirrored by a release that knew of no labels: it may have a message in many folders
-                self._empty(account, folder.number, kept)
-        if is_new:
-            with self._database.transaction():
-                self.forget_positions(account_id)
         return self.list(account_id)
+
+    def set_aside_older(self, account_id: str, home: str) -> bool:
+        """Let all be gone that was mirrored by a release that knew of no labels; whether any is looked for since now.
+
+        It may have a message in many folders: one of these rows is recognised, the others are purged. Broken off, it
+        goes on the next time. Not while the folders are followed. `home`: the path at which all mail lies.
+        """
+        folders = self.list(account_id)
+        refuge = next((folder.number for folder in folders if folder.path == home), None)
+        has_labels = any(folder.label is not None for folder in folders)
+        if refuge is None or not has_labels or self._database.value(_IS_ALL_TOLD, (account_id,)):
+            return False
+        found = [folder for folder in folders if self._database.value(_OLDER, (folder.number,)) is not None]
+        if not found and self._database.value(_IS_ANY_TOLD, (account_id,)) is not None:
+            return False
+        with self._database.transaction():
+            self.forget_positions(account_id)
+        for folder in found:
+            if folder.label is None:
+                moving.detach_untold(self._database, folder.number)
+            else:
+                moving.evacuate(self._database, folder.number, refuge)
+        return True
 
     def take_in(self, account_id: str, listed: Sequence[ListedFolder]) -> None:
         """Bring new folders in, and give all folders the roles that they have now. Raises NotFound without mailbox.

@@ -80,6 +80,15 @@ def evacuate(database: Database, folder: int, refuge: int) -> None:
             database.change_many(sql, rows)
 
 
+def detach_untold(database: Database, folder: int) -> None:
+    """Let the messages of a folder be gone that have no provider's id, in batches; they stand where they are."""
+    rows = database.rows("SELECT number FROM messages WHERE folder = ? AND provider_id IS NULL AND gone = 0", (folder,))
+    for batch in _batches([row[0] for row in rows]):
+        with database.transaction():
+            sql = "UPDATE messages SET uid = NULL, gone = 1 WHERE number = ? AND folder = ? AND provider_id IS NULL"
+            database.change_many(sql, [(number, folder) for number in batch])
+
+
 def reattach(database: Database, account: int, folder: int, sightings: Sequence[Sighting]) -> frozenset[int]:
     """Let gone messages take the UIDs under which they were seen; answers these. Inside a transaction.
 

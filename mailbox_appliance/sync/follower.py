@@ -253,7 +253,7 @@ class Follower:
 
     def _note_listed(self, listed: tuple[ListedFolder, ...]) -> None:
         means, is_first = self._means, not self._listed
-        noted = listing.note(means.store.folders, means.account_id, listed, self._home)
+        noted = listing.note(means.store.folders, means.account_id, listed, self._home, is_first=is_first)
         self._listed, self._noted, self._must_list = listed, noted, False
         kept = {one.folder.number: one for one in self.folders.values()}  # a path that came back is another folder
         for number in kept.keys() - {folder.number for folder in noted.followed}:

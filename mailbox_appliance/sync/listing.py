@@ -22,10 +22,11 @@ class Listing:
     """What is in the store of a list of folders.
 
     `followed`: those in which messages lie, in the order in which they are looked at. `labels`: the numbers of those
-    that show a label, by path. `numbers`: of all. `has_dropped`: a folder in which messages lay is no longer one; what
-    was in it may lie elsewhere. `has_dropped_label`: one that showed a label is gone; labels may have other names now.
-    `new_labels`: the paths of those that show one since just now. `counted`: of `labels`, those that people made, and
-    the inbox. Beside the home folder may lie others that show what is nowhere else, such as chats.
+    that show a label, by path. `numbers`: of all. `has_dropped`: a folder in which messages lay is no longer one, or
+    messages were set aside; they may lie elsewhere. `has_dropped_label`: one that showed a label is gone; labels may
+    have other names now. `new_labels`: the paths of those that show one since just now. `counted`: of `labels`, those
+    that people made, and the inbox. Beside the home folder may lie others that show what is nowhere else, such as
+    chats.
     """
 
     followed: tuple[MirroredFolder, ...] = ()
@@ -49,21 +50,27 @@ def home_of(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
     return home
 
 
-def note(folders: Folders, account_id: str, listed: Sequence[ListedFolder], home: str) -> Listing:
-    """Make the folders in the store those that are listed."""
+def note(
+    folders: Folders, account_id: str, listed: Sequence[ListedFolder], home: str, *, is_first: bool = False
+) -> Listing:
+    """Make the folders in the store those that are listed. `is_first`: none is followed yet."""
     before = folders.list(account_id)
     paths = {folder.path for folder in listed}
     has_dropped_label = any(folder.label is not None and folder.path not in paths for folder in before)
     if has_dropped_label:  # noted first, so that it is not forgotten when we are stopped in between
         _doubt_labels(folders, before)
     stored = folders.replace(account_id, listed)
+    if is_set_aside := is_first and folders.set_aside_older(account_id, home):
+        stored = folders.list(account_id)
     followed = sorted((folder for folder in stored if folder.label is None), key=lambda each: _rank(each, home))
     left = {folder.number for folder in before if folder.label is None} - {folder.number for folder in followed}
     shown = {folder.path: folder.number for folder in stored if folder.label is not None}
     new = shown.keys() - {folder.path for folder in before if folder.label is not None} if before else frozenset()
     numbers = frozenset(folder.number for folder in stored)
     counted = {path: number for path, number in shown.items() if not _is_beside(path, home)}
-    return Listing(tuple(followed), shown, numbers, bool(left), has_dropped_label, frozenset(new), counted)
+    return Listing(
+        tuple(followed), shown, numbers, bool(left) or is_set_aside, has_dropped_label, frozenset(new), counted
+    )
 
 
 def _doubt_labels(folders: Folders, mirrored: Sequence[MirroredFolder]) -> None:

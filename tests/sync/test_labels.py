@@ -1,17 +1,22 @@
 """A mailbox with labels is followed: each message once, in the folder where it lies, with its labels."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
 import pytest
 
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.store import moving
 from mailbox_appliance.store.store import Store
+from mailbox_appliance.sync import listing
 from tests.servers.gmail import BYE, OVERQUOTA, Gmail
 from tests.servers.gmail_mailbox import GERMAN, GmailMailbox
-from tests.sync.labeled import LabeledMirror
+from tests.sync.labeled import LabeledMirror, endpoint_of
 from tests.sync.mirrored import source
 
 USER = "ada@gmail.test"
+ALL = "[Gmail]/All Mail"
 
 
 @pytest.fixture
@@ -176,8 +181,13 @@ def test_hidden_mail_is_told_with_its_fix_and_gone_on_with(store: Store, gmail: 
         mirror.supervisor.stop()
 
 
+#: How many steps of the upgrade were done when it was broken off, and whether the positions were known to be void.
+BROKEN_OFF = [(0, True), (3, True), (2, False), (5, False)]
+
+
+@pytest.mark.parametrize(("steps", "is_noted"), [(None, True), *BROKEN_OFF])
 def test_a_mirror_that_knew_folders_becomes_one_that_knows_labels(
-    store: Store, gmail: Gmail, box: GmailMailbox, monkeypatch: pytest.MonkeyPatch
+    store: Store, gmail: Gmail, box: GmailMailbox, monkeypatch: pytest.MonkeyPatch, steps: int | None, is_noted: bool
 ) -> None:
     box.deliver(source("one"), "\\Inbox", "Work", "\\Starred", flags=["\\Seen"])
     box.deliver(source("two"), "\\Starred")
@@ -187,15 +197,43 @@ def test_a_mirror_that_knew_folders_becomes_one_that_knows_labels(
         _without_extension(patch.setattr)
         with mirror.running():
             assert len(mirror.messages("INBOX")) == len(mirror.messages("Work")) == 1
-            before = mirror.ids("[Gmail]/All Mail") | mirror.ids("[Gmail]/Trash")
-            fetched = len(gmail.commands)
+            before = {row[0] for row in store.database.rows("SELECT id FROM messages")}
+            fetched, trashed = len(gmail.commands), mirror.ids("[Gmail]/Trash")["three"]
+    if steps is not None:
+        _break_off(mirror, gmail, monkeypatch, steps, is_noted=is_noted)
     mirror.supervisor = mirror._supervisor()
     with mirror.running():
         mirror.wait_until_same()
         known = {row[0] for row in store.database.rows("SELECT id FROM messages")}
-        assert known == set(mirror.ids().values())
-        assert mirror.ids()["three"] == before["three"]
+        assert known == set(mirror.ids().values()) <= before
+        assert mirror.ids()["three"] == trashed
         assert not any("BODY.PEEK[]" in command for command in gmail.commands[fetched:])
+
+
+class _Stopped(Exception):
+    """The process ends here."""
+
+
+def _break_off(
+    mirror: LabeledMirror, gmail: Gmail, monkeypatch: pytest.MonkeyPatch, steps: int, *, is_noted: bool
+) -> None:
+    """Begin with the upgrade, and stop after so many folders."""
+    left = [None] * steps
+    endpoint = endpoint_of(gmail, mirror.box)
+    with ImapMailbox.open(endpoint, ca_file="", timeout=5) as mailbox, monkeypatch.context() as patch:
+        for name in ("evacuate", "detach_untold"):
+            patch.setattr(moving, name, partial(_if_any_left, left, getattr(moving, name)))
+        if not is_noted:
+            patch.setattr(mirror.store.folders, "forget_positions", lambda _: None)
+        with suppress(_Stopped):
+            listing.note(mirror.store.folders, mirror.account_id, mailbox.look()[0], ALL, is_first=True)
+
+
+def _if_any_left(left: list[None], step: Callable[..., None], *given: object) -> None:
+    if not left:
+        raise _Stopped
+    left.pop()
+    step(*given)
 
 
 def _without_extension(replace: Callable[[str, object], None]) -> None:
