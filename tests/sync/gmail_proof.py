@@ -119,7 +119,7 @@ def prove_cuts(size: Size) -> str:
     with mirrored(size) as (gmail, made), ThreadPoolExecutor() as pool:
         others = pool.submit(_rival, gmail, made, size.changes // 4, 6)
         members = Members(made, 9)
-        ours = pool.submit(_at_work, members, size.cuts * 2)
+        ours = pool.submit(_at_work, members, size.cuts)
         for number in range(size.cuts):
             accepted = made.proxy.accepted
             made.proxy.cut_after(chance.choice((200, 3_000, 50_000, 500_000, 3_000_000)))
@@ -145,7 +145,7 @@ def prove_kills(size: Size) -> str:
     with mirrored(size) as (gmail, made), ThreadPoolExecutor() as pool:
         others = pool.submit(_rival, gmail, made, size.changes // 4, 7)
         members = Members(made, 8)
-        ours = pool.submit(_at_work, members, size.kills * 2)
+        ours = pool.submit(_at_work, members, size.kills)
         for _ in range(size.kills):
             time.sleep(chance.uniform(0.0, 0.8))
             made.appliance.kill()
