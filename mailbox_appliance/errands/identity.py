@@ -29,6 +29,8 @@ def identified(
     except RemoteFault as fault:
         if fault.kind != "refused" or role_folders.is_there(mailbox, folder.path):
             raise
+        if folder.number == _home(store, folder):  # which is hidden now, and nothing in it is gone
+            return (), {message.id: "unsupported_capability" for message in messages}
         return (), {message.id: "not_found" for message in messages}
     looked_for = {uid for some in candidates.values() for uid in some}
     taken = {message.uid for message in messages}.union(store.mirror.known(folder.number, looked_for))
@@ -65,6 +67,12 @@ def with_uids(
             uid = mailbox.find_provider_id(folder.path, message.provider_id)
         found += [replace(message, folder=folder, uid=uid)] if uid is not None else []
     return tuple(found)
+
+
+def _home(store: Store, folder: MirroredFolder) -> int | None:
+    """The number of the folder of all mail, in a mailbox with labels."""
+    home = store.folders.all_mail(folder.account_id)
+    return None if home is None else home.number
 
 
 def _candidates(mailbox: ImapMailbox, message: LocatedMessage) -> tuple[int, ...]:

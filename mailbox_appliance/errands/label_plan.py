@@ -1,6 +1,6 @@
 """What a bulk action means for each message on a server with labels, decided before anything is done. Pure.
 
-    archive ... out of the inbox; from spam or trash to all mail
+    archive ... out of the inbox; from spam or trash to all mail first
     trash ..... moved to trash                  untrash ... moved to all mail, into the inbox where it is no draft
     delete .... moved to trash, and removed there: elsewhere the mailbox's settings say what EXPUNGE does
     move ...... to a label: with it, out of the inbox; from spam or trash to all mail first. To all mail: as `archive`
@@ -65,7 +65,8 @@ def way(wanted: Wanted, message: LocatedMessage) -> Way:
         return Way("all", NOTHING if is_draft else FlagEdit(frozenset({labels.INBOX}), frozenset()))
     if wanted.action == "trash":
         return Way("trash")
-    return Way("all") if _home(message) else Way(edit=FlagEdit(frozenset(), frozenset({labels.INBOX})))
+    # A server may leave a message in spam or trash its labels.
+    return Way(_home(message), FlagEdit(frozenset(), frozenset({labels.INBOX})))
 
 
 def _home(message: LocatedMessage) -> FolderRole | None:

@@ -5,6 +5,7 @@ Two labels are flags as well (`\\Draft`, `\\Flagged`), and are kept as these.
 (developers.google.com/workspace/gmail/imap/imap-extensions, "Access to the Gmail labels")
 """
 
+import unicodedata
 from collections.abc import Iterable
 
 from mailbox_appliance.records import ListedFolder
@@ -17,7 +18,9 @@ SYSTEM = {name.lower(): name for name in (INBOX, SENT, IMPORTANT, "\\Muted", "\\
 _ALL = "\\all"
 #: What people call those, and the folders that show them: no label of a user has such a name, whatever its case.
 _TAKEN = frozenset({*FLAGS, *(name.lstrip("\\") for name in (*FLAGS, *SYSTEM)), "unread", "all mail", "chats"})
-_OWN_FOLDERS = ("[gmail]", "[google mail]", "[imap]/")
+#: $Forwarded says what was done with a message (RFC 9051 2.3.2), and is kept as a flag.
+_KEYWORD = "$forwarded"
+_OWN_FOLDERS = ("[gmail]", "[google mail]")
 MAX_NAME = 1000  # characters
 _PROPER = frozenset({_ALL, "\\junk", "\\trash"})
 _BY_ATTRIBUTE = {"\\sent": SENT, "\\drafts": "\\Draft", "\\flagged": "\\Flagged", "\\important": IMPORTANT}
@@ -37,8 +40,13 @@ def is_of_user(flag: str) -> bool:
 def is_nameable(label: str) -> bool:
     """Whether people may call a label so, to add it to messages or to take it away."""
     lowered = label.strip().lower()
-    is_own = lowered in _TAKEN or lowered.startswith(("\\", *_OWN_FOLDERS))
-    return bool(lowered) and not is_own and len(label) <= MAX_NAME and label.isprintable()
+    is_own = lowered in _TAKEN or lowered == _KEYWORD or lowered.startswith(("\\", *_OWN_FOLDERS))
+    return bool(lowered) and not is_own and len(label) <= MAX_NAME and not any(map(_is_control, label))
+
+
+def _is_control(character: str) -> bool:
+    # Joiners, soft hyphens and wide spaces belong to the words of many languages.
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
 
 
 def label_of(folder: ListedFolder) -> str | None:

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Denied, Detail, NotFound
+from mailbox_appliance.errors import AllMailHidden, Denied, Detail, NotFound
 from mailbox_appliance.events import DeliverySettled
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
@@ -128,5 +128,8 @@ def resolve_delivery(
 
 def _copy(appliance: Appliance, work: DeliveryWork) -> Copy | None:
     """Our copy, to be read at once under `result.id`; None where there is no folder for it yet, or nothing to file."""
-    sent = place_of_sent(appliance.store, work.account_id)
+    try:
+        sent = place_of_sent(appliance.store, work.account_id)
+    except AllMailHidden:  # what somebody knows of the message does not depend on it
+        return None
     return copy_of(work, sent) if sent is not None and work.status == "uncertain" and work.wire else None

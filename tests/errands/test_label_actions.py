@@ -57,6 +57,8 @@ ACTIONS: list[tuple[str, dict[str, object], str, str, str | None, str]] = [
     ("move", {"folder": "spam"}, "\\Inbox", "all", "", "spam"),
     ("addLabels", {"labels": ["Work/2024", "work"]}, "\\Inbox", "all", "\\Inbox Work Work/2024", "all"),
     ("addLabels", {"labels": ["Übersicht (neu)"]}, "", "all", "Übersicht_(neu)", "all"),
+    ("addLabels", {"labels": ["می‌خواهم", "重要　資料"]}, "", "all", "می‌خواهم 重要　資料", "all"),
+    ("removeLabels", {"labels": ["[Imap]/Drafts", "co\u00adop"]}, "[Imap]/Drafts co\u00adop", "all", "", "all"),
     ("removeLabels", {"labels": ["WORK", "unknown"]}, "\\Inbox Work", "all", "\\Inbox", "all"),
     ("star", {}, "\\Inbox", "all", "\\Inbox \\Starred", "all"),
     ("unstar", {}, "\\Inbox \\Starred", "all", "\\Inbox", "all"),
@@ -74,7 +76,7 @@ def test_what_an_action_does(
     if after is None:
         assert letters == []
     else:
-        expected = {label.replace("_", " ") for label in after.split()}
+        expected = {label.replace("_", " ") for label in after.split(" ") if label}
         assert [(each.labels, each.place) for each in letters] == [(expected, then)] * 2
     desk.wait_until_same()
     assert [desk.id(subject) for subject in ("one", "two") if after is not None] == (ids if after is not None else [])
@@ -95,7 +97,7 @@ def test_what_was_done_is_read_at_once(desk: LabeledDesk) -> None:
     assert (shown["labels"], shown["folder"]["role"]) == (["Work", "Work/2024"], "all")
 
 
-@pytest.mark.parametrize("label", ["\\Inbox", "inbox", "STARRED", "[Gmail]/Trash", "\\Mine", "a\nb", " "])
+@pytest.mark.parametrize("label", ["\\Inbox", "inbox", "STARRED", "[Gmail]/Trash", "\\Mine", "a\nb", " ", "$Forwarded"])
 def test_labels_of_the_system_have_actions_of_their_own(desk: LabeledDesk, label: str) -> None:
     ids = desk.bring("one")
     for action in ("addLabels", "removeLabels"):
@@ -166,6 +168,31 @@ def test_all_mail_that_is_hidden_is_told_with_its_fix(desk: LabeledDesk) -> None
     finally:
         with store.database.transaction():
             store.database.change("UPDATE folders SET role = 'all' WHERE path = ?", (ALL,))
+
+
+@pytest.mark.parametrize("place", ["trash", "spam"])
+@pytest.mark.parametrize(("action", "asked"), [("archive", {}), ("move", {"folder": "all"})])
+def test_labels_that_trash_keeps_bring_nothing_back_into_the_inbox(
+    desk: LabeledDesk, place: str, action: str, asked: dict[str, object]
+) -> None:
+    desk.box.keeps_labels_in_trash = True
+    try:
+        ids = desk.bring("one", labels="\\Inbox Work", place=place)
+        assert desk.act(action, ids, **asked)["succeededIds"] == ids
+        assert [(each.labels, each.place) for each in desk.box.letters.values()] == [({"Work"}, "all")]
+        assert (desk.listed("Work"), desk.listed("inbox")) == (["one"], [])
+        desk.wait_until_same()
+    finally:
+        desk.box.keeps_labels_in_trash = False
+
+
+def test_what_lies_in_all_mail_that_is_hidden_since_then_is_not_told_as_gone(desk: LabeledDesk) -> None:
+    ids = desk.bring("one")
+    desk.box.hide_all_mail()
+    try:
+        assert desk.act("star", ids)["failed"] == [{"messageId": ids[0], "code": "unsupported_capability"}]
+    finally:
+        desk.box.show(ALL)
 
 
 def test_labels_that_trash_keeps_show_a_message_nowhere_until_it_is_back(desk: LabeledDesk) -> None:

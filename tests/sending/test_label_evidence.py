@@ -57,3 +57,13 @@ def test_a_draft_with_its_message_id_is_no_evidence(desk: LabeledDesk, clock: Fa
     work = desk.desk.appliance.store.deliveries.work(answer.data["operationId"])
     desk.box.deliver(work.wire, "\\Draft")
     assert _look(desk, clock, answer.data["operationId"]) == "uncertain"
+
+
+def test_what_a_person_knows_of_it_holds_while_all_mail_is_hidden(desk: LabeledDesk) -> None:
+    desk.gmail.smtp.at("reply", DROP)
+    operation = desk.desk.send(desk.account, a_message()).data["operationId"]
+    database = desk.desk.appliance.store.database
+    with database.transaction():
+        database.change("UPDATE folders SET role = NULL WHERE role = 'all'")
+    answer = desk.ask("POST", f"/delivery-operations/{operation}/resolve", {"outcome": "succeeded"})
+    assert (answer.status, answer.data["status"]) == (200, "succeeded"), answer
