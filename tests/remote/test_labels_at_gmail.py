@@ -108,10 +108,11 @@ def test_messages_come_with_their_ids(box: GmailMailbox, mailbox: ImapMailbox) -
     assert mailbox.find_provider_id(ALL, "7") is None
 
 
-def test_a_draft_is_found_where_it_lies(box: GmailMailbox, mailbox: ImapMailbox) -> None:
+def test_a_draft_is_found_where_it_lies(gmail: Gmail, box: GmailMailbox, mailbox: ImapMailbox) -> None:
     box.deliver(source("other"))
     uid = mailbox.append(DRAFTS, source("draft"), flags=frozenset({"\\Draft", "\\Seen", "Work"}), at=NOON)
     assert uid == 1
+    assert not any("Work" in each for each in gmail.commands if each.startswith("APPEND"))
     _, sightings = mailbox.identify(DRAFTS, [uid])
     provider_id = sightings[uid].provider_id
     assert provider_id is not None

@@ -25,6 +25,8 @@ from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.running import Answer, RunningAppliance
 from tests.servers.scripted_smtp import Action, Keep, Lose, ScriptedSmtp, Stall, Step
 
+#: Seconds, on a machine that is busy: whoever waits so long waits for what does not come.
+LONG = 90
 DYING = (sys.executable, str(Path(dying.__file__)))
 SHOWN = {"MAILBOX_APPLIANCE_SENDING_ANSWER_WITHIN": "0"}
 NONE_KEPT = {"MAILBOX_APPLIANCE_SENDING_KEEP_CONNECTION": "0"}
@@ -52,7 +54,7 @@ class Send:
     @property
     def shown(self) -> str | None:
         """The operation that the client was shown before the appliance died, or None where it got no answer."""
-        if self.first.exception(20) is not None:
+        if self.first.exception(LONG) is not None:
             return None
         answer = self.first.result()
         assert answer.status == 200, answer
@@ -72,7 +74,7 @@ class Send:
         operation_id = last.data["operationId"]
         assert self.shown in (None, operation_id)
         wait_until(
-            lambda: self.look(appliance, operation_id).data["status"] != "sending", lambda: "it does not end", 20
+            lambda: self.look(appliance, operation_id).data["status"] != "sending", lambda: "it does not end", LONG
         )
         again = self.ask(appliance)
         assert again.data == self.look(appliance, operation_id).data
@@ -149,7 +151,7 @@ class Target:
         assert self.appliance.process is not None
         assert self.appliance.process.wait(20) == -signal.SIGKILL
         self.appliance.kill()
-        wait_until(lambda: self.smtp.connected == 0, lambda: "the connection does not end", 10)
+        wait_until(lambda: self.smtp.connected == 0, lambda: "the connection does not end", LONG)
 
     def order(self, moment: Moment) -> None:
         """It is to die at this moment, while the server does this."""
@@ -218,7 +220,7 @@ def test_killed_between_two_phases_of_what_was_shown(seen: Target, callers: Thre
     send = Send(seen.account)
     send.first = callers.submit(send.ask, seen.appliance)
     assert send.shown is not None
-    wait_until(lambda: seen.smtp.held(held_at) == 1, lambda: f"{held_at} was not reached", 10)
+    wait_until(lambda: seen.smtp.held(held_at) == 1, lambda: f"{held_at} was not reached", LONG)
     seen.smtp.release(held_at)
     seen.dies()
     seen.appliance.start()
@@ -318,7 +320,7 @@ def begin(appliance: RunningAppliance, cases: list[Case], callers: ThreadPoolExe
         case.send = Send(case.send.account, case.held.body)
         case.send.first = callers.submit(case.send.ask, appliance)
     for case in cases:
-        wait_until(partial(is_held, case), partial(str, case.held.step), 20)
+        wait_until(partial(is_held, case), partial(str, case.held.step), LONG)
         if is_shown or case.held.step == "quit":  # nobody waits for the goodbye
             assert case.send.shown is not None
 
@@ -331,11 +333,11 @@ def kill(appliance: RunningAppliance, cases: list[Case]) -> None:
     for case in cases:
         if case.held.is_stopped:
             case.smtp.release()
-            wait_until(partial(is_let_go, case), partial(str, case.held.step), 10)
+            wait_until(partial(is_let_go, case), partial(str, case.held.step), LONG)
     appliance.kill()
     for case in cases:
         case.smtp.release()
-        wait_until(partial(is_alone, case), partial(str, case.held.step), 10)
+        wait_until(partial(is_alone, case), partial(str, case.held.step), LONG)
 
 
 def is_held(case: Case) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from mailbox_appliance.records import OAuthLogin
 from mailbox_appliance.store.store import Store
 from tests.sending.outlook import ADA, graph_server
-from tests.sending.test_kill import SHOWN, Send, ended
+from tests.sending.test_kill import LONG, SHOWN, Send, ended
 from tests.servers import dying
 from tests.servers.dovecot import wait_until
 from tests.servers.graph import GraphServer, Says
@@ -48,10 +48,10 @@ class Target:
     def dies(self) -> None:
         """Return when it has killed itself, and Graph has noticed."""
         assert self.appliance.process is not None
-        assert self.appliance.process.wait(20) == -signal.SIGKILL
+        assert self.appliance.process.wait(LONG) == -signal.SIGKILL
         self.appliance.kill()
         self.graph.release()
-        wait_until(lambda: self.graph.connections == 0, lambda: "the connection does not end", 10)
+        wait_until(lambda: self.graph.connections == 0, lambda: "the connection does not end", LONG)
 
     def found(self, send: Send) -> tuple[str, int]:
         """Start anew: what the same key comes to, and how many messages went out."""
@@ -140,7 +140,7 @@ def test_killed_between_two_phases(unseen: Target, callers: ThreadPoolExecutor, 
     assert unseen.found(send) == (moment.outcome, moment.sent)
     # What may yet be sent, for all that is known, is left; and what ended in the moment before its draft is removed.
     left = 1 if moment.at in ("dot", "withdrawn", "failed") else 0
-    wait_until(lambda: len(unseen.graph.drafts(ADA)) == left, lambda: str(unseen.graph.drafts(ADA)), 10)
+    wait_until(lambda: len(unseen.graph.drafts(ADA)) == left, lambda: str(unseen.graph.drafts(ADA)), LONG)
 
 
 @pytest.mark.parametrize(
@@ -156,11 +156,11 @@ def test_killed_between_two_phases_of_what_was_shown(seen: Target, callers: Thre
     assert moment.step is not None
     send.first = callers.submit(send.ask, seen.appliance)
     assert send.shown is not None
-    wait_until(lambda: seen.graph.held(moment.step) == 1, lambda: "not reached", 10)  # type: ignore[arg-type]
+    wait_until(lambda: seen.graph.held(moment.step) == 1, lambda: "not reached", LONG)  # type: ignore[arg-type]
     seen.graph.release()
     seen.dies()
     assert seen.found(send) == (moment.outcome, moment.sent)
-    assert len(seen.graph.drafts(ADA)) == 0
+    wait_until(lambda: not seen.graph.drafts(ADA), lambda: str(seen.graph.drafts(ADA)), LONG)
 
 
 @dataclass(frozen=True)
@@ -187,14 +187,14 @@ def test_killed_while_graph_holds_it(unseen: Target, callers: ThreadPoolExecutor
     send = unseen.order("never", held.step, Stall())
     appliance, graph = unseen.appliance, unseen.graph
     send.first = callers.submit(send.ask, appliance)
-    wait_until(lambda: graph.held(held.step) == 1, lambda: "not reached", 10)
+    wait_until(lambda: graph.held(held.step) == 1, lambda: "not reached", LONG)
     assert appliance.process is not None
     os.kill(appliance.process.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, appliance.process.pid, os.WSTOPPED)
     if held.is_answered:
         graph.release()
-        wait_until(lambda: graph.held(held.step) == 0, lambda: "held", 10)
+        wait_until(lambda: graph.held(held.step) == 0, lambda: "held", LONG)
     appliance.process.kill()
     unseen.dies()
     assert unseen.found(send) == (held.outcome, 1)
-    wait_until(lambda: not graph.drafts(ADA), lambda: str(graph.drafts(ADA)), 10)
+    wait_until(lambda: not graph.drafts(ADA), lambda: str(graph.drafts(ADA)), LONG)
