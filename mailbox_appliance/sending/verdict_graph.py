@@ -17,7 +17,7 @@ from mailbox_appliance.remote.faults import RemoteFault, Reply
 from mailbox_appliance.remote.graph import Said, refusal
 from mailbox_appliance.remote.replies import name_of
 from mailbox_appliance.remote.trouble import trouble
-from mailbox_appliance.sending.verdict import Accepted, FailureCode, GoOn, Nobody, Refused, Uncertain, Verdict
+from mailbox_appliance.sending.verdict import Accepted, Cause, FailureCode, GoOn, Nobody, Refused, Uncertain, Verdict
 
 Step = Literal["draft", "send"]
 
@@ -31,8 +31,12 @@ _SAYS: dict[str, FailureCode] = {
     "errorcontentlengthtoolarge": "message_too_large",
     "requestentitytoolarge": "message_too_large",
 }
-#: Of those that are told with 400, 403 or 507 and say nothing of the message.
-_FOR_NOW = frozenset({"errorquotaexceeded", "errorexceededmessagelimit", "submissionquotaexceeded"})
+#: Of those that are told with 400, 403 or 507 and say nothing of the message: too many of them, or a full mailbox.
+_FOR_NOW: dict[str, Cause] = {
+    "errorexceededmessagelimit": "throttled",
+    "submissionquotaexceeded": "throttled",
+    "errorquotaexceeded": "unavailable",
+}
 _TAKEN_BACK = RemoteFault(
     "graph",
     "refused",
@@ -67,7 +71,7 @@ def _refused(said: Said) -> Verdict:
     if code in _SAYS:
         return Refused(_SAYS[code], _reply(said))
     if code in _FOR_NOW:
-        return Nobody("throttled", trouble(refusal(said)))
+        return Nobody(_FOR_NOW[code], trouble(refusal(said)))
     if said.status == 413:
         return Refused("message_too_large", _reply(said))
     if said.status == 403:
