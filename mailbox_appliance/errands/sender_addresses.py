@@ -47,8 +47,10 @@ class SenderAddresses:
         for account_id in self._store.sender_addresses.accounts():
             if self._repeating.is_stopping:
                 return
-            if self._is_due(account_id):
-                self._expect(account_id, EVERY if self._ask(account_id) else AGAIN)
+            expected = self._expected(account_id)
+            if self._clock.monotonic() >= expected:
+                seconds = EVERY if self._ask(account_id) else AGAIN
+                self._go_on(account_id, expected, seconds)
 
     def _ask(self, account_id: str) -> bool:
         """Whether the provider has told."""
@@ -64,9 +66,15 @@ class SenderAddresses:
             self._store.sender_addresses.put(account_id, told)
         return True
 
-    def _is_due(self, account_id: str) -> bool:
+    def _expected(self, account_id: str) -> float:
         with self._lock:
-            return self._clock.monotonic() >= self._next_at.get(account_id, 0.0)
+            return self._next_at.setdefault(account_id, 0.0)
+
+    def _go_on(self, account_id: str, expected: float, seconds: float) -> None:
+        """Ask again later, unless something has come up while the answer was awaited."""
+        with self._lock:
+            if self._next_at.get(account_id) == expected:
+                self._next_at[account_id] = self._clock.monotonic() + seconds
 
     def _expect(self, account_id: str, seconds: float) -> None:
         with self._lock:

@@ -9,6 +9,7 @@ import pytest
 
 from mailbox_appliance.errands.sender_addresses import AGAIN, EVERY
 from mailbox_appliance.errors import NotFound
+from mailbox_appliance.events import AccountReconnected
 from mailbox_appliance.remote import https
 from mailbox_appliance.remote import sender_addresses as asked
 from mailbox_appliance.remote.providers import BUILT_IN
@@ -55,6 +56,16 @@ def test_what_the_provider_tells_mail_may_be_from(box: Outlook) -> None:
     assert box.send(a_message() | {"from": "eve@example.test"}).status == 400
     assert box.send().data["status"] == "succeeded"
     assert box.graph.messages[-1].sender == ADA
+
+
+def test_who_signs_in_anew_while_a_provider_is_asked_has_it_asked_again(box: Outlook) -> None:
+    events = box.desk.appliance.events
+    box.graph.before = lambda _: events.publish(AccountReconnected(box.account))
+    look(box)
+    box.graph.before = lambda _: None
+    look(box)
+    look(box)
+    assert box.graph.count("addresses") == 2
 
 
 def test_what_is_told_no_more_is_not_sent_from_when_it_is_due(box: Outlook, clock: FakeClock) -> None:
