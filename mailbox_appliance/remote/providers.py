@@ -11,14 +11,13 @@ say. It is the operator's word: a host in it may lie in a network of one's own. 
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 from urllib.parse import quote, urlsplit
 
 from mailbox_appliance.records import OAuthProvider, Security
 
 #: What an access token is for: mail is IMAP and SMTP. A token of Microsoft's is good for one of the two.
 Resource = Literal["mail", "graph"]
-RESOURCES: tuple[Resource, ...] = get_args(Resource)
 #: Where an application that names no tenant signs people in: accounts of any organisation, and personal ones.
 ANY_TENANT = "common"
 _TENANT = "{tenant}"
