@@ -67,8 +67,8 @@ def perform(appliance: Appliance, caller: Caller, account: Account, request: Bul
     compared with the server's before anything is done to it. `uncertainIds`: the server was told and the connection
     ended before its answer; look at these before trying again. A message that is already as wanted has succeeded.
     `archive` and `trash` make their folder where there is none; `untrash` takes a message from the trash to the inbox,
-    a draft to the drafts; `delete` is for good. Labels are IMAP keywords (RFC 9051 2.3.2). Where they are Gmail's,
-    `archive` takes a message out of the inbox, and `move` to a label adds that one as well.
+    what its server still marks as a draft to the drafts; `delete` is for good. Labels are IMAP keywords (RFC 9051
+    2.3.2). Where they are Gmail's, `archive` takes a message out of the inbox, and `move` to a label adds that one too.
     """
     distinct = tuple(dict.fromkeys(request.message_ids))
     if len(distinct) > MOST_MESSAGES:

@@ -65,6 +65,8 @@ def update_draft(
 ) -> Answer[Message]:
     """Replace a draft as a whole: what is not given is gone, attachments too. Its id stays.
 
+    Its thread may be another one afterwards, where the provider says what belongs together, as Gmail does.
+
     `sync_required`: somebody else has changed or removed it; get it again first. `conflict`: it is being sent, or waits
     for its time to be sent. What lies in the drafts folder without being marked as a draft is replaced only for those
     who may delete it (`mail.delete`).

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.excerpt import Excerpts
-from mailbox_appliance.mail.labels import is_of_user
+from mailbox_appliance.mail.labels import is_nameable, is_of_user
 from mailbox_appliance.records import Attachment, Message, MessageFilter, SearchContext, StoredBody
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import (
@@ -63,7 +63,8 @@ class Messages:
         other ways.
         """
         sets = self._search.keyword_sets(account_id)
-        made = (label for (label,) in self._database.rows(_LABELS, (account_id,)))
+        # Beside the folder of all mail may lie others, such as chats, whose names are no labels of messages.
+        made = (label for (label,) in self._database.rows(_LABELS, (account_id,)) if is_nameable(label))
         found = {*made, *(label for words in sets for label in json.loads(words))}
         names = sorted(filter(is_of_user, found), reverse=True)
         return tuple(label for _, label in sorted({label.casefold(): label for label in names}.items()))

@@ -170,6 +170,18 @@ def test_all_mail_that_is_hidden_is_told_with_its_fix(desk: LabeledDesk) -> None
             store.database.change("UPDATE folders SET role = 'all' WHERE path = ?", (ALL,))
 
 
+def test_a_draft_that_trash_leaves_a_draft_comes_back_as_one(desk: LabeledDesk) -> None:
+    desk.box.keeps_labels_in_trash = True
+    try:
+        ids = desk.bring("one", labels="\\Draft Work")
+        for action in ("trash", "untrash"):
+            assert desk.act(action, ids)["succeededIds"] == ids
+        assert [(each.labels, each.place) for each in desk.box.letters.values()] == [({"\\Draft", "Work"}, "all")]
+        assert (desk.listed("drafts"), desk.listed("inbox")) == (["one"], [])
+    finally:
+        desk.box.keeps_labels_in_trash = False
+
+
 @pytest.mark.parametrize("place", ["trash", "spam"])
 @pytest.mark.parametrize(("action", "asked"), [("archive", {}), ("move", {"folder": "all"})])
 def test_labels_that_trash_keeps_bring_nothing_back_into_the_inbox(

@@ -134,6 +134,11 @@ def test_clients_see_people_s_labels_and_where_to_look_for_a_message(full: Label
     assert whole.folder == page[3].folder
 
 
+def test_folders_beside_the_one_of_all_mail_are_no_labels(box: LabeledMailbox) -> None:
+    box.relist("Work", "[Gmail]/Chats", "[Imap]/Drafts")
+    assert box.store.messages.labels(box.id) == ("[Imap]/Drafts", "Work")
+
+
 def test_what_we_sent_has_not_arrived(full: LabeledMailbox) -> None:
     accounts, until = json.dumps([full.id]), MORNING + timedelta(hours=1)
     assert full.store.history.arrived(accounts, MORNING, until, 3600) == {0: 5}
