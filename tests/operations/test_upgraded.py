@@ -57,7 +57,10 @@ def upgraded(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -
 
 @contextmanager
 def opened(folder: Path, known: dict[str, Any], clock: FakeClock) -> Iterator[Upgraded]:
-    appliance = Appliance(folder, settings.load(folder / "config.toml", {}), clock)
+    away = folder / "providers.toml"  # where nobody answers
+    away.write_text("".join(f'[{each}]\ntoken_url = "https://127.0.0.1:1/token"\n' for each in ("google", "outlook")))
+    environment = {"MAILBOX_APPLIANCE_REMOTE_PROVIDERS_FILE": str(away)}
+    appliance = Appliance(folder, settings.load(folder / "config.toml", environment), clock)
     client = CheckedClient(appliance)
     client.token = known["session"]
     yield Upgraded(appliance, clock, client, known)
@@ -182,14 +185,14 @@ def test_applications_and_members_are_shown(upgraded: Upgraded) -> None:
     assert {each["id"] for each in upgraded.client.ask("GET", "/admin/api-keys").data} == {"key_1", "key_2"}
 
 
-def test_mailboxes_that_cannot_be_reached_yet_hold_nothing_up(upgraded: Upgraded) -> None:
+def test_mailboxes_whose_provider_is_away_hold_nothing_up(upgraded: Upgraded) -> None:
     upgraded.appliance.start()
 
     def states() -> dict[str, Any]:
         return {each["id"]: each for each in upgraded.client.ask("GET", "/accounts").data}
 
     wait_until(lambda: states()["acc_2"]["status"] == "error", lambda: str(states()), 10)
-    assert states()["acc_2"]["error"]["code"] == "unsupported_capability"
+    assert states()["acc_2"]["error"]["code"] == "provider_unavailable"
     assert states().keys() == {"acc_1", "acc_2"}  # the third is not hers
     body = {"imap": {"host": "127.0.0.1", "port": 1, "security": "none", "username": "a", "password": "b"}}
     refused = upgraded.client.ask("POST", "/accounts/acc_2/reconnect", body)
