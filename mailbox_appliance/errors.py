@@ -378,12 +378,6 @@ class AllMailHidden(Unsupported):
     code = "unsupported_capability"
 
 
-class NotReachedYet(Unsupported):
-    """This mailbox is one of {provider}, which this release cannot reach yet. Its settings and its login are kept."""
-
-    code = "unsupported_capability"
-
-
 class Throttled(Problem):
     """Too many attempts. Try again later."""
 

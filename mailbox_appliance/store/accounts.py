@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from mailbox_appliance.clock import Clock, to_timestamp
-from mailbox_appliance.errors import NotFound, NotReachedYet
+from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import (
     Account,
@@ -142,14 +142,14 @@ class Accounts:
     def connection(self, account_id: str) -> Connection:
         """How the mailbox's servers are reached, with the passwords.
 
-        Raises NotFound, and NotReachedYet for one of a provider that is not logged in to with a password.
+        Raises NotFound, and Unsupported for one that is reached by its provider's sign-in (`oauth_logins`).
         """
         row = self._database.row("SELECT email, connection, secret, provider FROM accounts WHERE id = ?", (account_id,))
         if row is None:
             raise NotFound(what="mailbox")
         servers, secret = json.loads(row[1]), json.loads(row[2])
         if "imap" not in servers:
-            raise NotReachedYet(provider=row[3].title())
+            raise Unsupported(reason="it is reached by its provider's sign-in, and has no password.")
         imap, smtp = servers["imap"], servers["smtp"]
         return Connection(row[0], _with(imap, secret["imapPassword"]), _with(smtp, secret["smtpPassword"]))
 
