@@ -158,6 +158,7 @@ class FolderSync:
                 for changes in _parts(step.changes, _WRITTEN):
                     self._means.go_on()
                     mirror.change_flags(number, changes)
+                    self._means.note_labels(change.flags for change in changes)
             case TakeIn():
                 self.pending = sorted({*self.pending, *step.uids})
         return False
@@ -228,6 +229,7 @@ class FolderSync:
         asked = [uid for uid in uids if not caution.is_hopeless("headers", number, uid)]
         with caution.trying("headers", number, asked):
             messages = [(message, parse(message.source)) for message in self._means.mailbox.fetch_headers(asked)]
+        self._means.note_labels(message.flags for message, _ in messages)
         self._list_unreadable(set(uids) - {message.uid for message, _ in messages})
         return messages
 

@@ -60,6 +60,7 @@ class Follower:
         self._label_counts = LabelCounts(means)
         self._must_list = True
         self._wanted: set[str] = set()
+        self._asked_about: set[str] = set()
 
     def want(self, path: str | None) -> None:
         """Look at this folder as soon as can be; None: at everything."""
@@ -152,6 +153,14 @@ class Follower:
                 self._backlog.note([folder], added)
         except RemoteFault as fault:
             self._refuse(folder, fault)
+        self._note_labels()
+
+    def _note_labels(self) -> None:
+        """Have the folders listed when a message has a label that none shows: somebody made or hides it."""
+        unknown = self._means.labels - self._noted.labels.keys() - self._asked_about
+        if unknown:
+            self._asked_about |= unknown
+            self._must_list, self._round_due = True, self._round_due or "arrivals"
 
     def _fill(self) -> bool:
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mailbox_appliance.clock import Clock
+from mailbox_appliance.mail.labels import is_nameable
 from mailbox_appliance.records import FolderState
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
@@ -132,6 +133,13 @@ class Means:
     selected: str | None = None
     #: Whether messages wait to be recognised elsewhere.
     has_gone: bool = False
+    #: The labels of people that messages were seen to have.
+    labels: set[str] = field(default_factory=set)
+
+    def note_labels(self, seen: Iterable[frozenset[str]]) -> None:
+        """Flags that were seen; on a server with labels these are among them."""
+        if self.mailbox.has_labels:
+            self.labels.update(filter(is_nameable, frozenset[str]().union(*seen)))
 
     def select(self, path: str) -> FolderState:
         """Select a folder. Raises RemoteFault."""

@@ -152,6 +152,24 @@ def test_a_label_folder_that_is_written_to_wakes_the_folder_of_all_mail(
         mirror.wait_for(mirror.is_same, "the folder")
 
 
+def test_the_folder_of_a_label_that_is_new_elsewhere_is_looked_for_at_once(
+    store: Store, gmail: Gmail, box: GmailMailbox
+) -> None:
+    number = box.deliver(source("one"))
+    box.make_label("Hidden")
+    box.hide("Hidden")
+    with LabeledMirror(store, gmail, box, sync__poll_interval=3600).running() as mirror:
+        box.label(number, "New", "Hidden")
+        box.deliver(source("two"), "Newer")  # which has us look
+        mirror.wait_for(lambda: {"New", "Newer"} <= {each.path for each in store.folders.list(mirror.account_id)}, "it")
+        mirror.wait_for(lambda: gmail.commands[-1] == "IDLE", "rest")
+        listed = sum(command.startswith("LIST") for command in gmail.commands)
+        box.deliver(source("three"), "Hidden")
+        mirror.wait_for(lambda: "three" in mirror.messages(), "three")
+        mirror.wait_for(lambda: gmail.commands[-1] == "IDLE", "rest")
+        assert sum(command.startswith("LIST") for command in gmail.commands) == listed, "asked about once"
+
+
 def test_labels_are_compared_every_minute(store: Store, gmail: Gmail, box: GmailMailbox) -> None:
     number = box.deliver(source("one"), "\\Inbox")
     with LabeledMirror(store, gmail, box, sync__poll_interval=1).running() as mirror:
