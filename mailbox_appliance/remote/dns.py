@@ -5,6 +5,7 @@ out. Asked is the system's resolver, or the one that the operator names; nobody 
 """
 
 import re
+import socket
 import time
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -82,11 +83,13 @@ class Resolver:
         return tuple(ip_address(record.address) for record in records[:MOST_RECORDS])
 
     def find(self, name: str) -> tuple[Address, ...]:
-        """As `addresses`, for whoever connects. Raises OSError where there are none."""
+        """As `addresses`, for whoever connects. Raises OSError as `getaddrinfo` does: EAI_AGAIN, where none can say."""
         try:
             return self.addresses(name)
-        except (NoSuchName, RemoteFault) as error:
+        except NoSuchName as error:
             raise OSError from error
+        except RemoteFault as error:
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer of the DNS server") from error
 
     def _ask(self, name: str, kind: str) -> list[Any]:
         import dns.exception

@@ -7,6 +7,7 @@ import socket
 import time
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,7 @@ else:
 
     @pytest.mark.parametrize("row", DOMAINS, ids=domain_of)
     def test_a_domain(row: dict[str, Any], world: Internet, means: Means) -> None:
-        began = time.monotonic()
         found = discover(row["email"], means)
-        took = time.monotonic() - began
         first = next(iter(found.candidates), None)
         assert (written(first) if first else "") == row["first"]
         if first:
@@ -103,7 +102,6 @@ else:
             assert any(part in one.told for one in found.heard if one.source == source), found.heard
         if asked := row.get("asked"):
             assert asked in world.web.asked
-        assert took < 3
 
     def test_who_is_known_is_asked_for_nowhere(world: Internet, means: Means) -> None:
         names, pages = len(world.names.asked), len(world.web.asked)
@@ -158,13 +156,20 @@ else:
         world.names.silent.update(f"_{one}._tcp.silent.example" for one in ("imaps", "submissions"))
         began = time.monotonic()
         found = discover("ada@silent.example", means)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20  # where nobody gave up, it would be as long as servers are silent
         assert [written(one) for one in found.candidates] == [
             "mail.silent.example:993/tls mail.silent.example:465/tls guess -"
         ]
         said = told_by(found, "autoconfig")
         assert "silent.example did not answer in time." in said
         assert told_by(found, "srv")[0] in ("No answer came in time.", "The DNS server did not answer in time.")
+
+    def test_a_dns_server_that_fails_is_told_from_a_name_that_is_not_there(world: Internet, means: Means) -> None:
+        world.names.add_zone("failing.example", [f"autoconfig A {WEB}"])
+        world.names.failing.add("autoconfig.failing.example")
+        named = replace(means, resolver=RESOLVER)
+        said = told_by(discover("ada@failing.example", named), "autoconfig")
+        assert "autoconfig.failing.example could not be looked up." in said
 
     def told_by(found: Discovered, source: str) -> list[str]:
         return [one.told for one in found.heard if one.source == source]
