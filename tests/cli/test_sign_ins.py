@@ -177,7 +177,6 @@ def test_the_access_that_a_mailbox_has_is_tried(desk: CommandLine, server: Recor
         (("add", "--provider", "google", "--begin", "--finish"), "--begin"),
         (("add", "--provider", "google", "--finish", "--email", "a@b.example"), "--email"),
         (("add", "--provider", "yahoo"), "google"),
-        (("add", "--provider", "yahoo", "--begin"), "google"),
         (("reconnect", "acc_1", "--sign-in", "--imap-port", "993"), "--imap-port"),
     ],
 )

@@ -193,7 +193,8 @@ def test_who_comes_back_to_an_address_without_session_takes_it_to_the_other_tab(
 def test_who_began_in_a_terminal_is_given_the_address(visitor: Walker, signing: Signing) -> None:
     visitor.expects(400)
     page = visitor.open("/oauth-callback?state=abc&code=def", signing.house.bob)
-    expect(page.get_by_text("did you begin in a terminal?")).to_be_visible()
+    # It looks for who began under both names of this computer, which takes seconds.
+    expect(page.get_by_text("did you begin in a terminal?")).to_be_visible(timeout=30_000)
     expect(page.get_by_text("code=def")).to_be_visible()
     visitor.look("oauth-callback-terminal")
 

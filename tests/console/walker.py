@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page
 
 from tests.console.house import House, Person
 
@@ -92,7 +92,11 @@ class Walker:
         self.context.unroute_all()
         for page in self.context.pages:
             if page.url.startswith(self.house.url):
-                page.evaluate("localStorage.clear()")
+                try:
+                    page.evaluate("localStorage.clear()")
+                except Error:  # it was just going elsewhere
+                    page.wait_for_load_state()
+                    page.evaluate("localStorage.clear()")
             page.close()
 
     def look(self, name: str, page: Page | None = None) -> None:

@@ -23,7 +23,11 @@ def test_labels_move_a_message_in_and_out_of_folders_for_other_connections(opens
     assert mine.add_gmail_labels([1], ["\\Starred", "new"]) == {1: ["\\Inbox", "\\Starred", "new"]}
     assert heard(others) == [(1, b"EXISTS")]
     mine.remove_gmail_labels([1], ["\\Inbox"])
-    assert (1, b"EXPUNGE") in heard(inbox)
+    told: list[Any] = []
+    while (1, b"EXPUNGE") not in told:  # the flag is told besides, maybe before
+        more = heard(inbox)
+        assert more, told
+        told += more
     assert mine.set_gmail_labels([1], ["other"]) == {1: ["other"]}
     assert in_folders(box, next(iter(box.letters))) == {ALL, "other"}
 

@@ -49,7 +49,6 @@ def connect(invocation: Invocation, given: Given) -> int:
     _refuse_beside(given, "--provider", _OF_A_SIGN_IN)
     provider, body = given["provider"], {"email": given["email"], "displayName": given["display_name"]}
     wanted = {name: value for name, value in body.items() if value is not None}
-    way = _way(given, provider)
     if given["finish"]:
         _refuse_beside(given, "--finish", ("provider", "finish"))
         answer = signing_in.finish(invocation, provider)
@@ -57,7 +56,7 @@ def connect(invocation: Invocation, given: Given) -> int:
         _refuse_beside(given, "--begin", ("provider", "begin", "device", "email", "display_name"))
         answer = signing_in.begin(invocation, provider, {**wanted, "device": True} if given["device"] else wanted)
     else:
-        answer = signing_in.sign_in(invocation, provider, way, wanted)
+        answer = signing_in.sign_in(invocation, provider, _way(given, provider), wanted)
     show.show(invocation, answer)
     return 0
 
