@@ -185,7 +185,8 @@ def test_a_scheduled_one_waits_again_once_that_can_be_written(
         assert (status(desk, operation), smtp.count("connect")) == ("sending", 0)
         mend(desk)
         wait_for(desk, operation, "succeeded")
-        assert [each.status for each in settled] == ["queued", "succeeded"]
+        # It is told a moment after the commit.
+        wait_until(lambda: [each.status for each in settled] == ["queued", "succeeded"], lambda: str(settled), 10)
         assert len(smtp.messages) == 1
 
 
