@@ -129,6 +129,9 @@ class FlagAnswers:
             uid, flags = told.uid, told.flags
         if not 0 < uid <= MAX_UID:
             raise ValueError("not a UID")
+        return self._take(uid, flags)
+
+    def _take(self, uid: int, flags: frozenset[str]) -> bool:
         if self._wanted is not None and uid not in self._wanted:
             return False
         self.found[uid] = flags
@@ -137,12 +140,8 @@ class FlagAnswers:
         return True
 
 
-class LabelAnswers:
-    """Collects the flags and labels of messages, as `FlagAnswers` does flags."""
-
-    def __init__(self, wanted: Collection[int] | None = None) -> None:
-        self._wanted = wanted
-        self.found: dict[int, frozenset[str]] = {}
+class LabelAnswers(FlagAnswers):
+    """Collects the flags and labels of messages."""
 
     def hear(self, pieces: Pieces) -> bool:
         """Take an untagged answer in; says whether it was asked for: one without labels was not."""
@@ -157,14 +156,6 @@ class LabelAnswers:
         if told.uid in self.found:  # a change that was told unasked, of a message whose labels have been told before
             self.found[told.uid] = gmail.kept(told.flags, gmail.labels_in(self.found[told.uid]))
         return False
-
-    def _take(self, uid: int, flags: frozenset[str]) -> bool:
-        if self._wanted is not None and uid not in self._wanted:
-            return False
-        self.found[uid] = flags
-        if len(self.found) > MAX_MESSAGES:
-            raise ValueError("more messages than we can deal with")
-        return True
 
 
 def read(pieces: Pieces) -> Told | None:
