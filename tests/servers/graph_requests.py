@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.servers.graph_script import HungUp
+from tests.servers.tolerant import TolerantHandler
 
 if TYPE_CHECKING:
     from tests.servers.graph import GraphServer
@@ -29,30 +30,12 @@ class Asked:
         return self.headers.get("authorization", "").removeprefix("Bearer ")
 
 
-class _Tolerant(BaseHTTPRequestHandler):
-    """Whoever asks may go at any time."""
-
-    def handle(self) -> None:
-        try:
-            super().handle()
-        except OSError:
-            pass
-
-    def finish(self) -> None:
-        try:
-            super().finish()
-        except OSError:
-            pass
-
-    def log_message(self, *_: object) -> None: ...
-
-
 def handler(server: "GraphServer", certificates: Path) -> type[BaseHTTPRequestHandler]:
     """What a connection is served by."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
 
-    class Handler(_Tolerant):
+    class Handler(TolerantHandler):
         timeout = 60
 
         def __init__(self, *given: Any) -> None:

@@ -5,6 +5,8 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.servers.tolerant import TolerantHandler
+
 if TYPE_CHECKING:
     from tests.servers.oauth_provider import OAuthServer
 
@@ -25,7 +27,7 @@ def handler(server: "OAuthServer", context: ssl.SSLContext) -> type[BaseHTTPRequ
     """What a connection is served by."""
     from tests.servers.oauth_provider import Asked
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(TolerantHandler):
         timeout = 30
 
         def setup(self) -> None:
@@ -34,10 +36,10 @@ def handler(server: "OAuthServer", context: ssl.SSLContext) -> type[BaseHTTPRequ
             self.request = context.wrap_socket(self.request, server_side=True)
             super().setup()
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802 - the name that http.server asks for
             self._serve("GET", urlsplit(self.path).query)
 
-        def do_POST(self) -> None:
+        def do_POST(self) -> None:  # noqa: N802 - as do_GET
             self._serve("POST", self.rfile.read(int(self.headers["Content-Length"])).decode())
 
         def _serve(self, method: str, text: str) -> None:
@@ -55,20 +57,8 @@ def handler(server: "OAuthServer", context: ssl.SSLContext) -> type[BaseHTTPRequ
             self.end_headers()
             self.wfile.write(answer.body)
 
-        def log_message(self, *_: object) -> None: ...
-
-    class Quiet(Handler):
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except OSError:  # whoever asked has gone, or is to be hung up on
-                pass
-
         def finish(self) -> None:
-            try:
-                super().finish()
-            except OSError:
-                pass
+            super().finish()
             self.request.close()
 
-    return Quiet
+    return Handler
