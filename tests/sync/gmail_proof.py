@@ -20,7 +20,7 @@ from tests.servers.gmail_mailbox import GERMAN, GmailMailbox
 from tests.sync.gmail_members import Members
 from tests.sync.gmail_mirrored import MirroredGmail
 from tests.sync.gmail_rival import GmailRival
-from tests.sync.proof import Size, asked_size, run
+from tests.sync.proof import Size, asked_size, cut_at_random, run
 
 USER = "ada@gmail.test"
 
@@ -115,22 +115,11 @@ def prove_silent_renames(size: Size) -> str:
 
 def prove_cuts(size: Size) -> str:
     """After cut connections, at any byte, while others make changes, and we do."""
-    chance = random.Random(3)
     with mirrored(size) as (gmail, made), ThreadPoolExecutor() as pool:
         others = pool.submit(_rival, gmail, made, size.changes // 4, 6)
         members = Members(made, 9)
         ours = pool.submit(_at_work, members, size.cuts)
-        for number in range(size.cuts):
-            accepted = made.proxy.accepted
-            made.proxy.cut_after(chance.choice((200, 3_000, 50_000, 500_000, 3_000_000)))
-            deadline = time.monotonic() + 1
-            while made.proxy.cuts <= number and time.monotonic() < deadline:
-                time.sleep(0.05)
-            if made.proxy.cuts <= number:  # there is not so much to be said any more
-                made.proxy.heal()
-                made.proxy.cut_all()
-            made.proxy.wait_for(_accepts_more_than(accepted), 60)
-        made.proxy.heal()
+        cut_at_random(made.proxy, size.cuts, within=1)
         others.result()
         ours.result()
         count = made.check(size.patience, goes_on=False)
@@ -165,10 +154,6 @@ PROOFS: tuple[Callable[[Size], str], ...] = (
     prove_cuts,
     prove_kills,
 )
-
-
-def _accepts_more_than(count: int) -> Callable[[FaultProxy], bool]:
-    return lambda proxy: proxy.accepted > count
 
 
 def _rival(gmail: Gmail, made: MirroredGmail, changes: int, seed: int) -> None:

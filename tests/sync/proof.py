@@ -209,21 +209,10 @@ def prove_storm(server: MailServer, size: Size) -> str:
 
 def prove_cuts(server: MailServer, size: Size) -> str:
     """After cut connections, at any byte, while another client makes changes."""
-    chance = random.Random(3)
     with mirrored(server, size, seed=3) as made:
         other = threading.Thread(target=_rival, args=(made, size.changes // 10, 2))
         other.start()
-        for number in range(size.cuts):
-            accepted = made.proxy.accepted
-            made.proxy.cut_after(chance.choice((200, 3_000, 50_000, 500_000, 3_000_000)))
-            deadline = time.monotonic() + 5
-            while made.proxy.cuts <= number and time.monotonic() < deadline:
-                time.sleep(0.05)
-            if made.proxy.cuts <= number:  # there is not so much to be said any more
-                made.proxy.heal()
-                made.proxy.cut_all()
-            made.proxy.wait_for(_accepts_more_than(accepted), 60)
-        made.proxy.heal()
+        cut_at_random(made.proxy, size.cuts, within=5)
         other.join()
         count = made.check(size.patience)
         cuts = made.proxy.cuts
@@ -251,6 +240,22 @@ def prove_poor(server: MailServer, size: Size) -> str:
 
 
 PROOFS = (prove_first_sync_and_uidvalidity, prove_storm, prove_cuts, prove_kills, prove_poor)
+
+
+def cut_at_random(proxy: FaultProxy, times: int, *, within: float) -> None:
+    """Cut connections after so many bytes, or after so many seconds in which there is not so much to be said."""
+    chance = random.Random(3)
+    for number in range(times):
+        accepted = proxy.accepted
+        proxy.cut_after(chance.choice((200, 3_000, 50_000, 500_000, 3_000_000)))
+        deadline = time.monotonic() + within
+        while proxy.cuts <= number and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if proxy.cuts <= number:
+            proxy.heal()
+            proxy.cut_all()
+        proxy.wait_for(_accepts_more_than(accepted), 60)
+    proxy.heal()
 
 
 def _accepts_more_than(count: int) -> Callable[[FaultProxy], bool]:
