@@ -1,5 +1,6 @@
 """A mailbox of Outlook that sends by Microsoft Graph: its provider, Graph and SMTP as doubles, at a desk of its own."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,6 +61,11 @@ class Outlook:
 
     def send(self, body: Any = None, key: str | None = None) -> Answer:
         return self.desk.send(self.account, body or a_message(), key)
+
+    def look(self, operation: str) -> str:
+        """Look for what became of what is due; answers the status. Stop the timer before, so that nobody is faster."""
+        self.desk.appliance.evidence.work(self.account, threading.Event())
+        return str(self.desk.delivery(self.account, operation).data["status"])
 
     @property
     def sends_via(self) -> str:

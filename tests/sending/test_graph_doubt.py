@@ -1,6 +1,5 @@
 """Doubt about what went by Microsoft Graph: it stays where nobody knows, whatever has become of a draft."""
 
-import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -49,9 +48,9 @@ def status(box: Outlook, operation: str) -> str:
 
 def look(box: Outlook, clock: FakeClock, operation: str) -> str:
     """Let the time of the next look come, and look; answers the status."""
+    box.desk.appliance.due.stop(10)
     clock.advance(600)
-    box.desk.appliance.evidence.work(box.account, threading.Event())
-    return status(box, operation)
+    return box.look(operation)
 
 
 def refused_once(box: Outlook, clock: FakeClock) -> str:
