@@ -1,6 +1,7 @@
 """Bulk actions at Gmail: what they do to labels, and that the mirror has it at once."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -156,18 +157,18 @@ def test_roles_are_the_provider_s(desk: LabeledDesk) -> None:
     assert desk.desk.account(desk.account)["folders"]["archive"] is None
 
 
-def test_all_mail_that_is_hidden_is_told_with_its_fix(desk: LabeledDesk) -> None:
-    ids = desk.bring("one")
-    store = desk.desk.appliance.store
-    with store.database.transaction():
-        store.database.change("UPDATE folders SET role = NULL WHERE role = 'all'")
+def test_all_mail_that_is_hidden_is_told_with_its_fix(gmail: Gmail, tmp_path: Path) -> None:
+    desk = LabeledDesk(tmp_path / "data", gmail, address="cyd@gmail.test")
     try:
-        body = {"action": "archive", "messageIds": ids}
-        answer = desk.ask("POST", "/messages/actions", body)
+        ids = desk.bring("one")
+        desk.desk.appliance.sync.stop()  # else it sees the folder where it is
+        store = desk.desk.appliance.store
+        with store.database.transaction():
+            store.database.change("UPDATE folders SET role = NULL WHERE role = 'all'")
+        answer = desk.ask("POST", "/messages/actions", {"action": "archive", "messageIds": ids})
         assert (answer.status, "Show in IMAP" in answer.body["error"]["message"]) == (422, True)
     finally:
-        with store.database.transaction():
-            store.database.change("UPDATE folders SET role = 'all' WHERE path = ?", (ALL,))
+        desk.close()
 
 
 def test_a_draft_that_trash_leaves_a_draft_comes_back_as_one(desk: LabeledDesk) -> None:
