@@ -12,7 +12,7 @@ Every request asks for ids that stay when a message moves. No request here is re
 import base64
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 from urllib.parse import quote
 
@@ -43,10 +43,14 @@ DraftState = Literal["draft", "sent", "gone"]
 
 @dataclass(frozen=True)
 class Said:
-    """What Graph answers: a status, and where it is no success a code (learn.microsoft.com/graph/errors)."""
+    """What Graph answers: a status, and where it is no success a code (learn.microsoft.com/graph/errors).
+
+    `retry_after`: seconds that it wants us to wait, where it says so (learn.microsoft.com/graph/throttling).
+    """
 
     status: int
     code: str = ""
+    retry_after: float | None = field(default=None, compare=False)
 
     @property
     def text(self) -> str:
@@ -141,7 +145,9 @@ class Graph:
 
 def refusal(said: Said) -> RemoteFault:
     """What it means that Graph does not do what it is asked."""
-    return fault_of("graph", said.text) or RemoteFault("graph", "refused", "Microsoft Graph refuses the request.")
+    told = fault_of("graph", said.text) or RemoteFault("graph", "refused", "Microsoft Graph refuses the request.")
+    told.retry_after = said.retry_after
+    return told
 
 
 def _headers(token: str) -> dict[str, str]:
@@ -155,7 +161,7 @@ def _said(answer: https.Answer) -> Said:
         code = msgspec.json.decode(answer.body, type=_Refusal).error.code
     except (msgspec.MsgspecError, ValueError, RecursionError):  # of something between us and Graph
         code = ""
-    return Said(answer.status, code if _CODE.fullmatch(code) else "")
+    return Said(answer.status, code if _CODE.fullmatch(code) else "", answer.retry_after)
 
 
 def _read(answer: https.Answer, kind: type[_T]) -> _T:

@@ -57,6 +57,12 @@ class Answer:
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
 
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds that we are to wait (RFC 9110 10.2.3), an hour at most; the form with a date is not looked at."""
+        text = self.headers.get("retry-after", "")
+        return min(float(text), 3600.0) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
 
 def get(url: str, reach: Reach, headers: Mapping[str, str] | None = None, *, redirects: int = 0) -> Answer:
     """What lies at an address. `redirects`: how many of them are followed. Raises RemoteFault."""

@@ -111,7 +111,7 @@ def _refusal(answer: Answer) -> RemoteFault:
     else:
         text = f"{said.error} {said.suberror} {said.error_subtype} {said.error_description}"
         fault = replies.fault_of("oauth", text) or _unknown()
-    fault.retry_after = _retry_after(answer)
+    fault.retry_after = answer.retry_after
     return fault
 
 
@@ -119,12 +119,6 @@ def _unknown() -> RemoteFault:
     return RemoteFault(
         "oauth", "refused", "The sign-in of the provider refuses this, for a reason that we do not know."
     )
-
-
-def _retry_after(answer: Answer) -> float | None:
-    """Seconds (RFC 9110 10.2.3); the form with a date is not looked at."""
-    text = answer.headers.get("retry-after", "")
-    return min(float(text), 3600.0) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _decoded(answer: Answer, kind: Any) -> Any:

@@ -9,6 +9,7 @@ mailbox gone    failed: account_removed     failed: account_removed    failed: a
 """
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -149,14 +150,17 @@ class Recorder:
         if cause == "smtputf8":
             return self._withdraw(work, Unsupported(reason=_CAUSES[cause]), "recipient_rejected", cause)
         if work.send_at is not None:
-            return self._try_later(work, cause, work.send_at)
-        return self._withdraw(work, unavailable(cause, error, verdict.server), "provider_unavailable", cause)
+            return self._try_later(work, verdict, work.send_at)
+        problem = unavailable(cause, error, verdict.server, verdict.wait)
+        return self._withdraw(work, problem, "provider_unavailable", cause)
 
-    def _try_later(self, work: DeliveryWork, cause: Cause, send_at: datetime) -> Outcome:
+    def _try_later(self, work: DeliveryWork, verdict: Nobody, send_at: datetime) -> Outcome:
+        cause = verdict.cause
         is_steady = self._steadiness.is_given()
         if not is_too_late(work, self._clock):
             attempts = self._store.deliveries.work(work.operation_id).attempts
-            self.put_back(work, cause, retry.delay(attempts, _FIRST_WAIT, _LONGEST_WAIT))
+            wait = max(retry.delay(attempts, _FIRST_WAIT, _LONGEST_WAIT), verdict.wait or 0)
+            self.put_back(work, cause, wait)
         elif is_steady:
             self._fail(work, code_when_too_late(cause), _WARNINGS.get(cause, ()))
         else:  # `begin` has it wait until the clock is to be believed; put right, that makes it due when it was to be
@@ -195,12 +199,15 @@ class Recorder:
         self._events.publish(DeliverySettled(operation, account, status))
 
 
-def unavailable(cause: Cause, error: AccountError | None = None, server: ServerName = "smtp") -> Problem:
-    """What a client is told of an operation that was withdrawn."""
+def unavailable(
+    cause: Cause, error: AccountError | None = None, server: ServerName = "smtp", wait: float | None = None
+) -> Problem:
+    """What a client is told of an operation that was withdrawn. `wait`: the seconds that its server wants, if any."""
+    retry_after = max(_RETRY_AFTER, math.ceil(wait or 0))
     if cause == "internal":
         return JournalFailed(retry_after=_RETRY_AFTER)
     reason = _CAUSES[cause] if error is None else f"{error.message} Nobody got the message."
     detail = (Detail("oauth" if server == "oauth" else "smtp", reason),)  # Graph stands in for SMTP
     if cause == "throttled":
-        return ProviderThrottled(details=detail, retry_after=_RETRY_AFTER)
-    return Unavailable(reason=reason, details=detail, retry_after=_RETRY_AFTER)
+        return ProviderThrottled(details=detail, retry_after=retry_after)
+    return Unavailable(reason=reason, details=detail, retry_after=retry_after)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mailbox_appliance.records import AccountError, Phase
-from mailbox_appliance.remote.faults import RemoteFault, Reply, ServerName
+from mailbox_appliance.remote.faults import FaultKind, RemoteFault, Reply, ServerName
 from mailbox_appliance.remote.trouble import trouble
 
 FailureCode = Literal["sender_rejected", "recipient_rejected", "message_rejected", "message_too_large"]
@@ -52,12 +52,14 @@ class Refused:
 class Nobody:
     """Nobody got the message, and another try may succeed.
 
-    `error`: what is wrong with the mailbox, if anything; `server`: whose word that is.
+    `error`: what is wrong with the mailbox, if anything; `server`: whose word that is; `wait`: the seconds it wants us
+    to wait, where it says so.
     """
 
     cause: Cause
     error: AccountError | None = field(default=None, compare=False)
     server: ServerName = field(default="smtp", compare=False)
+    wait: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -135,9 +137,13 @@ def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
         return Uncertain()
     if phase is Phase.DATA and fault.reply is not None and fault.reply.code >= 500:  # it broke the message off
         return judge_reply("data", fault.reply)
-    if fault.kind == "login_refused":
-        return Nobody("login", trouble(fault), fault.server)
-    return Nobody("throttled" if fault.kind == "throttled" else "unavailable", trouble(fault), fault.server)
+    return nobody(fault)
+
+
+def nobody(fault: RemoteFault) -> Nobody:
+    """What a fault means of which nobody can have got the message."""
+    causes: dict[FaultKind, Cause] = {"login_refused": "login", "throttled": "throttled"}
+    return Nobody(causes.get(fault.kind, "unavailable"), trouble(fault), fault.server, fault.retry_after)
 
 
 def _is_throttling(reply: Reply) -> bool:

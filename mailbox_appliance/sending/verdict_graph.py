@@ -17,7 +17,17 @@ from mailbox_appliance.remote.faults import RemoteFault, Reply
 from mailbox_appliance.remote.graph import Said, refusal
 from mailbox_appliance.remote.replies import name_of
 from mailbox_appliance.remote.trouble import trouble
-from mailbox_appliance.sending.verdict import Accepted, Cause, FailureCode, GoOn, Nobody, Refused, Uncertain, Verdict
+from mailbox_appliance.sending.verdict import (
+    Accepted,
+    Cause,
+    FailureCode,
+    GoOn,
+    Nobody,
+    Refused,
+    Uncertain,
+    Verdict,
+    nobody,
+)
 
 Step = Literal["draft", "send"]
 
@@ -49,13 +59,13 @@ def judge(step: Step, said: Said) -> Verdict:
     if 200 <= said.status < 300:
         return GoOn() if step == "draft" else Accepted(Reply(said.status))
     if said.status == 429:
-        return Nobody("throttled", trouble(refusal(said)))
+        return _for_now("throttled", said)
     if said.status in (400, 403, 413):
         return _refused(said)
     if said.status == 401 and step == "send":  # the draft was taken with it a moment ago
         return Nobody("unavailable", trouble(_TAKEN_BACK), "graph")
     if said.status == 401 or step == "draft":
-        return Nobody("unavailable", trouble(refusal(said)))
+        return _for_now("unavailable", said)
     return Uncertain()
 
 
@@ -63,7 +73,11 @@ def judge_sending(fault: RemoteFault) -> Verdict:
     """What it means that no answer came to the request to send."""
     if fault.in_doubt:
         return Uncertain()
-    return Nobody("throttled" if fault.kind == "throttled" else "unavailable", trouble(fault), fault.server)
+    return nobody(fault)
+
+
+def _for_now(cause: Cause, said: Said) -> Nobody:
+    return Nobody(cause, trouble(refusal(said)), "graph", said.retry_after)
 
 
 def _refused(said: Said) -> Verdict:
@@ -71,13 +85,13 @@ def _refused(said: Said) -> Verdict:
     if code in _SAYS:
         return Refused(_SAYS[code], _reply(said))
     if code in _FOR_NOW:
-        return Nobody(_FOR_NOW[code], trouble(refusal(said)))
+        return _for_now(_FOR_NOW[code], said)
     if said.status == 413:
         return Refused("message_too_large", _reply(said))
     if said.status == 403:
         fault = refusal(said)
         if fault.kind == "login_refused":
-            return Nobody("login", trouble(fault))
+            return _for_now("login", said)
         return Refused("sender_rejected", _reply(said)) if fault.name == "sending_blocked" else Nobody("unavailable")
     return Refused("message_rejected", _reply(said))
 
