@@ -60,13 +60,11 @@ def _listed(ids: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"<{each}>" for each in ids if each.strip("<>")))[:_MAX_IDS]
 
 
-def base_subject(subject: str) -> str:
-    """The subject without what replies and forwards add to it (RFC 5256 2.1); compare two by `casefold()`."""
-    return _read_subject(subject)[0]
-
-
 def subject_key(subject: str) -> tuple[str, bool]:
-    """The base subject as it is compared, and whether the subject is that of a reply or a forward (RFC 5256 3)."""
+    """The base subject (RFC 5256 2.1: without what replies and forwards add to it), as it is compared, without case.
+
+    And whether the subject is that of a reply or a forward (RFC 5256 3).
+    """
     if _SIGNS.search(subject) is None and len(subject) <= _LONGEST_SUBJECT:
         return _SPACES.sub(" ", subject).strip().casefold(), False
     base, is_reply = _read_subject(subject)

@@ -78,5 +78,4 @@ ACCOUNTS = Table(
         "last_sync_at",
     ),
 )
-ACCOUNT_GRANTS = Table("account_grants", ("account_id", "member_id"))
 META = Table("meta", ("name", "value"))

@@ -1,7 +1,6 @@
 import pytest
 
 from mailbox_appliance.mail.threads import (
-    base_subject,
     canonical_message_id,
     exact_message_ids,
     forward_subject,
@@ -92,7 +91,6 @@ def test_message_ids_to_be_written(text: str, expected: tuple[str, ...]) -> None
     ],
 )
 def test_base_subject(subject: str, base: str) -> None:
-    assert base_subject(subject) == base
     assert subject_key(subject)[0] == base.casefold()
 
 
