@@ -2,6 +2,7 @@
 
     draft ..... POST messages, the MIME in base64 as text/plain -> 201 with the id
                 (learn.microsoft.com/graph/outlook-send-mime-message)
+    files ..... what does not fit into that MIME is added to the draft (`graph_files`)
     send ...... POST messages/{id}/send -> 202: it is in Exchange's hands (learn.microsoft.com/graph/api/message-send)
     look ...... GET messages/{id}: a draft as long as it was not sent; then it is nowhere for a moment, or in Sent Items
                 (learn.microsoft.com/graph/outlook-immutable-id, "Immutable IDs with sending mail")
@@ -35,6 +36,11 @@ _CODE = re.compile(r"[A-Za-z0-9_.]{1,100}")
 _GONE = "erroritemnotfound"
 #: The most drafts with one Message-ID that are looked for.
 _MOST_DRAFTS = 10
+
+_ELSEWHERE = (
+    "Microsoft Graph wants a file uploaded to an address where none is sent to. In another cloud, name its host in"
+    " upload_hosts, in the file of the setting remote.providers_file."
+)
 
 _T = TypeVar("_T")
 #: What became of a draft. `gone`: it is no draft any more, and not in Sent Items yet.
@@ -83,14 +89,15 @@ class Graph:
         self._root = f"{provider.api_url.rstrip('/')}/{_VERSION}/{owner}"
         is_public = not provider.is_named_by_operator(provider.api_url)
         self._reach = https.Reach("graph", ca_file, timeout, only_public=is_public, limit=_LONGEST_ANSWER)
+        self._provider = provider
 
     def draft(self, token: str, mime: bytes) -> str | Said:
         """Keep a draft; its id, or what Graph says instead. Raises RemoteFault, also for a token that is refused."""
         headers = {"Content-Type": "text/plain"}
         answer = self._ask("POST", "messages", token, headers, base64.b64encode(mime))
         if answer.status != 201:
-            return _said(answer)
-        found = _read(answer, _Message).id
+            return said_in(answer)
+        found = read(answer, _Message).id
         if not _ID.fullmatch(found):
             raise malformed("graph")
         return found
@@ -98,7 +105,7 @@ class Graph:
     def send(self, token: str, draft_id: str, timeout: float) -> Said:
         """Send a draft. Raises RemoteFault; unless it is `in_doubt`, nothing was asked for."""
         reach = replace(self._reach, timeout=timeout)
-        return _said(https.request("POST", f"{self._at(draft_id)}/send", reach, _headers(token)))
+        return said_in(https.request("POST", f"{self._at(draft_id)}/send", reach, _headers(token)))
 
     def look(self, token: str, draft_id: str) -> DraftState:
         """What became of a draft. Raises RemoteFault where Graph does not tell.
@@ -106,14 +113,14 @@ class Graph:
         Nothing is gone from a mailbox that may not be looked into: the folder of drafts must be there to be seen.
         """
         answer = self._ask("GET", f"messages/{quote(draft_id, safe='')}?$select=id,isDraft", token)
-        said = _said(answer)
+        said = said_in(answer)
         if said.status == 404 and said.code.lower() == _GONE:
-            said = _said(self._ask("GET", "mailFolders/drafts?$select=id", token))
+            said = said_in(self._ask("GET", "mailFolders/drafts?$select=id", token))
             if said.status == 200:
                 return "gone"
         if said.status != 200:
             raise refusal(said)
-        return "draft" if _read(answer, _Message).is_draft else "sent"
+        return "draft" if read(answer, _Message).is_draft else "sent"
 
     def drafts(self, token: str, message_id: str) -> tuple[str, ...]:
         """The ids of the drafts that have this Message-ID. Raises RemoteFault."""
@@ -121,14 +128,26 @@ class Graph:
         query = f"mailFolders/drafts/messages?$filter={wanted}&$select=id,isDraft&$top={_MOST_DRAFTS}"
         answer = self._ask("GET", query, token)
         if answer.status != 200:
-            raise refusal(_said(answer))
-        return tuple(each.id for each in _read(answer, _Messages).value if each.is_draft and _ID.fullmatch(each.id))
+            raise refusal(said_in(answer))
+        return tuple(each.id for each in read(answer, _Messages).value if each.is_draft and _ID.fullmatch(each.id))
 
     def remove(self, token: str, draft_id: str) -> None:
         """Remove a draft that was not sent. Raises RemoteFault; one that is gone already is none."""
-        said = _said(self._ask("DELETE", f"messages/{quote(draft_id, safe='')}", token))
+        said = said_in(self._ask("DELETE", f"messages/{quote(draft_id, safe='')}", token))
         if said.status not in (204, 404):
             raise refusal(said)
+
+    def add(self, token: str, draft_id: str, what: str, body: bytes) -> https.Answer:
+        """What is answered where something in JSON is added to a draft. Raises RemoteFault."""
+        path = f"messages/{quote(draft_id, safe='')}/{what}"
+        return self._ask("POST", path, token, {"Content-Type": "application/json"}, body)
+
+    def put(self, url: str, headers: Mapping[str, str], body: bytes) -> https.Answer:
+        """What is answered at an address that an answer of Graph's named: it has its own token. Raises RemoteFault."""
+        if not self._provider.takes_uploads_at(url):
+            raise RemoteFault("graph", "forbidden_address", _ELSEWHERE)
+        is_public = not self._provider.is_named_by_operator(url)
+        return https.request("PUT", url, replace(self._reach, only_public=is_public), headers, body)
 
     def _at(self, draft_id: str) -> str:
         return f"{self._root}/messages/{quote(draft_id, safe='')}"
@@ -154,7 +173,8 @@ def _headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}", **_IMMUTABLE}
 
 
-def _said(answer: https.Answer) -> Said:
+def said_in(answer: https.Answer) -> Said:
+    """What an answer of Graph's says."""
     if answer.status < 400:
         return Said(answer.status)
     try:
@@ -164,7 +184,8 @@ def _said(answer: https.Answer) -> Said:
     return Said(answer.status, code if _CODE.fullmatch(code) else "", answer.retry_after)
 
 
-def _read(answer: https.Answer, kind: type[_T]) -> _T:
+def read(answer: https.Answer, kind: type[_T]) -> _T:
+    """What an answer holds, in JSON. Raises RemoteFault."""
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -38,7 +38,8 @@ class KnownProvider:
 
     `mail_scopes`, `graph_scopes`, `shared_scopes`: what is asked for; the last in the place of the second where the
     mailbox is another one's. `api_url`: of Gmail's API, or of Graph. `loopback_host`: what a redirect to this computer
-    names it by. `named_by_operator`: hosts of the operator's file.
+    names it by. `upload_hosts`: where Graph may have files uploaded to, each a host, or host:port.
+    `named_by_operator`: hosts of the operator's file.
     """
 
     provider: OAuthProvider
@@ -54,11 +55,22 @@ class KnownProvider:
     graph_scopes: tuple[str, ...]
     shared_scopes: tuple[str, ...]
     loopback_host: Literal["127.0.0.1", "localhost"]
+    upload_hosts: tuple[str, ...] = ()
     named_by_operator: frozenset[str] = frozenset()
 
     def is_named_by_operator(self, url: str) -> bool:
         """Whether the host of an address is in the operator's file, and may lie anywhere but where we never connect."""
         return urlsplit(url).hostname in self.named_by_operator
+
+    def takes_uploads_at(self, url: str) -> bool:
+        """Whether an address that an answer names for an upload is at a known host, over HTTPS."""
+        try:
+            parts = urlsplit(url)
+            place = f"{parts.hostname}:{443 if parts.port is None else parts.port}"
+        except ValueError:  # no port, no host
+            return False
+        is_known = place in {host if ":" in host else f"{host}:443" for host in self.upload_hosts}
+        return parts.scheme == "https" and "@" not in parts.netloc and is_known
 
     def scopes(self, resource: Resource, *, is_shared: bool = False) -> tuple[str, ...]:
         """What a token is asked for."""
@@ -132,5 +144,16 @@ OUTLOOK = KnownProvider(
     ),
     # Entra lets the port differ for this name alone (.../entra/identity-platform/reply-url, "Localhost exceptions").
     loopback_host="localhost",
+    # learn.microsoft.com/graph/outlook-large-attachments names the first; seen in practice: the second. Then those of
+    # the national clouds (.../microsoft-365/enterprise/microsoft-365-u-s-government-gcc-high-endpoints, ...-dod-...,
+    # urls-and-ip-address-ranges-21vianet).
+    upload_hosts=(
+        "outlook.office.com",
+        "outlook.office365.com",
+        "outlook.office365.us",
+        "outlook-dod.office365.us",
+        "webmail.apps.mil",
+        "partner.outlook.cn",
+    ),
 )
 BUILT_IN: Mapping[OAuthProvider, KnownProvider] = {"google": GOOGLE, "outlook": OUTLOOK}

@@ -8,6 +8,7 @@
     imap = {host = "outlook.office365.us", port = 993, security = "tls"}
 
 and the scopes of Graph, for one's own and for shared mailboxes. What it leaves out stays as it is. Addresses are https://.
+`upload_hosts`, each a host or host:port, are besides those of the table.
 """
 
 import re
@@ -31,6 +32,8 @@ _LARGEST = 1 << 16
 _Scopes = tuple[Annotated[str, Meta(min_length=1, pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$")], ...]  # RFC 6749 3.3
 _Url = Annotated[str, Meta(pattern=r"^https://[^\s\"<>\\^`{}/@]+(/[^\s\"<>\\^`]*)?$")]
 
+_Host = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]{0,252}[a-z0-9])?(:[1-9][0-9]{0,4})?$")]
+
 
 class _Server(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: Annotated[str, Meta(min_length=1, max_length=255)]
@@ -49,6 +52,7 @@ class _Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mail_scopes: _Scopes | UnsetType = UNSET
     graph_scopes: _Scopes | UnsetType = UNSET
     shared_scopes: _Scopes | UnsetType = UNSET
+    upload_hosts: tuple[_Host, ...] | UnsetType = UNSET
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,5 +98,12 @@ def _merged(before: KnownProvider, said: _Provider) -> KnownProvider:
         for name in said.__struct_fields__
         if (value := getattr(said, name)) is not UNSET
     }
-    hosts = frozenset(filter(None, (urlsplit(url).hostname for name, url in given.items() if name.endswith("_url"))))
-    return replace(before, **given, named_by_operator=hosts)
+    uploads = given.pop("upload_hosts", ())
+    hosts = {urlsplit(url).hostname for name, url in given.items() if name.endswith("_url")}
+    hosts |= {host.partition(":")[0] for host in uploads}
+    return replace(
+        before,
+        **given,
+        upload_hosts=(*before.upload_hosts, *uploads),
+        named_by_operator=frozenset(filter(None, hosts)),
+    )

@@ -2,7 +2,7 @@
 
     connecting ... an access token
     envelope ..... the draft is made; what an earlier attempt left is removed before
-    data ......... its id is on the disk
+    data ......... its id is on the disk; then the files are added to it that its MIME has no room for
     dot .......... on the disk; then, once, the draft is sent by its id
 
 Graph takes sender and recipients from the fields of the message: they are those of the envelope, or it does not go.
@@ -10,15 +10,20 @@ Bcc stands in this MIME alone; Exchange takes it out of what it sends.
 """
 
 import logging
+from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
 from mailbox_appliance.mail.compose import with_bcc
+from mailbox_appliance.mail.divided import LeftOut, divided
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.records import DeliveryWork, Envelope, Phase
+from mailbox_appliance.remote import graph_files
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.graph import LARGEST, Graph, Said
+from mailbox_appliance.remote.graph_files import LARGEST_FILE, LEAST_UPLOADED
 from mailbox_appliance.sending.outcome import Recorder
 from mailbox_appliance.sending.progress import Over, Progress
 from mailbox_appliance.sending.verdict import GoOn, Nobody, Refused, Verdict
@@ -28,6 +33,14 @@ from mailbox_appliance.store.deliveries import Copy
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
+
+#: Said of a file that is smaller than it was taken for: its owner counts in another way than we.
+_TOO_SMALL = "errorattachmentsizeshouldnotbelessthanminimumsize"
+_TOO_MUCH_TEXT = (
+    "Without its attachments it is still larger than the 3 MB that Microsoft Graph takes in one piece. Send a long text"
+    " as a file."
+)
+_FILE_TOO_LARGE = "A file of it is larger than the 150 MB that Microsoft Graph takes."
 
 
 class GraphHandover:
@@ -52,8 +65,9 @@ class GraphHandover:
     def attempt(self) -> Verdict:
         """Take the message as far as it goes. Raises RemoteFault, Over, and NotFound where the mailbox is gone."""
         work = self._work
-        mime = with_bcc(work.wire, work.bcc_header)
-        if (verdict := obstacle(mime, work.envelope)) is not None:
+        parts = divided(work.wire, LARGEST - len(work.bcc_header))
+        mime = with_bcc(parts.mime, work.bcc_header)
+        if (verdict := obstacle(mime, work.envelope, parts.files)) is not None:
             return verdict
         if self._progress.phase is not Phase.CONNECTING:  # a try by SMTP came as far
             self._progress.enter(Phase.CONNECTING)
@@ -62,6 +76,10 @@ class GraphHandover:
         if not isinstance(drafted, GoOn):
             return drafted
         self._store.accounts.clear_refused_sending(work.account_id)
+        for file in parts.files:
+            added = self._logins.token(work.account_id, "graph", partial(self._added, graph, file))
+            if not isinstance(added, GoOn):
+                return added
         return self._sent(graph)
 
     def tidy(self, verdict: Verdict) -> None:
@@ -88,6 +106,18 @@ class GraphHandover:
             self._give_up()
         self._progress.tell(Phase.DATA)
         return GoOn()
+
+    def _added(self, graph: Graph, file: LeftOut, token: str) -> Verdict:
+        """Add a file to the draft; GoOn where it is there."""
+        assert self._draft is not None  # noqa: S101 - it has just been made
+        self._token = token
+        if file.size >= LEAST_UPLOADED:
+            begun = graph_files.begin(graph, token, self._draft, file)
+            if not isinstance(begun, Said):
+                return judge("upload", begun.send(file))
+            if begun.code.lower() != _TOO_SMALL:
+                return judge("session", begun)
+        return judge("attach", graph_files.attach(graph, token, self._draft, file))
 
     def _remove_earlier(self, graph: Graph, token: str) -> None:
         """What an attempt left that ended before it was sent: it is changed by nobody else then, and sent by nobody.
@@ -139,12 +169,14 @@ class GraphHandover:
         raise Over
 
 
-def obstacle(mime: bytes, envelope: Envelope) -> Verdict | None:
-    """Why a message cannot go by Graph; None where it can."""
+def obstacle(mime: bytes, envelope: Envelope, files: Sequence[LeftOut] = ()) -> Verdict | None:
+    """Why a message cannot go by Graph; None where it can. `files`: what is added to its MIME."""
     if envelope.smtputf8:
         return Nobody("smtputf8")
     if len(mime) > LARGEST:
-        return Refused("message_too_large", None)
+        return Refused("message_too_large", None, _TOO_MUCH_TEXT)
+    if any(file.size > LARGEST_FILE for file in files):
+        return Refused("message_too_large", None, _FILE_TOO_LARGE)
     return None if _fits(mime, envelope) else Refused("message_rejected", None)
 
 

@@ -110,11 +110,13 @@ class Recorder:
         match verdict:
             case Accepted(reply):
                 self._succeed(work, reply.code, copy)
-            case Refused(code, reply):
+            case Refused(code, reply, why):
                 named = refused if code != "sender_rejected" else ()
                 warnings = [f"The server refused the recipient {each}; nobody was sent to." for each in named]
                 if reply is not None and reply.name is not None:
                     warnings.append(fault(reply.name, "smtp").reason)
+                if why is not None:
+                    warnings.append(why)
                 self._fail(work, code, warnings, reply)
             case Nobody():
                 return self._nobody(work, verdict)

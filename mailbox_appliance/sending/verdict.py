@@ -42,10 +42,11 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Refused:
-    """The server said no for good; nobody got the message."""
+    """The server said no for good; nobody got the message. `why`: our own sentence, where the code says too little."""
 
     code: FailureCode
     reply: Reply | None
+    why: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,10 @@
-"""What an answer or a fault of Microsoft Graph means, when a draft is made and when it is sent. Pure.
+"""What an answer or a fault of Microsoft Graph means, when a draft is made, filled and sent. Pure.
 
               2xx        400, 403, 413        401, 429    404, 408, 409, 412, 3xx...    5xx         lost, silent, odd
     draft     go on      refused, or login    nobody      nobody                        nobody      nobody
+    attach    go on      refused              nobody      nobody                        nobody      nobody
+    session   go on      refused              nobody      nobody                        nobody      nobody
+    upload    go on      nobody; 413 refused  nobody      nobody                        nobody      nobody
     send      accepted   refused, or login    nobody      uncertain                     uncertain   uncertain; nobody
                                                                                                     where no connection
                                                                                                     was to be had
@@ -9,6 +12,9 @@
 A draft goes nowhere, so until its sending is asked for nobody can have got the message. From then on an answer decides
 that is given before anything is done: what was asked for does not fit, or may not be. That a draft is not there, or has
 changed, may mean that it has just been sent, by a request of ours that something on the way has repeated, say.
+
+Whose draft was just made may log in: a refusal of a file is about that file. The address of an upload has a token of
+its own, which ends: what it is refused for says nothing of the login, nor of the file unless a code does.
 """
 
 from typing import Literal
@@ -29,7 +35,7 @@ from mailbox_appliance.sending.verdict import (
     nobody,
 )
 
-Step = Literal["draft", "send"]
+Step = Literal["draft", "attach", "session", "upload", "send"]
 
 #: Codes of an answer (learn.microsoft.com/graph/errors; those of Exchange Web Services, ResponseCode), in lower case.
 _SAYS: dict[str, FailureCode] = {
@@ -39,6 +45,7 @@ _SAYS: dict[str, FailureCode] = {
     "errorinvalidrecipientsubfilter": "recipient_rejected",
     "errormessagesizeexceeded": "message_too_large",
     "errorcontentlengthtoolarge": "message_too_large",
+    "errorattachmentsizelimitexceeded": "message_too_large",
     "requestentitytoolarge": "message_too_large",
 }
 #: Of those that are told with 400, 403 or 507 and say nothing of the message: too many of them, or a full mailbox.
@@ -52,19 +59,30 @@ _TAKEN_BACK = RemoteFault(
     "refused",
     "Microsoft Graph took back the access that it had just accepted. It is renewed for the next try.",
 )
+_BROKEN_OFF = RemoteFault(
+    "graph",
+    "refused",
+    "Microsoft Graph broke off the upload of a file that it had agreed to. It is begun anew by the next try.",
+)
+_NOT_SHARED = (
+    "Microsoft Graph refuses a file of 3 MB or more for this mailbox. It takes none for a mailbox that is shared: send"
+    " it from one's own, or in smaller files."
+)
 
 
 def judge(step: Step, said: Said) -> Verdict:
     """What an answer means."""
     if 200 <= said.status < 300:
-        return GoOn() if step == "draft" else Accepted(Reply(said.status))
+        return Accepted(Reply(said.status)) if step == "send" else GoOn()
     if said.status == 429:
         return _for_now("throttled", said)
+    if step == "upload" and said.status != 413 and said.code.lower() not in _SAYS:
+        return Nobody("unavailable", trouble(_BROKEN_OFF), "graph", said.retry_after)
     if said.status in (400, 403, 413):
-        return _refused(said)
+        return _refused(step, said)
     if said.status == 401 and step == "send":  # the draft was taken with it a moment ago
         return Nobody("unavailable", trouble(_TAKEN_BACK), "graph")
-    if said.status == 401 or step == "draft":
+    if said.status == 401 or step != "send":
         return _for_now("unavailable", said)
     return Uncertain()
 
@@ -80,7 +98,7 @@ def _for_now(cause: Cause, said: Said) -> Nobody:
     return Nobody(cause, trouble(refusal(said)), "graph", said.retry_after)
 
 
-def _refused(said: Said) -> Verdict:
+def _refused(step: Step, said: Said) -> Verdict:
     code = said.code.lower()
     if code in _SAYS:
         return Refused(_SAYS[code], _reply(said))
@@ -90,8 +108,11 @@ def _refused(said: Said) -> Verdict:
         return Refused("message_too_large", _reply(said))
     if said.status == 403:
         fault = refusal(said)
+        if step == "session" and fault.name == "consent_required":
+            # The documents' list of known issues, "attaching large files to messages with delegated permissions".
+            return Refused("message_too_large", None, _NOT_SHARED)
         if fault.kind == "login_refused":
-            return _for_now("login", said)
+            return _for_now("login", said) if step in ("draft", "send") else Refused("message_rejected", _reply(said))
         return Refused("sender_rejected", _reply(said)) if fault.name == "sending_blocked" else Nobody("unavailable")
     return Refused("message_rejected", _reply(said))
 

@@ -86,7 +86,7 @@ def outlook(folder: Path, clock: Clock | None = None, **given: Any) -> Iterator[
     smtp = TokenSmtp().start()
     with provider, graph_server(provider, folder / "certificates") as graph:
         table = folder / "providers.toml"
-        table.write_text(provider.row(smtp=smtp.port, smtp_tls="none", api_url=graph.url))
+        table.write_text(provider.row(smtp=smtp.port, smtp_tls="none", api_url=graph.url) + graph.row)
         settings = {
             "sending__answer_within": 20,
             "sending__dot_timeout": 5,

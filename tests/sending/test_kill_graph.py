@@ -64,7 +64,7 @@ class Target:
 def a_target(folder: Path, more: dict[str, str]) -> Iterator[Target]:
     with OAuthServer(folder, "outlook") as provider, graph_server(provider, folder) as graph:
         table = folder / "providers.toml"
-        table.write_text(provider.row(api_url=graph.url))
+        table.write_text(provider.row(api_url=graph.url) + graph.row)
         environment = {
             "MAILBOX_APPLIANCE_REMOTE_PROVIDERS_FILE": str(table),
             "MAILBOX_APPLIANCE_REMOTE_CA_FILE": str(provider.ca_file),

@@ -8,6 +8,7 @@ from mailbox_appliance.sending.verdict import Accepted, GoOn, Nobody, Refused, U
 from mailbox_appliance.sending.verdict_graph import Step, judge, judge_sending
 
 LATER, SLOWER, LOGIN, DOUBT = Nobody("unavailable"), Nobody("throttled"), Nobody("login"), Uncertain()
+BEFORE: tuple[Step, ...] = ("draft", "attach", "session", "upload")
 
 ANSWERS: list[tuple[Step, int, str, Verdict]] = [
     ("draft", 201, "", GoOn()),
@@ -27,6 +28,36 @@ ANSWERS: list[tuple[Step, int, str, Verdict]] = [
     ("draft", 500, "", LATER),
     ("draft", 503, "ServiceUnavailable", LATER),
     ("draft", 507, "ErrorQuotaExceeded", LATER),
+    ("attach", 201, "", GoOn()),
+    ("attach", 400, "ErrorInvalidRequest", Refused("message_rejected", Reply(400))),
+    ("attach", 400, "ErrorMessageSizeExceeded", Refused("message_too_large", Reply(400))),
+    ("attach", 403, "ErrorAccessDenied", Refused("message_rejected", Reply(403))),  # the login has just made the draft
+    ("attach", 413, "", Refused("message_too_large", Reply(413))),
+    ("attach", 400, "ErrorQuotaExceeded", LATER),
+    ("attach", 404, "ErrorItemNotFound", LATER),
+    ("attach", 409, "", LATER),
+    ("attach", 412, "ErrorIrresolvableConflict", LATER),
+    ("attach", 429, "ApplicationThrottled", SLOWER),
+    ("attach", 503, "ServiceUnavailable", LATER),
+    ("session", 201, "", GoOn()),
+    ("session", 400, "ErrorAttachmentSizeLimitExceeded", Refused("message_too_large", Reply(400))),
+    ("session", 403, "ErrorAccessDenied", Refused("message_too_large", None)),  # of a mailbox that is shared
+    ("session", 403, "ErrorMessageSubmissionBlocked", Refused("sender_rejected", Reply(403))),
+    ("session", 404, "ErrorItemNotFound", LATER),
+    ("session", 429, "", SLOWER),
+    ("session", 500, "", LATER),
+    ("upload", 201, "", GoOn()),
+    ("upload", 400, "", LATER),
+    ("upload", 400, "ErrorMessageSizeExceeded", Refused("message_too_large", Reply(400))),
+    ("upload", 401, "InvalidAuthenticationToken", LATER),
+    ("upload", 403, "ErrorAccessDenied", LATER),
+    ("upload", 404, "ErrorItemNotFound", LATER),
+    ("upload", 410, "", LATER),
+    ("upload", 413, "", Refused("message_too_large", Reply(413))),
+    ("upload", 416, "", LATER),
+    ("upload", 302, "", LATER),
+    ("upload", 429, "", SLOWER),
+    ("upload", 503, "ServiceUnavailable", LATER),
     ("send", 202, "", Accepted(Reply(202))),
     ("send", 200, "", Accepted(Reply(200))),
     ("send", 204, "", Accepted(Reply(204))),
@@ -62,7 +93,15 @@ def test_every_answer(step: Step, status: int, code: str, expected: Verdict) -> 
 def test_no_status_but_success_says_that_it_was_sent() -> None:
     for status in (*range(100, 200), *range(300, 600)):
         assert not isinstance(judge("send", Said(status)), Accepted | GoOn)
-        assert not isinstance(judge("draft", Said(status)), Accepted | GoOn)
+        for step in BEFORE:
+            assert not isinstance(judge(step, Said(status)), Accepted | GoOn | Uncertain)
+
+
+def test_nobody_is_sent_for_an_answer_about_a_file_to_a_login() -> None:
+    for status in (400, 401, 403, 404, 410, 413, 416):
+        for code in ("", "ErrorAccessDenied", "InvalidAuthenticationToken", "Authorization_RequestDenied"):
+            for step in ("attach", "session", "upload"):
+                assert judge(step, Said(status, code)) != LOGIN  # type: ignore[arg-type]  # it is one of them
 
 
 def test_no_code_turns_doubt_into_a_word() -> None:

@@ -6,7 +6,7 @@
     graph.at("drafted", [CLOSE])             a list: one action an occurrence, then as usual
 
 The steps: draft, drafted (it is kept; then comes the answer), send, sent (it is gone; then comes the answer), look,
-folder, list, remove, addresses.
+folder, list, remove, addresses; and those of files that are added (`graph_files`).
 
 As the documents have it:
 
@@ -20,7 +20,6 @@ As the documents have it:
 
 import base64
 import binascii
-import json
 import secrets
 import threading
 from collections.abc import Callable
@@ -30,9 +29,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.servers.certificates import make_certificates
+from tests.servers.graph_answers import Answered, Refused, error, in_json
+from tests.servers.graph_files import UploadHost
 from tests.servers.graph_requests import Asked, handler
-from tests.servers.graph_script import STEPS, Action, Folder, HungUp, Item, Says, Sent, Step
-from tests.servers.oauth_answers import WORDS
+from tests.servers.graph_script import STEPS, Action, Folder, HungUp, Item, Says, Sent, Step, joined
 from tests.servers.smtp_script import HangUp, Stall
 
 __all__ = ["GraphServer", "Says"]
@@ -68,15 +68,19 @@ class GraphServer:
         self.ca_file = certificates / "ca.pem"
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler(self, certificates))
         self._server.daemon_threads = True
+        #: Where large files are taken.
+        self.uploads = UploadHost(self, certificates)
         name = "graph double"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name=name, daemon=True)
 
     def __enter__(self) -> "GraphServer":
         self._thread.start()
+        self.uploads.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.release()
+        self.uploads.stop()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -85,6 +89,11 @@ class GraphServer:
     def url(self) -> str:
         """Where it is."""
         return f"https://localhost:{self._server.server_port}"
+
+    @property
+    def row(self) -> str:
+        """The line of a file for `remote.providers_file` that lets files go to where they are taken."""
+        return f'upload_hosts = ["{self.uploads.place}"]\n'
 
     def connected(self, more: int) -> None:
         """So many connections more are open."""
@@ -115,6 +124,7 @@ class GraphServer:
             self._sent.clear()
             self.items.clear()
             self.asked.clear()
+            self.uploads.forget()
 
     def release(self, *steps: Step) -> None:
         """Let those go on who are held now; later ones are held again."""
@@ -158,94 +168,100 @@ class GraphServer:
 
     # --- what a request asks ---
 
-    def answer(self, asked: Asked) -> tuple[int, bytes, dict[str, str]]:
+    def answer(self, asked: Asked) -> Answered:
         """Status, body and header fields. Raises HungUp."""
         with self._changed:
             self.asked.append(asked)
         try:
             return self._answer(asked)
-        except _Refused as refused:
-            return _error(refused.says)
+        except Refused as refused:
+            return error(refused.says)
 
-    def _answer(self, asked: Asked) -> tuple[int, bytes, dict[str, str]]:
+    def _answer(self, asked: Asked) -> Answered:
         user = self.user_of(asked.token)
         if user is None:
-            raise _Refused(Says(401, "InvalidAuthenticationToken"))
+            raise Refused(Says(401, "InvalidAuthenticationToken"))
         path, query = urlsplit(asked.target).path, parse_qs(urlsplit(asked.target).query)
         words = [unquote(word) for word in path.strip("/").split("/")]
         assert words[0] == "v1.0", words
         owner, rest = (user, words[2:]) if words[1] == "me" else (words[2], words[3:])
         if owner != user and owner not in self.shared.get(user, ()):
-            raise _Refused(Says(403, "ErrorAccessDenied"))
+            raise Refused(Says(403, "ErrorAccessDenied"))
         match asked.method, rest:
             case "POST", ["messages"]:
                 return self._draft(owner, asked)
             case "POST", ["messages", item, "send"]:
                 return self._send(owner, item)
+            case "POST", ["messages", item, "attachments"]:
+                return self.uploads.attach(self._find(owner, item, "drafts"), asked)
+            case "POST", ["messages", item, "attachments", "createUploadSession"]:
+                return self.uploads.begin(user, self._find(owner, item, "drafts"), asked)
             case "GET", ["messages", item]:
-                self._act("look")
+                self.act("look")
                 found = self._find(owner, item, "drafts", "sentitems")
-                return _json(200, {"id": found.id, "isDraft": found.folder == "drafts"})
+                return in_json(200, {"id": found.id, "isDraft": found.folder == "drafts"})
             case "DELETE", ["messages", item]:
-                self._act("remove")
+                self.act("remove")
                 del self.items[self._find(owner, item, "drafts", "sentitems").id]
                 return 204, b"", {}
             case "GET", ["mailFolders", "drafts"]:
-                self._act("folder")
-                return _json(200, {"id": "drafts"})
+                self.act("folder")
+                return in_json(200, {"id": "drafts"})
             case "GET", ["mailFolders", "drafts", "messages"]:
-                self._act("list")
+                self.act("list")
                 wanted = query["$filter"][0].removeprefix("internetMessageId eq '").removesuffix("'")
                 found_all = [each for each in self.drafts(owner) if each.message_id == wanted]
-                return _json(200, {"value": [{"id": each.id, "isDraft": True} for each in found_all]})
+                return in_json(200, {"value": [{"id": each.id, "isDraft": True} for each in found_all]})
             case "GET", []:
-                self._act("addresses")
+                self.act("addresses")
                 others = [f"smtp:{each}" for each in self.aliases.get(owner, ())]
-                return _json(200, {"mail": owner, "proxyAddresses": [f"SMTP:{owner}", *others, "x500:/o=Example"]})
-        raise _Refused(Says(400, "BadRequest"))
+                return in_json(200, {"mail": owner, "proxyAddresses": [f"SMTP:{owner}", *others, "x500:/o=Example"]})
+        raise Refused(Says(400, "BadRequest"))
 
-    def _draft(self, owner: str, asked: Asked) -> tuple[int, bytes, dict[str, str]]:
-        self._act("draft")
+    def _draft(self, owner: str, asked: Asked) -> Answered:
+        self.act("draft")
         assert asked.headers["content-type"] == "text/plain"
         if len(asked.body) > MOST:
-            raise _Refused(Says(413, "RequestEntityTooLarge"))
+            raise Refused(Says(413, "RequestEntityTooLarge"))
         try:
             mime = base64.b64decode(asked.body, validate=True)
         except binascii.Error:
-            raise _Refused(Says(400, "ErrorMimeContentInvalidBase64String")) from None
+            raise Refused(Says(400, "ErrorMimeContentInvalidBase64String")) from None
         made = Item(f"AAkALg{secrets.token_urlsafe(90)}=", owner, mime)
         with self._changed:
             self.items[made.id] = made
-        self._act("drafted")
+        self.act("drafted")
         body = {"contentType": "text", "content": str(made.read.get_body())}
-        return _json(201, {"id": made.id, "isDraft": True, "internetMessageId": made.message_id, "body": body})
+        return in_json(201, {"id": made.id, "isDraft": True, "internetMessageId": made.message_id, "body": body})
 
-    def _send(self, owner: str, item: str) -> tuple[int, bytes, dict[str, str]]:
-        self._act("send")
+    def _send(self, owner: str, item: str) -> Answered:
+        self.act("send")
         with self._changed:
             found = self._find(owner, item, "drafts")
             read = found.read
             sender = getaddresses([str(read["From"])])[0][1]
             if sender not in (owner, *self.aliases.get(owner, ())):
-                raise _Refused(Says(403, "ErrorSendAsDenied"))
+                raise Refused(Says(403, "ErrorSendAsDenied"))
             fields = [str(each) for name in ("To", "Cc", "Bcc") for each in read.get_all(name, [])]
             recipients = tuple(address for _, address in getaddresses(fields))
             if not recipients:
-                raise _Refused(Says(400, "ErrorInvalidRecipients"))
+                raise Refused(Says(400, "ErrorInvalidRecipients"))
             del read["Bcc"]
-            self._sent.append(Sent(owner, sender, recipients, read.as_bytes(), found.message_id))
+            source = joined(read, found.files)
+            self._sent.append(Sent(owner, sender, recipients, source, found.message_id, tuple(found.files)))
             found.folder = "sentitems" if self.is_quick else "nowhere"
-        self.filed(owner, found.mime)
-        self._act("sent")
+        self.filed(owner, joined(found.read, found.files) if found.files else found.mime)
+        self.act("sent")
         return 202, b"", {}
 
     def _find(self, owner: str, item: str, *folders: Folder) -> Item:
         found = self.items.get(item)
         if found is None or found.owner != owner or found.folder not in folders:
-            raise _Refused(Says(404, "ErrorItemNotFound"))
+            raise Refused(Says(404, "ErrorItemNotFound"))
         return found
 
-    def _act(self, step: Step) -> None:
+    def act(self, step: Step) -> None:
+        """A client has come to a step. Raises HungUp, and Refused."""
         self.before(step)
         with self._changed:
             self._reached[step] += 1
@@ -260,23 +276,4 @@ class GraphServer:
         if isinstance(action, HangUp):
             raise HungUp(action.reset)
         if isinstance(action, Says):
-            raise _Refused(action)
-
-
-class _Refused(Exception):
-    def __init__(self, says: Says) -> None:
-        super().__init__()
-        self.says = says
-
-
-def _json(status: int, value: object) -> tuple[int, bytes, dict[str, str]]:
-    return status, json.dumps(value).encode(), {"Content-Type": "application/json"}
-
-
-def _error(says: Says) -> tuple[int, bytes, dict[str, str]]:
-    if says.status < 400:
-        return says.status, b"", says.headers
-    if not says.code:  # of a gateway
-        return says.status, f"<html>{WORDS}</html>".encode(), says.headers
-    status, body, headers = _json(says.status, {"error": {"code": says.code, "message": WORDS}})
-    return status, body, {**headers, **says.headers}
+            raise Refused(action)

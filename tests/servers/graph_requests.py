@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from tests.servers.graph_answers import Answered
 from tests.servers.graph_script import HungUp
 from tests.servers.tolerant import TolerantHandler
-
-if TYPE_CHECKING:
-    from tests.servers.graph import GraphServer
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,18 @@ class Asked:
         return self.headers.get("authorization", "").removeprefix("Bearer ")
 
 
-def handler(server: "GraphServer", certificates: Path) -> type[BaseHTTPRequestHandler]:
+class Asking(Protocol):
+    """Who is asked."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def connected(self, more: int) -> None: ...
+
+    def answer(self, asked: Asked) -> Answered: ...
+
+
+def handler(server: Asking, certificates: Path) -> type[BaseHTTPRequestHandler]:
     """What a connection is served by."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
@@ -59,7 +68,7 @@ def handler(server: "GraphServer", certificates: Path) -> type[BaseHTTPRequestHa
             length = self.headers["Content-Length"]
             assert length is not None or self.command == "GET"
             fields = {name.lower(): value for name, value in self.headers.items()}
-            if "/messages" in self.path:
+            if self.path.startswith("/v1.0/") and "/messages" in self.path:
                 assert fields["prefer"] == 'IdType="ImmutableId"', "without it, ids change"
             try:
                 status, body, headers = server.answer(
@@ -76,6 +85,6 @@ def handler(server: "GraphServer", certificates: Path) -> type[BaseHTTPRequestHa
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = do_DELETE = _serve  # noqa: N815 - the names that the library calls
+        do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - the names that the library calls
 
     return Handler

@@ -8,7 +8,12 @@ from typing import Literal, Union, get_args
 
 from tests.servers.smtp_script import HangUp, Stall
 
-Step = Literal["draft", "drafted", "send", "sent", "look", "folder", "list", "remove", "addresses"]
+# fmt: off
+Step = Literal[
+    "draft", "drafted", "attach", "attached", "session", "begun", "upload", "uploaded", "send", "sent",
+    "look", "folder", "list", "remove", "addresses",
+]
+# fmt: on
 STEPS: tuple[Step, ...] = get_args(Step)
 Folder = Literal["drafts", "sentitems", "nowhere"]
 
@@ -25,6 +30,25 @@ class Says:
 Action = Union[Says, HangUp, Stall, None]  # noqa: UP007 - Stall holds another
 
 
+@dataclass(frozen=True)
+class Added:
+    """A file that was added to a draft."""
+
+    name: str
+    mime_type: str
+    is_inline: bool
+    content_id: str | None
+    content: bytes = field(repr=False)
+
+    @property
+    def disposition(self) -> str:
+        return "inline" if self.is_inline else "attachment"
+
+    @property
+    def is_message(self) -> bool:
+        return self.mime_type.startswith("message/")
+
+
 @dataclass
 class Item:
     """A message in somebody's mailbox."""
@@ -33,6 +57,7 @@ class Item:
     owner: str
     mime: bytes = field(repr=False)
     folder: Folder = "drafts"
+    files: list[Added] = field(default_factory=list)
 
     @property
     def read(self) -> EmailMessage:
@@ -45,13 +70,28 @@ class Item:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message that went out: whose it is, who got it, and what they got."""
+    """A message that went out: whose it is, who got it, and what they got; `files` are those of it that were added."""
 
     owner: str
     sender: str
     recipients: tuple[str, ...]
     source: bytes = field(repr=False)
     message_id: str = ""
+    files: tuple[Added, ...] = ()
+
+
+def joined(message: EmailMessage, files: list[Added]) -> bytes:
+    """What recipients get: the MIME with the files that were added; pictures where the HTML is that shows them.
+
+    How Exchange writes an attached message that was added as a file is not documented; here it is any file.
+    """
+    for each in files:
+        main, _, sub = ("application", "", "octet-stream") if each.is_message else each.mime_type.partition("/")
+        shown = message.get_body(("related", "html")) if each.is_inline else None
+        add = message.add_attachment if shown is None else shown.add_related  # type: ignore[attr-defined]
+        cid = {"cid": f"<{each.content_id}>"} if each.content_id else {}
+        add(each.content, main, sub, filename=each.name, disposition=each.disposition, **cid)
+    return message.as_bytes()
 
 
 class HungUp(Exception):
