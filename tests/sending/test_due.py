@@ -231,7 +231,7 @@ def test_a_mailbox_is_worked_on_once_at_a_time_and_few_at_once(store: Store, clo
         wait_until(lambda: len(errand.begun) == MOST_AT_ONCE, lambda: str(errand.begun), 5)
         for _ in range(2):
             bench.look()
-        assert errand.begun == names[:MOST_AT_ONCE]
+        assert sorted(errand.begun) == names[:MOST_AT_ONCE]
         assert errand.looks < 12  # what is under way is due still, and nobody runs in circles over it
         errand.may_end.set()
         wait_until(lambda: not errand.due, lambda: str(errand.due), 5)

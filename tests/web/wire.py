@@ -202,6 +202,14 @@ def is_served(address: tuple[str, int]) -> bool:
     """Whether a new connection gets an answer."""
     try:
         with Wire(address) as wire:
-            return wire.send(GET).answer().status == 200
+            return is_answered(wire)
+    except OSError:
+        return False
+
+
+def is_answered(wire: Wire) -> bool:
+    """Whether a request over this connection gets an answer."""
+    try:
+        return wire.send(GET).answer().status == 200
     except (OSError, EOFError):
         return False
