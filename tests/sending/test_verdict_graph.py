@@ -101,7 +101,7 @@ def test_nobody_is_sent_for_an_answer_about_a_file_to_a_login() -> None:
     for status in (400, 401, 403, 404, 410, 413, 416):
         for code in ("", "ErrorAccessDenied", "InvalidAuthenticationToken", "Authorization_RequestDenied"):
             for step in ("attach", "session", "upload"):
-                assert judge(step, Said(status, code)) != LOGIN  # type: ignore[arg-type]  # it is one of them
+                assert judge(step, Said(status, code)) != LOGIN
 
 
 def test_no_code_turns_doubt_into_a_word() -> None:
