@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 import mailbox_appliance
+from mailbox_appliance.mail.divided import LeftOut
 from mailbox_appliance.records import OAuthApp, Security
-from mailbox_appliance.remote import addresses, https, oauth, sender_addresses
+from mailbox_appliance.remote import addresses, graph_files, https, oauth, sender_addresses
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.remote.discovery import Means, discover
 from mailbox_appliance.remote.dns import Resolver
@@ -38,6 +39,7 @@ PROVIDERS = (
     "openidconnect.googleapis.com",
     "graph.microsoft.com",
     "gmail.googleapis.com",
+    "outlook.office.com",
 )
 HOSTS = (
     "start.example",
@@ -342,6 +344,67 @@ else:
         with pytest.raises(RemoteFault, match="forbidden_address"):
             Graph(BUILT_IN["outlook"], None, ca_file=world.ca_file, timeout=3).draft("an access token", b"x")
         assert begun == set()
+
+    class Large(LeftOut):
+        """A file that is uploaded."""
+
+        def pieces(self, length: int) -> Iterator[bytes]:
+            yield bytes(min(length, self.size))
+
+    LARGE = Large("a", "application/pdf", None, False, 3_000_000, None)  # type: ignore[arg-type]
+
+    def upload(world: Internet, url: str) -> graph_files.Upload:
+        """An upload that leads to an address, as Graph says."""
+        world.names._records.clear()
+        world.names.add("graph.microsoft.com", "A", WEB)
+        session = f'{{"uploadUrl": "{url}", "nextExpectedRanges": ["0-"]}}'
+        place = "graph.microsoft.com/v1.0/me/messages/x/attachments/createUploadSession"
+        world.web.put(place, session.encode(), 201)
+        graph = Graph(BUILT_IN["outlook"], None, ca_file=world.ca_file, timeout=3)
+        begun_upload = graph_files.begin(graph, "an access token", "x", LARGE)
+        assert isinstance(begun_upload, graph_files.Upload)
+        return begun_upload
+
+    UPLOAD = f"https://outlook.office.com/api/x('y')?authtoken={MARK}"
+
+    @pytest.mark.parametrize("address", FORBIDDEN)
+    def test_where_uploads_go_may_lie(address: str, world: Internet) -> None:
+        led = upload(world, UPLOAD)
+        world.names.add("outlook.office.com", "AAAA" if ":" in address else "A", address)
+        with pytest.raises(RemoteFault, match="graph: forbidden_address") as caught:
+            led.send(LARGE)
+        assert MARK not in caught.value.reason + str(caught.value)
+        assert begun == {WEB}
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            *("https://start.example/", "https://graph.microsoft.com/", "https://outlook.office.com.start.example/"),
+            *("https://127.0.0.1/", "https://[::1]/", "https://169.254.169.254/", "https://10.0.0.5/", "//127.0.0.1/"),
+            *(
+                "http://outlook.office.com/",
+                "https://outlook.office.com:8443/",
+                "https://outlook.office.com@127.0.0.1/",
+            ),
+            *("https://127.0.0.1#@outlook.office.com/", "https://outlook.office.com./", "file:///etc/passwd", "x"),
+        ],
+    )
+    def test_where_uploads_lead_is_not_for_an_answer_to_say(url: str, world: Internet) -> None:
+        led = upload(world, f"{url}?authtoken={MARK}")
+        world.names.add("start.example", "A", WEB)
+        world.names.add("outlook.office.com", "A", WEB)
+        world.web.asked.clear()
+        with pytest.raises(RemoteFault, match="graph: forbidden_address") as caught:
+            led.send(LARGE)
+        assert MARK not in caught.value.reason + str(caught.value)
+        assert world.web.asked == []
+
+    def test_uploads_follow_no_redirect(world: Internet) -> None:
+        led = upload(world, UPLOAD)
+        world.names.add("outlook.office.com", "A", WEB)
+        world.web.put("outlook.office.com/api/x('y')", b"", 307, Location="https://127.0.0.1/")
+        assert led.send(LARGE).status == 307
+        assert begun == {WEB}
 
     SAID = f'{{"error": "{MARK}", "error_description": "{MARK}", "error_uri": "https://{MARK}/", "code": "{MARK}"}}'
 

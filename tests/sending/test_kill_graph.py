@@ -1,5 +1,6 @@
 """kill -9 between any two phases of a send by Microsoft Graph, and at every step: as `test_kill` has it for SMTP."""
 
+import base64
 import os
 import signal
 import sys
@@ -163,6 +164,15 @@ def test_killed_between_two_phases_of_what_was_shown(seen: Target, callers: Thre
     wait_until(lambda: not seen.graph.drafts(ADA), lambda: str(seen.graph.drafts(ADA)), LONG)
 
 
+SIZES = (2_300_000, 3_100_000)
+ADDING: tuple[Step, ...] = ("attach", "attached", "session", "begun", "upload", "uploaded")
+
+
+def attached(size: int) -> dict[str, str]:
+    content = base64.b64encode(bytes(size)).decode()
+    return {"filename": f"{size}", "mimeType": "application/octet-stream", "content": content}
+
+
 @dataclass(frozen=True)
 class Held:
     """Where Graph holds the appliance when it is killed; what comes of it."""
@@ -170,6 +180,7 @@ class Held:
     step: Step
     outcome: str
     is_answered: bool = False
+    files: tuple[int, ...] = ()
 
 
 @pytest.mark.parametrize(
@@ -180,11 +191,15 @@ class Held:
         Held("send", "uncertain"),
         Held("sent", "uncertain"),
         Held("sent", "uncertain", is_answered=True),  # the answer is there, and nobody comes to record it
+        # Of the files one is added in one request, one is uploaded.
+        *(Held(step, "succeeded", files=SIZES) for step in ADDING),
+        Held("send", "uncertain", files=SIZES),
     ],
     ids=str,
 )
 def test_killed_while_graph_holds_it(unseen: Target, callers: ThreadPoolExecutor, held: Held) -> None:
     send = unseen.order("never", held.step, Stall())
+    send.body |= {"attachments": [attached(size) for size in held.files]}
     appliance, graph = unseen.appliance, unseen.graph
     send.first = callers.submit(send.ask, appliance)
     wait_until(lambda: graph.held(held.step) == 1, lambda: "not reached", LONG)
@@ -197,4 +212,5 @@ def test_killed_while_graph_holds_it(unseen: Target, callers: ThreadPoolExecutor
     appliance.process.kill()
     unseen.dies()
     assert unseen.found(send) == (held.outcome, 1)
+    assert tuple(len(each.content) for each in graph.messages[-1].files) == held.files
     wait_until(lambda: not graph.drafts(ADA), lambda: str(graph.drafts(ADA)), LONG)

@@ -1,13 +1,18 @@
 """A mailbox of Outlook whose organisation has SMTP off, from its sign-in on: it sends by Graph, once, as Sent shows."""
 
+import base64
+import random
 from collections.abc import Iterator
+from email.message import EmailMessage
+from email.policy import SMTP
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mailbox_appliance.mail.parse import attachment_bytes, parse
 from tests.sending.outlook import SMTP_IS_OFF, TokenSmtp, graph_server
-from tests.servers.desk import a_message
+from tests.servers.desk import a_key, a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.graph import GraphServer
 from tests.servers.scripted_smtp import DROP
@@ -42,11 +47,15 @@ def graph(house: SignedIn) -> Iterator[GraphServer]:
 def lead_to(house: SignedIn, graph: GraphServer) -> None:
     """Graph is there from now on, as the operator says."""
     rows = house.file.read_text()
-    house.file.write_text(rows.replace(f'api_url = "{house.oauth.url}"', f'api_url = "{graph.url}"'))
+    house.file.write_text(rows.replace(f'api_url = "{house.oauth.url}"\n', f'api_url = "{graph.url}"\n{graph.row}'))
 
 
 def in_sent(house: SignedIn) -> list[Any]:
-    found: list[Any] = house.desk.ask("GET", f"/accounts/{house.account}/messages?folder=sent").data["items"]
+    return in_folder(house, "sent")
+
+
+def in_folder(house: SignedIn, folder: str) -> list[Any]:
+    found: list[Any] = house.desk.ask("GET", f"/accounts/{house.account}/messages?folder={folder}").data["items"]
     return found
 
 
@@ -84,6 +93,39 @@ def test_what_was_in_doubt_is_found_and_stands_in_sent_once(house: SignedIn, gra
     assert done["status"] == "succeeded"
     assert [item["id"] for item in in_sent(house)] == [done["result"]["id"]]
     assert len(graph.messages) == 1
+
+
+def test_what_is_answered_and_forwarded_is_whole(house: SignedIn, graph: GraphServer) -> None:
+    file, picture = random.Random(1).randbytes(3_400_000), random.Random(2).randbytes(2_500_000)
+    original = EmailMessage()
+    original["From"], original["To"] = "bob@example.test", house.user
+    original["Subject"], original["Message-ID"] = "Plans", "<1@x.test>"
+    original.set_content("Look")
+    original.add_alternative('<p>Look: <img src="cid:p@x.test"></p>', subtype="html")
+    html = original.get_body(("html",))
+    assert html is not None
+    html.add_related(picture, "image", "png", cid="<p@x.test>", filename="p.png")
+    original.add_attachment(file, "application", "zip", filename="Pläne.zip")
+    house.server.deliver(house.user, original.as_bytes(policy=SMTP))
+    house.nudge_until(lambda: bool(in_folder(house, "inbox")))
+    (item,) = in_folder(house, "inbox")
+    path = f"/accounts/{house.account}/messages/{item['id']}/forward"
+    to = {"to": [{"email": "cy@example.test"}], "comment": "See below"}
+    assert house.desk.ask("POST", path, to, Idempotency_Key=a_key()).data["status"] == "succeeded"
+    (forwarded,) = graph.messages
+    read = parse(forwarded.source)
+    assert {each.filename: attachment_bytes(forwarded.source, each.part) for each in read.attachments} == {
+        "p.png": picture,
+        "Pläne.zip": file,
+    }
+    assert ("See below" in str(read.text), "cid:p@x.test" in str(read.html)) == (True, True)
+    assert (read.in_reply_to, [each.name for each in forwarded.files]) == ((), ["p.png", "Pläne.zip"])
+    attached = {"filename": "a", "mimeType": "application/zip", "content": base64.b64encode(file).decode()}
+    body = {"replyToMessageId": item["id"], "body": {"text": "Fine"}, "attachments": [attached]}
+    assert house.desk.send(house.account, body).data["status"] == "succeeded"
+    answer = parse(graph.messages[-1].source)
+    assert (answer.in_reply_to, answer.references) == (("<1@x.test>",), ("<1@x.test>",))
+    assert len(graph.messages[-1].files) == 1
 
 
 def test_smtp_that_is_turned_off_later_costs_no_message(

@@ -163,6 +163,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    do_POST = do_GET  # noqa: N815 - as the base calls it
+    do_POST = do_PUT = do_GET  # noqa: N815 - as the base calls it
 
     def log_message(self, *_: object) -> None: ...
