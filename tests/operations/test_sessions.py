@@ -4,7 +4,7 @@ import pytest
 
 from mailbox_appliance import tokens
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.store.credentials import MOST_SESSIONS
+from mailbox_appliance.store import credentials
 from tests.checked_client import CheckedClient
 from tests.operations.filled import add_key, add_member
 from tests.operations.log_ins import LOGIN, WRONG, log_in
@@ -174,17 +174,18 @@ def test_the_checksum_tells_a_cut_token_without_asking_the_store(ada: CheckedCli
 
 
 def test_with_a_session_too_many_the_one_longest_unused_ends(
-    ada: CheckedClient, timed: Appliance, clock: FakeClock
+    ada: CheckedClient, timed: Appliance, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(credentials, "MOST_SESSIONS", 10)
     (own,) = ada.ask("GET", "/me/sessions").data
     with timed.store.database.transaction():
-        for number in range(MOST_SESSIONS - 1):
+        for number in range(9):
             timed.store.credentials.add_session(ada.member["id"], f"{number:064}", "made")
     clock.advance(120)
     assert ada.ask("GET", "/me").status == 200
     assert log_in(ada).status == 200
     listed = [row["id"] for row in ada.ask("GET", "/me/sessions").data]
-    assert len(listed) == MOST_SESSIONS
+    assert len(listed) == 10
     assert own["id"] in listed
     ended = timed.store.database.row(
         "SELECT action, target_id, about_member_id FROM audit_events ORDER BY number DESC LIMIT 1"
@@ -193,3 +194,21 @@ def test_with_a_session_too_many_the_one_longest_unused_ends(
     assert ended[0] == "session.revoke"
     assert ended[1] not in listed
     assert ended[2] is None
+
+
+def test_a_session_in_use_outlives_many_log_ins_of_its_member(ada: CheckedClient, timed: Appliance) -> None:
+    """Within one minute, when its use is not noted again."""
+    database = timed.store.database
+    with database.transaction():
+        for number in range(credentials.MOST_SESSIONS - 2):
+            row = (f"ses_{number}", ada.member["id"], f"{number:064}", *("2026-01-02T03:04:05.678Z",) * 3)
+            database.change(
+                "INSERT INTO sessions (id, member_id, token_hash, device_name, created_at, last_used_at, logged_in_at)"
+                " VALUES (?, ?, ?, 'x', ?, ?, ?)",
+                row,
+            )
+    assert credentials.MOST_SESSIONS == 5000
+    assert ada.ask("GET", "/me").status == 200
+    assert log_in(ada).status == 200
+    assert ada.ask("GET", "/me").status == 200
+    assert database.value("SELECT count(*) FROM sessions") == credentials.MOST_SESSIONS

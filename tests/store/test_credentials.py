@@ -8,7 +8,8 @@ import pytest
 from mailbox_appliance.clock import from_timestamp, to_timestamp
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.records import Capability
-from mailbox_appliance.store.credentials import MOST_SESSIONS, FoundCredential
+from mailbox_appliance.store import credentials
+from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import add_member
@@ -160,10 +161,13 @@ def test_a_session_of_an_earlier_log_in_ends_with_that(store: Store, clock: Fake
     assert store.credentials.logged_in_at("ses_unknown") is None
 
 
-def test_a_member_has_so_many_sessions(store: Store, clock: FakeClock, member: str) -> None:
+def test_a_member_has_so_many_sessions(
+    store: Store, clock: FakeClock, member: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "MOST_SESSIONS", 10)
     stranger = add_member(store)
     others = log_in(store, stranger, "c" * 64)
-    made = [log_in(store, member, f"{number:064}") for number in range(MOST_SESSIONS + 2)]
+    made = [log_in(store, member, f"{number:064}") for number in range(12)]
     clock.advance(120)
     assert store.credentials.find(f"{0:064}") is not None
     clock.set_wall(clock.now() - timedelta(days=1))
@@ -176,14 +180,17 @@ def test_a_member_has_so_many_sessions(store: Store, clock: FakeClock, member: s
     assert [session.id for session in store.credentials.list_sessions(stranger, None)] == [others]
 
 
-def test_one_that_died_is_not_told_among_the_surplus(store: Store, clock: FakeClock, member: str) -> None:
+def test_one_that_died_is_not_told_among_the_surplus(
+    store: Store, clock: FakeClock, member: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "MOST_SESSIONS", 10)
     log_in(store, member)
     with store.database.transaction():
         store.database.change("UPDATE sessions SET last_used_at = ?", (to_timestamp(clock.now() - timedelta(days=31)),))
-    made = [log_in(store, member, f"{number:064}") for number in range(MOST_SESSIONS)]
+    made = [log_in(store, member, f"{number:064}") for number in range(10)]
     with store.database.transaction():
         assert store.credentials.remove_surplus(member, made[-1]) == ()
-    assert store.database.value("SELECT count(*) FROM sessions") == MOST_SESSIONS
+    assert store.database.value("SELECT count(*) FROM sessions") == 10
 
 
 def test_one_session_is_shown_to_its_member(store: Store, clock: FakeClock, member: str) -> None:
