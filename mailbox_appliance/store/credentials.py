@@ -21,8 +21,8 @@ LIVES_FOR = timedelta(days=90)
 # `lastUsedAt` is this coarse, so that not every request has to write.
 _USE_NOTED_EVERY = timedelta(minutes=1)
 #: Live sessions of a member; with one more, the one that was not used for longest ends. It bounds the store, and never
-#: ends one that is in use: that is known by the minute, and a member's log-ins are hashed one after another, 30 ms each,
-#: so that nobody comes to so many within a minute.
+#: ends one that is in use: that is known by the minute, and log-ins of a member are hashed one after another, 30 ms
+#: each, so that nobody comes to so many within a minute.
 MOST_SESSIONS = 5_000
 # Sessions that have died by age are swept out now and then, some at once, not with each log-in.
 _SWEPT_EVERY, _SWEPT_AT_ONCE = timedelta(minutes=1), 1000
