@@ -62,16 +62,16 @@ def redated(wire: bytes, date: datetime) -> bytes:
     return b"".join([fields, b"" if found else written, blank_line[2:], body])
 
 
-def is_empty(text: str | None, html: str | None, files: int) -> bool:
-    """Whether a message says nothing: no text but white space, nothing to be seen in its HTML, no file."""
-    if files or (text and text.strip()):
-        return False
-    if not html or not html.strip():
+def has_text(text: str | None, html: str | None) -> bool:
+    """Whether there is something to read beside subject and files: more than white space, or something in the HTML."""
+    if text and text.strip():
         return True
+    if not html or not html.strip():
+        return False
     from mailbox_appliance.mail.html import to_text
 
     # A picture, also one that is not attached, is something to see.
-    return "<img" not in html.lower() and not to_text(html).strip()
+    return "<img" in html.lower() or bool(to_text(html).strip())
 
 
 def _header_texts(message: Outgoing) -> Iterator[str]:

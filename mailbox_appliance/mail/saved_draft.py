@@ -71,8 +71,9 @@ def released(source: bytes, sender: Address, *, message_id: str, date: datetime)
     fields: Fields = {}
     for name, _, value in written:
         fields.setdefault(name, []).append(value)
-    _require_content(root, listed, warnings)
     outgoing, answers_to = _outgoing(fields, sender, bodies.charset_of(root, bodies.choose(root)))
+    if not outgoing.subject.strip():
+        _require_content(root, listed, warnings)
     content = rewritten(root, warnings)
     reply_to = field_writing.field("Reply-To", field_writing.mailboxes(answers_to)) if answers_to else b""
     lines = [*compose.head(outgoing, message_id, date), reply_to, *_kept(written, outgoing)]
@@ -87,8 +88,8 @@ def released(source: bytes, sender: Address, *, message_id: str, date: datetime)
 
 def _require_content(root: structure.Part, listed: list[tuple[str, str]], warnings: Iterable[str]) -> None:
     read = parse.assemble(root, listed, warnings)
-    if compose.is_empty(read.text, read.html, len(read.attachments)):
-        raise ValueError("it is empty: give it a text or an attachment")
+    if not (read.attachments or compose.has_text(read.text, read.html)):
+        raise ValueError("it is empty: give it a subject, a text or an attachment")
 
 
 def _outgoing(fields: Fields, sender: Address, charset: str | None) -> tuple[Outgoing, tuple[Address, ...]]:

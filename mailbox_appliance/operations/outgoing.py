@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from msgspec import UNSET, UnsetType
@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge, NotFound
 from mailbox_appliance.mail import replies
 from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
-from mailbox_appliance.mail.compose import compose, is_empty, new_message_id
+from mailbox_appliance.mail.compose import compose, has_text, new_message_id
 from mailbox_appliance.mail.part_writing import media_type
 from mailbox_appliance.mail.replies import Recipients, Threading
 from mailbox_appliance.mail.threads import reply_subject
@@ -27,6 +27,8 @@ MOST_RECIPIENTS = 500
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,250}")
 #: How a warning begins that names addresses which a sender of mail chose.
 LEFT_OUT = "This reply does not go to"
+#: What the sender of a message is told that has a subject or files, and nothing else.
+NO_TEXT = "The message has no text."
 _MOST_NAMED = 10
 _PUT_LESS = "Send fewer or smaller files."
 
@@ -45,9 +47,11 @@ def resolve(store: Store, account: Account, message: InlineMessage) -> Resolved:
     outgoing = resolved.outgoing
     if not (outgoing.to or outgoing.cc or outgoing.bcc):
         raise Invalid.at("/to", "A message needs at least one recipient in to, cc or bcc.")
-    if is_empty(outgoing.text, outgoing.html, len(outgoing.attachments)):
-        raise Invalid.at("/body", "The message is empty: give it a text, an HTML or an attachment.")
-    return resolved
+    if has_text(outgoing.text, outgoing.html):
+        return resolved
+    if not (outgoing.subject.strip() or outgoing.attachments):
+        raise Invalid.at("/body", "The message is empty: give it a subject, a text or an attachment.")
+    return replace(resolved, warnings=(*resolved.warnings, NO_TEXT))
 
 
 def resolve_draft(store: Store, account: Account, message: DraftMessage) -> Resolved:

@@ -15,14 +15,21 @@ from msgspec import UNSET
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.drafts import version_of
 from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge, NotFound
-from mailbox_appliance.mail.compose import new_message_id
+from mailbox_appliance.mail.compose import has_text, new_message_id
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.saved_draft import released
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.given import InlineMessage, SavedDraft
 from mailbox_appliance.operations.operation import MAIL_LIMIT, MIB
-from mailbox_appliance.operations.outgoing import composed, require_count, require_files, resolve, sender_of
+from mailbox_appliance.operations.outgoing import (
+    NO_TEXT,
+    composed,
+    require_count,
+    require_files,
+    resolve,
+    sender_of,
+)
 from mailbox_appliance.operations.send_times import read_send_at
 from mailbox_appliance.operations.sources import read_source
 from mailbox_appliance.operations.turns import deciding
@@ -134,6 +141,7 @@ def _saved(
         send_at=send_at,
         draft_id=draft_id,
         draft_version=version,
+        warnings=() if has_text(read.text, read.html) else (NO_TEXT,),
     )
 
 

@@ -60,7 +60,8 @@ def send(
     deciding about it, or under this key, at this moment.
 
     An answer within some 25 seconds tells the outcome; a longer hand-over answers `sending` and goes on by itself, and
-    so does one at once while too many requests wait. `warnings` name whom a reply to all could not go to.
+    so does one at once while too many requests wait. `warnings` name whom a reply to all could not go to, and tell of
+    a message without a text, which goes where it has a subject or a file.
     `uncertain`: the message may have been delivered; it is never sent again, but looked for, for 24 hours. Delivery
     between two parties cannot be made exactly-once, and this is where it shows.
 

@@ -67,7 +67,7 @@ def sound(composed: Composed) -> None:
 # --- what is kept, and what is written anew ---
 
 
-#: Ours, which cannot go, or whose tab is a space to who reads it back.
+#: Ours, which cannot go, whose body gets its one line break, or whose tab is a space to who reads it back.
 TOLD_OTHERWISE = ("empty", "empty text", "subject with a tab")
 
 
@@ -231,7 +231,7 @@ def test_a_draft_that_cannot_go_says_why(fields: list[str], reason: str) -> None
     "source",
     [
         draft(TO, body=""),
-        draft(TO, body=" \r\n\t\r\n"),
+        draft(TO, "Subject: ", body=" \r\n\t\r\n"),
         draft(TO, "Content-Type: text/html", body="<html><body><p>&nbsp;<br></p></body></html>"),
         draft(TO, "Content-Type: multipart/alternative; boundary=b", body="--b\r\n\r\n \r\n--b--\r\n"),
     ],
@@ -247,6 +247,8 @@ def test_an_empty_draft_does_not_go(source: bytes) -> None:
         draft(TO, body="."),
         draft(TO, "Content-Type: text/html", body='<img src="https://x.example/a.png">'),
         draft(TO, "Content-Type: application/pdf", body="x"),
+        draft(TO, "Subject: EOM", body=""),
+        draft(TO, "Subject: EOM", "Content-Type: multipart/alternative; boundary=b", body="--b\r\n\r\n \r\n--b--\r\n"),
     ],
 )
 def test_little_is_not_nothing(source: bytes) -> None:

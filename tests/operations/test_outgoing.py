@@ -73,10 +73,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (a_message(**{"from": "=?utf-8?Q?a=0D=0A?=@example.test"}), "/from"),
     (a_message("=?utf-8?Q?a=0D=0A?=@example.test\r\n"), "/to/0/email"),
     # what goes
-    (a_message(body={}), "/body"),
-    (a_message(body={"text": ""}), "/body"),
-    (a_message(body={"text": " \r\n\t", "html": ""}), "/body"),
-    (a_message(body={"html": "<html><body> <p></p></body></html>"}), "/body"),
+    (without("subject", body={}), "/body"),
+    (a_message(subject=" ", body={"text": ""}), "/body"),
+    (a_message(subject="", body={"text": " \r\n\t", "html": ""}), "/body"),
+    (without("subject", body={"html": "<html><body> <p></p></body></html>"}), "/body"),
     (without("body"), "/body"),
     (a_message() | {"body": {"markdown": "x"}}, "/body/markdown"),
     (a_message() | {"body": {"text": None}}, "/body/text"),
@@ -190,6 +190,26 @@ def only(desk: Desk, mailbox: Mailbox, body: dict[str, Any]) -> Message:
     answer = desk.send(mailbox.id, body)
     assert (answer.status, answer.data["status"]) == (200, "succeeded"), answer
     return email.message_from_bytes(mailbox.smtp.messages[-1].source)
+
+
+@pytest.mark.parametrize("body", [{}, {"text": ""}, {"html": "<html><body> <p></p></body></html>"}])
+def test_a_message_of_a_subject_alone_goes_and_is_told_to_have_no_text(
+    desk: Desk, mailbox: Mailbox, body: dict[str, str]
+) -> None:
+    message, key = a_message(subject="EOM", body=body), a_key()
+    preview = desk.ask("POST", f"/accounts/{mailbox.id}/send/preview", message)
+    assert (preview.status, preview.data["bodyTextChars"]) == (200, 0)
+    sent, again = desk.send(mailbox.id, message, key), desk.send(mailbox.id, message, key)
+    assert (sent.status, sent.data["status"], again.data) == (200, "succeeded", sent.data)
+    for answer in (preview, sent, again):
+        assert answer.body["warnings"] == ["The message has no text."]
+    assert email.message_from_bytes(mailbox.smtp.messages[-1].source)["Subject"] == "EOM"
+
+
+def test_files_without_a_word_go_and_a_picture_counts_as_text(desk: Desk, mailbox: Mailbox) -> None:
+    files = without("subject", body={}, attachments=[FILE])
+    assert desk.send(mailbox.id, files).body["warnings"] == ["The message has no text."]
+    assert "warnings" not in desk.send(mailbox.id, a_message(body={"html": "<img src='cid:a'>"})).body
 
 
 def named(message: Message, field: str) -> list[str]:

@@ -172,7 +172,7 @@ def test_a_reply_among_the_drafts_continues_its_conversation(box: Drafts) -> Non
 REFUSED = {
     "somebody else's": (b"From: mallory@example.test\r\nTo: b@example.test\r\n\r\nHi\r\n", "From"),
     "to nobody": (b"Subject: x\r\n\r\nHi\r\n", "recipient"),
-    "empty": (b"To: b@example.test\r\nSubject: x\r\n\r\n \r\n", "empty"),
+    "empty": (b"To: b@example.test\r\nSubject: \r\n\r\n \r\n", "empty"),
     "too many": (b"To: %b\r\n\r\nHi\r\n" % b",\r\n ".join(b"p%d@example.test" % n for n in range(501)), "500"),
 }
 
@@ -187,6 +187,16 @@ def test_a_draft_that_cannot_go(box: Drafts, name: str) -> None:
         assert reason in answer.message
     assert (box.operations(), box.mailbox.smtp.messages) == (before, ())
     assert box.ask("DELETE", f"/drafts/{draft}").status == 200
+
+
+def test_a_draft_of_a_subject_alone_goes_and_is_told_to_have_no_text(box: Drafts) -> None:
+    draft = box.draft(body={}, attachments=[])
+    preview = box.preview(draft)
+    assert (preview.warnings, preview.data["bodyTextChars"]) == (["The message has no text."], 0)
+    sent = box.send(draft)
+    assert (sent.data["status"], sent.warnings) == ("succeeded", ["The message has no text."])
+    later = box.send(box.draft(body={}, attachments=[]), sendAt=tomorrow())
+    assert (later.status, later.warnings) == (202, ["The message has no text."])
 
 
 def test_what_is_no_draft(box: Drafts) -> None:
