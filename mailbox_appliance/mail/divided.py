@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mailbox_appliance.mail import bodies, parse, structure
+from mailbox_appliance.mail.part_writing import media_type
 from mailbox_appliance.mail.seven_bit import fields_of
 from mailbox_appliance.mail.structure import Part
 from mailbox_appliance.mail.transfer_decoding import decoded
@@ -159,13 +160,21 @@ def _head_alone(head: bytes) -> Iterator[bytes]:
 
 def _left_out(part: Part, parent: Part) -> LeftOut:
     return LeftOut(
-        name=part.filename() or parse.made_up_name(part),
-        mime_type=part.mime_type,
+        name=(part.filename() or parse.made_up_name(part)).encode("utf-8", "replace").decode(),
+        mime_type=_type(part.mime_type),
         content_id=part.content_id(),
         is_inline=_is_shown(part, parent),
         size=sum(map(len, _decoded(part))),
         _part=part,
     )
+
+
+def _type(mime_type: str) -> str:
+    """The type in lower case; for one that nobody may write, that of any file."""
+    try:
+        return media_type(mime_type)[0]
+    except ValueError:
+        return "application/octet-stream"
 
 
 def _decoded(part: Part) -> Iterator[bytes]:

@@ -64,6 +64,10 @@ _BROKEN_OFF = RemoteFault(
     "refused",
     "Microsoft Graph broke off the upload of a file that it had agreed to. It is begun anew by the next try.",
 )
+_TOO_LARGE = (
+    "It is larger, with its attachments, than what the Exchange of this mailbox takes: 35 MB, unless an administrator"
+    " has changed that."
+)
 _NOT_SHARED = (
     "Microsoft Graph refuses a file of 3 MB or more for this mailbox. It takes none for a mailbox that is shared: send"
     " it from one's own, or in smaller files."
@@ -100,12 +104,11 @@ def _for_now(cause: Cause, said: Said) -> Nobody:
 
 def _refused(step: Step, said: Said) -> Verdict:
     code = said.code.lower()
-    if code in _SAYS:
-        return Refused(_SAYS[code], _reply(said))
+    if code in _SAYS or said.status == 413:
+        says = _SAYS.get(code, "message_too_large")
+        return Refused(says, _reply(said), _TOO_LARGE if says == "message_too_large" else None)
     if code in _FOR_NOW:
         return _for_now(_FOR_NOW[code], said)
-    if said.status == 413:
-        return Refused("message_too_large", _reply(said))
     if said.status == 403:
         fault = refusal(said)
         if step == "session" and fault.name == "consent_required":

@@ -136,6 +136,20 @@ def test_a_message_that_is_nothing_but_a_file() -> None:
     put_together(source, made)
 
 
+@pytest.mark.parametrize(
+    ("written", "mime_type"),
+    [
+        (b"IMAGE/PNG", "image/png"),
+        (b"application/x-\xc3\xa4", "application/octet-stream"),
+        (b"application/" + b"x" * 200, "application/octet-stream"),
+        (b"nonsense", "text/plain"),
+    ],
+)
+def test_a_type_that_cannot_be_written_is_any_file(written: bytes, mime_type: str) -> None:
+    source = HEAD + b"Content-Type: " + written + b"\r\n" + AS_FILE + b"\r\n" + LARGE
+    assert [each.mime_type for each in divided(source, MOST).files] == [mime_type]
+
+
 def test_a_message_of_files_alone_has_an_empty_text() -> None:
     part = b"--b\r\nContent-Type: application/pdf\r\n" + AS_FILE + b"\r\n" + LARGE + b"\r\n"
     source = HEAD + b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + part * 2 + b"--b--\r\n"

@@ -256,7 +256,9 @@ def test_what_lies_elsewhere_by_a_redirect_is_not_followed(there: GraphServer) -
     assert len(there.asked) == asked + 1  # the session's
 
 
-def test_no_range_is_too_large_for_a_request() -> None:
+def test_no_range_is_too_large_for_a_request_or_for_a_slow_line() -> None:
     assert graph_files._RANGE < 4_000_000
     assert graph_files._RANGE % (320 * 1024) == 0
+    reach = https.Reach("graph", "", 30)
+    assert https.allowed(reach, graph_files._RANGE) == 30 + https.LONGEST_UPLOAD  # 6 kB a second
     assert graph_files.LEAST_UPLOADED * 4 // 3 + 4096 < 4 << 20

@@ -89,6 +89,20 @@ def test_the_operator_s_file_lies_over_the_table(tmp_path: Path) -> None:
     assert table(str(file)) == table("") == BUILT_IN
 
 
+def test_the_operator_s_hosts_for_uploads_are_besides_those_of_the_table(tmp_path: Path) -> None:
+    file = tmp_path / "providers.toml"
+    file.write_text('[outlook]\nupload_hosts = ["mail.own.example", "other.example:8443"]\n')
+    known = table(str(file))["outlook"]
+    for url in ("https://mail.own.example/a", "https://other.example:8443/b"):
+        assert known.takes_uploads_at(url)
+        assert known.is_named_by_operator(url)
+        assert not OUTLOOK.takes_uploads_at(url)
+        assert not GOOGLE.takes_uploads_at(url)
+    assert known.takes_uploads_at("https://outlook.office365.com/c")
+    assert not known.is_named_by_operator("https://outlook.office365.com/c")
+    assert not known.takes_uploads_at("https://other.example/b")
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -104,6 +118,13 @@ def test_the_operator_s_file_lies_over_the_table(tmp_path: Path) -> None:
         ("[google]\nimap = {host = 'a.example', port = 0, security = 'tls'}", "port"),
         ("[google]\nimap = {host = 'a.example', port = 993, security = 'ssl'}", "security"),
         ("[google]\nimap = {host = 'a.example', port = 993}", "security"),
+        ("[outlook]\nupload_hosts = 'a.example'", "upload_hosts"),
+        ("[outlook]\nupload_hosts = ['https://a.example']", "upload_hosts"),
+        ("[outlook]\nupload_hosts = ['a.example/x']", "upload_hosts"),
+        ("[outlook]\nupload_hosts = ['x@a.example']", "upload_hosts"),
+        ("[outlook]\nupload_hosts = ['*.example']", "upload_hosts"),
+        ("[outlook]\nupload_hosts = ['a.example:']", "upload_hosts"),
+        ("[outlook]\nupload_hosts = ['']", "upload_hosts"),
     ],
 )
 def test_a_file_that_does_not_fit_is_told(text: str, complaint: str, tmp_path: Path) -> None:

@@ -297,6 +297,7 @@ def test_more_than_exchange_takes_is_told(small: Outlook) -> None:
     answer = small.send(a_message(attachments=FILES))
     small.graph.uploads.most_in_all = 35 * MIB
     assert told(answer) == "message_too_large"
+    assert "35 MB" in str(answer.body)
     assert not small.graph.messages
     wait_until(lambda: not small.graph.drafts(ADA), lambda: str(small.graph.drafts(ADA)), 5)
 
