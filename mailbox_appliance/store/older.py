@@ -15,11 +15,11 @@ from typing import Any, Literal, Protocol
 import apsw
 import msgspec
 
-from mailbox_appliance.errors import KeyWrong, StoreDamaged, StoreInUse, StoreNewer, StoreUnusable
+from mailbox_appliance.errors import KeyWrong, StoreDamaged, StoreInUse
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store.database import Parameters, Row
-from mailbox_appliance.store.formats import format_4, format_5
-from mailbox_appliance.store.opening import log_of, require_uncut
+from mailbox_appliance.store.formats import format_4
+from mailbox_appliance.store.opening import log_of, require_plain, require_uncut
 from mailbox_appliance.store.sealed import unsealed
 from mailbox_appliance.system import lock_bytes
 
@@ -229,10 +229,7 @@ def _attach(database: Reading, file: Path, place: str) -> Older:
 def _number_of(database: Reading, file: Path) -> int:
     """Its format, as its log has it too."""
     number = int(database.value(f"PRAGMA {OLD}.user_version"))
-    if number > format_5.NUMBER:
-        raise StoreNewer(file=file, format=number, known=format_5.NUMBER)
-    if number not in format_4.PROMISED:
-        raise StoreUnusable(reason=f"{file} is plain and says format {number}, which no release has.")
+    require_plain(file, number)
     return number
 
 

@@ -48,11 +48,21 @@ def format_of(file: Path) -> int | None:
 
 
 def told_format(file: Path, key_file: Path) -> int:
-    """The format of a store as far as it is told without the key. Raises StoreForeign and StoreDamaged."""
+    """The format of a store as far as it is told without the key. Raises StoreForeign, StoreNewer and StoreDamaged."""
     number = format_of(file)
     if number is None:
         _recognise(file, key_file)
     return number or format_5.NUMBER
+
+
+def require_plain(file: Path, number: int) -> None:
+    """Raise a StoreUnusable, of what is our store and plain, for a format that no release has left in such a file."""
+    if number > format_5.NUMBER:
+        raise StoreNewer(file=file, format=number, known=format_5.NUMBER)
+    if number not in _PLAIN:
+        raise StoreUnusable(
+            reason=f"{file} is plain and says format {number}, which no release has. Nothing was changed."
+        )
 
 
 def require_uncut(file: Path) -> None:
@@ -120,9 +130,10 @@ def _recognise(file: Path, key_file: Path) -> None:
         raise StoreDamaged(file=file, reason="it is empty")
     if header.startswith(_PLAIN_HEADER):
         number, application = int.from_bytes(header[60:64], "big"), int.from_bytes(header[68:72], "big")
-        if application == format_5.APPLICATION_ID and number in _PLAIN:
-            raise StoreOlder(file=file, format=number)
-        raise StoreForeign(file=file)
+        if application != format_5.APPLICATION_ID:
+            raise StoreForeign(file=file)
+        require_plain(file, number)
+        raise StoreOlder(file=file, format=number)
     if header[16:18] != _PAGE_SIZE or header[21:24] != _FRACTIONS:
         if _is_ours(header, key_file):
             raise StoreDamaged(file=file, reason="its first page cannot be read")
