@@ -26,7 +26,7 @@ def test_the_columns_are_those_of_the_format(store: Store, table: tables.Table) 
 
 
 def test_there_are_tables_to_compare() -> None:
-    assert len(TABLES) == 10
+    assert len(TABLES) == 9
 
 
 def test_every_table_is_strict(store: Store) -> None:
