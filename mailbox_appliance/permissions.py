@@ -15,7 +15,7 @@ _IN_MAILBOXES = MAIL_CAPABILITIES | {Capability.ADMIN_ACCOUNTS}
 def effective_capabilities(found: FoundCredential) -> frozenset[Capability]:
     """What a credential may do now: what its member may, and of that what a key stores."""
     members = MAIL_CAPABILITIES | (ADMIN_CAPABILITIES if found.member.role == "admin" else frozenset())
-    return members if found.kind == "session" else members & found.capabilities
+    return members if found.kind == "session" else members.intersection(found.capabilities)
 
 
 def reach(store: Store, found: FoundCredential, account_id: str, *, everywhere: bool = False) -> Account:

@@ -37,8 +37,8 @@ def member(role: Role) -> Member:
 EFFECTIVE: tuple[tuple[FoundCredential, frozenset[Capability]], ...] = (
     (FoundCredential("session", "s", member("admin")), ALL),
     (FoundCredential("session", "s", member("member")), MAIL_CAPABILITIES),
-    (FoundCredential("api_key", "k", member("admin"), frozenset({READ, AUDIT})), frozenset({READ, AUDIT})),
-    (FoundCredential("api_key", "k", member("member"), frozenset({READ, AUDIT})), frozenset({READ})),
+    (FoundCredential("api_key", "k", member("admin"), (AUDIT, READ)), frozenset({READ, AUDIT})),
+    (FoundCredential("api_key", "k", member("member"), (AUDIT, READ)), frozenset({READ})),
     (FoundCredential("api_key", "k", member("admin")), frozenset()),
 )
 

@@ -23,11 +23,16 @@ _Profile = Annotated[
     Meta(description="`read-only`: mail.read; `read-write`: and drafts, organize, trash; `full`: all mail."),
 ]
 _Supplemental = Annotated[
-    tuple[AdminCapability, ...], Meta(max_length=5, description="What the key may do besides what its profile allows.")
+    tuple[AdminCapability, ...],
+    Meta(max_length=5, description="What the key may do besides what its profile allows, listed behind that."),
 ]
 _Custom = Annotated[
     tuple[Capability, ...],
-    Meta(min_length=1, max_length=11, description="Exactly this; goes with no profile and nothing supplemental."),
+    Meta(
+        min_length=1,
+        max_length=11,
+        description="Exactly this, in this order; goes with no profile and nothing supplemental.",
+    ),
 ]
 _Scope = Annotated[
     tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...],
@@ -91,7 +96,7 @@ def _refuse_contradictions(before: KeyPermissions, given: KeyChange) -> None:
 
 
 def _custom(capabilities: Iterable[Capability]) -> KeyPermissions:
-    held = _ordered(capabilities)
+    held = _once(capabilities)
     return KeyPermissions("custom", held, tuple(one for one in held if one in ADMIN_CAPABILITIES))
 
 
@@ -99,9 +104,9 @@ def _of_profile(before: KeyPermissions, given: KeyChange) -> KeyPermissions:
     # A lone supplemental set on a custom key has been refused.
     profile = before.profile if given.permission_profile is UNSET else given.permission_profile
     added = before.supplemental if given.supplemental_capabilities is UNSET else given.supplemental_capabilities
-    supplemental = _ordered(map(Capability, added))
+    supplemental = _once(map(Capability, added))
     mail = () if profile == "custom" else PROFILES[profile]
-    return KeyPermissions(profile, _ordered((*mail, *supplemental)), supplemental)
+    return KeyPermissions(profile, _once((*mail, *supplemental)), supplemental)
 
 
 def _account_ids(before: KeyPermissions, given: KeyChange) -> tuple[str, ...] | None:
@@ -110,7 +115,6 @@ def _account_ids(before: KeyPermissions, given: KeyChange) -> tuple[str, ...] | 
     return None if given.accounts is None else tuple(dict.fromkeys(given.accounts))
 
 
-def _ordered(capabilities: Iterable[Capability]) -> tuple[Capability, ...]:
-    """Each once, in the order of the specification."""
-    held = frozenset(capabilities)
-    return tuple(one for one in Capability if one in held)
+def _once(capabilities: Iterable[Capability]) -> tuple[Capability, ...]:
+    """Each once, in the order that was given."""
+    return tuple(dict.fromkeys(capabilities))

@@ -56,7 +56,8 @@ def who_am_i(appliance: Appliance, caller: Caller) -> Answer[WhoAmI]:
     """
     found = caller.found
     accounts = None if found.account_ids is None else tuple(sorted(found.account_ids))
-    capabilities = tuple(capability for capability in Capability if capability in caller.capabilities)
+    listed = Capability if found.kind == "session" else found.capabilities
+    capabilities = tuple(capability for capability in listed if capability in caller.capabilities)
     credential = Credential(kind=found.kind, id=found.id, capabilities=capabilities, account_ids=accounts)
     warnings = warnings_for(appliance.store, appliance.clock, found.member.id) if found.kind == "session" else ()
     return Answer(WhoAmI(member=found.member, credential=credential), warnings)

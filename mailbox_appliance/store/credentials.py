@@ -55,12 +55,12 @@ _MEMBER_BY_ID = (
 
 @dataclass(frozen=True)
 class FoundCredential:
-    """A live credential. `capabilities` is what a key stores; a session stores none, it has its member's."""
+    """A live credential. `capabilities`: what a key stores, in its order; a session stores none."""
 
     kind: Literal["session", "api_key"]
     id: str
     member: Member
-    capabilities: frozenset[Capability] = frozenset()
+    capabilities: tuple[Capability, ...] = ()
     account_ids: frozenset[str] | None = None
 
 
@@ -197,7 +197,7 @@ class Credentials:
 
 def _to_key(row: Row) -> FoundCredential:
     accounts = None if row[3] is None else frozenset(json.loads(row[3]))
-    return FoundCredential("api_key", row[1], _to_member(row), frozenset(map(Capability, json.loads(row[2]))), accounts)
+    return FoundCredential("api_key", row[1], _to_member(row), tuple(map(Capability, json.loads(row[2]))), accounts)
 
 
 def _end(logged_in_at: str, last_used_at: str) -> str:

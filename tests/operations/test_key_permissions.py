@@ -70,7 +70,7 @@ PROFILE: tuple[tuple[Any, Any], ...] = (
 SUPPLEMENTAL: tuple[tuple[Any, Any], ...] = (
     (LEFT_OUT, LEFT_OUT),
     ([], ()),
-    (["admin.audit", "admin.accounts", "admin.audit"], ("admin.accounts", "admin.audit")),
+    (["admin.audit", "admin.accounts", "admin.audit"], ("admin.audit", "admin.accounts")),
     ([*ADMIN], ADMIN),
     ([*ADMIN, "admin.audit"], None),
     (["mail.read"], None),
@@ -78,8 +78,8 @@ SUPPLEMENTAL: tuple[tuple[Any, Any], ...] = (
 )
 CUSTOM: tuple[tuple[Any, Any], ...] = (
     (LEFT_OUT, LEFT_OUT),
-    (["admin.audit", "mail.send", "mail.read", "mail.send"], ("mail.read", "mail.send", "admin.audit")),
-    ([*reversed(FULL + ADMIN)], FULL + ADMIN),
+    (["admin.audit", "mail.send", "mail.read", "mail.send"], ("admin.audit", "mail.send", "mail.read")),
+    ([*reversed(FULL + ADMIN)], tuple(reversed(FULL + ADMIN))),
     (["mail.read"], READ_ONLY),
     ([], None),
     (["mail.read"] * 12, None),

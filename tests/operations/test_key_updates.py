@@ -8,11 +8,11 @@ from mailbox_appliance.appliance import Appliance
 from tests.operations.key_people import ALL, MAIL, People
 
 # fmt: off
-AUDIT, BOTH = ["admin.audit"], ["admin.members", "admin.audit"]
+AUDIT, BOTH = ["admin.audit"], ["admin.audit", "admin.members"]
 #: One after another, of one key: what is asked, and what it stores then (profile, supplemental) or what the 400 names.
 CHANGES: tuple[tuple[dict[str, Any], tuple[str, list[str]] | list[str]], ...] = (
     ({},                                                                     ("read-only", [])),
-    ({"supplementalCapabilities": [*reversed(BOTH), *AUDIT]},                ("read-only", BOTH)),
+    ({"supplementalCapabilities": [*BOTH, *AUDIT]},                          ("read-only", BOTH)),
     ({"permissionProfile": "read-write"},                                    ("read-write", BOTH)),
     ({"permissionProfile": "full", "supplementalCapabilities": AUDIT},       ("full", AUDIT)),
     ({"customCapabilities": ["mail.read"], "permissionProfile": "full"},     ["/permissionProfile"]),
@@ -28,7 +28,7 @@ CHANGES: tuple[tuple[dict[str, Any], tuple[str, list[str]] | list[str]], ...] = 
     ({"permissionProfile": "custom"},                                        ["/permissionProfile"]),
     ({"accounts": "all"},                                                    ["/accounts"]),
     ({"name": "other"},                                                      ["/name"]),
-    ({"customCapabilities": ["admin.license", "mail.send", "mail.send"]},    ("custom", ["admin.license"])),
+    ({"customCapabilities": ["mail.send", "admin.license", "mail.send"]},    ("custom", ["admin.license"])),
     ({"supplementalCapabilities": AUDIT},                                    ["/supplementalCapabilities"]),
     ({"supplementalCapabilities": []},                                       ["/supplementalCapabilities"]),
     ({},                                                                     ("custom", ["admin.license"])),

@@ -143,7 +143,7 @@ def test_who_am_i(ada: CheckedClient, timed: Appliance) -> None:
     assert me["credential"] == {
         "kind": "api_key",
         "id": key_id,
-        "capabilities": ["mail.read", "mail.send"],
+        "capabilities": ["mail.send", "mail.read"],
         "accountIds": ["acc_1", "acc_2"],
     }
 

@@ -229,7 +229,7 @@ def test_a_key_is_found_with_what_it_may_do_until_it_is_revoked(store: Store, me
             " created_at) VALUES ('key_1', 'k', ?, ?, 'custom', '[\"mail.read\"]', '[\"acc_1\"]', '')",
             (member, HASH),
         )
-    may_read = frozenset({Capability.MAIL_READ})
+    may_read = (Capability.MAIL_READ,)
     owner = store.members.get(member)
     assert store.credentials.find(HASH) == FoundCredential("api_key", "key_1", owner, may_read, frozenset({"acc_1"}))
     assert store.database.value("SELECT last_used_at FROM api_keys") == "2026-01-02T03:04:05.678Z"
