@@ -71,7 +71,7 @@ def _made(provider: OAuthProvider, values: Mapping[str, str]) -> OAuthApp:
     is_public = _flag(prefix + "PUBLIC_CLIENT", values.get("PUBLIC_CLIENT", "false"))
     if client_id is None:
         raise BadSetting(f"{prefix}CLIENT_ID is missing beside the other {prefix}...")
-    if is_public and secret is not None:
+    if is_public and secret is not None and provider == "outlook":  # Google's for the desktop have one
         raise BadSetting(f"{prefix}CLIENT_SECRET: a public client has no secret; leave it or {prefix}PUBLIC_CLIENT out")
     return OAuthApp(provider, client_id, secret, values.get("TENANT_ID"), is_public)
 

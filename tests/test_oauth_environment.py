@@ -38,6 +38,11 @@ def test_values(tmp_path: Path) -> None:
     assert read(given) == {"outlook": GivenApp(OAuthApp("outlook", "o", None, "t", True), "environment")}
 
 
+def test_a_public_application_of_google_may_have_a_secret() -> None:
+    given = environment(GOOGLE_CLIENT_ID="g", GOOGLE_CLIENT_SECRET="hush", GOOGLE_PUBLIC_CLIENT="true")
+    assert read(given) == {"google": GivenApp(OAuthApp("google", "g", "hush", public_client=True), "environment")}
+
+
 def test_a_file_wins_and_gives_its_first_line(tmp_path: Path) -> None:
     given = environment(
         tmp_path,
@@ -78,7 +83,7 @@ def test_what_goes_with_a_plain_id(tmp_path: Path) -> None:
     [
         ({"GOOGLE_CLIENT_SECRET": "hush"}, "GOOGLE_CLIENT_ID is missing"),
         ({"OUTLOOK_TENANT_ID": "hush"}, "OUTLOOK_CLIENT_ID is missing"),
-        ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_CLIENT_SECRET": "hush", "GOOGLE_PUBLIC_CLIENT": "1"}, "has no secret"),
+        ({"OUTLOOK_CLIENT_ID": "a", "OUTLOOK_CLIENT_SECRET": "hush", "OUTLOOK_PUBLIC_CLIENT": "1"}, "has no secret"),
         ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_PUBLIC_CLIENT": "hush"}, "is true or false"),
         ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_CLIENT_SECRET": "hush" * 5000}, "longer than 16384"),
         ({"GOOGLE_CLIENT_ID": "hush\nhush"}, "control characters"),

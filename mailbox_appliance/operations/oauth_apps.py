@@ -5,6 +5,7 @@
 Nothing is built in. Where the environment gives an application, nobody can change it here. Secrets go in and never out.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, cast, get_args
 
@@ -19,6 +20,7 @@ from mailbox_appliance.operations.license import require_verified
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.texts import refuse_controls
 from mailbox_appliance.records import (
+    Answer,
     Capability,
     Deleted,
     GoogleAppSettings,
@@ -40,7 +42,10 @@ class NewOAuthApp(Input, frozen=True, kw_only=True):
             Meta(
                 min_length=1,
                 max_length=LONGEST["CLIENT_SECRET"],
-                description="Left out: the stored one stays where `clientId` stays and it is no public client.",
+                description=(
+                    "Left out: the stored one stays where `clientId` stays and it is no public client. A public client"
+                    " of Google may have one; of Outlook it has none, so it is not kept."
+                ),
             ),
         ]
         | UnsetType
@@ -51,14 +56,17 @@ class NewOAuthApp(Input, frozen=True, kw_only=True):
             Meta(
                 min_length=1,
                 max_length=LONGEST["TENANT_ID"],
-                pattern=TENANT,
-                description="Outlook only; left out: any tenant.",
-                extra={"expected": "A tenant id has letters, digits, `.`, `-` and `_`, such as a domain."},
+                description=(
+                    "Outlook's: letters, digits, `.`, `-` and `_`, such as a domain; left out: any tenant. Google has"
+                    " none, so it is not kept."
+                ),
             ),
         ]
         | UnsetType
     ) = UNSET
-    public_client: Annotated[bool, Meta(description="One without a secret. Left out: false.")] | UnsetType = UNSET
+    public_client: (
+        Annotated[bool, Meta(description="One that keeps no secret, as for the desktop. Left out: false.")] | UnsetType
+    ) = UNSET
 
 
 def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[str, str]) -> None:
@@ -85,10 +93,11 @@ def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # no
 
 
 @operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_may_change)
-def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: NewOAuthApp) -> OAuthSettings:
+def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: NewOAuthApp) -> Answer[OAuthSettings]:
     """Save the application of a provider, `google` or `outlook`, in place of the one before.
 
-    What is left out is as if it had never been saved, but for `clientSecret`.
+    What is left out is as if it had never been saved, but for `clientSecret`. What does not go with the provider is
+    taken and not kept, and `warnings` say so: a tenant for Google, the secret of a public client of Outlook.
     """
     named = cast("OAuthProvider", provider)
     _check(named, request)
@@ -98,7 +107,7 @@ def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: 
         appliance.store.oauth_apps.put(_merged(appliance.store.oauth_apps.find(named), named, request))
         appliance.store.audit.record(caller.actor, "oauth_app.set", ("oauth_app", named))
     _try_again(appliance, named)
-    return _settings(appliance)
+    return Answer(_settings(appliance), _not_kept(named, request))
 
 
 @operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_may_change)
@@ -122,10 +131,8 @@ def _try_again(appliance: Appliance, provider: OAuthProvider) -> None:
 
 
 def _check(provider: OAuthProvider, request: NewOAuthApp) -> None:
-    if provider == "google" and request.tenant_id is not UNSET:
-        raise Invalid.at("/tenantId", "Only Outlook has tenants; leave it out.")
-    if request.public_client is True and request.client_secret is not UNSET:
-        raise Invalid.at("/clientSecret", "A public client has no secret; leave it out, or `publicClient`.")
+    if provider == "outlook" and request.tenant_id is not UNSET and not re.search(TENANT, request.tenant_id):
+        raise Invalid.at("/tenantId", "A tenant id has letters, digits, `.`, `-` and `_`, such as a domain.")
     refuse_controls("/clientId", request.client_id)
     refuse_controls("/clientSecret", request.client_secret or "")
 
@@ -137,11 +144,21 @@ def _require_mutable(appliance: Appliance, provider: OAuthProvider) -> None:
 
 
 def _merged(before: OAuthApp | None, provider: OAuthProvider, request: NewOAuthApp) -> OAuthApp:
-    is_public = request.public_client is True
-    secret = request.client_secret or None
+    is_public, is_outlook = request.public_client is True, provider == "outlook"
+    secret = None if is_public and is_outlook else request.client_secret or None
     if secret is None and before is not None and before.client_id == request.client_id and not is_public:
         secret = before.client_secret
-    return OAuthApp(provider, request.client_id, secret, request.tenant_id or None, is_public)
+    tenant = (request.tenant_id or None) if is_outlook else None
+    return OAuthApp(provider, request.client_id, secret, tenant, is_public)
+
+
+def _not_kept(provider: OAuthProvider, request: NewOAuthApp) -> tuple[str, ...]:
+    """What of a request does not go with the provider, in words (Microsoft: AADSTS700025)."""
+    if provider == "google":
+        return () if request.tenant_id is UNSET else ("`tenantId` was not kept: only Outlook has tenants.",)
+    if request.public_client is True and request.client_secret is not UNSET:
+        return ("`clientSecret` was not kept: Microsoft refuses the secret of a public client (AADSTS700025).",)
+    return ()
 
 
 def _settings(appliance: Appliance) -> OAuthSettings:

@@ -160,9 +160,15 @@ def _device_client(app: OAuthApp) -> "Client":
 
 
 def _secret(asking: Asking) -> Mapping[str, str]:
-    """How the application shows who it is (RFC 6749 2.3.1); a public one has nothing to show."""
-    secret = asking.app.client_secret
-    return {} if secret is None or asking.app.public_client else {"client_secret": secret}
+    """How the application shows who it is (RFC 6749 2.3.1).
+
+    A public one of Google has a secret as well, "obviously not treated as a secret" (its .../oauth2, "Installed
+    applications"), and without it is refused. One of Microsoft has nothing to show (AADSTS700025).
+    """
+    app = asking.app
+    if app.client_secret is None or (app.public_client and app.provider == "outlook"):
+        return {}
+    return {"client_secret": app.client_secret}
 
 
 def _reach(asking: Asking, url: str) -> https.Reach:

@@ -90,6 +90,42 @@ def test_when_a_secret_is_kept(change: dict[str, Any], secret: str | None, ada: 
     assert (shown["clientSecretConfigured"], found.client_secret) == (secret is not None, secret)
 
 
+#: One body with all the fields that there are.
+WHOLE = {"clientId": "a", "clientSecret": SECRET, "tenantId": "common", "publicClient": True}
+
+
+def test_all_fields_are_taken_for_either_provider(ada: CheckedClient) -> None:
+    """What does not go with a provider is not kept, and `warnings` say so."""
+    google, outlook = put(ada, GOOGLE, **WHOLE), put(ada, OUTLOOK, **WHOLE)
+    assert (google.status, outlook.status) == (200, 200)
+    # Google's applications for the desktop are public, and have a secret all the same.
+    assert ada.appliance.logins.apps.find("google") == OAuthApp("google", "a", SECRET, None, True)
+    assert google.data["google"]["clientSecretConfigured"] is True
+    assert google.warnings == ["`tenantId` was not kept: only Outlook has tenants."]
+    assert ada.appliance.logins.apps.find("outlook") == OAuthApp("outlook", "a", None, "common", True)
+    assert outlook.data["outlook"]["clientSecretConfigured"] is False
+    (warning,) = outlook.warnings
+    assert "AADSTS700025" in warning
+    assert SECRET not in warning
+
+
+@pytest.mark.parametrize("tenant", ["a b", "a/b", "é", "..", "a\n", "x" * 2048])
+def test_any_tenant_is_taken_where_it_leads_nowhere(tenant: str, ada: CheckedClient) -> None:
+    answer = put(ada, GOOGLE, clientId="a", tenantId=tenant)
+    assert (answer.status, len(answer.warnings)) == (200, 1)
+    assert tenant not in answer.warnings[0]
+    assert ada.appliance.logins.apps.find("google") == OAuthApp("google", "a")
+
+
+def test_what_fits_is_saved_without_a_word(ada: CheckedClient) -> None:
+    for path, body in (
+        (GOOGLE, {"clientSecret": SECRET, "publicClient": True}),
+        (OUTLOOK, {"clientSecret": SECRET, "tenantId": "t"}),
+        (OUTLOOK, {"publicClient": True}),
+    ):
+        assert put(ada, path, clientId="a", **body).warnings == []
+
+
 def test_what_is_left_out_is_gone(ada: CheckedClient) -> None:
     put(ada, OUTLOOK, clientId="o", tenantId="t", publicClient=True)
     put(ada, OUTLOOK, clientId="o")
@@ -108,9 +144,9 @@ def test_what_is_left_out_is_gone(ada: CheckedClient) -> None:
         (GOOGLE, {"clientId": "a", "clientSecret": SECRET * 2000}, "/clientSecret"),
         (GOOGLE, {"clientId": "a", "clientSecret": f"{SECRET}\0"}, "/clientSecret"),
         (GOOGLE, {"clientId": "a", "clientSecret": None}, "/clientSecret"),
-        (GOOGLE, {"clientId": "a", "clientSecret": SECRET, "publicClient": True}, "/clientSecret"),
         (GOOGLE, {"clientId": "a", "publicClient": "yes"}, "/publicClient"),
-        (GOOGLE, {"clientId": "a", "tenantId": "t"}, "/tenantId"),
+        (GOOGLE, {"clientId": "a", "tenantId": ""}, "/tenantId"),
+        (GOOGLE, {"clientId": "a", "tenantId": "x" * 2049}, "/tenantId"),
         (OUTLOOK, {"clientId": "a", "tenantId": ""}, "/tenantId"),
         *(
             (OUTLOOK, {"clientId": "a", "tenantId": wrong}, "/tenantId")

@@ -61,6 +61,14 @@ def test_an_application_shows_who_it_is_in_the_body_alone(outlook: OAuthServer, 
     assert not any("client_secret" in each for each in others)
 
 
+def test_a_public_application_of_google_shows_its_secret(outlook: OAuthServer, asking: Asking) -> None:
+    """Google's for the desktop have one, and are refused without it ("client_secret is missing.")."""
+    app = OAuthApp("google", "desktop", "not much of a secret", public_client=True)
+    fault_of(replace(asking, app=app))
+    (asked,) = (each.values for each in outlook.asked)
+    assert (asked["client_id"], asked["client_secret"]) == ("desktop", "not much of a secret")
+
+
 GOOD = {"access_token": "ya29.a0-_~+/=", "token_type": "Bearer", "expires_in": 3599, "scope": "a b"}
 
 
