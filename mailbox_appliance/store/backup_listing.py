@@ -1,12 +1,16 @@
 """What lies in `backups/`, told by the readable beginning of each file; nothing is opened.
 
-A backup is listed once: of copies the one whose name comes first, and a link only where there is nothing else. What is
-not listed is told of: files that are no backups or not whole, copies, and names that nobody could be shown.
+A backup is listed once: of copies the one that lies where it is known to, else the one with a name as it was given,
+else the one whose name comes first; a link only where there is nothing else. What is not listed is told of: files that
+are no backups or not whole, copies, and names that nobody could be shown.
 """
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -15,6 +19,12 @@ from mailbox_appliance.errors import BackupUnusable, NotFound
 from mailbox_appliance.records import Backup
 from mailbox_appliance.store.backup_files import FOLDER, HIDDEN, SUFFIX
 from mailbox_appliance.store.container import id_of, read_manifest
+from mailbox_appliance.store.manifest import Manifest
+
+#: Where backups are known to lie, by their ids.
+Places = Mapping[str, Path]
+NOTHING_KNOWN: Places = {}
+_GIVEN = re.compile(rf"(\d{{8}}T\d{{6}}Z)-(.+){re.escape(SUFFIX)}")
 
 
 @dataclass(frozen=True)
@@ -36,11 +46,11 @@ class Listing:
     strays: tuple[Stray, ...]
 
 
-def look(folder: Path) -> Listing:
+def look(folder: Path, known: Places = NOTHING_KNOWN) -> Listing:
     """What lies in the folder `backups` of a data directory."""
-    found: dict[str, tuple[Path, Backup]] = {}
+    found: dict[str, list[tuple[Path, Manifest]]] = {}
     strays: list[Stray] = []
-    for file in sorted(_files(folder), key=lambda one: (one.is_symlink(), one.name)):
+    for file in _files(folder):
         if not _is_utf_8(file.name):
             strays.append(Stray(_shown(file.name), "name"))
             continue
@@ -49,11 +59,13 @@ def look(folder: Path) -> Listing:
         except BackupUnusable:
             strays.append(Stray(_shown(file.name), "unusable"))
             continue
-        if (listed := found.get(manifest.id)) is not None:
-            strays.append(Stray(_shown(file.name), "copy", _shown(listed[0].name)))
-            continue
-        found[manifest.id] = file, manifest.as_backup(file.name, verified=True)
-    return Listing(tuple(found.values()), tuple(sorted(strays, key=lambda one: one.name)))
+        found.setdefault(manifest.id, []).append((file, manifest))
+    listed: list[tuple[Path, Backup]] = []
+    for backup_id, copies in found.items():
+        (file, manifest), *others = sorted(copies, key=partial(_rank, known.get(backup_id)))
+        listed.append((file, manifest.as_backup(file.name, verified=True)))
+        strays += (Stray(_shown(other.name), "copy", _shown(file.name)) for other, _ in others)
+    return Listing(tuple(listed), tuple(sorted(strays, key=lambda one: one.name)))
 
 
 def list_backups(folder: Path) -> tuple[Backup, ...]:
@@ -66,12 +78,15 @@ def strays(folder: Path) -> tuple[Stray, ...]:
     return look(folder).strays
 
 
-def find_backup(folder: Path, backup_id: str) -> Path:
-    """The file of one of them, or of one that is damaged so that its id can be told. Raises NotFound."""
-    whole = (file for file, backup in look(folder).backups if backup.id == backup_id)
+def find_backup(folder: Path, backup_id: str, known: Places = NOTHING_KNOWN) -> Path:
+    """The file of one of them, or of one that is damaged; its id is told by it, or known of its place.
+
+    Raises NotFound.
+    """
+    whole = (file for file, backup in look(folder, known).backups if backup.id == backup_id)
     damaged = (file for file in _files(folder) if _is_utf_8(file.name) and id_of(file) == backup_id)
-    found = next(chain(whole, damaged), None)
-    if found is None:
+    found = next(chain(whole, damaged), known.get(backup_id))
+    if found is None or not os.path.lexists(found) or _is_another(found, backup_id):
         raise NotFound(what="backup")
     return found
 
@@ -79,6 +94,26 @@ def find_backup(folder: Path, backup_id: str) -> Path:
 def newest_first(found: Iterator[Backup]) -> tuple[Backup, ...]:
     """Backups in the order in which they are shown."""
     return tuple(sorted(found, key=lambda one: (one.created_at, one.id), reverse=True))
+
+
+def _rank(known: Path | None, copy: tuple[Path, Manifest]) -> tuple[bool, bool, bool, str]:
+    """The one that is listed of copies has the least."""
+    file, manifest = copy
+    return file != known, file.is_symlink(), not _may_be_given(file.name, manifest), file.name
+
+
+def _may_be_given(name: str, manifest: Manifest) -> bool:
+    """Whether a backup may have got this name when it was made: that of its second, or of one soon after (`bundle`)."""
+    given = _GIVEN.fullmatch(name)
+    made = re.sub(r"[-:]|\.\d+", "", manifest.created_at)
+    return given is not None and given[2] == manifest.reason and given[1] >= made
+
+
+def _is_another(file: Path, backup_id: str) -> bool:
+    """Whether it has become a backup, and a whole one, with another id."""
+    with suppress(BackupUnusable):
+        return read_manifest(file).id != backup_id
+    return False
 
 
 def _files(folder: Path) -> list[Path]:

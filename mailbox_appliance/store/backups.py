@@ -37,7 +37,17 @@ from mailbox_appliance.store.backup_files import (
     remove_unfinished,
     telling_failures,
 )
-from mailbox_appliance.store.backup_listing import Stray, find_backup, list_backups, look, newest_first, strays
+from mailbox_appliance.store.backup_listing import (
+    NOTHING_KNOWN,
+    Listing,
+    Places,
+    Stray,
+    find_backup,
+    list_backups,
+    look,
+    newest_first,
+    strays,
+)
 from mailbox_appliance.store.container import Source, open_container
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.files import DATABASE, KEY
@@ -63,6 +73,8 @@ class Backups:
         self._making = threading.Lock()
         self._stopping = threading.Event()
         self._bad: set[tuple[str, int, int]] = set()
+        #: Of what was made, listed or found: a file that is overwritten does not tell its id any more.
+        self._places: Places = NOTHING_KNOWN
 
     def create(self, reason: BackupReason, passphrase: str | None = None, progress: Progress | None = None) -> Backup:
         """Make a backup of the store as it is now, while it is in use, and read it back.
@@ -83,16 +95,18 @@ class Backups:
         """Those that are there, the newest first. One that was found bad since it was made is not `verified`."""
         return newest_first(
             msgspec.structs.replace(backup, verified=_state(file) not in self._bad)
-            for file, backup in look(self._folder).backups
+            for file, backup in self._look().backups
         )
 
     def strays(self) -> tuple[Stray, ...]:
         """The files among them that are not listed."""
-        return strays(self._folder)
+        return self._look().strays
 
     def find(self, backup_id: str) -> Path:
-        """The file of a backup. Raises NotFound."""
-        return find_backup(self._folder, backup_id)
+        """The file of a backup, also where it was overwritten since it was seen here. Raises NotFound."""
+        file = find_backup(self._folder, backup_id, self._places)
+        self._know({backup_id: file})
+        return file
 
     def verify(self, backup_id: str, passphrase: str | None = None, progress: Progress | None = None) -> BackupSummary:
         """Read all of a backup and check the database in it. Raises NotFound, BackupUnusable, NotEnoughRoom."""
@@ -131,6 +145,16 @@ class Backups:
         """Let go of the database's file, after its last connection was closed."""
         self._copier.close()
 
+    def _look(self) -> Listing:
+        found = look(self._folder, self._places)
+        self._know({backup.id: file for file, backup in found.backups})
+        return found
+
+    def _know(self, places: Places) -> None:
+        """Where these lie; what is not there any more is forgotten."""
+        kept = {each: file for each, file in self._places.items() if os.path.lexists(file)}
+        self._places = {**kept, **places}
+
     def _create(self, reason: BackupReason, passphrase: str | None, progress: Progress) -> Backup:
         progress(COPYING, 0, 1)
         backups = backups_of(self._folder)
@@ -164,6 +188,7 @@ class Backups:
         finally:
             for left in (copy, log_of(copy), copy.with_name(copy.name + "-shm")):
                 left.unlink(missing_ok=True)
+        self._know({made.manifest.id: file})
         backup = made.manifest.as_backup(file.name, verified=True)
         seconds = {"copy": copied - began, "check": looked - copied, **made.seconds}
         times = {f"{step}_ms": round(took * 1000) for step, took in seconds.items()}

@@ -94,6 +94,15 @@ def test_what_was_replaced_and_does_not_open_is_no_altered_backup(ada: CheckedCl
     assert [one["verified"] for one in ada.ask("GET", PATH).data["items"]] == [False]
 
 
+def test_a_file_that_was_overwritten_is_told_as_no_backup(ada: CheckedClient) -> None:
+    made = make(ada)
+    file_of(ada, made).write_text("hello")
+    assert ada.ask("POST", f"{PATH}/{made['id']}/verify", {}).refusal == (400, "not_a_backup")
+    restore = {"backupId": made["id"], "dryRun": True}
+    assert ada.ask("POST", "/admin/restore", restore).refusal == (400, "not_a_backup")
+    assert ada.ask("GET", PATH).data["items"] == []
+
+
 def test_a_body_may_be_left_out(ada: CheckedClient) -> None:
     for body in (None, {}, {"passphrase": None}):
         assert make(ada, body)["passphraseProtected"] is False

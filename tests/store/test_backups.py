@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -26,6 +26,7 @@ from mailbox_appliance.errors import (
     BackupUnusable,
     BackupWrongPassphrase,
     Invalid,
+    NotABackup,
     NotEnoughRoom,
     NotFound,
     StoreAtWork,
@@ -381,6 +382,84 @@ def test_copies_are_listed_once_and_told_of(store: Store) -> None:
     file.unlink()
     assert [one.file_name for one in store.backups.list()] == ["a copy.mbxbackup"]
     assert store.backups.strays() == (Stray("1.mbxbackup", "unusable"),), "it leads nowhere"
+
+
+def test_copies_stand_behind_the_file_that_was_made(store: Store, clock: FakeClock) -> None:
+    """Whatever they are called, damaged or not, and also when nothing is known of it but what lies there."""
+    clock.advance(3600)
+    store.backups.create("manual")
+    second = store.backups.create("manual")  # its name is that of the next second
+    file = file_of(store, second)
+    raw = file.read_bytes()
+    shutil.copy(file, file.with_name("1.mbxbackup"))
+    earlier = file.with_name("20000101T000000Z-manual.mbxbackup")
+    earlier.write_bytes(raw[:-1] + bytes((raw[-1] ^ 1,)))
+    for listed in (store.backups.list(), backups.list_backups(store.folder)):
+        assert second.file_name in [one.file_name for one in listed]
+        assert earlier.name not in [one.file_name for one in listed]
+    assert store.backups.verify(second.id).ok
+    moved = file.rename(file.with_name("moved.mbxbackup"))
+    earlier.unlink()
+    assert store.backups.find(second.id).name == "1.mbxbackup", "which is known from now on"
+    shutil.copy(moved, file)
+    assert store.backups.find(second.id).name == "1.mbxbackup"
+    assert backups.find_backup(store.folder, second.id) == file
+
+
+#: what has become of the file of a backup, error
+OVERWRITTEN = [
+    ("hello", lambda whole: b"hello", NotABackup),
+    ("nothing", lambda whole: b"", NotABackup),
+    ("its first byte", lambda whole: b"N" + whole[1:], NotABackup),
+    ("30 bytes of it", lambda whole: whole[:30], BackupTruncated),
+    ("500 bytes of it", lambda whole: whole[:500], BackupTruncated),
+    ("the name of its id", lambda whole: whole[:60] + b"x" + whole[61:], BackupAltered),
+    ("its id", lambda whole: whole.replace(b'"id":"bak_', b'"id":"bak_0', 1)[: len(whole)], BackupAltered),
+]
+
+
+@pytest.mark.parametrize(("change", "error"), [one[1:] for one in OVERWRITTEN], ids=[one[0] for one in OVERWRITTEN])
+@pytest.mark.parametrize("seen_by", ["made", "listed", "found"])
+def test_what_was_overwritten_says_what_is_wrong_with_it(
+    tmp_path: Path, change: Callable[[bytes], bytes], error: type[Exception], seen_by: str, made_once: Path
+) -> None:
+    """As long as it lies there, and no other backup in its place."""
+    shutil.copytree(made_once, tmp_path / "data")
+    store = Store.open(tmp_path / "data")
+    try:
+        made, *_ = [store.backups.create("manual")] if seen_by == "made" else backups.list_backups(store.folder)
+        if seen_by == "listed":
+            store.backups.list()
+        elif seen_by == "found":
+            store.backups.find(made.id)
+        file = file_of(store, made)
+        file.write_bytes(change(file.read_bytes()))
+        for _ in range(2):
+            with pytest.raises(error):
+                store.backups.verify(made.id)
+            store.backups.list()
+        shutil.copy(made_once / "other.mbxbackup", file)
+        with pytest.raises(NotFound):
+            store.backups.find(made.id)
+        file.write_bytes(b"hello")
+        assert store.backups.find(made.id) == file
+        file.unlink()
+        with pytest.raises(NotFound):
+            store.backups.find(made.id)
+    finally:
+        store.close()
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed store with a backup, and beside it another backup of it."""
+    folder = tmp_path_factory.mktemp("made") / "data"
+    store = Store.open(folder)
+    other = file_of(store, store.backups.create("manual"))
+    other.rename(folder / "other.mbxbackup")
+    store.backups.create("manual")
+    store.close()
+    return folder
 
 
 def test_a_name_that_is_no_utf_8_is_told_of_and_hinders_nothing(store: Store) -> None:
