@@ -158,6 +158,8 @@ def read_header(file: Path, stream: BinaryIO) -> tuple[Manifest, bytes, bytes]:
         raise BackupTruncated(file=file.name, size=size, expected=f"more than {_BEFORE + length + DIGEST}")
     text, seal = stream.read(length), stream.read(DIGEST)
     if hashlib.sha256(text).digest() != start[-DIGEST:]:
+        with suppress(ValueError, RecursionError):
+            _require_known(file, text)  # a release to come may sum up another way
         raise BackupAltered(file=file.name, reason="its manifest has changed")
     manifest = _decoded(file, text)
     _check_sizes(file, manifest, len(text), size)
@@ -175,13 +177,18 @@ def read_id(stream: BinaryIO) -> str | None:
     return None
 
 
+def _require_known(file: Path, text: bytes) -> None:
+    """Raise BackupNewer for a manifest that says so; what msgspec raises where that cannot be read."""
+    version = msgspec.json.decode(text, type=_Version)
+    if version.backup > VERSION:
+        raise BackupNewer(file=file.name, what=f"form {version.backup} of backups")
+    if version.format > NEWEST_FORMAT:
+        raise BackupNewer(file=file.name, what=f"format {version.format} of stores")
+
+
 def _decoded(file: Path, text: bytes) -> Manifest:
     try:
-        version = msgspec.json.decode(text, type=_Version)
-        if version.backup > VERSION:
-            raise BackupNewer(file=file.name, what=f"form {version.backup} of backups")
-        if version.format > NEWEST_FORMAT:
-            raise BackupNewer(file=file.name, what=f"format {version.format} of stores")
+        _require_known(file, text)
         return msgspec.json.decode(text, type=Manifest)
     except (ValueError, RecursionError) as error:  # msgspec's and, where text is no UTF-8, Python's
         raise BackupAltered(file=file.name, reason="its manifest cannot be read") from error

@@ -261,6 +261,16 @@ FORGED: list[tuple[str, Callable[[dict[str, Any]], object], type[Exception]]] = 
 ]
 
 
+@pytest.mark.parametrize("change", [(b'"backup":1', b'"backup":2'), (b'"format":5', b'"format":6')])
+def test_one_that_says_it_is_newer_is_believed_whatever_its_sum(tmp_path: Path, change: tuple[bytes, bytes]) -> None:
+    """Nothing of it is read: whoever is told of damage would look for another copy, which says the same."""
+    file = written(tmp_path / "a")
+    file.write_bytes(file.read_bytes().replace(*change, 1))
+    assert outcome(file) is BackupNewer
+    file.write_bytes(file.read_bytes()[:-1])
+    assert outcome(file) is BackupNewer
+
+
 @pytest.mark.parametrize(("change", "error"), [row[1:] for row in FORGED], ids=[row[0] for row in FORGED])
 def test_a_forged_manifest(file: Path, change: Callable[[dict[str, Any]], object], error: type[Exception]) -> None:
     forged(file, change)
