@@ -241,6 +241,12 @@ class DraftInUse(Conflict):
     code = "conflict"
 
 
+class DraftSent(Conflict):
+    """This draft was sent, by the delivery operation {operation}, and is about to be removed. Do not send it again."""
+
+    code = "conflict"
+
+
 class BeingDecided(Conflict):
     """Another request is deciding about this draft, or under this idempotency key, at this moment. Repeat the request
     in a few seconds.

@@ -5,8 +5,8 @@
     keep_draft ..... a scheduled send was canceled or failed: its message is a draft again, with its Bcc and the Date
                      of now. Of a saved draft only where that does not lie there any more as it was.
 
-Tried at once, then after 60 s growing to 30 minutes, as often as a day has room for: tries are counted, not hours,
-since the appliance may be off. What is given up is told in the warnings of the result. Only a message that is to be
+Tried at once (the draft by the request that waits for the send, which then answers that it is sent), then after 60 s
+growing to 30 minutes, as often as a day has room for: tries are counted, not hours, since the appliance may be off. What is given up is told in the warnings of the result. Only a message that is to be
 kept is never given up. All of it may be done twice and leaves the same. When is `sending/due`'s to know.
 """
 
@@ -26,7 +26,7 @@ from mailbox_appliance.errands.turns import Turns
 from mailbox_appliance.errors import NotFound, SyncRequired, Unsupported
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.mail.compose import redated, with_bcc
-from mailbox_appliance.records import Chore, FlagChange, LocatedMessage
+from mailbox_appliance.records import Chore, ChoreKind, FlagChange, LocatedMessage
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.store.database import FAILED
@@ -68,12 +68,24 @@ class Aftermath:
 
         Also where the store cannot be written: what is done is done, and the rest stays due.
         """
+        self._do_now(operation_id)
+        return not self._store.due.chores_of(operation_id)
+
+    def is_draft_left(self, operation_id: str) -> bool:
+        """Whether the saved draft that an operation has sent is still to be removed."""
+        return any(chore.kind == "remove_draft" for chore in self._store.due.chores_of(operation_id))
+
+    def remove_draft(self, operation_id: str) -> None:
+        """As `now`, of the saved draft that an operation has sent and nothing else."""
+        self._do_now(operation_id, "remove_draft")
+
+    def _do_now(self, operation_id: str, kind: ChoreKind | None = None) -> None:
         try:
             for chore in self._store.due.chores_of(operation_id):
-                self._do(chore, threading.Event())
+                if kind in (None, chore.kind):
+                    self._do(chore, threading.Event())
         except FAILED:
             log.exception("a chore after a delivery could not be recorded", extra={"operation": operation_id})
-        return not self._store.due.chores_of(operation_id)
 
     def _do(self, chore: Chore, stopping: threading.Event) -> None:
         with self._turns.of(chore.operation_id):

@@ -1,7 +1,10 @@
 """Handing messages over: every door's sends pass here, and each idempotency key hands over at most once."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 from contextlib import AbstractContextManager
+from functools import partial
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, QuotaReached, Unavailable
@@ -23,6 +26,10 @@ from mailbox_appliance.records import (
     Phase,
     SendPreview,
 )
+from mailbox_appliance.remote.faults import RemoteFault
+
+#: Seconds that an answer waits for the draft that was sent to be gone.
+_DRAFT_GONE_WITHIN = 5.0
 
 
 @operation(needs=(Capability.MAIL_DRAFTS, Capability.MAIL_SEND), body_limit=MAIL_LIMIT)
@@ -66,8 +73,9 @@ def send(
     between two parties cannot be made exactly-once, and this is where it shows.
 
     With `sendAt` the answer is 202, `queued`, with a `scheduleId`. What is sent is fixed now, byte for byte; rights are
-    checked again when it is due. With `draftId` the saved draft is sent, and removed after success only; until then no
-    other request can send, change or delete it (409 `conflict`). Keys that were used before there were delivery
+    checked again when it is due. With `draftId` the saved draft is sent, and removed after success only, for which the
+    answer waits up to 5 seconds; until then no other send, update or deletion of a draft takes it (409 `conflict`),
+    while bulk actions do, which changes nothing of what is sent. Keys that were used before there were delivery
     operations answer as they did then, for 24 hours, with `Idempotency-Replayed: true`.
     """
     preparation = preparing(appliance, caller, account, message, (caller.found.id, idempotency_key))
@@ -167,12 +175,28 @@ def _wait(appliance: Appliance, caller: Caller, accepted: AcceptedDelivery) -> A
     with appliance.waiting_place() as has_place:
         # Submitting joins the one who waits already: a second request with the key gets the same answer.
         ticket = appliance.sender.submit(operation_id, accepted.delivery.account_id)
-        ticket.wait(appliance.settings.number("sending.answer_within") if has_place else 0)
+        until = time.monotonic() + (appliance.settings.number("sending.answer_within") if has_place else 0)
+        ticket.wait(until - time.monotonic())
+        _see_draft_gone(appliance, operation_id, until - time.monotonic())
     if ticket.problem is None and deliveries.show(operation_id):
         return Answer(*appliance.store.delivery_lists.get(accepted.delivery.account_id, operation_id, caller.member.id))
     # Withdrawn, maybe in this very moment: its key is free, and why is about to be told.
     ticket.wait(1)
     raise ticket.problem or Unavailable(reason="nobody got the message; try again.", retry_after=5)
+
+
+def _see_draft_gone(appliance: Appliance, operation_id: str, seconds: float) -> None:
+    """Have the draft that was sent removed, so that who reads `succeeded` finds it no more; it changes no answer.
+
+    What takes longer goes on by itself, and what fails is tried again by the timer.
+    """
+    if seconds <= 0 or not appliance.aftermath.is_draft_left(operation_id):
+        return
+    try:
+        call = appliance.calls.begin("imap", partial(appliance.aftermath.remove_draft, operation_id))
+    except (RemoteFault, RuntimeError):  # the appliance is stopped, or no thread is to be had
+        return
+    wait((call,), min(seconds, _DRAFT_GONE_WITHIN))
 
 
 def _refusals(appliance: Appliance, caller: Caller, account: Account, prepared: Prepared) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 
 from mailbox_appliance.clock import Clock, from_timestamp, to_timestamp
-from mailbox_appliance.errors import DraftInUse, NotFound, QuotaReached
+from mailbox_appliance.errors import DraftInUse, DraftSent, NotFound, QuotaReached
 from mailbox_appliance.records import Delivery, Quota, ScheduledSend
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.delivery_rows import (
@@ -28,7 +28,7 @@ SELECT {COLUMNS}, d.number FROM delivery_operations d WHERE d.number IN (
   {_SEEN.format(whose="member_id = :member")} UNION ALL {_SEEN.format(whose="kind = 'scheduled'")})
   ORDER BY d.number DESC LIMIT :most"""
 _IN_USE = f"""
-SELECT id FROM delivery_operations d WHERE draft_id = ? AND account_id = ? AND ({_OPEN} OR EXISTS (
+SELECT id, status FROM delivery_operations d WHERE draft_id = ? AND account_id = ? AND ({_OPEN} OR EXISTS (
   SELECT 1 FROM delivery_chores c WHERE c.operation = d.id AND c.kind = 'remove_draft')) LIMIT 1"""
 # The newest ones are looked at, as many as the quota allows. Those of before the clock was set back lie in the future.
 _HANDED_IN = """
@@ -99,10 +99,11 @@ class DeliveryLists:
         return {status: found.get(status, 0) for status in ("queued", "sending", "uncertain")}
 
     def require_free_draft(self, account_id: str, draft_id: str) -> None:
-        """Raises DraftInUse where a saved draft is on its way, may have been sent, or is about to be removed."""
-        operation_id = self._database.value(_IN_USE, (draft_id, account_id))
-        if operation_id is not None:
-            raise DraftInUse(operation=operation_id)
+        """Raises DraftInUse where a saved draft is on its way, or may have been sent, DraftSent where it was."""
+        row = self._database.row(_IN_USE, (draft_id, account_id))
+        if row is not None:
+            operation_id, status = row
+            raise (DraftSent if status == "succeeded" else DraftInUse)(operation=operation_id)
 
     def require_quotas(self, account_id: str, credential_id: str, quotas: Iterable[Quota]) -> None:
         """Raises QuotaReached where one of these quotas is used up; `retry_after` says when it has room again."""

@@ -3,19 +3,22 @@
 import base64
 import email
 import email.policy
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from mailbox_appliance.operations import sending
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.box import Box
 from tests.operations.conftest import Mailbox
 from tests.operations.filled import FilledMailbox, add_key, letter
 from tests.servers.desk import Desk, a_key
 from tests.servers.dovecot import MailServer, wait_until
-from tests.servers.scripted_smtp import Stall
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.scripted_smtp import ScriptedSmtp, Stall
 
 BOB, HIDDEN = "bob@example.test", "hidden@example.test"
 FILE = {"filename": "plan.txt", "mimeType": "text/plain", "content": base64.b64encode(b"step one").decode()}
@@ -45,11 +48,6 @@ class Drafts(Box):
         """A message that another program has put among the drafts; answers its id."""
         return self.deliver(source, "Drafts", flags)
 
-    def is_over(self, draft: str) -> bool:
-        """Whether a draft that was sent is gone, and nothing is left to be done about it."""
-        chores = self.client.appliance.store.database.value("SELECT count(*) FROM delivery_chores")
-        return self.ask("GET", f"/drafts/{draft}").status == 404 and not chores
-
     def operations(self) -> int:
         return int(self.client.appliance.store.database.value("SELECT count(*) FROM delivery_operations"))
 
@@ -75,7 +73,9 @@ def test_a_draft_goes_out_whole_and_then_goes(box: Drafts) -> None:
     assert [part.get_content() for part in message.iter_attachments()] == ["step one"]
     copy = box.ask("GET", f"/messages/{answer.data['result']['id']}").data
     assert (copy["subject"], copy["bcc"]) == ("Pläne", [{"email": HIDDEN}])
-    wait_until(lambda: box.is_over(draft), lambda: "the draft is still there", 10)
+    # Who reads that it was sent does not find the draft any more.
+    assert box.ask("GET", f"/drafts/{draft}").status == 404
+    assert draft not in [item["id"] for item in box.ask("GET", "/drafts?limit=100").data["items"]]
     # The request is known by its key, though its draft is gone.
     again = box.send(draft, key)
     assert (again.status, again.data["operationId"]) == (200, answer.data["operationId"])
@@ -126,6 +126,50 @@ def check_in_use(box: Drafts, draft: str) -> None:
     assert box.ask("DELETE", f"/drafts/{draft}").refusal == (409, "conflict")
     assert box.ask("GET", f"/drafts/{draft}").data["subject"] == "Pläne"
     assert box.operations() == before
+
+
+@pytest.fixture
+def behind_proxy(desk: Desk, asking: CheckedClient, mail_server: MailServer) -> Iterator[tuple[Drafts, FaultProxy]]:
+    proxy, user = FaultProxy(mail_server.imap_port).start(), mail_server.fresh_user()
+    smtp = ScriptedSmtp(user=user).start()
+    account = desk.connect(user, imap_port=proxy.port, smtp_port=smtp.port)
+    yield Drafts(Mailbox(account, user, smtp), asking, mail_server), proxy
+    smtp.stop()
+    proxy.stop()
+
+
+def test_a_draft_that_cannot_be_removed_yet_is_said_to_be_sent(behind_proxy: tuple[Drafts, FaultProxy]) -> None:
+    box, proxy = behind_proxy
+    draft = box.draft()
+    proxy.refuse("UID STORE.*", answer="NO [UNAVAILABLE] not now")
+    sent = box.send(draft)
+    assert (sent.status, sent.data["status"]) == (200, "succeeded")
+    for answer in (box.send(draft), box.preview(draft), box.ask("DELETE", f"/drafts/{draft}")):
+        assert answer.refusal == (409, "conflict")
+        assert sent.data["operationId"] in answer.message
+        assert "was sent" in answer.message
+        assert "about to be removed" in answer.message
+        assert "Wait" not in answer.message
+
+
+def test_an_answer_waits_so_long_for_its_draft_to_go_and_no_longer(
+    behind_proxy: tuple[Drafts, FaultProxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box, proxy = behind_proxy
+    monkeypatch.setattr(sending, "_DRAFT_GONE_WITHIN", 0.3)
+    draft = box.draft()
+
+    def stall(command: str) -> None:
+        if command.startswith("UID STORE"):
+            proxy.stall()
+
+    proxy.on_command = stall
+    sent = box.send(draft)
+    assert (sent.status, sent.data["status"]) == (200, "succeeded")
+    assert box.ask("GET", f"/drafts/{draft}").status == 200
+    proxy.on_command = lambda _: None
+    proxy.go_on()
+    wait_until(lambda: box.ask("GET", f"/drafts/{draft}").status == 404, lambda: "the draft is still there", 10)
 
 
 def test_a_draft_that_is_scheduled_stays_as_it_is_until_it_is_taken_back(box: Drafts) -> None:
