@@ -182,10 +182,13 @@ def of(kind: bytes, first: bytes, second: bytes) -> bytes:
         of(b"mixed", b"text/plain", b"message/delivery-status") + b"\r\n--b--\r\n",
         HEAD + b"Content-Type: application/pkcs7-mime\r\n" + AS_FILE + b"\r\n" + LARGE,
         HEAD + b"Content-Type: text/plain\r\nContent-Transfer-Encoding: base64\r\n\r\n" + LARGE,
+        of(b"related", b"text/html", b"image/png") + b"\r\n--b--\r\n",  # by no id: by its place, or its address
+        HEAD + b"Content-Type: multipart/related; boundary=b\r\n\r\n--b\r\nContent-Type: application/xhtml+xml\r\n"
+        b"Content-ID: <a@x>\r\nContent-Transfer-Encoding: base64\r\n\r\n" + LARGE + b"--b\r\n\r\nx\r\n--b--\r\n",
         HEAD + b"\r\n" + LARGE.replace(b"\r\n", b"\r"),
         b"",
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_what_belongs_together_stays_together(source: bytes) -> None:
     assert divided(source, min(MOST, max(0, len(source) - 1))) == Divided(source)

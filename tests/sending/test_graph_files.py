@@ -264,6 +264,19 @@ def test_a_token_that_ends_while_files_are_added_is_renewed(small: Outlook, file
     assert len(small.graph.messages[-1].files) == 1
 
 
+def test_a_draft_is_removed_with_the_token_that_was_good_last(small: Outlook) -> None:
+    assert small.send().data["status"] == "succeeded"
+    clock = small.desk.appliance.clock
+    clock.monotonic = later(clock.monotonic)  # type: ignore[method-assign]
+    small.graph.before = lambda step: small.provider.spoil_access() if step == "drafted" else None
+    small.graph.at("upload", [None, Says(503)])
+    try:
+        assert small.send(a_message(attachments=FILES)).status == 503
+    finally:
+        small.graph.before = lambda _: None
+    wait_until(lambda: not small.graph.drafts(ADA), lambda: str(small.graph.drafts(ADA)), 5)
+
+
 def test_access_that_is_taken_back_while_files_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with outlook(tmp_path) as box:
         scaled(monkeypatch, box)
