@@ -331,8 +331,8 @@ class HttpsNotOffered(Conflict):
 
 
 class LastAdmin(Conflict):
-    """This is the last administrator who can log in. Make another member an administrator first, and let them enroll if
-    they have not yet.
+    """This is the last administrator who can get in. Make another member an administrator first. One without a
+    password counts while an invitation or password reset is open that no API key was shown.
     """
 
     code = "last_admin"

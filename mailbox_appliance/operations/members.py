@@ -125,10 +125,11 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
     """Change a member's name, email, role or status; it takes effect with the next request.
 
     Suspending ends the member's sessions at once, for good, and their API keys answer 403 `member_suspended` until they
-    are active again. Who becomes an administrator needs a new invitation or password reset where one was open. An API
-    key can neither change an administrator nor make one (403). 409: `email_taken`; `last_admin` where nobody would be
-    left who can administrate; `conflict` where a member is to be an administrator whose password was set with a link
-    that an API key was shown.
+    are active again. Of who becomes an administrator, open links that an API key was shown stop working; of who is none
+    any more, the API keys that they made for others are revoked. An API key can neither change an administrator nor
+    make one (403). 409: `email_taken`; `last_admin` where no other administrator is active who has a password or an
+    open link; `conflict` where a member is to be an administrator whose password was set with a link that an API key
+    was shown.
     """
     if request.name is not UNSET:
         refuse_controls("/name", request.name)
@@ -148,8 +149,10 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
         if change.get("status") == "suspended":
             end_sessions(appliance, caller.actor, member_id)
         if change.get("role") == "admin":
-            # Whoever was given these, an API key perhaps, was given them for a member; now they would make an admin.
-            store.invitations.withdraw(member_id)
+            # Whoever holds the key was given these for a member; now they would let somebody in as an administrator.
+            store.invitations.withdraw_shown_to_keys(member_id)
+        if change.get("role") == "member":
+            _revoke_made_for_others(appliance, caller, member_id)
         return store.members.get(member_id)
 
 
@@ -158,15 +161,13 @@ def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Delet
     """Remove a member with their sessions, API keys and grants; what they scheduled is not sent.
 
     The API keys that they made for others are revoked: they were shown their tokens.
-    409: `conflict` where they own mailboxes, `last_admin` where nobody would be left who can administrate.
+    409: `conflict` where they own mailboxes; `last_admin` as when they are suspended.
     """
     store = appliance.store
     with store.database.transaction(durable=True):
         touched(appliance, caller, member_id)
         end_sessions(appliance, caller.actor, member_id)
-        for key in store.api_keys.made_for_others(member_id):
-            store.api_keys.revoke(key.id)
-            store.audit.record(caller.actor, "api_key.revoke", ("api_key", key.id), about=key.member_id)
+        _revoke_made_for_others(appliance, caller, member_id)
         store.members.remove(member_id)
         store.audit.record(caller.actor, "member.delete", ("member", member_id))
     return Deleted(id=member_id)
@@ -201,6 +202,14 @@ def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> Issu
         )
         store.audit.record(caller.actor, "password_reset.create", ("member", member_id))
     return _issued(appliance, "reset", token, expires_at)
+
+
+def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str) -> None:
+    """A key that somebody made for another member is good no more without them: then no list shows it either."""
+    store = appliance.store
+    for key in store.api_keys.made_for_others(maker_id):
+        store.api_keys.revoke(key.id)
+        store.audit.record(caller.actor, "api_key.revoke", ("api_key", key.id), about=key.member_id)
 
 
 def _acts(change: Mapping[str, Any]) -> tuple[str, ...]:

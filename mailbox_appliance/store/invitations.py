@@ -80,6 +80,11 @@ class Invitations:
         """No token that this member has been given works any more. Inside a transaction."""
         self._database.change("DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL", (member_id,))
 
+    def withdraw_shown_to_keys(self, member_id: str) -> None:
+        """No token for this member works any more that an API key was shown. Inside a transaction."""
+        sql = "DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL AND by_key = 1"
+        self._database.change(sql, (member_id,))
+
     def _find(self, kind: Kind, token_hash: str) -> Row | None:
         row = self._database.row(_SELECT, (token_hash, kind, to_timestamp(self._clock.now())))
         return row if row is not None and hmac.compare_digest(row[0], token_hash) else None

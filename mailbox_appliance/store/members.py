@@ -19,9 +19,13 @@ SELECT m.id, m.name, m.email, m.role, m.status, m.created_at, m.updated_at, m.la
     WHERE i.member_id = m.id AND i.kind = 'invitation' AND i.used_at IS NULL AND i.expires_at > :now) END,
   m.password_hash
 FROM members m"""
-# One who has not enrolled yet cannot log in, so the appliance must not be left to them.
+# The appliance must not be left to one who can never log in. Who has no password yet gets in by an open link.
+# One that an API key was shown may be in other hands.
 _OTHER_ADMIN = """
-SELECT 1 FROM members WHERE id <> ? AND role = 'admin' AND status = 'active' AND password_hash IS NOT NULL LIMIT 1"""
+SELECT 1 FROM members m WHERE m.id <> :id AND m.role = 'admin' AND m.status = 'active'
+  AND (m.password_hash IS NOT NULL OR EXISTS (SELECT 1 FROM invitations i WHERE i.member_id = m.id
+    AND i.kind IN ('invitation', 'password_reset') AND i.used_at IS NULL AND i.expires_at > :now AND i.by_key = 0))
+LIMIT 1"""
 # The same spelling first: two whose emails were different to release 0.10 may have the same one to us.
 _BY_EMAIL = """
 WHERE (m.email_key = :exact AND m.email = :email) OR m.email_key = :key ORDER BY m.email_key <> :exact LIMIT 1"""
@@ -148,7 +152,8 @@ class Members:
         # One who is suspended, or has no password, is not the last who can log in: it does not matter what they become.
         if member.status == "suspended" or self.password_of(member.id) is None:
             return
-        if self._database.row(_OTHER_ADMIN, (member.id,)) is None:
+        given = {"id": member.id, "now": to_timestamp(self._clock.now())}
+        if self._database.row(_OTHER_ADMIN, given) is None:
             raise LastAdmin
 
     def _select(self, where: str, **values: str) -> Sequence[Sequence[Any]]:

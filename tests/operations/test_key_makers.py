@@ -92,6 +92,33 @@ def test_with_its_maker_a_key_is_revoked(people: People, timed: Appliance) -> No
     assert timed.store.api_keys.made_for_others(people.bea.member["id"]) == ()
 
 
+def test_with_the_role_of_its_maker_a_key_is_revoked(people: People, timed: Appliance) -> None:
+    """So that no list shows a key that is answered with 401."""
+    _, beas = people.make(people.bea, customCapabilities=["mail.read"])
+    adas, token = given_to(people, people.ada)
+    cids, _ = given_to(people, people.cid, None, "admin.audit")
+    path = f"/admin/members/{people.bea.member['id']}"
+    assert people.ada.ask("PATCH", path, {"status": "suspended"}).status == 200
+    assert {adas, cids} <= {key["id"] for key in people.ada.ask("GET", ALL).data}, "she may come back"
+    assert people.ada.ask("PATCH", path, {"status": "active", "role": "member"}).status == 200
+    assert {adas, cids}.isdisjoint(key["id"] for key in people.ada.ask("GET", ALL).data)
+    events = people.ada.ask("GET", "/admin/audit-events?limit=4").data["items"]
+    acts = {(event["action"], event["target"]["id"]) for event in events}
+    bea = people.bea.member["id"]
+    assert acts == {
+        ("member.demote", bea),
+        ("member.activate", bea),
+        ("api_key.revoke", adas),
+        ("api_key.revoke", cids),
+    }
+    told = people.cid.ask("GET", "/me/audit-events?limit=1").data["items"][0]
+    assert (told["action"], told["target"]["id"]) == ("api_key.revoke", cids)
+    assert people.ada.ask("PATCH", path, {"role": "admin"}).status == 200
+    assert people.ada.ask("GET", "/me", token=token).refusal == GONE, "for good"
+    assert people.ada.ask("GET", "/me", token=beas).status == 200
+    assert timed.store.audit.verify().broken is None
+
+
 def test_what_such_a_key_asked_for_is_not_sent_without_its_maker(people: People) -> None:
     """As if it had been given mail rights, which it never is."""
     key_id, _ = given_to(people, people.ada)

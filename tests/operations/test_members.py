@@ -209,15 +209,36 @@ ENDS: list[Callable[[CheckedClient, str], Any]] = [
 
 @pytest.mark.parametrize("end", ENDS)
 def test_the_last_administrator_stays(
-    ada: CheckedClient, bob: CheckedClient, end: Callable[[CheckedClient, str], Any]
+    ada: CheckedClient, bob: CheckedClient, clock: FakeClock, end: Callable[[CheckedClient, str], Any]
 ) -> None:
     assert ada.ask("POST", "/admin/members", BOB | {"email": "eve@example.org", "role": "admin"}).status == 201
-    assert end(ada, path_of(ada)).refusal == (409, "last_admin"), "who was only invited cannot administrate yet"
+    clock.advance(7 * DAY)
+    assert end(ada, path_of(ada)).refusal == (409, "last_admin"), "whose invitation has expired cannot get in"
     ada.ask("PATCH", path_of(bob), {"role": "admin"})
     assert end(ada, path_of(ada)).status == 200
     assert end(bob, path_of(bob)).refusal == (409, "last_admin")
     assert bob.ask("GET", "/admin/members").status == 200
     assert ada.ask("GET", "/admin/members").status in (401, 403)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_who_is_invited_as_an_administrator_is_another_one(
+    ada: CheckedClient, end: Callable[[CheckedClient, str], Any]
+) -> None:
+    made = ada.ask("POST", "/admin/members", BOB | {"role": "admin"}).data
+    assert end(ada, path_of(ada)).status == 200
+    taken = {"token": made["invitation"]["token"], "password": "correct horse battery", "deviceName": "x"}
+    answer = ada.ask("POST", "/auth/enroll", taken, token="")
+    assert answer.status == 200
+    assert ada.ask("GET", "/admin/members", token=answer.data["token"]).status == 200
+
+
+def test_an_invitation_outlives_a_promotion(ada: CheckedClient) -> None:
+    made = ada.ask("POST", "/admin/members", BOB).data
+    promoted = ada.ask("PATCH", f"/admin/members/{made['member']['id']}", {"role": "admin"})
+    assert promoted.data["invitation"] == made["member"]["invitation"]
+    taken = {"token": made["invitation"]["token"], "password": "correct horse battery", "deviceName": "x"}
+    assert ada.ask("POST", "/auth/enroll", taken, token="").data["member"]["role"] == "admin"
 
 
 # --- delete -----------------------------------------------------------------------------------------------------------

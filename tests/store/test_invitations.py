@@ -77,6 +77,18 @@ def test_all_of_a_member_are_withdrawn(store: Store) -> None:
     assert store.invitations.find("invitation", "c") == eve
 
 
+def test_those_that_a_key_was_shown_are_withdrawn(store: Store) -> None:
+    bob, eve = add(store, "bob"), add(store, "eve")
+    with store.database.transaction():
+        for member in (bob, eve):
+            store.invitations.issue("invitation", member, f"{member} key", DAY, by_key=True)
+            store.invitations.issue("password_reset", member, f"{member} person", DAY)
+        store.invitations.withdraw_shown_to_keys(bob)
+    find = store.invitations.find
+    assert (find("invitation", f"{bob} key"), find("invitation", f"{eve} key")) == (None, eve)
+    assert find("password_reset", f"{bob} person") == bob
+
+
 def test_they_go_with_their_member(store: Store) -> None:
     bob = add(store, "bob")
     issue(store, "invitation", bob, "a")

@@ -1,10 +1,12 @@
 """Members are found by id and by email without case."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from mailbox_appliance.errors import EmailTaken, LastAdmin, NotFound
+from mailbox_appliance.store.invitations import Kind
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 
@@ -94,3 +96,49 @@ def test_the_last_administrator_who_can_log_in_stays(store: Store) -> None:
             store.members.update(other.id, role="admin")
             store.members.remove(other.id)
     assert store.members.list() == (store.members.get(ada.id),)
+
+
+#: what another administrator without a password was given, whether an API key was shown it, how many seconds ago
+#: -> whether they count as one who can get in
+OPEN: tuple[tuple[Kind, bool, float, bool], ...] = (
+    ("invitation", False, 0, True),
+    ("password_reset", False, 60, True),
+    ("invitation", False, 86_399.999, True),
+    ("invitation", False, 86_400, False),
+    ("invitation", True, 0, False),
+    ("password_reset", True, 0, False),
+    ("console_link", False, 0, False),
+)
+
+
+@pytest.mark.parametrize(("kind", "by_key", "age", "counts"), OPEN)
+def test_an_administrator_with_an_open_link_is_another_one(
+    store: Store, clock: FakeClock, kind: Kind, age: float, *, by_key: bool, counts: bool
+) -> None:
+    ada = add(store, "ada@example.org")
+    with store.database.transaction():
+        bob = store.members.add(name="x", email="bob@example.org", role="admin", password_hash=None).id
+        store.invitations.issue(kind, bob, "hash", timedelta(days=1), by_key=by_key)
+    clock.advance(age)
+    if not counts:
+        with pytest.raises(LastAdmin), store.database.transaction():
+            store.members.remove(ada)
+        return
+    with store.database.transaction():
+        store.database.change("UPDATE members SET status = 'suspended' WHERE id = ?", (bob,))
+    with pytest.raises(LastAdmin), store.database.transaction():
+        store.members.update(ada, role="member")
+    with store.database.transaction():
+        store.members.update(bob, status="active")
+        store.members.update(ada, role="member")
+    assert store.members.get(ada).role == "member"
+
+
+def test_a_link_that_was_used_lets_nobody_in(store: Store) -> None:
+    ada = add(store, "ada@example.org")
+    with store.database.transaction():
+        bob = store.members.add(name="x", email="bob@example.org", role="admin", password_hash=None).id
+        store.invitations.issue("invitation", bob, "hash", timedelta(days=1))
+        store.invitations.redeem("invitation", "hash")
+    with pytest.raises(LastAdmin), store.database.transaction():
+        store.members.remove(ada)

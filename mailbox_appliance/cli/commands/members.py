@@ -101,7 +101,7 @@ SINGLE = (
         "update",
         Call("PATCH", _PATH),
         "Change a member's name, email or role; what is not given stays.\n\n"
-        "Links that were open for a member who becomes an administrator stop working.",
+        "Open links that an API key was shown stop working where the member becomes an administrator.",
         (
             MEMBER,
             click.Option(["--name"], metavar="NAME", help="What they are called."),
