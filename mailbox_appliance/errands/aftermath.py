@@ -6,8 +6,9 @@
                      of now. Of a saved draft only where that does not lie there any more as it was.
 
 Tried at once (the draft by the request that waits for the send, which then answers that it is sent), then after 60 s
-growing to 30 minutes, as often as a day has room for: tries are counted, not hours, since the appliance may be off. What is given up is told in the warnings of the result. Only a message that is to be
-kept is never given up. All of it may be done twice and leaves the same. When is `sending/due`'s to know.
+growing to 30 minutes, as often as a day has room for: tries are counted, not hours, since the appliance may be off.
+What is given up is told in the warnings of the result. Only a message that is to be kept is never given up. All of it
+may be done twice and leaves the same. When is `sending/due`'s to know.
 """
 
 import logging

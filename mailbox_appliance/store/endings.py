@@ -1,8 +1,8 @@
 """What comes with the end of a delivery: one status, and from it all that is left to do, or no longer to be kept.
 
     succeeded   the saved draft is removed, the message that was answered or forwarded is flagged
-    failed      a scheduled message is kept as a draft, unless its sender has lost the right to it; a saved draft, too:
-                what was scheduled lies in its bytes here, and may not lie anywhere else by then
+    failed      a scheduled message is kept as a draft, unless its sender has lost the mailbox, which is told then; a
+                saved draft, too: what was scheduled lies in its bytes here, and may not lie anywhere else by then
     uncertain   evidence is looked for
 
 The bytes of a message are kept as long as they may be needed: until it is sent and its copy is filed, or it is a draft.
@@ -18,8 +18,8 @@ from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.delivery_rows import note_phase
 
 FIRST_LOOK = 5_000  # milliseconds after which evidence is looked for
-#: Codes after which nobody is to get the message back: the mailbox is gone, or whoever wrote it lost the right to it.
-_NOT_GIVEN_BACK = ("account_removed", "permission_revoked")
+#: What is told where a message is given to nobody. A saved draft that it was made from stays where it lies.
+NOT_KEPT = "The message was not put among the drafts, since whoever scheduled it does not reach this mailbox any more."
 
 _END = """
 UPDATE delivery_operations SET status = :status, shown = 1, error_code = :code, warnings = :warnings,
@@ -32,6 +32,13 @@ UPDATE delivery_operations SET status = :status, shown = 1, error_code = :code, 
 _ADD_CHORE = """
 INSERT INTO delivery_chores (operation, kind, next_at) SELECT d.id, :kind, :now FROM delivery_operations d
   JOIN accounts a ON a.id = d.account_id WHERE d.id = :id AND """
+# A key that is revoked or may do less takes no mailbox away from its owner; nor is one lost that is one's own.
+_REACHES = """
+EXISTS (SELECT 1 FROM members m WHERE m.id = d.member_id AND (a.owner_member_id = m.id OR (m.status = 'active' AND (
+  a.shared_with_all OR EXISTS (SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = m.id)))))"""
+_TELL_LOSS = """
+UPDATE delivery_operations SET warnings = json_insert(warnings, '$[#]', ?) WHERE id = ? AND schedule_id IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM delivery_chores c WHERE c.operation = id AND c.kind = 'keep_draft')"""
 _IS_NEEDED = """
 SELECT 1 FROM delivery_operations d JOIN accounts a ON a.id = d.account_id WHERE d.id = delivery_messages.operation
   AND (d.status IN ('queued', 'sending', 'uncertain') OR d.copy = 'pending' OR EXISTS (
@@ -83,7 +90,10 @@ def _add_chores(database: Database, operation_id: str, ending: Ending, now: int)
     if ending.status == "succeeded":
         _add_chore(database, operation_id, "remove_draft", "d.draft_id IS NOT NULL", now)
         _add_chore(database, operation_id, "flag_parent", "d.parent_id IS NOT NULL", now)
-    elif ending.status == "failed" and ending.code not in _NOT_GIVEN_BACK:
+    elif ending.code == "permission_revoked":
+        _add_chore(database, operation_id, "keep_draft", f"d.schedule_id IS NOT NULL AND {_REACHES}", now)
+        database.change(_TELL_LOSS, (NOT_KEPT, operation_id))
+    elif ending.status == "failed" and ending.code != "account_removed":  # else there is nowhere to keep it
         _add_chore(database, operation_id, "keep_draft", "d.schedule_id IS NOT NULL", now)
 
 

@@ -138,8 +138,11 @@ def _bob(later: Later) -> str:
     return f"/admin/members/{bob}"
 
 
-@pytest.mark.parametrize("undo", [_revoke, _narrow, _weaken, _ungrant, _suspend, _remove])
-def test_who_may_not_send_any_more_does_not(later: Later, undo: Undo) -> None:
+@pytest.mark.parametrize(
+    ("undo", "is_kept"),
+    [(_revoke, True), (_narrow, True), (_weaken, True), (_ungrant, False), (_suspend, False), (_remove, False)],
+)
+def test_who_may_not_send_any_more_does_not(later: Later, undo: Undo, is_kept: bool) -> None:
     _, key = add_key(later.desk.appliance, later.member("bob"), "mail.send")
     denied, allowed = later.schedule(key, subject="denied"), later.schedule(subject="allowed")
     undo(later)
@@ -149,9 +152,28 @@ def test_who_may_not_send_any_more_does_not(later: Later, undo: Undo) -> None:
     assert later.end_of(allowed)["status"] == "succeeded"
     (message,) = later.mailbox.smtp.messages
     assert email.message_from_bytes(message.source)["Subject"] == "allowed"
-    # Whoever lost the right to the mailbox leaves nothing behind in it.
+    # Whoever lost the mailbox itself leaves nothing behind in it, which is told.
     later.wait_for_chores()
-    assert later.client.ask("GET", f"/accounts/{later.mailbox.id}/drafts").data["items"] == []
+    drafts = later.client.ask("GET", f"/accounts/{later.mailbox.id}/drafts").data["items"]
+    assert [draft["subject"] for draft in drafts] == (["denied"] if is_kept else [])
+    path = f"/accounts/{later.mailbox.id}/delivery-operations/{denied['operationId']}"
+    warnings = later.client.ask("GET", path).warnings
+    assert [warning.partition(",")[0] for warning in warnings] == (
+        [] if is_kept else ["The message was not put among the drafts"]
+    )
+
+
+def test_what_the_owner_of_a_mailbox_wrote_is_kept_in_it(later: Later) -> None:
+    _, key = add_key(
+        later.desk.appliance, later.desk.appliance.store.database.value("SELECT id FROM members"), "mail.send"
+    )
+    delivery = later.schedule(key, subject="Mine")
+    later.change("UPDATE api_keys SET revoked_at = ?", at())
+    later.pass_time(3600)
+    assert later.end_of(delivery)["error"] == {"code": "permission_revoked"}
+    later.wait_for_chores()
+    (kept,) = later.client.ask("GET", f"/accounts/{later.mailbox.id}/drafts").data["items"]
+    assert kept["subject"] == "Mine"
 
 
 def test_a_session_that_has_ended_is_no_right_that_was_taken_away(later: Later) -> None:

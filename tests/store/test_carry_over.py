@@ -277,6 +277,9 @@ def test_what_waits_of_who_is_not_in_the_backup_is_given_back(restoring: Restori
         assert status(store, people.more[name]) == "failed permission_revoked"
         assert store.deliveries.work(people.more[name]).wire
         assert [chore.kind for chore in store.due.chores_of(people.more[name])] == ["keep_draft"]
+        found = store.deliveries.find(people.more[name])
+        assert found is not None
+        assert found[1] == ()  # nothing is lost, and nothing else is said
     assert [status(store, people.more[name]) for name in ("as-before", "lost-before")] == ["queued", "queued"]
     assert (restoring.carried.sends.given_back, restoring.carried.sends.waiting) == (2, 2)
     store.close()
