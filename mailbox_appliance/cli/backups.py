@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance import regular_files
+from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.render import one_line
 from mailbox_appliance.control.failures import INPUT, Failure
 
 _LONGEST_SHOWN = 200
+_FOLDER = "backups"
 _ID = re.compile(r"bak_[0-9a-z]+")
 
 
@@ -18,14 +20,20 @@ def is_id(name: str) -> bool:
     return _ID.fullmatch(name) is not None
 
 
-def file_of(name: str) -> Path:
-    """The file that is named as a backup. A Failure says why there is none: not there, not to be read, no file."""
+def file_of(invocation: Invocation, name: str) -> Path:
+    """The file that is named as a backup; one in `backups/` also by its name alone, as `backup list` has it.
+
+    A Failure says why there is none: not there, not to be read, no file.
+    """
     file = Path(name).expanduser().absolute()
+    among_them = invocation.data_directory() / _FOLDER / name
+    if Path(name).name == name and not os.path.lexists(file) and os.path.lexists(among_them):
+        file = among_them
     shown = one_line(name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}...")
     try:
         os.close(regular_files.opened(file))
     except (FileNotFoundError, NotADirectoryError) as error:
-        hint = "The id of a backup, as `backup list` has it, begins with bak_."
+        hint = "`backup list` has the ids of backups, which begin with bak_, and the names of their files."
         raise Failure("invalid_request", f"There is no file {shown}. {hint}", INPUT) from error
     except OSError as error:
         if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113 - never raise

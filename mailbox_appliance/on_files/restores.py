@@ -32,12 +32,13 @@ from mailbox_appliance.store import backups, swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.carry_over import Carried
 from mailbox_appliance.store.files import DATABASE
+from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
 from mailbox_appliance.store.keyfile import StoreKey, read_key
 from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.opening import format_of, log_of, open_database
 from mailbox_appliance.store.restore import Prepared, Restored, complete, prepare, put_back, try_out
-from mailbox_appliance.store.restore_elsewhere import Elsewhere, unpack_to
+from mailbox_appliance.store.restore_elsewhere import Elsewhere, look_before, unpack_to
 from mailbox_appliance.store.store import Store, failures_as_unusable
 from mailbox_appliance.store.unpacking import PresentKey
 from mailbox_appliance.store.upgrade import Upgraded
@@ -118,16 +119,26 @@ def restore(
 
 
 def unpack(
-    data_dir: Path, backup: str | Path, target: Path, passphrase: str | None = None, progress: Progress | None = None
+    data_dir: Path,
+    backup: str | Path,
+    target: Path,
+    passphrase: str | None = None,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Unpack a backup into a directory that is empty or not there: a store of its own, or, where it is one of an older
-    release or was replaced by a restore, byte for byte what it was. Raises as `restore`.
+    release or was replaced by a restore, byte for byte what it was. `dry_run`: only tell of it. Raises as `restore`.
     """
     file, key = _file(data_dir, backup), _key_of(data_dir)
-    unpacked = unpack_to(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
+    if dry_run:
+        unpacked = look_before(file, target, passphrase=passphrase, key=key, progress=progress)
+    else:
+        unpacked = unpack_to(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
     if unpacked.carried is not None:
         return enveloped(unpacked.summary, _told(unpacked.carried, _Present(None, "No store is beside it.")))
-    warnings = (unpacked.why or _RAW,)
+    is_older = unpacked.manifest.format < format_5.NUMBER
+    warnings = tuple(filter(None, (unpacked.why, _RAW if is_older and not unpacked.why else "")))
     return enveloped(unpacked.summary or _not_looked_at(unpacked), warnings)
 
 

@@ -1,5 +1,6 @@
 """Unpacking a backup into an empty directory: as a store of its own, or byte for byte as the files were."""
 
+import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from mailbox_appliance.records import BackupSummary, Progress
 from mailbox_appliance.store import room, swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup_content import summary_of
+from mailbox_appliance.store.backups import verify_file
 from mailbox_appliance.store.carry_over import Carried
 from mailbox_appliance.store.container import Container, open_container
 from mailbox_appliance.store.files import KEY
@@ -50,7 +52,7 @@ def unpack_to(
     it may be of. Raises as `prepare`, Conflict where there is something.
     """
     container = open_container(file, passphrase=passphrase, key=key)
-    is_new = _require_empty(target)
+    is_new = _made(target)
     try:
         if container.manifest.format < format_5.NUMBER:
             return _unpack_as_it_was(container, target, progress)
@@ -65,6 +67,24 @@ def unpack_to(
         _remove_what_was_made(target, is_new=is_new)
         raise
     return Elsewhere(container.manifest, prepared.summary, restored.carried)
+
+
+def look_before(
+    file: Path,
+    target: Path,
+    *,
+    passphrase: str | None = None,
+    key: StoreKey | None = None,
+    progress: Progress | None = None,
+) -> Elsewhere:
+    """Read all of a backup, and tell what `unpack_to` would unpack; nothing is made there. Raises as that does."""
+    manifest = open_container(file, passphrase=passphrase, key=key).manifest
+    with telling(target):
+        _require_empty(target)
+    try:
+        return Elsewhere(manifest, verify_file(file, passphrase, key, progress))
+    except ReplacedUnopened as problem:
+        return Elsewhere(manifest, None, why=problem.message)
 
 
 def _unpack_as_it_was(container: Container, target: Path, progress: Progress | None) -> Elsewhere:
@@ -82,15 +102,19 @@ def _unpack_as_it_was(container: Container, target: Path, progress: Progress | N
     return Elsewhere(container.manifest, summary, why=why)
 
 
-def _require_empty(target: Path) -> bool:
+def _made(target: Path) -> bool:
     """Make a directory where there is none, which is answered. Raises Conflict where there is something in it."""
     with telling(target):
-        if not target.exists():
-            target.mkdir(mode=0o700, parents=True)
-            return True
-        if not target.is_dir() or any(target.iterdir()):
-            raise Conflict(reason=f"{target} is not an empty directory. Name one that is, or that is not there yet.")
-        return False
+        _require_empty(target)
+        is_new = not target.exists()
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return is_new
+
+
+def _require_empty(target: Path) -> None:
+    """Raise Conflict for what is there, and no empty directory."""
+    if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
+        raise Conflict(reason=f"{target} is not an empty directory. Name one that is, or that is not there yet.")
 
 
 def _remove_what_was_made(target: Path, *, is_new: bool) -> None:

@@ -228,6 +228,36 @@ def test_a_file_is_verified_wherever_it_lies_and_nothing_else_is_touched(
     assert not (tmp_path / "no such folder").exists()
 
 
+def test_a_file_in_backups_is_named_by_its_name_alone(
+    files: CommandLine, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = str(made.plain.data["fileName"])
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert files("backup", "verify", name).data["members"] == 1
+    assert files("backup", "restore", name, "--dry-run").data["members"] == 1
+    assert files("backup", "verify", f"./../{name}").error["code"] == "invalid_request"
+    Path(name).write_text("another file of this name, in the folder that one is in")
+    assert files("backup", "verify", name).error["code"] == "not_a_backup"
+
+
+def test_what_would_be_unpacked_is_told_and_nothing_is(files: CommandLine, made: Made, tmp_path: Path) -> None:
+    target = tmp_path / "there" / "within"
+    dry = ("backup", "restore", made.plain.data["id"], "--to", str(target), "--dry-run", "--format", "table")
+    outcome = files(*dry)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"It would be unpacked in {target}. Nothing was changed.\n" in outcome.out
+    assert not target.parent.exists()
+    target.mkdir(parents=True)
+    assert files(*dry).code == 0
+    (target / "a").touch()
+    full = files(*dry)
+    assert (full.code, "is not an empty directory" in full.err) == (2, True)
+    (target / "a").unlink()
+    file_of(files, made.plain).write_bytes(DAMAGED["backup_altered"](file_of(files, made.plain).read_bytes()))
+    assert "backup_altered" in files(*dry[:-2]).err
+
+
 def newer(_: bytes) -> bytes:
     """How a backup of a later release may begin."""
     manifest = b'{"backup": 2, "format": 7, "id": "bak_00000000000000000000000000"}'

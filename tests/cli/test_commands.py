@@ -168,7 +168,6 @@ WRONG: list[tuple[list[str], str]] = [
     (["members", "update", "mem_1", "--role", "owner"],              "option:--role"),
     (["backup", "restore"],                                          "argument:ID|FILE"),
     (["backup", "restore", "no/such/file"],                          ""),
-    (["backup", "restore", "bak_1", "--to", "there", "--dry-run"],   ""),
     (["backup", "restore", __file__],                                "option:--online"),
     (["backup", "restore", "bak_1"],                                 "option:--online"),
     (["backup", "restore", "bak_1", "--online", "--to", "there"],    "option:--online"),

@@ -154,7 +154,10 @@ def test_a_store_whose_key_is_elsewhere_can_be_had_back(
 
     with pytest.raises(ReplacedUnopened):
         backups.verify(folder, kept.id, None)
+    told = restores.unpack(folder, kept.id, tmp_path / "back", dry_run=True)
+    assert not (tmp_path / "back").exists()
     unpacked = restores.unpack(folder, kept.id, tmp_path / "back")
+    assert told == unpacked
     assert unpacked["data"]["ok"] is False
     assert "does not open with the key of the backup" in unpacked["warnings"][0]
     assert (tmp_path / "back" / DATABASE).read_bytes() == before[DATABASE]
@@ -271,7 +274,10 @@ def test_a_migration_backup_without_the_store_of_now_holds_what_is_scheduled(old
 
 def test_a_migration_backup_elsewhere_is_byte_for_byte_what_was_there(old: Path, tmp_path: Path) -> None:
     (migration,) = list_backups(old)
+    told = restores.unpack(old, migration.id, tmp_path / "old", dry_run=True)
+    assert not (tmp_path / "old").exists()
     answer = restores.unpack(old, migration.id, tmp_path / "old")
+    assert told == answer
     assert (answer["data"]["format"], len(answer["warnings"])) == (3, 1)
     assert contents(tmp_path / "old") == contents(copied(3, tmp_path / "original")[0])
     connection = sqlite3.connect(tmp_path / "old" / DATABASE)

@@ -82,8 +82,8 @@ def _of_id(invocation: Invocation, backup: str) -> Callable[[str | None], Any]:
 
 
 def _of_file(invocation: Invocation, name: str) -> Callable[[str | None], Any]:
-    """The same of a file, wherever it lies: no appliance is asked, and no data directory is looked at."""
-    return _on_files(invocation, "verify_backup_file", backups.file_of(name))
+    """The same of a file, wherever it lies: no appliance is asked, and no store is looked at."""
+    return _on_files(invocation, "verify_backup_file", backups.file_of(invocation, name))
 
 
 def _on_files(invocation: Invocation, service: str, *what: Any) -> Callable[[str | None], Any]:
@@ -130,7 +130,7 @@ backup = group(
             "verify",
             _verify,
             "Read all of a backup, check the database in it, and tell what it holds.\n\nA FILE may lie anywhere, and"
-            " needs no appliance.",
+            " needs no appliance; its name alone is enough for one in `backups/`.",
             (_NAMED, passphrases.PASSPHRASE_STDIN),
         ),
         command(

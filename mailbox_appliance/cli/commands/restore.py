@@ -23,13 +23,11 @@ def _restore(
     yes: bool,
     passphrase_stdin: bool,
 ) -> int:
-    if to is not None and dry_run:
-        raise wrong_usage("--dry-run tells what a restore would do here; with --to nothing here changes.")
     if to is not None and online:
         raise wrong_usage("--to unpacks a backup that lies here; it does not go with --online.", "option:--online")
     if online:
         return online_restore.restore(invocation, backup, dry_run=dry_run, yes=yes, passphrase_stdin=passphrase_stdin)
-    named, folder = _named(backup), invocation.data_directory()
+    named, folder = _named(invocation, backup), invocation.data_directory()
     if to is None and names_another(invocation):
         raise _elsewhere(folder)
     name = "restore_on_files" if to is None else "unpack_backup"
@@ -39,7 +37,8 @@ def _restore(
     def opening(passphrase: str | None) -> Any:
         with invocation.terminal.bar() as tell:
             if to is not None:
-                return service(folder, named, Path(to).expanduser().absolute(), passphrase, progress=tell)
+                there = Path(to).expanduser().absolute()
+                return service(folder, named, there, passphrase, dry_run=dry_run, progress=tell)
             give_up = None if yes else _asking(invocation, unasked)
             return service(folder, named, passphrase, dry_run=dry_run, progress=tell, give_up=give_up)
 
@@ -87,11 +86,13 @@ def _asking(invocation: Invocation, unasked: list[str]) -> Callable[[str], bool]
 def _said(to: str | None, dry_run: bool) -> show.Remark:
     """What stands below the answer in a table."""
     done = f"It is unpacked in {to}.\n" if to is not None else "It is restored.\n"
-    return lambda answer: backups.contents(answer) + ("Nothing was changed.\n" if dry_run else done)
+    if dry_run:
+        done = "Nothing was changed.\n" if to is None else f"It would be unpacked in {to}. Nothing was changed.\n"
+    return lambda answer: backups.contents(answer) + done
 
 
-def _named(backup: str) -> str | Path:
-    return backup if backups.is_id(backup) else backups.file_of(backup)
+def _named(invocation: Invocation, backup: str) -> str | Path:
+    return backup if backups.is_id(backup) else backups.file_of(invocation, backup)
 
 
 restore = command(
