@@ -25,7 +25,7 @@ from mailbox_appliance.web.measured import Figures, Measured
 from mailbox_appliance.web.openapi import describe
 from mailbox_appliance.web.present import RETRY_AFTER, Present
 from mailbox_appliance.web.proxies import proxies_of
-from mailbox_appliance.web.requests import path_of, read_request
+from mailbox_appliance.web.requests import path_of, read_request, refuse_query
 from mailbox_appliance.web.responses import Response, Streamed
 from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
 from mailbox_appliance.web.tally import UNKNOWN, Tally
@@ -64,7 +64,7 @@ class App:
         self._offer("GET", "/metrics", self._metrics)
         self._offer("GET", "/", _console)
         self._offer("GET", console_files.PREFIX + "/{digest}/{name:path}", _console)
-        self._offer("GET", f"{PREFIX}/openapi.json", self._page(_openapi))
+        self._offer("GET", f"{PREFIX}/openapi.json", _openapi)
         self._offer("GET", f"{PREFIX}/oauth/callback", _callback)
         if assistants is not None:
             self._offer("POST", PATH, self._assist(assistants))
@@ -120,7 +120,7 @@ class App:
             template, answering = found
             return template, answering(appliance, environ, request_id, path)
         except Problem as problem:
-            return template, responses.failure(problem, request_id, frozenset({403}))
+            return template, responses.failure(problem, request_id, frozenset({400, 403}))
         except bottle.HTTPError as fault:
             return template, _not_routed(fault, environ, request_id)
         except Exception as error:  # a fault of ours: it must leave as an error object, and be found in the log
@@ -218,5 +218,6 @@ def _callback(_: Appliance, environ: Environ, *__: object) -> Response:
     return oauth_callback.page(environ.get("QUERY_STRING", ""))
 
 
-def _openapi(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets it
+def _openapi(_: Appliance, environ: Environ, *__: object) -> Response:
+    refuse_query(environ)
     return Response(200, describe(), media_type="application/json; charset=utf-8")

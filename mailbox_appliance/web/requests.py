@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from mailbox_appliance.errors import Detail
+from mailbox_appliance.errors import Detail, Invalid
 from mailbox_appliance.operations.operation import Request
 from mailbox_appliance.operations.parameter import HEADERS
 from mailbox_appliance.web.answers import BODY_DISCARDED, BODY_POSTPONED
 from mailbox_appliance.web.routes import Route
 
 _MOST_QUERY_FIELDS = 100
+_UNKNOWN = "There is no such parameter here."
 _ENVIRON = {wire: "HTTP_" + header.upper().replace("-", "_") for wire, header in HEADERS.items()}
 
 _AUTHORITY = re.compile(r"^[a-z][a-z0-9+.-]*://[^/?#]*", re.IGNORECASE)  # of a target in absolute form (RFC 9112 3.2.2)
@@ -54,6 +55,14 @@ def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: Rou
     )
 
 
+def refuse_query(environ: Mapping[str, Any]) -> None:
+    """Raises Invalid where a request gives parameters to what has none."""
+    values: dict[str, str] = {}
+    faults = _read_query(environ.get("QUERY_STRING", ""), values, {})
+    if faults := faults or tuple(Detail(f"query:{name}", _UNKNOWN) for name in values):
+        raise Invalid(details=faults, reason=faults[0].message)
+
+
 def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tuple[Detail, ...]:
     """Add what the query gives; answers its faults: a name given twice, or one that travels in the path or a header."""
     try:
@@ -65,7 +74,7 @@ def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tu
     faults = []
     for name, value in given:
         if name in HEADERS or places.get(name) == "path":
-            faults.append(Detail(f"query:{name}", "There is no such parameter here."))
+            faults.append(Detail(f"query:{name}", _UNKNOWN))
         elif name in values:
             faults.append(Detail(f"query:{name}", "This is given more than once."))
         else:

@@ -114,6 +114,13 @@ def test_the_pages_beside_the_api(anybody: CheckedClient) -> None:
     assert front.headers["cache-control"] == "no-cache"
 
 
+def test_the_description_has_no_parameters(anybody: CheckedClient) -> None:
+    for query, place in (("x=1", "query:x"), ("token=", "query:token"), ("x=1&x=2", "query:x"), ("%ff=1", "query:")):
+        refused = anybody.ask("GET", f"/openapi.json?{query}")
+        assert (refused.refusal, refused.places) == ((400, "invalid_request"), [place]), query
+    assert anybody.ask("GET", "/openapi.json?").status == 200
+
+
 def test_the_pages_answer_to_no_foreign_host_either(anybody: CheckedClient) -> None:
     for path in ("/", "/healthz", "/api/v1/openapi.json"):
         assert anybody.ask("GET", path, root="", host="evil.example").refusal == (403, "host_not_allowed")
