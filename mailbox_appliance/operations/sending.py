@@ -98,8 +98,9 @@ def forward(
 ) -> Answer[Delivery | LegacySend]:
     """Forward a message, at most once for each idempotency key, which works as for a send.
 
-    The original is fetched whole and quoted with its header block below the comment. The forward names no parent, so
-    that it begins a conversation of its own; after success the original is marked as forwarded (`$Forwarded`).
+    The original is fetched whole and quoted with its header block below the comment. The forward names no parent; its
+    subject mostly joins it to the conversation of the original all the same. After success the original is marked as
+    forwarded (`$Forwarded`).
     Attachments count against the same limits as those of a send: where they are too large, set `includeAttachments` to
     false.
     """

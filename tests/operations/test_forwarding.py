@@ -77,6 +77,15 @@ def test_the_original_goes_along_below_the_comment(box: Forwards) -> None:
     assert len(box.mailbox.smtp.messages) == 1
 
 
+def test_a_forward_is_found_in_the_conversation_of_the_original_by_its_subject(box: Forwards) -> None:
+    message = box.deliver(original(subject="Moving house in May"))
+    thread = box.ask("GET", f"/messages/{message}").data["threadId"]
+    result = box.forward(message).data["result"]
+    assert result["threadId"] == thread
+    listed = box.ask("GET", f"/threads/{thread}").data["messages"]["items"]
+    assert [item["id"] for item in listed] == [message, result["id"]]
+
+
 def test_without_attachments_only_what_the_text_shows_goes_along(box: Forwards) -> None:
     message = box.deliver(original(b"%PDF", html='<p>Noon <img src="cid:logo@x"></p>'))
     assert box.forward(message, TO | {"includeAttachments": False}).data["status"] == "succeeded"
