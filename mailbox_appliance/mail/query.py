@@ -31,6 +31,8 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(
 
 #: Keys of other query languages: whoever types them means more than the text.
 _ELSEWHERE = re.compile(r"account|b?cc|filename|folder|in|larger|list|(?:newer|older)(?:_than)?|size|smaller", re.I)
+#: Words that leave out or choose there, as far as one is shown.
+_CHOOSES = re.compile(r'-(?:"|[^\W\d_]\w{0,39})|(?:OR|AND|NOT)(?!\S)')
 _LIKE_A_KEY = re.compile(r"(-?)([A-Za-z_]+):(?=\S)")
 
 _FIELDS: Mapping[str, SearchedField] = {"from": "from", "to": "to", "subject": "subject"}
@@ -79,6 +81,15 @@ def misread_keys(text: str) -> tuple[str, ...]:
         if typed and (_ELSEWHERE.fullmatch(typed[2]) or (typed[1] and typed[2].lower() in _READERS)):
             found[typed[0].lower()] = None
     return tuple(found)
+
+
+def misread_words(text: str) -> tuple[str, ...]:
+    """What leaves out or chooses in other query languages (`-word`, OR, AND, NOT), and is looked for as text here."""
+    text = text.translate(_QUOTES)
+    keys = misread_keys(text)
+    begins = (piece.start() for piece in _PIECE.finditer(text) if not text[piece.start() - 1 : piece.start()].strip())
+    found = (_CHOOSES.match(text, start) for start in begins)
+    return tuple(dict.fromkeys(typed[0] for typed in found if typed and f"{typed[0].lower()}:" not in keys))
 
 
 def combine(filters: Iterable[MessageFilter]) -> MessageFilter:

@@ -11,6 +11,9 @@ from mailbox_appliance.records import MessageFilter, SearchedField, Term
 
 T = TypeVar("T")
 
+#: Words of a query that a warning names.
+_MOST_NAMED = 10
+
 FolderName = Annotated[str, Meta(min_length=1, max_length=1024, description="A folder's id, role, path or name.")]
 Query = Annotated[
     str,
@@ -19,7 +22,8 @@ Query = Annotated[
         max_length=1000,
         description=(
             'Words, "phrases" and beg* that are all to be found, and from: to: subject: before: after: is:unread'
-            " is:read is:starred has:attachment label:. Anything else with a colon is looked for as it stands."
+            " is:read is:starred has:attachment label:. Anything else with a colon is looked for as it stands, and so"
+            " are -word, OR, AND and NOT."
         ),
     ),
 ]
@@ -88,6 +92,9 @@ def misread(q: str | None) -> Iterator[str]:
     there_are = " ".join(f"{key}:" for key in query.known_keys())
     for key in query.misread_keys(q or ""):
         yield f"{key} is no operator here; it was searched as text. There are: {there_are}"
+    if chosen := query.misread_words(q or ""):
+        named = ", ".join(chosen[:_MOST_NAMED]) + (" and others" if len(chosen) > _MOST_NAMED else "")
+        yield f"{named}: searched as text. All of a query must hold, and nothing can be left out by - or NOT."
 
 
 def _not_blank(name: str, given: str | None) -> str | None:

@@ -131,6 +131,25 @@ def test_keys_of_other_languages_are_noticed(typed: str, found: tuple[str, ...])
     assert query.misread_keys(typed) == found
 
 
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("invoice -draft -Entwürfe", ("-draft", "-Entwürfe")),
+        ('invoice -"due date" "-draft"', ('-"',)),
+        ("cats OR dogs AND NOT birds", ("OR", "AND", "NOT")),
+        ("cats or dogs and not birds", ()),
+        ('"OR" subject:OR or: ORDER', ()),
+        ("-from:ada -is:read -label:work", ()),
+        ("-draft -draft", ("-draft",)),
+        ("-foo:bar", ("-foo",)),
+        ("well-known - -- -5 --all a -", ()),
+        ("-" + "x" * 500, ("-" + "x" * 40,)),
+    ],
+)
+def test_words_that_leave_out_or_choose_elsewhere_are_noticed(typed: str, found: tuple[str, ...]) -> None:
+    assert query.misread_words(typed) == found
+
+
 def test_filters_add_up() -> None:
     one = MessageFilter(terms=(Term("a"),), unread=True, labels=("x",), after=1, before=9)
     two = MessageFilter(

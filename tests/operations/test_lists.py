@@ -205,6 +205,18 @@ def test_what_is_no_operator_is_named(checked_client: CheckedClient, mailbox: Fi
         ]
 
 
+def test_that_nothing_is_left_out_is_said(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
+    said = "searched as text. All of a query must hold, and nothing can be left out by - or NOT."
+    many = "+".join(f"-w{chr(97 + number)}" for number in range(12))
+    for path in (f"/accounts/{mailbox.id}/messages", "/messages"):
+        with_plan, without = (checked_client.ask("GET", f"{path}?q={sign}plan") for sign in ("", "-"))
+        assert without.data["items"] == with_plan.data["items"]
+        assert without.warnings == [f"-plan: {said}"]
+        assert checked_client.ask("GET", f"{path}?q=plan+OR+menu").warnings == [f"OR: {said}"]
+        (warning,) = checked_client.ask("GET", f"{path}?q={many}").warnings
+        assert "-wj and others: searched" in warning
+
+
 def test_while_bodies_are_coming_a_search_says_so(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
     folder = mailbox.store.folders.find(mailbox.id, "inbox")
     assert folder is not None
