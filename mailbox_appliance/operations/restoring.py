@@ -30,7 +30,7 @@ def restore(appliance: Appliance, caller: Caller, request: Restoration) -> Answe
     same summary: the service starts again on the restored store, within seconds, and answers 503 with `Retry-After`
     meanwhile. Nothing is sent again and nothing revoked lives again: sends, idempotency keys, revocations and password
     changes since the backup are carried over, and sessions are those of now. What the backup holds as being sent, or as
-    due by now, and nobody knows of becomes `uncertain`.
+    due by now, and nobody knows to be over becomes `uncertain`.
 
     400: what is wrong with the backup, as where one is verified. 409: something else that takes long is under way,
     there is not enough room, or the configuration in the backup cannot be used.

@@ -88,7 +88,7 @@ SENDS = [
     (None, "failed", "failed message_rejected", "uncertain"),
     (None, "uncertain", "uncertain", "uncertain"),
     (None, "withdrawn", "uncertain", "uncertain"),
-    (SOON, "nothing", "queued", "uncertain"),
+    (SOON, "nothing", "uncertain", "uncertain"),  # nobody sent it in time; it is not for the restore to
     (SOON, "sending", "sending", "uncertain"),
     (SOON, "succeeded", "succeeded", "uncertain"),
     (SOON, "canceled", "failed canceled", "uncertain"),
@@ -119,6 +119,29 @@ def test_a_send_of_the_backup(
         looked_for = store.due.evidence(at(restoring.clock, 10) or restoring.clock.now(), people.box)
         assert [one.operation_id for one in looked_for] == [operation]
         assert store.deliveries.work(operation).wire
+    store.close()
+
+
+def test_what_waits_for_another_try_is_not_tried_after_the_restore(restoring: Restoring) -> None:
+    """What is newer than the backup, or not due yet, is not doubted."""
+
+    def before(store: Store, people: People, clock: FakeClock) -> None:
+        for name, seconds in (("due", SOON), ("started", SOON), ("late", LATE)):
+            people.more[name] = accept(store, people, name, send_at=at(clock, seconds))
+        store.deliveries.begin(people.more["started"])
+
+    def since(store: Store, people: People, clock: FakeClock) -> None:
+        people.more["newer"] = accept(store, people, "newer", send_at=at(clock, SOON))
+        store.deliveries.begin(people.more["due"])
+        for name in ("due", "started"):
+            store.deliveries.mark(people.more[name], Phase.CONNECTING)
+            store.deliveries.requeue(people.more[name], at(clock, LATE) or clock.now(), "a cause")
+
+    store, people = restoring.run(before, since)
+    assert restoring.carried.relation == "continues"
+    found = {name: status(store, people.more[name]) for name in ("due", "started", "late", "newer")}
+    assert found == {"due": "uncertain", "started": "uncertain", "late": "queued", "newer": "queued"}
+    assert restoring.carried.sends.uncertain == 2
     store.close()
 
 
