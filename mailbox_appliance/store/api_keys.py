@@ -7,7 +7,7 @@ from typing import Any
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.ids import new_id
-from mailbox_appliance.records import ApiKey, Capability, KeyPermissions
+from mailbox_appliance.records import ADMIN_CAPABILITIES, ApiKey, Capability, KeyPermissions
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.tables import API_KEYS
 
@@ -88,6 +88,10 @@ def _columns(permissions: KeyPermissions) -> dict[str, str | None]:
 
 
 def _to_key(row: Sequence[Any]) -> ApiKey:
+    held = tuple(map(Capability, json.loads(row[6])))
+    supplemental = tuple(map(Capability, json.loads(row[7])))
+    if row[5] == "custom":  # a key of an older format has nothing in that column
+        supplemental = tuple(one for one in held if one in ADMIN_CAPABILITIES)
     return ApiKey(
         id=row[0],
         name=row[1],
@@ -95,7 +99,7 @@ def _to_key(row: Sequence[Any]) -> ApiKey:
         last_used_at=row[3],
         member_id=row[4],
         permission_profile=row[5],
-        capabilities=tuple(map(Capability, json.loads(row[6]))),
-        supplemental_capabilities=tuple(map(Capability, json.loads(row[7]))),
+        capabilities=held,
+        supplemental_capabilities=supplemental,
         account_ids=None if row[8] is None else tuple(json.loads(row[8])),
     )
