@@ -32,7 +32,8 @@ def list_scheduled(
 def cancel_scheduled(appliance: Appliance, caller: Caller, account: Account, schedule_id: str) -> Answer[Deleted]:
     """Take a scheduled send back: its operation ends as `failed` with `canceled`, its message is kept as a draft.
 
-    409: it is being sent, or was, or failed otherwise. One that is canceled already is answered alike. `warnings` tell where the mail server could not be asked now; the draft follows then.
+    409: it is being sent, or was, or failed otherwise. One that is canceled already is answered alike. `warnings` tell
+    where the mail server could not be asked now; the draft follows then.
     """
     store = appliance.store
     with store.database.transaction(durable=True):

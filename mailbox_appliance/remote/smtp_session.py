@@ -46,8 +46,10 @@ def _expect(answer: tuple[int, bytes], code: int, what: str) -> None:
     reply = reply_of(*answer)
     if reply.code == code:
         return
-    if reply.code == 421:
-        raise RemoteFault("smtp", "throttled", "The SMTP server takes no more connections now. Try again later.", reply)
+    # By its code alone 421 says no more than that the server is closing (RFC 5321 3.8).
+    known = fault(reply.name, "smtp", reply) if reply.is_temporary and reply.name else None
+    if known is not None and known.kind == "throttled":
+        raise known
     when = "now. Try again later." if reply.is_temporary else "from here. Ask its operator."
     raise RemoteFault("smtp", "refused", f"The SMTP server {what} {when}", reply)
 
@@ -100,9 +102,7 @@ def _login_fault(answer: tuple[int, bytes], host: str) -> RemoteFault:
     is_for_now = reply.is_temporary and reply.code != 432  # RFC 4954 4.7.12: it takes no more than another password
     if known is not None and not (is_for_now and known.kind == "login_refused"):
         return known
-    if reply.code in (421, 454):  # Seen in practice: 454 4.7.0 for too many logins, and for a backend that is down.
-        return RemoteFault("smtp", "throttled", "The SMTP server takes no logins now. Try again later.", reply)
-    if reply.is_temporary:
+    if reply.is_temporary:  # 454 4.7.0 is no more than that (RFC 4954 6); who logs in too often is told so in words
         return RemoteFault("smtp", "refused", "The SMTP server cannot check logins now. Try again later.", reply)
     return fault("wrong_password", "smtp", reply)
 

@@ -107,12 +107,14 @@ def test_a_real_server_refuses_a_recipient_and_then_nobody_gets_it(
 
 OUTCOMES: list[tuple[Step, Action, str]] = [
     ("connect", "554 5.7.1 go away", "503"),
-    ("connect", "421 4.3.2 too many", "429"),
+    ("connect", "421 4.3.2 down for now", "503"),
+    ("connect", "421 4.7.0 too many connections", "429"),
     ("connect", DROP, "503"),
     ("connect", b"hello\r\n", "503"),
     ("ehlo", "550 no", "503"),
     ("ehlo", CLOSE, "503"),
-    ("auth", "454 4.7.0 later", "429"),
+    ("auth", "454 4.7.0 later", "503"),
+    ("auth", "454 4.7.0 too many login attempts", "429"),
     ("auth", DROP, "503"),
     ("mail", "451 4.3.0 later", "503"),
     ("mail", "450 4.4.5 slow down", "429"),
@@ -354,7 +356,7 @@ def test_retries_that_find_no_place_to_wait_are_shown_what_there_is(
 
 def waiting(desk: Desk) -> int:
     """How many requests wait for an outcome now."""
-    return desk.appliance.settings.number("server.waiting_workers") - desk.appliance._waiting._value
+    return desk.appliance.places.waiting
 
 
 def test_what_does_not_wait_answers_at_once_and_nobody_else_is_held_up(

@@ -186,8 +186,9 @@ def test_what_passes_is_no_refused_token(answer: str, kind: str) -> None:
     [
         ("454 4.7.0 Temporary authentication failure", "refused"),
         ("454 4.7.0 Cannot authenticate due to temporary system problem. Try again later.", "refused"),
-        ("421 4.7.0 Try again later, closing connection.", "throttled"),
-        ("454 4.7.0 Authentication failed", "throttled"),
+        ("421 4.7.0 Try again later, closing connection.", "refused"),
+        ("454 4.7.0 Authentication failed", "refused"),
+        ("454 4.7.0 Too many login attempts, please try again later.", "throttled"),
     ],
 )
 def test_what_passes_is_no_refused_token_at_smtp_either(reply: str, kind: str) -> None:
