@@ -22,12 +22,15 @@ from mailbox_appliance.records import (
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.tables import ACCOUNTS
 
-# An account, with the members it is granted to and the folders that play a role, in one row.
+# An account, with the members it is granted to and the folders that play a role, in one row. Until its server has been
+# reached for the first time, as after an upgrade, these are the ones that a person named.
 _SELECT = """
 SELECT a.id, a.email, a.display_name, a.provider, a.owner_member_id, a.shared_with_all,
   (SELECT json_group_array(g.member_id) FROM account_grants g WHERE g.account_id = a.id),
   a.status, a.error_code, a.error_message, a.error_fault,
-  (SELECT json_group_object(f.role, f.path) FROM folders f WHERE f.account = a.number AND f.role IS NOT NULL),
+  CASE WHEN EXISTS (SELECT 1 FROM folders f WHERE f.account = a.number) THEN
+    (SELECT json_group_object(f.role, f.path) FROM folders f WHERE f.account = a.number AND f.role IS NOT NULL)
+    ELSE a.mapped_folders END,
   a.capabilities, a.created_at, a.last_sync_at
 FROM accounts a"""
 _REACHED = """

@@ -182,7 +182,12 @@ def test_applications_and_members_are_shown(upgraded: Upgraded) -> None:
     )
     members = {each["id"]: each for each in upgraded.client.ask("GET", "/admin/members").data}
     assert (members["mem_1"]["email"], members["mem_2"]["status"]) == ("Ada@Example.org", "suspended")
-    assert {each["id"] for each in upgraded.client.ask("GET", "/admin/api-keys").data} == {"key_1", "key_2"}
+    keys = {each["id"]: each for each in upgraded.client.ask("GET", "/admin/api-keys").data}
+    assert keys.keys() == {"key_1", "key_2"}
+    custom = (each for each in keys.values() if each["permissionProfile"] == "custom")
+    for key in custom:
+        admin = [one for one in key["capabilities"] if one.startswith("admin.")]
+        assert key["supplementalCapabilities"] == admin
 
 
 def test_mailboxes_whose_provider_is_away_hold_nothing_up(upgraded: Upgraded) -> None:

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.records import AccountCapabilities, AccountError, MappedFolders
+from mailbox_appliance.records import AccountCapabilities, AccountError, ListedFolder, MappedFolders
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, add_member, connection, parsed
 
@@ -89,6 +89,16 @@ def test_a_new_mailbox(store: Store) -> None:
     assert store.accounts.exists("BOX@example.test", ada)
     assert not store.accounts.exists("box@example.test", add_member(store))
     assert not store.accounts.exists("other@example.test", ada)
+
+
+def test_what_a_person_mapped_is_shown_until_the_server_tells_what_there_is(store: Store) -> None:
+    """As after an upgrade."""
+    with store.database.transaction():
+        account_id = store.accounts.add(add_member(store), None, connection("box@example.test"))
+    store.folders.set_user_mapping(account_id, {"sent": "Gesendet", "spam": None})
+    assert store.accounts.get(account_id).folders == MappedFolders(sent="Gesendet")
+    store.folders.take_in(account_id, [ListedFolder(path, "/", frozenset()) for path in ("INBOX", "Sent")])
+    assert store.accounts.get(account_id).folders == MappedFolders(sent="Sent"), "it is not there any more"
 
 
 def test_what_sync_finds_out_is_shown(store: Store, mailbox: Mailbox) -> None:
