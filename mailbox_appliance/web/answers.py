@@ -15,7 +15,7 @@ from waitress.task import ErrorTask, WSGITask
 
 from mailbox_appliance.errors import Problem, TooBusy
 from mailbox_appliance.ids import new_id
-from mailbox_appliance.web.framing import Unfinished
+from mailbox_appliance.web.framing import BadField, Unfinished
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,8 @@ class Refusal(ErrorTask):
         error = self.request.error
         code, message = _refusal(error)
         self.version = "1.1"
-        body = _begin_error(self, 400 if error.code == 501 else error.code, code, message)
+        places = (f"header:{error.name}",) if isinstance(error, BadField) else ()
+        body = _begin_error(self, 400 if error.code == 501 else error.code, code, message, places)
         if isinstance(error, Unfinished):
             _add_retry_after(self, error.problem)
         self.set_close_on_finish()
@@ -64,12 +65,18 @@ def _refusal(error: Any) -> tuple[str, str]:
     return code, text.format(reason=str(error.body).partition(' "')[0])
 
 
-def _begin_error(task: Any, number: int, code: str, message: str) -> bytes:
-    """Make a task's answer an error of the server itself; gives its body, which is still to be written."""
+def _begin_error(task: Any, number: int, code: str, message: str, places: tuple[str, ...] = ()) -> bytes:
+    """Make a task's answer an error of the server itself; gives its body, which is still to be written.
+
+    `places`: where its message has its reason.
+    """
     status, request_id = HTTPStatus(number), new_id("req")
     level = logging.ERROR if status == HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
     log.log(level, "request refused", extra={"status": int(status), "code": code, "requestId": request_id})
-    body = msgspec.json.encode({"error": {"code": code, "message": message, "requestId": request_id}})
+    told: dict[str, object] = {"code": code, "message": message, "requestId": request_id}
+    if places:
+        told["details"] = [{"path": place, "message": message} for place in places]
+    body = msgspec.json.encode({"error": told})
     task.status, task.content_length = f"{status.value} {status.phrase}", len(body)
     task.response_headers = [("Content-Type", "application/json; charset=utf-8"), ("X-Request-Id", request_id)]
     return body

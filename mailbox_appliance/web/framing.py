@@ -9,6 +9,7 @@ read differently, chunk lines without end, `Expect` without a body. Waitress int
 ChunkedReceiver `control_line`, `trailer`, `chunk_remainder`, `buf`; FixedStreamReceiver, ParsingError, BadRequest.
 """
 
+import re
 import time
 from io import BytesIO
 from typing import Any
@@ -24,6 +25,9 @@ _CHUNK_LINE = 1024
 _TRAILER = 8192
 _PIECE = 2048
 _HANDSHAKE = b"\x16"  # how each TLS connection begins (RFC 8446 5.1), and no request
+_FIELD_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # a token (RFC 9110 5.6.2)
+_CONTROLS = re.compile(rb"[\0-\x08\n-\x1f\x7f]")  # in no value (RFC 9110 5.5)
+_SHOWN_OF_NAME = 100  # characters
 _STEP = 1 << 20  # bytes of memory that a growing body takes at a time
 
 
@@ -46,6 +50,14 @@ class Unfinished(BadRequest):
     def __init__(self, problem: Problem) -> None:
         super().__init__("")
         self.problem = problem
+
+
+class BadField(BadRequest):
+    """A header field has a character in its value that none may have. `name`: the field's, as the client wrote it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("A header field holds a control character")
+        self.name = name
 
 
 class Discarded:
@@ -98,6 +110,7 @@ class Request(HTTPRequestParser):
     body_rcv: Any = None
     too_large = False
     postponed = False  # there was no memory left for this body
+    _bad_field: str | None = None
     unread = False  # the body was not asked for and not read: the connection cannot be used again
 
     def __init__(self, adj: Any) -> None:
@@ -118,6 +131,8 @@ class Request(HTTPRequestParser):
     def received(self, data: bytes) -> int:
         """Take what belongs to this request; returns the bytes taken."""
         taken = super().received(data)
+        if self._bad_field is not None:
+            self.error = BadField(self._bad_field)
         if not self.headers_finished:
             self._check_line_ends()
         elif self.body_rcv is not None:
@@ -160,6 +175,9 @@ class Request(HTTPRequestParser):
         """Read the request line and the header; raises ParsingError."""
         try:
             super().parse_header(header_plus)
+        except ParsingError:
+            self._bad_field = _bad_field(header_plus)
+            raise
         except ValueError as error:  # an IPv6 address without its bracket, a Content-Length of 5,000 digits
             raise ParsingError("The address or the Content-Length is invalid") from error
         self._check_framing()
@@ -198,3 +216,15 @@ class Request(HTTPRequestParser):
         """Forget the body, and give its memory back. May be called again."""
         super().close()
         self.part.resize(0)
+
+
+def _bad_field(header: bytes) -> str | None:
+    """The name of the first field whose value has a character that none may have; None where it is something else."""
+    name = b""
+    for line in header.split(b"\r\n")[1:]:
+        is_folded = line[:1] in (b" ", b"\t")
+        found, _, value = (name, b"", line) if is_folded else line.partition(b":")
+        name = found
+        if _CONTROLS.search(value) and _FIELD_NAME.fullmatch(name):
+            return name[:_SHOWN_OF_NAME].decode("ascii")
+    return None

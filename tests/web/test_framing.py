@@ -21,8 +21,8 @@ MALFORMED = {
     "two Hosts": b"GET / HTTP/1.1\r\nHost: x\r\nHost: secret\r\n\r\n",
     "header without colon": b"GET / HTTP/1.1\r\nHost: x\r\nsecret\r\n\r\n",
     "space before the colon": b"GET / HTTP/1.1\r\nHost: x\r\nName : secret\r\n\r\n",
-    "header with NUL": b"GET / HTTP/1.1\r\nHost: x\r\nName: sec\x00ret\r\n\r\n",
-    "header with bare CR": b"GET / HTTP/1.1\r\nHost: x\r\nName: a\rsecret: b\r\n\r\n",
+    "header without a name": b"GET / HTTP/1.1\r\nHost: x\r\n: secret\x00\r\n\r\n",
+    "header with a name that is none": b"GET / HTTP/1.1\r\nHost: x\r\nsec(ret: a\x00\r\n\r\n",
     "first header folded": b"GET / HTTP/1.1\r\n secret\r\nHost: x\r\n\r\n",
     "bare newlines": b"GET / HTTP/1.1\nHost: x\n\n",
     "length in words": POST + b"Content-Length: secret\r\n\r\n",
@@ -54,6 +54,28 @@ def test_malformed_requests_are_refused_in_our_error_shape(sent: bytes) -> None:
         assert answer.headers["x-request-id"] == error["requestId"]
         assert re.fullmatch(r"req_[0-9a-z]{26}", error["requestId"])
         assert "secret" not in error["message"]
+        assert wire.ended()
+
+
+BAD_FIELDS = {
+    "NUL": (b"Name: sec\x00ret", "Name"),
+    "DEL": (b"Idempotency-Key: secret\x7f", "Idempotency-Key"),
+    "a control character": (b"idempotency-KEY:\x01secret", "idempotency-KEY"),
+    "bare CR": (b"Name: a\rsecret: b", "Name"),
+    "bare LF": (b"Name: a\nsecret: b", "Name"),
+    "in a folded line": (b"Other: x\r\nName: a\r\n secret\x1b: b", "Name"),
+    "a long name": (b"n" * 900 + b": secret\x00", "n" * 100),
+}
+
+
+@pytest.mark.parametrize(("field", "name"), BAD_FIELDS.values(), ids=BAD_FIELDS)
+def test_a_field_with_a_character_that_none_may_have_is_named(field: bytes, name: str) -> None:
+    with listening(bounds=SMALL, workers=1) as listeners, Wire(listeners.addresses[0]) as wire:
+        answer = wire.send(b"GET /a HTTP/1.1\r\nHost: x\r\n" + field + b"\r\nLast: y\r\n\r\n").answer()
+        error = answer.json["error"]
+        assert (answer.status, error["code"]) == (400, "invalid_request")
+        assert [detail["path"] for detail in error["details"]] == [f"header:{name}"]
+        assert "secret" not in str(error)
         assert wire.ended()
 
 
