@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from mailbox_appliance.events import AccountReconnected, AccountRemoved, Deliver
 from mailbox_appliance.meters import Meters
 from mailbox_appliance.oauth_environment import GivenApps
 from mailbox_appliance.options import Value
+from mailbox_appliance.places import Places
 from mailbox_appliance.records import Progress
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.sending.copier import Copier
@@ -150,13 +151,8 @@ class Appliance:
         self.sync = Supervisor(self.store, self.logins, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
-        # One at least is left for reading, whatever the settings say.
-        self._waiting = threading.BoundedSemaphore(min(waiting, workers - 1))
-        # Beside those that wait for servers there is one left for reading still.
-        places = max(1, workers - waiting - 1)
-        self._hashing = threading.BoundedSemaphore(places)
-        # Nor does a crowd from elsewhere keep out who sits at this computer.
-        self._hashing_from_elsewhere = threading.BoundedSemaphore(max(1, places - 1))
+        #: Which requests may wait, so that reading is never held up.
+        self.places = Places(workers, waiting)
 
     def use_changed_settings(self) -> None:
         """Let what was stored of settings take effect, after it is committed. Raises HttpsNotOffered."""
@@ -249,18 +245,12 @@ class Appliance:
         is_given = self.settings.text("server.public_url")
         return self.local_url if is_local and not is_given else self.public_url
 
-    @contextmanager
-    def waiting_place(self) -> Iterator[bool]:
+    def waiting_place(self) -> AbstractContextManager[bool]:
         """One of the few places for requests that wait for other servers, so that reading is never held up.
 
         Gives False where all are taken; the caller must not wait then.
         """
-        has_place = self._waiting.acquire(blocking=False)
-        try:
-            yield has_place
-        finally:
-            if has_place:
-                self._waiting.release()
+        return self.places.to_wait()
 
     @contextmanager
     def asking_servers(self) -> Iterator[None]:
@@ -285,13 +275,10 @@ class Appliance:
     def hashing_place(self, *, is_local: bool) -> Iterator[None]:
         """One of the few places for requests that wait for a password to be hashed, so that reading is never held up.
 
-        One of them is for this computer only, whose own wait: who knows no password does not come by often, and is
-        refused soon. Raises LogInsBusy where all are taken.
+        One of them is for this computer only, whose own wait. From elsewhere a few do, for a second at most.
+        Raises LogInsBusy for the others.
         """
-        elsewhere = () if is_local else (self._hashing_from_elsewhere,)
-        with ExitStack() as held:
-            for places in (*elsewhere, self._hashing):
-                if not places.acquire(blocking=is_local and places is self._hashing):
-                    raise LogInsBusy(retry_after=_HASHED_WITHIN)
-                held.callback(places.release)
+        with self.places.to_hash(is_local=is_local) as has_place:
+            if not has_place:
+                raise LogInsBusy(retry_after=_HASHED_WITHIN)
             yield

@@ -29,6 +29,7 @@ COMMON = (
     "clock",
     "ids",
     "passwords",
+    "places",
     "tokens",
     "licensing",
     "oauth_environment",

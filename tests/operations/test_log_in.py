@@ -191,6 +191,7 @@ def test_an_email_counts_as_members_are_found_by_it(ada: CheckedClient, timed: A
 
 def test_a_busy_appliance_refuses_cheaply_and_counts_nothing(ada: CheckedClient, timed: Appliance) -> None:
     before = timed.store.database.value("SELECT total_changes()")
+    timed.places.patience = 0
     with ExitStack() as taken:
         for _ in range(8 - 4 - 2):
             taken.enter_context(timed.hashing_place(is_local=False))
@@ -217,10 +218,24 @@ def test_log_ins_of_this_computer_wait_instead_of_being_refused(ada: CheckedClie
     assert log_in(ada, LOGIN, "192.0.2.1").status == 200
 
 
+def test_some_members_log_in_from_elsewhere_at_once(ada: CheckedClient, timed: Appliance) -> None:
+    """Six, though two are hashed at a time; nobody is told to come back."""
+    with ThreadPoolExecutor(6) as pool, timed.hashing_place(is_local=False), ExitStack() as taken:
+        taken.enter_context(timed.hashing_place(is_local=False))
+        waiting = [pool.submit(log_in, ada, LOGIN, f"192.0.2.{number}") for number in range(4)]
+        assert not any(one.done() for one in waiting)
+        taken.close()
+        assert [one.result(20).status for one in waiting] == [200] * 4
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda number: log_in(ada, LOGIN, f"192.0.2.{number}"), range(6)))
+    assert [answer.status for answer in answers] == [200] * 6
+
+
 @pytest.mark.parametrize(("workers", "waiting"), [(2, 1), (2, 63), (3, 1), (8, 7)])
 def test_with_few_workers_one_log_in_has_a_place(tmp_path: Path, workers: int, waiting: int) -> None:
     given = settings.load(None, {}, {"server.workers": workers, "server.waiting_workers": waiting})
     appliance = Appliance(tmp_path / "data", given)
+    appliance.places.patience = 0
     try:
         with appliance.hashing_place(is_local=True), pytest.raises(LogInsBusy):
             appliance.hashing_place(is_local=False).__enter__()

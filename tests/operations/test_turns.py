@@ -32,7 +32,7 @@ class Held:
 
     def waiting(self) -> int:
         """How many requests have one of the places of those that wait for servers."""
-        return self.desk.appliance.settings.number("server.waiting_workers") - self.desk.appliance._waiting._value
+        return self.desk.appliance.places.waiting
 
     def wait_for_places(self, count: int) -> None:
         wait_until(lambda: self.waiting() == count, lambda: f"{self.waiting()} wait", 10)

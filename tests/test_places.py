@@ -1,0 +1,137 @@
+"""Few requests hold a worker while they wait: who waits for hashing, who is refused at once, and who gives way."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+
+import pytest
+
+from mailbox_appliance.places import Places
+from tests.servers.dovecot import wait_until
+
+WAITS = 20.0
+
+
+class LogIns:
+    """Log-ins that come one after another, each in a thread of its own."""
+
+    def __init__(self, places: Places) -> None:
+        self.places, self._pool = places, ThreadPoolExecutor(16)
+        self.held = ExitStack()
+        #: Who had a place, by their number, one after the other.
+        self.order: list[int] = []
+        self._come = 0
+
+    def hash(self, count: int, *, is_local: bool = False) -> list[AbstractContextManager[bool]]:
+        """So many that are being hashed."""
+        made: list[AbstractContextManager[bool]] = [self.places.to_hash(is_local=is_local) for _ in range(count)]
+        assert all(each.__enter__() for each in made)
+        for each in made:
+            self.held.push(each)
+        return made
+
+    def come(self, *, is_local: bool = False) -> "Future[bool]":
+        """One more, which waits: whether it got its place, which it gives back at once."""
+        before = self._queued(is_local)
+        future = self._pool.submit(self._try, self._come, is_local)
+        self._come += 1
+        wait_until(
+            lambda: future.done() or self._queued(is_local) > before, lambda: "it neither waits nor is refused", 10
+        )
+        return future
+
+    def close(self) -> None:
+        self.held.close()
+        self._pool.shutdown()
+
+    def _try(self, number: int, is_local: bool) -> bool:
+        with self.places.to_hash(is_local=is_local) as has_place:
+            if has_place:
+                self.order.append(number)
+            return has_place
+
+    def _queued(self, is_local: bool) -> int:
+        return self.places._queued_here if is_local else len(self.places._queue)
+
+
+@pytest.fixture
+def log_ins() -> Iterator[LogIns]:
+    made = LogIns(Places(8, 4, WAITS))
+    yield made
+    made.close()
+
+
+def test_who_comes_from_elsewhere_waits_for_a_place(log_ins: LogIns) -> None:
+    log_ins.hash(2)
+    waiting = [log_ins.come() for _ in range(4)]
+    assert not any(one.done() for one in waiting)
+    log_ins.held.close()
+    assert [one.result(10) for one in waiting] == [True] * 4
+    with log_ins.places.to_hash(is_local=False) as has_place:
+        assert has_place, "nothing is left behind"
+
+
+def test_a_crowd_is_refused_at_once(log_ins: LogIns) -> None:
+    log_ins.hash(2)
+    waiting = [log_ins.come() for _ in range(4)]
+    assert [log_ins.come().result(10) for _ in range(3)] == [False] * 3
+    assert not any(one.done() for one in waiting), "they were there before"
+    with log_ins.places.to_hash(is_local=True) as has_place:
+        assert has_place, "one place is left for this computer"
+    log_ins.held.close()
+    assert [one.result(10) for one in waiting] == [True] * 4
+
+
+def test_nobody_overtakes(log_ins: LogIns) -> None:
+    first, _ = log_ins.hash(2)
+    waiting = [log_ins.come() for _ in range(3)]
+    first.__exit__(None, None, None)
+    assert [one.result(10) for one in waiting] == [True] * 3
+    assert log_ins.order == [0, 1, 2]
+
+
+def test_whose_patience_ends_has_no_place() -> None:
+    places = Places(8, 4, 0.05)
+    with places.to_hash(is_local=False), places.to_hash(is_local=False), places.to_hash(is_local=False) as has_place:
+        assert has_place is False
+    with places.to_hash(is_local=False) as has_place:
+        assert has_place
+
+
+def test_who_waits_for_servers_comes_first(log_ins: LogIns) -> None:
+    """So no more than 4 wait, and 3 hash, of 8."""
+    log_ins.hash(2)
+    waiting = [log_ins.come() for _ in range(4)]
+    with ExitStack() as asking:
+        for left in (3, 2, 1, 0):
+            assert asking.enter_context(log_ins.places.to_wait())
+            assert waiting[left].result(10) is False, "who came last gives way"
+            assert not any(one.done() for one in waiting[:left])
+        assert not asking.enter_context(log_ins.places.to_wait()), "four is the most"
+        assert log_ins.places.waiting == 4
+        assert log_ins.come().result(10) is False
+    assert log_ins.places.waiting == 0
+    again = log_ins.come()
+    assert not again.done()
+    log_ins.held.close()
+    assert again.result(10) is True
+
+
+def test_log_ins_of_this_computer_wait_and_leave_less_room(log_ins: LogIns) -> None:
+    log_ins.hash(3, is_local=True)
+    here = [log_ins.come(is_local=True) for _ in range(3)]
+    elsewhere = log_ins.come()
+    assert log_ins.come().result(10) is False
+    assert not elsewhere.done()
+    here += [log_ins.come(is_local=True) for _ in range(2)]
+    assert elsewhere.result(10) is False
+    log_ins.held.close()
+    assert [one.result(10) for one in here] == [True] * 5
+
+
+@pytest.mark.parametrize(("workers", "waiting"), [(2, 1), (2, 63), (3, 1), (8, 7), (64, 63)])
+def test_with_few_workers_one_hashes(workers: int, waiting: int) -> None:
+    places = Places(workers, waiting, 0)
+    for is_local in (True, False):
+        with places.to_hash(is_local=is_local) as first, places.to_hash(is_local=False) as second:
+            assert (first, second) == (True, False)
