@@ -5,7 +5,10 @@ then the one that `instances use` or `login URL` chose; else it is `local`, the 
 belongs to the data directory in which it was made: under another one, as that of a demo, commands never reach it.
 """
 
+import shlex
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,9 +127,19 @@ def get_local(data_dir: Path) -> Instance:
     instance = find_local(data_dir)
     if instance is None:
         raise unreachable(
-            f"No appliance runs on {data_dir}. Start it with `mailbox-appliance serve`, or name one with --instance."
+            f"No appliance runs on {data_dir}. Start it with `{_serve(data_dir)}`, or name one with --instance."
         )
     return instance
+
+
+def _serve(data_dir: Path) -> str:
+    """The command that starts the appliance of this directory, which is named where it is not this user's own."""
+    with suppress(Failure):  # somebody without a home
+        if data_dir == local.default_data_dir():
+            return "mailbox-appliance serve"
+    path = str(data_dir)
+    quoted = f'"{path}"' if sys.platform == "win32" else shlex.quote(path)
+    return f"mailbox-appliance serve --data-dir {quoted}"
 
 
 def choose(instances: Instances, wanted: str | None, data_dir: Path) -> Instance:

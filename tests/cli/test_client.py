@@ -42,6 +42,25 @@ def test_nobody_listens(cli: CommandLine) -> None:
     assert (outcome.code, outcome.error["code"], outcome.out) == (5, "appliance_unreachable", "")
 
 
+@pytest.mark.parametrize("line", [["whoami"], ["status"], ["mcp"]])
+def test_where_nothing_runs_the_command_is_told_that_starts_it(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, line: list[str]
+) -> None:
+    """As it was asked for: another directory than this user's own is named in it, by option or variable."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(cli.folder / "own"))
+    own = cli.folder / "own" / "mailbox-appliance"
+    there = cli.folder / "a b"
+    for options, environment, command in (
+        (["--data-dir", str(there)], {}, f"mailbox-appliance serve --data-dir '{there}'"),
+        ([], {"MAILBOX_APPLIANCE_DATA_DIR": str(there)}, f"mailbox-appliance serve --data-dir '{there}'"),
+        ([], {"MAILBOX_APPLIANCE_DATA_DIR": ""}, "mailbox-appliance serve"),
+        (["--data-dir", str(own)], {}, "mailbox-appliance serve"),
+    ):
+        outcome = cli(*line, *options, environment=environment)
+        assert (outcome.code, outcome.error["code"]) == (5, "appliance_unreachable")
+        assert f"Start it with `{command}`" in outcome.error["message"]
+
+
 @pytest.mark.parametrize("answer", [Canned(value={"data": {}}), Canned(403, {}), Canned(404, {})])
 def test_somebody_listens_but_nobody_has_logged_in(cli: CommandLine, server: RecordingServer, answer: Canned) -> None:
     server.answer("GET", "", answer)
