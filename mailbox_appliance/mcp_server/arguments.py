@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from mailbox_appliance import permissions
 from mailbox_appliance.errors import Detail, Invalid, Problem
 from mailbox_appliance.mcp_server.tool import Asked
 from mailbox_appliance.operations.decoding import body_types, convert_body
@@ -107,7 +106,7 @@ class Given:
         request = replace(self.request, values={**self.request.values, **values})
         if self.operation.account is not None and ACCOUNT.wire not in request.values:
             caller = self.operation.rights.identify(asked.appliance, asked.origin, asked.token)
-            permissions.require(caller.capabilities, self.operation.rights.needs)
+            self.operation.rights.require_capability(caller, lambda: request.body)
             raise Invalid(details=request.faults, reason=request.faults[0].message)
         return self.operation.call(asked.appliance, asked.origin, asked.token, request)
 

@@ -32,7 +32,7 @@ class Access(Enum):
 class Rights:
     """What is asked of a caller.
 
-    `needs`: one of these capabilities. `needs_of`: the one that a decoded body asks for. `role`: only members of this
+    `needs`: one of these capabilities. `needs_of`: which of them a decoded body asks for. `role`: only members of this
     role. `owner`: only the mailbox's owner. `anywhere`: who holds this reaches every mailbox here, which must then not
     show any mail. `allows`, `permits`: where it depends on what the request names. `https`: remotely only by HTTPS.
     `https_of`: whether a decoded body asks for what is so guarded. `operator`: whoever holds the secret of this run may
@@ -84,15 +84,18 @@ class Rights:
             return
         if self.https_of is not None and not caller.origin.is_private and self.https_of(body()):
             raise HttpsRequired
-        permissions.require(caller.capabilities, self.needs)
-        if self.needs_of is not None and (needed := self.needs_of(body())) is not None:
-            permissions.require(caller.capabilities, (needed,))
+        self.require_capability(caller, body)
         if self.role is not None:
             permissions.require_role(caller.member, self.role)
         if self.permits is not None:
             self.permits(appliance, caller, values)
         if account is not None:
             self._check_mailbox(appliance, caller, account, values)
+
+    def require_capability(self, caller: Caller, body: Callable[[], object]) -> None:
+        """Raises Denied, naming the capability that is missing: the one that the body asks for, where it tells."""
+        asked = None if self.needs_of is None else self.needs_of(body())
+        permissions.require(caller.capabilities, self.needs if asked is None else (asked,))
 
     def _check_mailbox(self, appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
         if self.owner:

@@ -35,6 +35,9 @@ def test_each_action_needs_its_capability(checked_client: CheckedClient, filled:
                 assert answer.status in (200, 400), (action, held)  # 400: labels are missing
             else:
                 assert (answer.refusal, answer.places) == ((403, "permission_denied"), ["capability"]), (action, held)
+                assert answer.body["error"]["details"][0]["message"] == needed, (
+                    "also for a key that has none of the three"
+                )
 
 
 def test_rights_come_before_what_is_wrong_with_the_request(
