@@ -206,6 +206,7 @@ class Sender:
                 self._put_off(ticket)
             else:
                 self._end(ticket)
+            del ticket  # it has the whole message, and the next one may be long in coming
 
     def _next(self) -> Ticket | None:
         """What to do next; None where this thread is to end, which leaves another one that has nothing to do."""
