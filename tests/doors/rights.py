@@ -138,7 +138,7 @@ OPERATED = (Guard.HTTPS, Guard.ADMIN, Guard.OR_OPERATOR)
 RIGHTS: tuple[Right, ...] = (
     # C 3, the first lines; S 2; C 4 for set-up, which stays local, and for HTTPS.
     everybody("GET /"),
-    everybody("GET /openapi.json", is_page=True),
+    everybody("GET /openapi.json"),
     everybody("POST /setup", who=Who.LOCAL),
     everybody("POST /auth/login", HTTPS),
     everybody("POST /auth/enroll", HTTPS),
