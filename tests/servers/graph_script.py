@@ -4,7 +4,7 @@ import email
 import email.policy
 from dataclasses import dataclass, field
 from email.message import EmailMessage
-from typing import Literal, Union, get_args
+from typing import Any, Literal, Union, get_args
 
 from tests.servers.smtp_script import HangUp, Stall
 
@@ -88,8 +88,8 @@ def joined(message: EmailMessage, files: list[Added]) -> bytes:
     for each in files:
         main, _, sub = ("application", "", "octet-stream") if each.is_message else each.mime_type.partition("/")
         shown = message.get_body(("related", "html")) if each.is_inline else None
-        add = message.add_attachment if shown is None else shown.add_related  # type: ignore[attr-defined]
-        cid = {"cid": f"<{each.content_id}>"} if each.content_id else {}
+        add = message.add_attachment if shown is None else shown.add_related
+        cid: Any = {"cid": f"<{each.content_id}>"} if each.content_id else {}
         add(each.content, main, sub, filename=each.name, disposition=each.disposition, **cid)
     return message.as_bytes()
 
