@@ -9,6 +9,7 @@ from datetime import datetime
 from socket import socket as Socket  # noqa: N812 - a property has its name
 from types import TracebackType
 
+from mailbox_appliance.mail.large import End
 from mailbox_appliance.records import (
     AccountCapabilities,
     Endpoint,
@@ -31,9 +32,9 @@ from mailbox_appliance.remote.imap_wire import Wire
 class ImapMailbox:
     """A mailbox that is logged in to."""
 
-    def __init__(self, channel: Channel, words: frozenset[str]) -> None:
-        """`words`: the server's capabilities after the login, in upper case."""
-        self.features = words
+    def __init__(self, channel: Channel, words: frozenset[str], host: str) -> None:
+        """`words`: the server's capabilities after the login, in upper case; `host`: its name."""
+        self.features, self.host = words, host
         #: Whether messages have labels, most folders only show these, and flags have them among them (X-GM-EXT-1).
         self.has_labels = gmail.EXTENSION in words
         self._wire = Wire(channel, has_labels=self.has_labels)
@@ -61,7 +62,7 @@ class ImapMailbox:
         try:
             if on_connected is not None:
                 on_connected(channel.cut)
-            return cls(channel, log_in(channel, endpoint, ca_file))
+            return cls(channel, log_in(channel, endpoint, ca_file), endpoint.host)
         except BaseException:
             channel.close()
             raise
@@ -146,6 +147,10 @@ class ImapMailbox:
     def read(self, uid: int, section: str, offset: int, count: int) -> bytes:
         """Bytes of a section: all (``), `HEADER`, `1.2`, `1.2.MIME`; fewer than `count` at its end, none behind it."""
         return imap_reading.read(self._wire, uid, section, offset, count)
+
+    def ends(self, uid: int, wanted: Sequence[End]) -> Mapping[str, bytes]:
+        """The ends of parts, by their numbers, of those that the server gives; `read` something of it before."""
+        return imap_reading.ends(self._wire, uid, wanted)
 
     # --- writing; what names a path selects it writable. A fault is `in_doubt` when something may have been done ---
 

@@ -111,6 +111,23 @@ class Answers:
         return self._with_flags or told.flags is None
 
 
+class SectionAnswers:
+    """Collects parts of sections of one message, by what they are called: `BODY[1.2]<300>`."""
+
+    def __init__(self, uid: int) -> None:
+        self._uid = uid
+        self.found: dict[str, bytes] = {}
+
+    def hear(self, pieces: Pieces) -> bool:
+        """Take an untagged answer in; says whether it was asked for."""
+        sections: dict[str, bytes] = {}
+        told = _read_any(pieces, sections)
+        if told is None or told.uid != self._uid:
+            return False
+        self.found |= sections
+        return told.flags is None
+
+
 class FlagAnswers:
     """Collects the flags of messages: of those wanted, or of all."""
 
@@ -163,6 +180,11 @@ def read(pieces: Pieces) -> Told | None:
     usual = _USUAL.fullmatch(pieces[0])
     if usual and (len(pieces) == 1 if pieces[0].endswith(b")") else len(pieces) == 3 and pieces[2] == b")"):
         return _read_usual(usual, pieces)
+    return _read_any(pieces, {})
+
+
+def _read_any(pieces: Pieces, sections: dict[str, bytes]) -> Told | None:
+    """The same, item by item. `sections`: is given all of them, by their names."""
     begin = _FETCH.match(pieces[0])
     if not begin:
         return None
@@ -171,7 +193,7 @@ def read(pieces: Pieces) -> Told | None:
         if plain := reader.match(_ITEM):
             _read_plain(told, plain)
         elif name := reader.match(_NAME):
-            _read_item(told, name[1].upper(), reader)
+            _read_item(told, name[1].upper(), reader, sections)
         else:
             raise ValueError("no item where one is due")
     return told
@@ -207,7 +229,7 @@ def _read_plain(told: Told, item: re.Match[bytes]) -> None:
             told.labels = gmail.label_set(item[7])
 
 
-def _read_item(told: Told, name: bytes, reader: Reader) -> None:
+def _read_item(told: Told, name: bytes, reader: Reader, sections: dict[str, bytes]) -> None:
     if name == b"FLAGS":
         if not (flags := reader.match(_FLAT)):
             raise ValueError("flags are no list")
@@ -224,6 +246,7 @@ def _read_item(told: Told, name: bytes, reader: Reader) -> None:
         if isinstance(value, list):
             raise ValueError("a section is a list")
         told.section, told.is_partial = value or b"", name.endswith(b">")
+        sections[name.decode("ascii", "replace")] = told.section
     elif name == b"BODYSTRUCTURE":
         told.structure = value
     elif name == b"X-GM-LABELS":  # one of them is a literal

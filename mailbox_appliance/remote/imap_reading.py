@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from mailbox_appliance.mail.large import End
 from mailbox_appliance.records import FetchedMessage, ListedPart
 from mailbox_appliance.remote import gmail
 from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.imap_fetch import Answers, FlagAnswers, LabelAnswers, Told
+from mailbox_appliance.remote.imap_fetch import Answers, FlagAnswers, LabelAnswers, SectionAnswers, Told
 from mailbox_appliance.remote.imap_lexer import uid_number
 from mailbox_appliance.remote.imap_structure import listed_part
 from mailbox_appliance.remote.imap_values import read_uid_set, uid_sets
@@ -137,7 +138,22 @@ def read(wire: Wire, uid: int, section: str, offset: int, count: int) -> bytes:
     one = _one(wire, uid, f"(UID BODY.PEEK[{section}]<{offset}.{count}>)")
     data = one.section or b""
     # Seen in practice: a server that gives the whole section, and does not say that it is a part.
+    wire.gives_parts = one.is_partial
     return data[:count] if one.is_partial else data[offset : offset + count]
+
+
+def ends(wire: Wire, uid: int, wanted: Sequence[End]) -> dict[str, bytes]:
+    """The ends of parts of a message, by the numbers of these: of those that the server gives, and asked for at once.
+
+    None of a server that has not given a part of a section before: it would give all of each.
+    """
+    if not wanted or not wire.gives_parts:
+        return {}
+    answers = SectionAnswers(uid)
+    sections = " ".join(f"BODY.PEEK[{end.number}]<{end.offset}.{end.count}>" for end in wanted)
+    wire.ask(f"UID FETCH {uid} (UID {sections})", answers.hear)
+    found = {end.number: answers.found.get(f"BODY[{end.number}]<{end.offset}>") for end in wanted}
+    return {number: tail for number, tail in found.items() if tail is not None}
 
 
 def structure(wire: Wire, uid: int) -> ListedPart:

@@ -45,6 +45,8 @@ class Wire:
         self.is_touched = False
         #: The largest number of messages in it that was told so; 0 where none was.
         self.told_exists = 0
+        #: The part of a section that was asked for last was given as a part.
+        self.gives_parts = False
         self._tags = itertools.count(1)
         self._is_broken = False
         self._talk = 0

@@ -1,15 +1,20 @@
 """A large message, read over a connection without its attachments."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from mailbox_appliance.mail.field_reading import MAX_HEADER
-from mailbox_appliance.mail.large import LONGEST_SECTION, parse_large, text_sections
+from mailbox_appliance.mail.large import LONGEST_SECTION, ends, parse_large, size_by_end, text_sections
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import ParsedMessage
+from mailbox_appliance.records import ListedPart, ParsedMessage
+from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 
 _PIECE = 1 << 20
 _LONGEST_BROKEN = 4 << 20
+_MOST_BROKEN = 3
+#: How often, one after the other, a server's connection broke when it was asked for ends; then it is asked no more.
+_broken: Counter[str] = Counter()
 
 
 def _without_a_break() -> None:
@@ -36,8 +41,30 @@ def read_large(mailbox: ImapMailbox, uid: int, go_on: Callable[[], None] = _with
     structure = mailbox.structure(uid)
     header = section("HEADER", MAX_HEADER)
     texts = {number: section(number, LONGEST_SECTION) for number in text_sections(structure)}
-    parsed = parse_large(header, structure, texts)
+    parsed = parse_large(header, structure, texts, _sizes(mailbox, uid, structure))
     if parsed.text or parsed.html or parsed.attachments:
         return parsed
     # Seen in practice: a boundary that is never there. The server sees no parts; our reader shows what there is.
     return parse(section("", _LONGEST_BROKEN))
+
+
+def forget_broken() -> None:
+    """Ask every server again."""
+    _broken.clear()
+
+
+def _sizes(mailbox: ImapMailbox, uid: int, structure: ListedPart) -> dict[str, int]:
+    """How large parts are, decoded, as far as their ends tell; others are estimated."""
+    wanted = {end.number: end for end in ends(structure)}
+    if not wanted or _broken[mailbox.host] >= _MOST_BROKEN:
+        return {}
+    try:
+        tails = mailbox.ends(uid, tuple(wanted.values()))
+    except RemoteFault as fault:
+        # The message is here all the same; a connection that has ended is noticed by whoever uses it next.
+        if fault.kind != "refused":
+            _broken[mailbox.host] += 1
+        return {}
+    _broken.pop(mailbox.host, None)
+    sizes = {number: size_by_end(wanted[number], tail) for number, tail in tails.items()}
+    return {number: size for number, size in sizes.items() if size is not None}

@@ -1,4 +1,9 @@
-from mailbox_appliance.mail.large import parse_large, text_sections
+import base64
+from dataclasses import replace
+
+import pytest
+
+from mailbox_appliance.mail.large import End, ends, parse_large, size_by_end, text_sections
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.records import ListedPart, ParsedAttachment
 
@@ -44,6 +49,35 @@ def test_a_large_message_reads_as_a_small_one() -> None:
     whole = parse(HEADER)
     assert (read.subject, read.sender, read.date, read.headers) == ("ü", whole.sender, whole.date, whole.headers)
     assert read.attachments == (ParsedAttachment("2", "ü.pdf", "application/pdf", 57_000, "ç@d", "attachment"),)
+
+
+def test_the_end_of_what_is_encoded_is_asked_for() -> None:
+    mixed = multipart("", "mixed", ALTERNATIVE, PDF, leaf("3", "image/png"), replace(PDF, number="4", octets=30))
+    assert ends(mixed) == (End("2", 78 * 1000 - 200, 264), End("4", 0, 94))
+    assert ends(replace(PDF, mime_type="text/plain", disposition=None)) == (), "it is the text"
+    forwarded = leaf("1", "message/rfc822", children=(replace(PDF, number="1.2"),))
+    assert ends(multipart("", "mixed", forwarded)) == ()
+    assert ends(replace(PDF, octets=0)) == ()
+    many = multipart("", "mixed", *(replace(PDF, number=str(number)) for number in range(1, 500)))
+    assert len(ends(many)) == 100
+
+
+@pytest.mark.parametrize("line", [48, 60, 64, 72, 76])
+@pytest.mark.parametrize("behind", [b"", b"\r\n", b"\r\n\r\n"])
+def test_the_end_tells_the_size(line: int, behind: bytes) -> None:
+    for size in (*range(1, 300), *range(50_000, 50_300)):
+        encoded = base64.b64encode(b"x" * size)
+        whole = b"\r\n".join(encoded[start : start + line] for start in range(0, len(encoded), line)) + behind
+        for told in (len(whole), len(whole) + 30, max(1, len(whole) - 30)):  # servers' sizes are wrong at times
+            (end,) = ends(replace(PDF, octets=told))
+            assert size_by_end(end, whole[end.offset :][: end.count]) in (size, None if told != len(whole) else size)
+    assert size_by_end(End("1", 1000, 264), b"x" * 264) is None
+
+
+def test_an_end_that_says_nothing() -> None:
+    lines = b"A" * 76 + b"\r\n" + b"A" * 76
+    for tail in (b"", b"====", lines, b"\r\n" + b"A" * 64 + b"\r\n" + b"A" * 76, b"\r\n" + lines + b"==="):
+        assert size_by_end(End("1", 7801, 264), tail) is None, tail
 
 
 def test_encodings_and_character_sets_are_heeded() -> None:
