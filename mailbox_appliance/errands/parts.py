@@ -8,6 +8,7 @@ Everything is in the cache before anybody is given a byte: who reads slowly hold
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from mailbox_appliance.errands.connections import Connections
@@ -17,7 +18,7 @@ from mailbox_appliance.errands.turns import Turns
 from mailbox_appliance.errors import NotFound, SyncRequired
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.mail.large import LARGE
-from mailbox_appliance.mail.parse import attachment_bytes
+from mailbox_appliance.mail.parse import attachment_bytes, part_sizes
 from mailbox_appliance.mail.transfer_decoding import decoded
 from mailbox_appliance.records import Download, ListedPart, LocatedMessage
 from mailbox_appliance.remote.faults import RemoteFault, malformed
@@ -29,6 +30,8 @@ from mailbox_appliance.store.store import Store
 PIECE = 512 << 10
 MOST_FETCHED = 256 << 20  # bytes, as they travel, of one part; also where more would be kept
 MOST_PARSED = 80 << 20  # bytes of a source that we take a part out of, in memory
+MOST_LOOKED_THROUGH = 32 << 20  # bytes of a source in which the sizes of attachments are looked at
+_READ_LARGE = 2  # a body: read without the attachments
 _PIECES_A_TURN = 16  # then others of the same mailbox may have the connection
 _SOURCE = ""
 
@@ -107,6 +110,27 @@ class Parts:
             return self._store.parts.open(number, wanted.part) or self._fetch_now(wanted)
 
     def _fetch_now(self, wanted: Wanted) -> Reading:
+        reading = self._brought(wanted)
+        if wanted.message.body == _READ_LARGE:
+            try:
+                self._correct_sizes(wanted, reading.size)
+            except BaseException:
+                reading.close()
+                raise
+        return reading
+
+    def _correct_sizes(self, wanted: Wanted, size: int) -> None:
+        """Note how large it is, or what is in it: without them sizes are what the server tells, or follow from that."""
+        if wanted.part != _SOURCE:
+            sizes = {(wanted.part, wanted.media_type): size}
+        elif size > MOST_LOOKED_THROUGH or (source := self._store.parts.open(wanted.message.number, _SOURCE)) is None:
+            return
+        else:
+            with closing(source):
+                sizes = part_sizes(b"".join(source))
+        self._store.mirror.correct_sizes(wanted.message.number, sizes)
+
+    def _brought(self, wanted: Wanted) -> Reading:
         own = self._own_source(wanted)
         if own is not None:
             return self._keep(wanted, iter([_part_of(own, wanted.part)]))
@@ -115,7 +139,7 @@ class Parts:
         if wanted.message.size > LARGE:
             reading = self._fetch_alone(wanted)
             # Where we read the message whole, what the server calls by this number must be what we listed.
-            if reading is not None and (wanted.message.body == 2 or reading.size == wanted.size):
+            if reading is not None and (wanted.message.body == _READ_LARGE or reading.size == wanted.size):
                 return reading
         return self._take_out(wanted)
 

@@ -73,6 +73,19 @@ def attachment_bytes(source: bytes, part: str) -> bytes | None:
     return None if found is None or found.children else found.content()[0]
 
 
+def part_sizes(source: bytes) -> dict[tuple[str, str], int]:
+    """How many bytes each part has, decoded, by its number and type; of what holds other parts none is told."""
+    sizes: dict[tuple[str, str], int] = {}
+    left = [structure.read(source)[0]]
+    while left:
+        part = left.pop()
+        if part.children:
+            left += part.children
+        else:
+            sizes[part.number, part.mime_type] = part.size()
+    return sizes
+
+
 def header_message_id(source: bytes) -> str | None:
     """The Message-ID, from the header alone."""
     header = source[: min(field_reading.body_start(source), field_reading.MAX_HEADER)]

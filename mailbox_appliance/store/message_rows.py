@@ -1,7 +1,7 @@
 """How a message lies in a row, and the row as the record that clients see."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -122,6 +122,15 @@ def find_attachment(packed: str, attachment_id: str) -> tuple[Attachment, str] |
     """Of what `pack_attachments` made: the one with this id, and the number of its part."""
     found = next((stored for stored in _attachments.decode(packed) if stored.id == attachment_id), None)
     return None if found is None else (_to_attachment(found), found.part)
+
+
+def resized(packed: str, sizes: Mapping[tuple[str, str], int]) -> str | None:
+    """What `pack_attachments` made, with these sizes, by part and type; None where all are as they were."""
+    found = _attachments.decode(packed)
+    changed = [
+        msgspec.structs.replace(one, size_bytes=sizes.get((one.part, one.mime_type), one.size_bytes)) for one in found
+    ]
+    return None if tuple(changed) == found else msgspec.json.encode(changed).decode()
 
 
 def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:

@@ -3,7 +3,7 @@
 Added at first by their header or whole (arrivals); flags change; they leave, are found again, or go (moving, removal).
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,7 +23,15 @@ from mailbox_appliance.store import arrivals, landing, moving, removal
 from mailbox_appliance.store.arrivals import HEADER, LARGE, WHOLE, Arriving, Place
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.folders import Folders
-from mailbox_appliance.store.message_rows import LOCATED, as_json, flag_bits, keywords, to_located, unpack_flags
+from mailbox_appliance.store.message_rows import (
+    LOCATED,
+    as_json,
+    flag_bits,
+    keywords,
+    resized,
+    to_located,
+    unpack_flags,
+)
 
 _CHANGE_FLAGS = "UPDATE messages SET flags = (flags & 64) | ?, keywords = ? WHERE folder = ? AND uid = ?"
 _FLAGS = "SELECT uid, flags, keywords FROM messages WHERE folder = ?"
@@ -231,6 +239,16 @@ class Mirror:
         """Note what we moved: message id, number of the folder it is in now, its UID there (None: not known)."""
         with self._database.transaction():
             moving.move(self._database, self._number_of(account_id), moves)
+
+    def correct_sizes(self, number: int, sizes: Mapping[tuple[str, str], int]) -> None:
+        """Note how large attachments of a message are, by part and type, now that they were seen."""
+        sql = "SELECT attachments FROM messages WHERE number = ?"
+        if (packed := self._database.value(sql, (number,))) is None or resized(packed, sizes) is None:
+            return
+        with self._database.transaction():
+            packed = self._database.value(sql, (number,))
+            if packed is not None and (changed := resized(packed, sizes)) is not None:
+                self._database.change("UPDATE messages SET attachments = ? WHERE number = ?", (changed, number))
 
     def has_gone(self, account_id: str) -> bool:
         """Whether any message of a mailbox is gone."""

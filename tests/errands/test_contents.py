@@ -11,6 +11,7 @@ from mailbox_appliance.errands.bodies import Bodies
 from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errors import Unavailable, Unsupported
 from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.records import Attachment
 from tests.errands.rig import Rig, letter
 from tests.servers.dovecot import MailServer
 
@@ -60,6 +61,44 @@ def test_a_large_message_without_its_boundary_shows_what_there_is(mirrored: Mirr
     text = mirrored.fill(mirrored.deliver(BROKEN))
     assert text is not None
     assert text.startswith("The text that matters")
+
+
+def odd(subject: str) -> bytes:
+    """A large message with two files whose ends do not tell how large they are."""
+    head = b"Subject: %b\r\nContent-Type: multipart/mixed; boundary=B\r\n\r\n--B\r\n\r\nText\r\n" % subject.encode()
+    part = b"--B\r\nContent-Type: a/b\r\nContent-Disposition: attachment\r\nContent-Transfer-Encoding: %b\r\n\r\n%b\r\n"
+    return head + part % (b"base64", b"QUJD\r\n" * 50_000) + part % (b"quoted-printable", b"=41" * 25) + b"--B--\r\n"
+
+
+def files(mirrored: Mirrored, message_id: str) -> tuple[Attachment, ...]:
+    message, _ = mirrored.rig.store.messages.get(mirrored.rig.account_id, message_id)
+    return message.attachments or ()
+
+
+def sizes(mirrored: Mirrored, message_id: str) -> list[int]:
+    return [one.size_bytes for one in files(mirrored, message_id)]
+
+
+def test_what_is_fetched_corrects_the_size_that_is_listed(mirrored: Mirrored) -> None:
+    message_id = mirrored.deliver(odd("files"))
+    assert mirrored.fill(message_id) == "Text"
+    estimated = sizes(mirrored, message_id)
+    assert estimated != [150_000, 25]
+    first = files(mirrored, message_id)[0]
+    wanted = mirrored.parts.attachment(mirrored.rig.account_id, message_id, first.id)
+    assert len(b"".join(mirrored.parts.fetch(wanted).chunks)) == 150_000
+    assert sizes(mirrored, message_id) == [150_000, estimated[1]]
+    mirrored.read(message_id)
+    assert sizes(mirrored, message_id) == [150_000, 25]
+
+
+def test_a_source_that_is_huge_is_not_looked_through(mirrored: Mirrored, monkeypatch: pytest.MonkeyPatch) -> None:
+    message_id = mirrored.deliver(odd("huge"))
+    mirrored.fill(message_id)
+    estimated = sizes(mirrored, message_id)
+    monkeypatch.setattr(parts_module, "MOST_LOOKED_THROUGH", 100_000)
+    mirrored.read(message_id)
+    assert sizes(mirrored, message_id) == estimated
 
 
 def test_a_message_that_is_not_given_is_the_servers_fault(mirrored: Mirrored) -> None:
