@@ -16,12 +16,16 @@ from mailbox_appliance.errors import Detail, Invalid, NothingToRemove, PlanDenie
 from mailbox_appliance.licensing import BadLicence, Installed
 from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.records import Capability, Deleted, Input, License
+from mailbox_appliance.records import Answer, Capability, Deleted, Input, License
 from mailbox_appliance.remote import issuer
 from mailbox_appliance.remote.faults import RemoteFault
 
 _TARGET = ("license", "license")
 _RETRY_AFTER = 5
+_NOT_CONFIRMED = (
+    "The licence is installed, and could not be confirmed: {reason} Its issuer is asked again every hour; what needs a"
+    " confirmed licence goes on for 7 days."
+)
 
 
 class NewLicense(Input, frozen=True, kw_only=True):
@@ -37,20 +41,22 @@ def get_license(appliance: Appliance, caller: Caller) -> License:  # noqa: ARG00
 
 
 @operation(needs=Capability.ADMIN_LICENSE, https=True)
-def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> License:
-    """Install a licence in place of the one before. Where licences are confirmed online, that is done first.
+def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> Answer[License]:
+    """Install a licence in place of the one before. Where licences are confirmed online, its issuer is asked first.
 
-    502: its issuer could not be asked, and nothing was changed.
+    One that its issuer says no to is refused. Where it cannot be asked, the licence is installed with a warning, and
+    must be confirmed within 7 days, which setting it again does not begin anew: 502 then, and nothing was changed.
     """
     token = request.token.strip()
     _check(appliance, token)
-    installed = _confirmed(appliance, Installed(token))
+    fault = _asked(appliance, token)
     store = appliance.store
     with store.database.transaction(durable=True):
         require_still(store, caller, Capability.ADMIN_LICENSE)
+        installed = _installed(appliance, token, fault)
         store.stored_settings.put(licensing.STORED_AS, msgspec.to_builtins(installed))
         store.audit.record(caller.actor, "license.set", _TARGET)
-    return current(appliance)
+    return Answer(current(appliance), () if fault is None else (_NOT_CONFIRMED.format(reason=fault.reason),))
 
 
 @operation(needs=Capability.ADMIN_LICENSE, https=True)
@@ -114,24 +120,42 @@ def _check(appliance: Appliance, token: str) -> None:
         raise Invalid.at("/token", "This licence has expired. Ask its issuer for a new one.")
 
 
-def _confirmed(appliance: Appliance, installed: Installed) -> Installed:
+def _asked(appliance: Appliance, token: str) -> RemoteFault | None:
+    """Why the issuer could not be asked about a licence; None where it says that it is good, or nobody is to be asked.
+
+    Raises Invalid where it says that it is not, and Unverified where there is no place to wait for it.
+    """
     settings = appliance.settings
     url, ca_file = licensing.verify_url(settings), settings.text("remote.ca_file")
     if not url:
-        return installed
+        return None
     with appliance.waiting_place() as has_place:
         if not has_place:
             reason = "too many requests wait for other servers already. Try again in a few seconds."
             raise Unverified(reason=reason, retry_after=_RETRY_AFTER)
         try:
             timeout = float(settings.number("remote.timeout"))
-            ask = partial(issuer.confirm, url, installed.token, ca_file=ca_file, timeout=timeout)
+            ask = partial(issuer.confirm, url, token, ca_file=ca_file, timeout=timeout)
             is_good = appliance.calls.begin("license", ask).result()
         except RemoteFault as fault:
-            raise Unverified(reason=fault.reason) from fault
+            return fault
     if not is_good:
         raise Invalid.at("/token", "Its issuer says that this licence is not valid.")
-    return installed.confirmed(appliance.clock.now())
+    return None
+
+
+def _installed(appliance: Appliance, token: str, fault: RemoteFault | None) -> Installed:
+    """What is kept of a licence that was asked about now. Raises Unverified where that has failed for too long."""
+    now, installed = appliance.clock.now(), Installed(token)
+    if not licensing.verify_url(appliance.settings):
+        return installed
+    if fault is None:
+        return installed.confirmed(now)
+    before = licensing.installed(appliance.store.stored_settings.find(licensing.STORED_AS))
+    installed = (before if before is not None and before.token == token else installed).not_confirmed(now)
+    if installed.is_unverified(now):
+        raise Unverified(reason=fault.reason) from fault
+    return installed
 
 
 def _limits(appliance: Appliance) -> License:

@@ -199,12 +199,42 @@ def test_confirmed_before_it_is_saved(make: Make, issuer: Issuer) -> None:
     issuer.says(valid=False)
     refused = put(ada, plan="other")
     assert (refused.refusal, refused.places) == ((400, "invalid_request"), ["/token"])
-    issuer.answer = (500, b"")
-    assert put(ada, plan="other").refusal == (502, "license_unverified")
-    issuer.stop()
-    assert put(ada, plan="other").refusal == (502, "license_unverified")
     assert ada.ask("GET", PATH).data == TEAM
     assert audited(ada) == ["license.set"]
+
+
+def test_one_that_cannot_be_confirmed_now_is_installed_for_7_days(make: Make, issuer: Issuer, clock: FakeClock) -> None:
+    """A machine without a network, say. Setting it again begins nothing anew; another licence has days of its own."""
+    ada = make(verify_url=issuer.url)
+    issuer.answer = (500, b"")
+    answer = put(ada)
+    assert (answer.status, answer.data) == (200, TEAM)
+    (warning,) = answer.warnings
+    assert "could not be confirmed: The licence server answered with status 500." in warning
+    clock.advance(7 * DAY - 1)
+    ada.appliance.confirmation.look()
+    assert put(ada).data == TEAM
+    assert ada.ask("GET", "/admin/oauth-apps").status == 200
+    clock.advance(1)
+    assert ada.ask("GET", PATH).data == {**TEAM, "status": "unverified"}
+    assert put(ada).refusal == (502, "license_unverified")
+    assert ada.ask("GET", "/admin/oauth-apps").refusal == (502, "license_unverified")
+    assert audited(ada) == ["license.set"] * 2
+    issuer.stop()
+    assert put(ada, plan="other").data == {**TEAM, "plan": "other"}
+    assert ada.ask("GET", "/admin/oauth-apps").status == 200
+
+
+def test_it_is_confirmed_as_soon_as_its_issuer_answers(make: Make, issuer: Issuer, clock: FakeClock) -> None:
+    ada = make(verify_url=issuer.url)
+    issuer.answer = (500, b"")
+    put(ada)
+    issuer.says(valid=True)
+    clock.advance(3600)
+    ada.appliance.confirmation.look()
+    clock.advance(7 * DAY)
+    assert ada.ask("GET", PATH).data == TEAM
+    assert put(ada).warnings == []
 
 
 def test_whoever_may_not_any_more_while_the_issuer_is_asked_installs_nothing(make: Make, issuer: Issuer) -> None:

@@ -20,9 +20,10 @@ const STATES = {
 export function Licence() {
   const loading = useLoad((signal) => api.get("/admin/license", {}, signal), []);
   const form = useForm({ token: "" }, async ({ token }) => {
-    loading.set(await api.put("/admin/license", { token }));
+    const { data, warnings } = await api.ask("PUT", "/admin/license", { body: { token } });
+    loading.set(data);
     form.reset();
-    done("The licence is installed.");
+    done(warnings[0] ?? "The licence is installed.");
   });
   return html`<${Loaded} of=${loading} what="the licence">${(/** @type {License} */ license) => html`<article>
       <h2>In force</h2>
