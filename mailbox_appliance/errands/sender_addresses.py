@@ -27,7 +27,7 @@ class SenderAddresses:
 
     def __init__(self, store: Store, logins: Logins, events: Events, clock: Clock) -> None:
         self._store, self._logins, self._clock = store, logins, clock
-        self._lock = threading.Lock()
+        self._lock, self._looking = threading.Lock(), threading.Lock()
         self._next_at: dict[str, float] = {}
         self._repeating = Repeating("sender addresses", self.look, _LOOK)
         events.subscribe(AccountAdded, lambda event: self._expect(event.account_id, 0.0))
@@ -43,14 +43,15 @@ class SenderAddresses:
         self._repeating.stop(timeout)
 
     def look(self) -> None:
-        """Ask for those mailboxes whose time has come."""
-        for account_id in self._store.sender_addresses.accounts():
-            if self._repeating.is_stopping:
-                return
-            expected = self._expected(account_id)
-            if self._clock.monotonic() >= expected:
-                seconds = EVERY if self._ask(account_id) else AGAIN
-                self._go_on(account_id, expected, seconds)
+        """Ask for those mailboxes whose time has come; one look at a time."""
+        with self._looking:
+            for account_id in self._store.sender_addresses.accounts():
+                if self._repeating.is_stopping:
+                    return
+                expected = self._expected(account_id)
+                if self._clock.monotonic() >= expected:
+                    seconds = EVERY if self._ask(account_id) else AGAIN
+                    self._go_on(account_id, expected, seconds)
 
     def _ask(self, account_id: str) -> bool:
         """Whether the provider has told."""
