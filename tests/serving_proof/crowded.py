@@ -237,6 +237,10 @@ def staged(
         running.set_up()
         yield running, running.connect(user, imap_port=mail.imap_port, smtp_port=smtp.port), smtp
         assert running.stop() == 0
+    except Exception as error:
+        if running.process is not None and (code := running.process.poll()) is not None:
+            error.add_note(f"The appliance had ended with {code} by then: {running.said()}")
+        raise
     finally:
         if running.process is not None and running.process.poll() is None:
             running.kill()
