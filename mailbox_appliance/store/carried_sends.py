@@ -2,7 +2,8 @@
 
     in the present store ............ its row counts, with message, steps and chores; newer ones are added
     in the backup only .............. being sent, or due before the restore: uncertain, evidence is looked for
-    waits in both and is due ........ the same: a restore is followed by no send of before it
+    waits in both and is due ........ the same, also where an attempt was cut off in the middle: a restore is followed
+                                      by no send of before it
     in a mailbox that is not there .. what waits fails as `account_removed`
     of who has lost the mailbox ..... what waits fails as `permission_revoked`, and is kept as a draft
     where the two have forked ....... the row counts that knows more, what both take for open and is due is uncertain,
@@ -75,8 +76,9 @@ _BOTH = " UNION ".join(
         "p.credential_id = r.credential_id AND p.idempotency_key = r.idempotency_key",
     )
 )
-# What was to be sent when the backup was made and is so still, by their ids in either.
-_WAITS_STILL = _BOTH.format(f"p.{_OPEN} AND p.status = 'queued' AND r.status IN ('queued', 'sending')")
+# What was to be sent when the backup was made and is so still, by their ids in either. An attempt that is under way
+# there was cut off: nobody carries it on, and the next start would make another one.
+_WAITS_STILL = _BOTH.format(f"p.{_OPEN} AND p.status IN ('queued', 'sending') AND r.status IN ('queued', 'sending')")
 _THEIRS_ALONE = f"""
 SELECT id FROM present.delivery_operations p WHERE {_OPEN} AND id NOT IN (SELECT id FROM main.delivery_operations)
   AND NOT EXISTS (SELECT 1 FROM main.delivery_operations r WHERE r.schedule_id = p.schedule_id)"""

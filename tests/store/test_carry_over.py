@@ -82,14 +82,14 @@ def send_since(outcome: str) -> Act:
 SOON, LATE = 60.0, 2 * LATER
 SENDS = [
     # when it is to go (seconds from the backup; None: at once), what happened since, with the present store, without it
-    (None, "nothing", "sending", "uncertain"),
-    (None, "sending", "sending", "uncertain"),
+    (None, "nothing", "uncertain", "uncertain"),  # an attempt that nobody ended: none follows the restore
+    (None, "sending", "uncertain", "uncertain"),
     (None, "succeeded", "succeeded", "uncertain"),
     (None, "failed", "failed message_rejected", "uncertain"),
     (None, "uncertain", "uncertain", "uncertain"),
     (None, "withdrawn", "uncertain", "uncertain"),
     (SOON, "nothing", "uncertain", "uncertain"),  # nobody sent it in time; it is not for the restore to
-    (SOON, "sending", "sending", "uncertain"),
+    (SOON, "sending", "uncertain", "uncertain"),
     (SOON, "succeeded", "succeeded", "uncertain"),
     (SOON, "canceled", "failed canceled", "uncertain"),
     (LATE, "nothing", "queued", "queued"),
