@@ -339,8 +339,9 @@ class LastAdmin(Conflict):
 
 
 class LetInByKey(Conflict):
-    """The password of this member was set with a link that an API key was shown, so somebody else may know it. Issue a
-    password reset from a session and let them use it; then make them an administrator.
+    """The password of this member was set with a link that an API key was shown, or may have been before an upgrade, so
+    somebody else may know it. Issue a password reset from a session and let them use it; then make them an
+    administrator.
     """
 
     code = "conflict"

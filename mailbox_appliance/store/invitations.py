@@ -10,6 +10,9 @@ from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.tables import INVITATIONS
 
 Kind = Literal["invitation", "password_reset", "console_link"]
+#: `by_key` of a link that was open when its store was upgraded: a key may have been shown it, so it counts as one of
+#: those (1), and as no person's (0).
+NOT_KNOWN = 2
 
 _SELECT = """
 SELECT token_hash, id, member_id FROM invitations
@@ -73,7 +76,7 @@ class Invitations:
         return found
 
     def was_let_in_by_key(self, member_id: str) -> bool:
-        """Whether the password of a member was last set with a token that an API key was shown."""
+        """Whether the password of a member was last set with a token that an API key was shown, or may have been."""
         return bool(self._database.value(_LAST_LINK, (member_id,)))
 
     def withdraw(self, member_id: str) -> None:
@@ -81,8 +84,8 @@ class Invitations:
         self._database.change("DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL", (member_id,))
 
     def withdraw_shown_to_keys(self, member_id: str) -> None:
-        """No token for this member works any more that an API key was shown. Inside a transaction."""
-        sql = "DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL AND by_key = 1"
+        """No token for this member works any more that an API key was, or may have been, shown. In a transaction."""
+        sql = "DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL AND by_key <> 0"
         self._database.change(sql, (member_id,))
 
     def _find(self, kind: Kind, token_hash: str) -> Row | None:

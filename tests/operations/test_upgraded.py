@@ -16,7 +16,7 @@ import pytest
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.settings import BadSetting
-from tests.checked_client import CheckedClient
+from tests.checked_client import Answer, CheckedClient
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.fake_clock import FakeClock
 from tests.servers.scripted_smtp import ScriptedSmtp
@@ -25,7 +25,7 @@ from tests.stores.make_format_3 import CONNECTION, SECRETS, SEND, Maker
 from tests.stores.opening import FORMATS, copied
 
 SEND_PATH = SEND.removeprefix("/api/v1")
-BACK = {"name": "Zoë", "password": "a new password of hers", "deviceName": "phone"}
+BACK = {"password": "a new password of hers", "deviceName": "phone"}
 
 
 @dataclass
@@ -105,11 +105,45 @@ def test_the_limits_of_sessions_count_from_the_old_times(upgraded: Upgraded) -> 
 
 
 def test_an_old_invitation_lets_in_once(upgraded: Upgraded) -> None:
-    body = {"token": upgraded.known["invitation"], **BACK}
-    body.pop("name")
-    answer = upgraded.client.ask("POST", "/auth/enroll", body, token="")
-    assert answer.data["member"]["id"] == "mem_3"
-    assert upgraded.client.ask("POST", "/auth/enroll", body, token="").refusal == (400, "invalid_token")
+    assert enroll(upgraded).data["member"]["id"] == "mem_3"
+    assert enroll(upgraded).refusal == (400, "invalid_token")
+
+
+def test_an_old_invitation_lets_no_administrator_in(upgraded: Upgraded) -> None:
+    """Nobody knows whether an API key was shown it."""
+    client = upgraded.client
+    assert client.ask("PATCH", "/admin/members/mem_3", {"role": "admin"}).data["invitation"] is None
+    assert enroll(upgraded).refusal == (400, "invalid_token")
+    assert client.ask("POST", "/admin/members/mem_3/invitation").status == 201
+
+
+def test_whom_an_old_invitation_let_in_is_no_administrator_until_a_person_did(upgraded: Upgraded) -> None:
+    assert enroll(upgraded).status == 200
+    assert upgraded.client.ask("PATCH", "/admin/members/mem_3", {"role": "admin"}).refusal == (409, "conflict")
+    reset = upgraded.client.ask("POST", "/admin/members/mem_3/password-reset").data["token"]
+    body = {"token": reset, "password": "another one of hers", "deviceName": "phone"}
+    assert upgraded.client.ask("POST", "/auth/password-reset", body, token="").status == 200
+    assert upgraded.client.ask("PATCH", "/admin/members/mem_3", {"role": "admin"}).data["role"] == "admin"
+
+
+def test_who_was_let_in_before_the_upgrade_may_become_an_administrator(upgraded: Upgraded) -> None:
+    """Nobody need reset a password that was chosen then."""
+    assert not upgraded.appliance.store.invitations.was_let_in_by_key("mem_1")
+
+
+def test_an_old_invitation_makes_nobody_another_administrator(upgraded: Upgraded) -> None:
+    store = upgraded.appliance.store
+    with store.database.transaction():
+        store.members.update("mem_3", role="admin")
+    assert upgraded.client.ask("PATCH", "/admin/members/mem_1", {"role": "member"}).refusal == (409, "last_admin")
+    with store.database.transaction():
+        store.invitations.issue("invitation", "mem_3", "hash", timedelta(days=7))
+    assert upgraded.client.ask("PATCH", "/admin/members/mem_1", {"role": "member"}).status == 200
+
+
+def enroll(upgraded: Upgraded) -> Answer:
+    """Take the old invitation of mem_3 up."""
+    return upgraded.client.ask("POST", "/auth/enroll", {"token": upgraded.known["invitation"], **BACK}, token="")
 
 
 # --- what they asked for ----------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "settings": ("name", lambda row: {}),
     "members": ("id", lambda row: {"email_key": KEYS[row["id"]]}),
     "sessions": ("id", lambda row: {"logged_in_at": row["created_at"]}),
-    "invitations": ("id", lambda row: {"by_key": 0, "session_id": None}),
+    "invitations": ("id", lambda row: {"by_key": 0 if row["used_at"] else 2, "session_id": None}),
     "api_keys": ("id", lambda row: {"made_by_member_id": None, "supplemental_capabilities": ADMIN_PART[row["id"]]}),
     "account_grants": ("account_id, member_id", lambda row: {}),
 }

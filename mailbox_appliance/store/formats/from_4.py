@@ -8,6 +8,7 @@ have files of their own (sends_from_4, audit_from_4).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mailbox_appliance.store import invitations
 from mailbox_appliance.store.members import email_key, exact_key
 
 TEMPORARY = (
@@ -72,6 +73,9 @@ def _secret(table: str, row: str) -> str:
 
 # Where the new log ends is known by itself.
 _NOT_OF_THE_LOG = "o.name NOT IN ('audit_count', 'audit_head')"
+# Older formats do not tell whom a link was shown. One that was used is taken for a person's: else nobody who has
+# enrolled would become an administrator without a reset of the password.
+_BY_KEY = f"CASE WHEN o.used_at IS NULL THEN {invitations.NOT_KNOWN} ELSE 0 END"
 #: In this order: whom a row belongs to comes before it.
 COPIED = (
     Copied(
@@ -96,7 +100,7 @@ COPIED = (
         ),
         order="o.created_at, o.id",
     ),
-    Copied("invitations", _same("id", "member_id", "kind", "token_hash", "expires_at", "used_at")),
+    Copied("invitations", _same("id", "member_id", "kind", "token_hash", "expires_at", "used_at", by_key=_BY_KEY)),
     Copied(
         "api_keys",
         _same(
