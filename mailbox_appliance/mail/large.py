@@ -56,7 +56,7 @@ def ends(structure: ListedPart) -> tuple[End, ...]:
 
 def size_by_end(end: End, tail: bytes) -> int | None:
     """How many bytes a part has, decoded, by what the server gives of its end; None where that does not tell."""
-    if len(tail) >= end.count:  # it goes on
+    if not tail or len(tail) >= end.count:  # it is not given, or goes on
         return None
     if end.offset == 0:
         return encoded_words.size_of_base64(tail)

@@ -32,9 +32,9 @@ from mailbox_appliance.remote.imap_wire import Wire
 class ImapMailbox:
     """A mailbox that is logged in to."""
 
-    def __init__(self, channel: Channel, words: frozenset[str], host: str) -> None:
-        """`words`: the server's capabilities after the login, in upper case; `host`: its name."""
-        self.features, self.host = words, host
+    def __init__(self, channel: Channel, words: frozenset[str], account: tuple[str, str]) -> None:
+        """`words`: the server's capabilities after the login, in upper case; `account`: its name, and whose it is."""
+        self.features, self.account = words, account
         #: Whether messages have labels, most folders only show these, and flags have them among them (X-GM-EXT-1).
         self.has_labels = gmail.EXTENSION in words
         self._wire = Wire(channel, has_labels=self.has_labels)
@@ -62,7 +62,7 @@ class ImapMailbox:
         try:
             if on_connected is not None:
                 on_connected(channel.cut)
-            return cls(channel, log_in(channel, endpoint, ca_file), endpoint.host)
+            return cls(channel, log_in(channel, endpoint, ca_file), (endpoint.host, endpoint.username))
         except BaseException:
             channel.close()
             raise

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +14,7 @@ from mailbox_appliance.remote.imap_wire import Pieces
 MAX_MESSAGES = 3_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_FLAGS = 200  # of one message
+_MOST_OF_SECTIONS = 1 << 20  # bytes in answer to one question for some ends
 _CACHED = 256  # characters of flags, at most, whose set is kept
 
 _FETCH = re.compile(rb"\* \d{1,10} FETCH \(", re.I)
@@ -114,17 +115,22 @@ class Answers:
 class SectionAnswers:
     """Collects parts of sections of one message, by what they are called: `BODY[1.2]<300>`."""
 
-    def __init__(self, uid: int) -> None:
-        self._uid = uid
+    def __init__(self, uid: int, wanted: Mapping[str, int]) -> None:
+        """`wanted`: how many bytes were asked for of each; what else is told is not kept."""
+        self._uid, self._wanted = uid, wanted
+        self._room = _MOST_OF_SECTIONS
         self.found: dict[str, bytes] = {}
 
     def hear(self, pieces: Pieces) -> bool:
-        """Take an untagged answer in; says whether it was asked for."""
+        """Take an untagged answer in; says whether it was asked for. Raises ValueError where far too much is told."""
         sections: dict[str, bytes] = {}
         told = _read_any(pieces, sections)
         if told is None or told.uid != self._uid:
             return False
-        self.found |= sections
+        self._room -= sum(map(len, pieces))
+        if self._room < 0:
+            raise ValueError("far more than was asked for")
+        self.found |= {name: data[: self._wanted[name]] for name, data in sections.items() if name in self._wanted}
         return told.flags is None
 
 

@@ -149,11 +149,11 @@ def ends(wire: Wire, uid: int, wanted: Sequence[End]) -> dict[str, bytes]:
     """
     if not wanted or not wire.gives_parts:
         return {}
-    answers = SectionAnswers(uid)
+    names = {end.number: f"BODY[{end.number}]<{end.offset}>" for end in wanted}
+    answers = SectionAnswers(uid, {names[end.number]: end.count for end in wanted})
     sections = " ".join(f"BODY.PEEK[{end.number}]<{end.offset}.{end.count}>" for end in wanted)
     wire.ask(f"UID FETCH {uid} (UID {sections})", answers.hear)
-    found = {end.number: answers.found.get(f"BODY[{end.number}]<{end.offset}>") for end in wanted}
-    return {number: tail for number, tail in found.items() if tail is not None}
+    return {number: answers.found[name] for number, name in names.items() if name in answers.found}
 
 
 def structure(wire: Wire, uid: int) -> ListedPart:

@@ -13,8 +13,9 @@ from mailbox_appliance.remote.imap import ImapMailbox
 _PIECE = 1 << 20
 _LONGEST_BROKEN = 4 << 20
 _MOST_BROKEN = 3
-#: How often, one after the other, a server's connection broke when it was asked for ends; then it is asked no more.
-_broken: Counter[str] = Counter()
+#: How often, one after the other, an account's server gave no ends: it refused, or the connection broke. Then it is
+#: asked no more.
+_broken: Counter[tuple[str, str]] = Counter()
 
 
 def _without_a_break() -> None:
@@ -56,15 +57,14 @@ def forget_broken() -> None:
 def _sizes(mailbox: ImapMailbox, uid: int, structure: ListedPart) -> dict[str, int]:
     """How large parts are, decoded, as far as their ends tell; others are estimated."""
     wanted = {end.number: end for end in ends(structure)}
-    if not wanted or _broken[mailbox.host] >= _MOST_BROKEN:
+    if not wanted or _broken[mailbox.account] >= _MOST_BROKEN:
         return {}
     try:
         tails = mailbox.ends(uid, tuple(wanted.values()))
-    except RemoteFault as fault:
+    except RemoteFault:
         # The message is here all the same; a connection that has ended is noticed by whoever uses it next.
-        if fault.kind != "refused":
-            _broken[mailbox.host] += 1
+        _broken[mailbox.account] += 1
         return {}
-    _broken.pop(mailbox.host, None)
+    _broken.pop(mailbox.account, None)
     sizes = {number: size_by_end(wanted[number], tail) for number, tail in tails.items()}
     return {number: size for number, size in sizes.items() if size is not None}

@@ -89,8 +89,10 @@ def odd_server(part: Callable[[Peer], None]) -> Iterator[int]:
 
 
 @contextmanager
-def talking(capabilities: str, part: Callable[[Peer], None], timeout: float = 5) -> Iterator[ImapMailbox]:
-    """A mailbox at a server with these capabilities that plays this part after the login."""
+def talking(
+    capabilities: str, part: Callable[[Peer], None], timeout: float = 5, user: str = "alice"
+) -> Iterator[ImapMailbox]:
+    """A mailbox of this user at a server with these capabilities that plays this part after the login."""
 
     def whole(peer: Peer) -> None:
         peer.log_in(f"IMAP4rev1 AUTH=PLAIN {capabilities}")
@@ -99,7 +101,7 @@ def talking(capabilities: str, part: Callable[[Peer], None], timeout: float = 5)
 
     with odd_server(whole) as port:
         cuts: list[Callable[[], None]] = []
-        endpoint = Endpoint("127.0.0.1", port, "none", "alice", "secret")
+        endpoint = Endpoint("127.0.0.1", port, "none", user, "secret")
         with ImapMailbox.open(endpoint, ca_file="", timeout=timeout, on_connected=cuts.append) as mailbox:
             try:
                 yield mailbox

@@ -7,7 +7,16 @@ from datetime import UTC, datetime
 import pytest
 
 from mailbox_appliance.records import FetchedMessage
-from mailbox_appliance.remote.imap_fetch import MAX_FLAGS, Answers, FlagAnswers, Told, flag_set, moment, read
+from mailbox_appliance.remote.imap_fetch import (
+    MAX_FLAGS,
+    Answers,
+    FlagAnswers,
+    SectionAnswers,
+    Told,
+    flag_set,
+    moment,
+    read,
+)
 from mailbox_appliance.remote.imap_lexer import MAX_DEPTH, MAX_UID, MAX_VALUES, Reader, Value, number
 from mailbox_appliance.remote.imap_wire import Pieces
 
@@ -218,3 +227,30 @@ def test_flags_that_were_not_asked_for(line: bytes) -> None:
 )
 def test_dates(written: Value, expected: datetime) -> None:
     assert moment(written) == expected
+
+
+# --- sections of one message ---
+
+
+def section(name: str, data: bytes, before: str = "UID 1") -> Pieces:
+    return [f"* 1 FETCH ({before} BODY{name} ".encode(), data, b")"]
+
+
+def test_of_sections_no_more_is_kept_than_was_asked_for() -> None:
+    answers = SectionAnswers(1, {"BODY[2]<10>": 4, "BODY[3]<0>": 4})
+    assert answers.hear(section("[2]<10>", b"12345"))
+    assert answers.hear(section("[3]<0>", b"123"))
+    for name in ("[4]<10>", "[2]<11>", "[2]"):
+        assert answers.hear(section(name, b"1234"))
+    assert not answers.hear(section("[3]<0>", b"abc", "UID 2"))
+    assert not answers.hear(section("[3]<0>", b"abcd", "UID 1 FLAGS (\\Seen)")), "news of a change, too"
+    assert answers.found == {"BODY[2]<10>": b"1234", "BODY[3]<0>": b"abcd"}
+
+
+@pytest.mark.parametrize("name", ["[2]<10>", "[2]<11>"])
+def test_far_more_than_was_asked_for_is_not_listened_to(name: str) -> None:
+    answers = SectionAnswers(1, {"BODY[2]<10>": 4})
+    for _ in range(3):
+        assert answers.hear(section(name, bytes(300_000)))
+    with pytest.raises(ValueError, match="far more"):
+        answers.hear(section(name, bytes(300_000)))

@@ -37,6 +37,12 @@ def in_lines(size: int, length: int = 76) -> bytes:
     return b"\r\n".join(encoded[start : start + length] for start in range(0, len(encoded), length))
 
 
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    yield
+    large_messages.forget_broken()
+
+
 @pytest.fixture
 def read(mail_server: MailServer) -> Iterator[Callable[[bytes], ParsedMessage]]:
     """How a message is read from a real server."""
@@ -67,8 +73,11 @@ def test_what_the_end_does_not_tell_is_estimated(read: Callable[[bytes], ParsedM
     assert found[1] == pytest.approx(5000, rel=0.05)
 
 
-def playing(ends: Callable[[Peer, str], object], asked: list[str]) -> Callable[[Peer], None]:
-    """The part of a server that gives everything of a large message, and does this when it is asked for ends."""
+def playing(ends: Callable[[Peer, str], object], asked: list[str], part_of: str = "<0>") -> Callable[[Peer], None]:
+    """The part of a server that gives everything of a large message, and does this when it is asked for ends.
+
+    `part_of`: what it calls the beginning of a section.
+    """
 
     def part(peer: Peer) -> None:
         while command := peer.hear():
@@ -82,18 +91,19 @@ def playing(ends: Callable[[Peer, str], object], asked: list[str]) -> Callable[[
                 ends(peer, tag)
             elif "HEADER" in command or "BODY.PEEK[1]" in command:
                 section = command[command.index("[") : command.index("]") + 1]
-                peer.say(f"* 1 FETCH (UID 1 BODY{section}<0> {{4}}", "a: b)", f"{tag} OK done")
+                peer.say(f"* 1 FETCH (UID 1 BODY{section}{part_of} {{4}}", "a: b)", f"{tag} OK done")
 
     return part
 
 
-def given(text: str, data: bytes = PART[-150:]) -> Callable[[Peer, str], object]:
+def given(text: str, data: bytes = PART[-200:]) -> Callable[[Peer, str], object]:
     """The server says this, with some bytes behind, and that it is done."""
     return lambda peer, tag: peer.say(text.replace("#", f"{{{len(data)}}}"), data + b")\r\n", f"{tag} OK done")
 
 
 ESTIMATED = 400_000  # of 400,001
 OFFSET = len(PART) - 200
+RIGHT = given(f"* 1 FETCH (UID 1 BODY[2]<{OFFSET}> #")
 #: What a server does when it is asked for ends, whether the connection is good afterwards.
 ODD: list[tuple[str, Callable[[Peer, str], object], bool]] = [
     ("no", lambda peer, tag: peer.say(f"{tag} NO not this"), True),
@@ -105,6 +115,8 @@ ODD: list[tuple[str, Callable[[Peer, str], object], bool]] = [
     ("elsewhere", given("* 1 FETCH (UID 1 BODY[2]<0> #"), True),
     ("all of it", given("* 1 FETCH (UID 1 BODY[2] #", PART), True),
     ("more than asked", given(f"* 1 FETCH (UID 1 BODY[2]<{OFFSET}> #", PART[-500:]), True),
+    ("as much as asked", given(f"* 1 FETCH (UID 1 BODY[2]<{OFFSET}> #", PART[-500:-236]), True),
+    ("far more than asked", given(f"* 1 FETCH (UID 1 BODY[3]<{OFFSET}> #", bytes(1 << 20)), False),
     ("no base64", given(f"* 1 FETCH (UID 1 BODY[2]<{OFFSET}> #", b"\0\xff\r\n" * 40), True),
     ("nonsense", lambda peer, tag: peer.say("* 1 FETCH (((", f"{tag} OK done"), False),
     ("the end", lambda peer, tag: peer.say("* BYE no more"), False),
@@ -114,7 +126,6 @@ ODD: list[tuple[str, Callable[[Peer, str], object], bool]] = [
 
 @pytest.mark.parametrize(("ends", "is_good"), [one[1:] for one in ODD], ids=[one[0] for one in ODD])
 def test_a_server_that_answers_oddly_hurts_nobody(ends: Callable[[Peer, str], object], is_good: bool) -> None:
-    large_messages.forget_broken()
     with talking("IMAP4rev1", playing(ends, []), timeout=0.5) as mailbox:
         mailbox.select("INBOX")
         found = large_messages.read_large(mailbox, 1)
@@ -124,21 +135,50 @@ def test_a_server_that_answers_oddly_hurts_nobody(ends: Callable[[Peer, str], ob
                 mailbox.structure(1)
 
 
-def test_one_that_breaks_every_time_is_asked_no_more() -> None:
-    large_messages.forget_broken()
+def hang_up(peer: Peer, _tag: str) -> None:
+    peer.say("* BYE no more")
+
+
+def refuse(peer: Peer, tag: str) -> None:
+    peer.say(f"{tag} BAD what")
+
+
+def read_from(ends: Callable[[Peer, str], object], asked: list[str], user: str = "alice") -> None:
+    """Read a message over a connection of this user to a server that does this when it is asked for ends."""
+    with talking("IMAP4rev1", playing(ends, asked), user=user) as mailbox:
+        mailbox.select("INBOX")
+        assert large_messages.read_large(mailbox, 1).text == "a: b"
+
+
+@pytest.mark.parametrize("ends", [hang_up, refuse])
+def test_one_that_gives_none_every_time_is_asked_no_more(ends: Callable[[Peer, str], object]) -> None:
     asked: list[str] = []
     for _ in range(5):
-        with talking("IMAP4rev1", playing(lambda peer, tag: peer.say("* BYE no more"), asked)) as mailbox:
-            mailbox.select("INBOX")
-            assert large_messages.read_large(mailbox, 1).text == "a: b"
+        read_from(ends, asked)
     assert len(asked) == 3
-    large_messages.forget_broken()
+    read_from(ends, asked, "bob")
+    assert len(asked) == 4, "what one account's server does says nothing of another's"
+
+
+def test_one_that_gives_them_in_between_is_asked_still() -> None:
+    asked: list[str] = []
+    for ends in (hang_up, refuse, RIGHT, hang_up, hang_up, RIGHT):
+        read_from(ends, asked)
+    assert len(asked) == 6
+
+
+def test_one_that_gives_all_of_a_section_is_not_asked() -> None:
+    """It would give all of every file."""
+    asked: list[str] = []
+    with talking("IMAP4rev1", playing(RIGHT, asked, part_of="")) as mailbox:
+        mailbox.select("INBOX")
+        assert [one.size_bytes for one in large_messages.read_large(mailbox, 1).attachments] == [ESTIMATED]
+    assert asked == []
 
 
 def test_the_end_is_asked_for_once_and_believed() -> None:
     asked: list[str] = []
-    right = given(f"* 1 FETCH (UID 1 BODY[2]<{OFFSET}> #", PART[-200:])
-    with talking("IMAP4rev1", playing(right, asked)) as mailbox:
+    with talking("IMAP4rev1", playing(RIGHT, asked)) as mailbox:
         mailbox.select("INBOX")
         assert [one.size_bytes for one in large_messages.read_large(mailbox, 1).attachments] == [400_001]
     assert asked == [f"UID FETCH 1 (UID BODY.PEEK[2]<{OFFSET}.264>)"]
