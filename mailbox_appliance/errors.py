@@ -332,7 +332,8 @@ class HttpsNotOffered(Conflict):
 
 class LastAdmin(Conflict):
     """This is the last administrator who can get in. Make another member an administrator first. One without a
-    password counts while an invitation or password reset is open that no API key was shown.
+    password counts while an invitation or password reset is open, for an hour at least, that no API key was shown; but
+    not where this one is to be removed: suspend them until the other has a password.
     """
 
     code = "last_admin"

@@ -20,6 +20,7 @@ from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.sessions import end_sessions
 from mailbox_appliance.operations.texts import Email, Name, refuse_controls
 from mailbox_appliance.records import (
+    Answer,
     Capability,
     Deleted,
     Input,
@@ -38,6 +39,10 @@ _ACTS: Mapping[Role | MemberStatus, str] = {
     "suspended": "member.suspend",
     "active": "member.activate",
 }
+_AWAITED = (
+    "Nobody who has a password can administrate now. {email} must open their link and choose one by {until}, else"
+    " nobody ever can."
+)
 INVITATION_LIVES_FOR, RESET_LIVES_FOR = timedelta(days=7), timedelta(hours=24)
 
 
@@ -121,15 +126,15 @@ def get_member(appliance: Appliance, caller: Caller, member_id: str) -> Member: 
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
-def update_member(appliance: Appliance, caller: Caller, member_id: str, request: MemberChange) -> Member:
+def update_member(appliance: Appliance, caller: Caller, member_id: str, request: MemberChange) -> Answer[Member]:
     """Change a member's name, email, role or status; it takes effect with the next request.
 
     Suspending ends the member's sessions at once, for good, and their API keys answer 403 `member_suspended` until they
     are active again. Of who becomes an administrator, open links that an API key was shown stop working; of who is none
     any more, the API keys that they made for others are revoked. An API key can neither change an administrator nor
-    make one (403). 409: `email_taken`; `last_admin` where no other administrator is active who has a password or an
-    open link; `conflict` where a member is to be an administrator whose password was set with a link that an API key
-    was shown.
+    make one (403). 409: `email_taken`; `last_admin` where no other administrator is active who has a password, or for
+    an hour at least an open link, which `warnings` then tell of; `conflict` where a member is to be an administrator
+    whose password was set with a link that an API key was shown.
     """
     if request.name is not UNSET:
         refuse_controls("/name", request.name)
@@ -142,7 +147,7 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
             raise LetInByKey
         change = {name: value for name, value in _given(request).items() if value != getattr(before, name)}
         if not change:
-            return before
+            return Answer(before)
         store.members.update(member_id, **change)
         for action in _acts(change):
             store.audit.record(caller.actor, action, ("member", member_id))
@@ -153,7 +158,7 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
             store.invitations.withdraw_shown_to_keys(member_id)
         if change.get("role") == "member":
             _revoke_made_for_others(appliance, caller, member_id)
-        return store.members.get(member_id)
+        return Answer(store.members.get(member_id), _warnings(appliance, change))
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
@@ -161,7 +166,7 @@ def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Delet
     """Remove a member with their sessions, API keys and grants; what they scheduled is not sent.
 
     The API keys that they made for others are revoked: they were shown their tokens.
-    409: `conflict` where they own mailboxes; `last_admin` as when they are suspended.
+    409: `conflict` where they own mailboxes; `last_admin` where no other administrator is active who has a password.
     """
     store = appliance.store
     with store.database.transaction(durable=True):
@@ -210,6 +215,13 @@ def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str)
     for key in store.api_keys.made_for_others(maker_id):
         store.api_keys.revoke(key.id)
         store.audit.record(caller.actor, "api_key.revoke", ("api_key", key.id), about=key.member_id)
+
+
+def _warnings(appliance: Appliance, change: Mapping[str, Any]) -> tuple[str, ...]:
+    """Whom everything depends on, where the last administrator with a password has gone with this change."""
+    has_less = change.get("role") == "member" or change.get("status") == "suspended"
+    awaited = appliance.store.members.awaited() if has_less else None
+    return () if awaited is None else (_AWAITED.format(email=awaited[0], until=awaited[1]),)
 
 
 def _acts(change: Mapping[str, Any]) -> tuple[str, ...]:

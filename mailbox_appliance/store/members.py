@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from mailbox_appliance.clock import Clock, to_timestamp
@@ -20,12 +21,14 @@ SELECT m.id, m.name, m.email, m.role, m.status, m.created_at, m.updated_at, m.la
   m.password_hash
 FROM members m"""
 # The appliance must not be left to one who can never log in. Who has no password yet gets in by an open link.
-# One that an API key was shown may be in other hands.
-_OTHER_ADMIN = """
-SELECT 1 FROM members m WHERE m.id <> :id AND m.role = 'admin' AND m.status = 'active'
-  AND (m.password_hash IS NOT NULL OR EXISTS (SELECT 1 FROM invitations i WHERE i.member_id = m.id
-    AND i.kind IN ('invitation', 'password_reset') AND i.used_at IS NULL AND i.expires_at > :now AND i.by_key = 0))
-LIMIT 1"""
+# One that an API key was shown may be in other hands; one that soon expires is taken up in time by nobody.
+_OTHER_ADMINS = "FROM members m WHERE m.id <> :id AND m.role = 'admin' AND m.status = 'active'"
+_HAS_PASSWORD = f"SELECT 1 {_OTHER_ADMINS} AND m.password_hash IS NOT NULL LIMIT 1"
+_HAS_LINK = f"""
+SELECT email, until FROM (SELECT m.email, (SELECT max(i.expires_at) FROM invitations i WHERE i.member_id = m.id
+    AND i.kind IN ('invitation', 'password_reset') AND i.used_at IS NULL AND i.by_key = 0) AS until {_OTHER_ADMINS})
+WHERE until >= :later ORDER BY until DESC LIMIT 1"""
+_LEFT = timedelta(hours=1)
 # The same spelling first: two whose emails were different to release 0.10 may have the same one to us.
 _BY_EMAIL = """
 WHERE (m.email_key = :exact AND m.email = :email) OR m.email_key = :key ORDER BY m.email_key <> :exact LIMIT 1"""
@@ -101,7 +104,7 @@ class Members:
         """Change what is given. Inside a transaction. Raises NotFound, EmailTaken, LastAdmin."""
         before = self.get(member_id)
         if before.role == "admin" and (role == "member" or status == "suspended"):
-            self._require_other_admin(before)
+            self._require_other_admin(before, may_be_awaited=True)
         change: dict[str, Any] = {"name": name, "email": email, "role": role, "status": status}
         change = {column: value for column, value in change.items() if value is not None}
         if email is not None and email != before.email:
@@ -128,12 +131,24 @@ class Members:
         """
         member = self.get(member_id)
         if member.role == "admin":
-            self._require_other_admin(member)
+            self._require_other_admin(member, may_be_awaited=False)
         owned = self._database.value("SELECT count(*) FROM accounts WHERE owner_member_id = ?", (member_id,))
         if owned:
             what = "a mailbox" if owned == 1 else f"{owned} mailboxes"
             raise Conflict(reason=f"This member owns {what}. The owner removes them first, or suspend the member.")
         self._database.run(MEMBERS.delete().where(MEMBERS.id == member_id))
+
+    def awaited(self, but_for: str = "") -> tuple[str, str] | None:
+        """Who must enroll, by their email, and until when, since no other active administrator has a password.
+
+        Of several the one whose link is good the longest; None where there is nobody, or one with a password.
+        `but_for`: a member who does not count.
+        """
+        if self._database.row(_HAS_PASSWORD, {"id": but_for}) is not None:
+            return None
+        later = to_timestamp(self._clock.now() + _LEFT)
+        row = self._database.row(_HAS_LINK, {"id": but_for, "later": later})
+        return None if row is None else (row[0], row[1])
 
     def mark_logged_in(self, member_id: str, *, rehashed: str | None = None) -> None:
         """Note the login of this moment, and the password's new hash where it was hashed anew. Inside a transaction."""
@@ -148,12 +163,13 @@ class Members:
         if any(found != member_id and email_key(one) == key for found, one in self._database.rows(_BY_SPELLING)):
             raise EmailTaken
 
-    def _require_other_admin(self, member: Member) -> None:
+    def _require_other_admin(self, member: Member, *, may_be_awaited: bool) -> None:
         # One who is suspended, or has no password, is not the last who can log in: it does not matter what they become.
         if member.status == "suspended" or self.password_of(member.id) is None:
             return
-        given = {"id": member.id, "now": to_timestamp(self._clock.now())}
-        if self._database.row(_OTHER_ADMIN, given) is None:
+        if self._database.row(_HAS_PASSWORD, {"id": member.id}) is not None:
+            return
+        if not may_be_awaited or self.awaited(but_for=member.id) is None:
             raise LastAdmin
 
     def _select(self, where: str, **values: str) -> Sequence[Sequence[Any]]:

@@ -103,8 +103,8 @@ def test_the_last_administrator_who_can_log_in_stays(store: Store) -> None:
 OPEN: tuple[tuple[Kind, bool, float, bool], ...] = (
     ("invitation", False, 0, True),
     ("password_reset", False, 60, True),
-    ("invitation", False, 86_399.999, True),
-    ("invitation", False, 86_400, False),
+    ("invitation", False, 23 * 3600, True),
+    ("invitation", False, 23 * 3600 + 0.001, False),
     ("invitation", True, 0, False),
     ("password_reset", True, 0, False),
     ("console_link", False, 0, False),
@@ -120,9 +120,11 @@ def test_an_administrator_with_an_open_link_is_another_one(
         bob = store.members.add(name="x", email="bob@example.org", role="admin", password_hash=None).id
         store.invitations.issue(kind, bob, "hash", timedelta(days=1), by_key=by_key)
     clock.advance(age)
+    with pytest.raises(LastAdmin), store.database.transaction():
+        store.members.remove(ada)
     if not counts:
         with pytest.raises(LastAdmin), store.database.transaction():
-            store.members.remove(ada)
+            store.members.update(ada, role="member")
         return
     with store.database.transaction():
         store.database.change("UPDATE members SET status = 'suspended' WHERE id = ?", (bob,))
@@ -141,4 +143,4 @@ def test_a_link_that_was_used_lets_nobody_in(store: Store) -> None:
         store.invitations.issue("invitation", bob, "hash", timedelta(days=1))
         store.invitations.redeem("invitation", "hash")
     with pytest.raises(LastAdmin), store.database.transaction():
-        store.members.remove(ada)
+        store.members.update(ada, role="member")
