@@ -128,11 +128,13 @@ def unpack(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Unpack a backup into a directory that is empty or not there: a store of its own, or, where it is one of an older
-    release or was replaced by a restore, byte for byte what it was. `dry_run`: only tell of it. Raises as `restore`.
+    release or was replaced by a restore, byte for byte what it was. `dry_run`: only tell what would be.
+
+    Raises as `restore`.
     """
     file, key = _file(data_dir, backup), _key_of(data_dir)
     if dry_run:
-        unpacked = look_before(file, target, passphrase=passphrase, key=key, progress=progress)
+        unpacked = look_before(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
     else:
         unpacked = unpack_to(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
     if unpacked.carried is not None:

@@ -2,7 +2,9 @@
 
 import os
 import shutil
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,14 +14,13 @@ from mailbox_appliance.records import BackupSummary, Progress
 from mailbox_appliance.store import room, swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup_content import summary_of
-from mailbox_appliance.store.backups import verify_file
 from mailbox_appliance.store.carry_over import Carried
 from mailbox_appliance.store.container import Container, open_container
 from mailbox_appliance.store.files import KEY
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.manifest import Manifest
-from mailbox_appliance.store.restore import complete, prepare_from, telling
+from mailbox_appliance.store.restore import complete, prepare_from, telling, try_out
 from mailbox_appliance.store.unpacking import unpack_raw
 
 
@@ -72,34 +73,64 @@ def unpack_to(
 def look_before(
     file: Path,
     target: Path,
+    clock: Clock,
     *,
     passphrase: str | None = None,
     key: StoreKey | None = None,
     progress: Progress | None = None,
 ) -> Elsewhere:
-    """Read all of a backup, and tell what `unpack_to` would unpack; nothing is made there. Raises as that does."""
-    manifest = open_container(file, passphrase=passphrase, key=key).manifest
-    with telling(target):
-        _require_empty(target)
-    try:
-        return Elsewhere(manifest, verify_file(file, passphrase, key, progress))
-    except ReplacedUnopened as problem:
-        return Elsewhere(manifest, None, why=problem.message)
+    """Tell what `unpack_to` would make of a backup, from trying it: where it would be, in a folder that is there
+    meanwhile only. Raises as that does.
+    """
+    container = open_container(file, passphrase=passphrase, key=key)
+    with _tried_at(target) as folder:
+        if container.manifest.format < format_5.NUMBER:
+            return _looked_as_it_was(container, folder, progress)
+        try:
+            prepared = prepare_from(container, folder, folder / KEY, None, clock, None, progress)
+        except ReplacedUnopened:
+            return _looked_as_it_was(container, folder, progress)
+        with telling(target):
+            carried = try_out(prepared, clock, Actor("local"))
+    return Elsewhere(container.manifest, prepared.summary, carried)
 
 
 def _unpack_as_it_was(container: Container, target: Path, progress: Progress | None) -> Elsewhere:
     with telling(target):
         room.require_room(target, container.manifest.content_size)
         making = swap.begin(target)
-        summary, why = None, ""
-        try:
-            summary = summary_of(container, making, progress)
-        except ReplacedUnopened as problem:
-            why = problem.message
+        found = _looked_as_it_was(container, making, progress)
         unpack_raw(container, making, progress)
         swap.decide(target)
         swap.finish(target, target / KEY)
-    return Elsewhere(container.manifest, summary, why=why)
+    return found
+
+
+def _looked_as_it_was(container: Container, folder: Path, progress: Progress | None) -> Elsewhere:
+    """What is in files that stay as they were; it is looked at in a folder on the same disk."""
+    with telling(folder):
+        room.require_room(folder, container.manifest.content_size)
+        try:
+            return Elsewhere(container.manifest, summary_of(container, folder, progress))
+        except ReplacedUnopened as problem:
+            return Elsewhere(container.manifest, None, why=problem.message)
+
+
+@contextmanager
+def _tried_at(target: Path) -> Iterator[Path]:
+    """A folder on the disk of an empty directory, or of one to be made; it goes in the end. Raises as `_made`."""
+    with telling(target):
+        _require_empty(target)
+        there = next(each for each in (target, *target.parents) if os.path.lexists(each))
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=".mailbox-appliance-", dir=there))
+        except OSError as error:  # of the directory that was named, not of a name that nobody has heard of
+            raise OSError(error.errno, error.strerror, str(target)) from error
+    try:
+        yield folder
+    finally:
+        with telling(target):
+            shutil.rmtree(folder)
 
 
 def _made(target: Path) -> bool:

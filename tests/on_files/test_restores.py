@@ -13,8 +13,18 @@ import pytest
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.cli import main
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.errors import Conflict, KeyElsewhere, NotABackup, NotFound, PassphraseNeeded, ReplacedUnopened
+from mailbox_appliance.errors import (
+    Conflict,
+    KeyElsewhere,
+    NotABackup,
+    NotEnoughRoom,
+    NotFound,
+    PassphraseNeeded,
+    ReplacedUnopened,
+    StoreUnusable,
+)
 from mailbox_appliance.on_files import backups, restores
+from mailbox_appliance.store import room
 from mailbox_appliance.store.backups import list_backups
 from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.keyfile import read_key, render
@@ -283,6 +293,37 @@ def test_a_migration_backup_elsewhere_is_byte_for_byte_what_was_there(old: Path,
     connection = sqlite3.connect(tmp_path / "old" / DATABASE)
     assert connection.execute("PRAGMA user_version").fetchone() == (3,)
     connection.close()
+
+
+def test_a_dry_run_elsewhere_tells_the_same_and_leaves_nothing(folder: Path, people: People, tmp_path: Path) -> None:
+    before = contents(tmp_path)
+    told = restores.unpack(folder, people.more["backup"], tmp_path / "new" / "store", dry_run=True)
+    assert (contents(tmp_path), [one.name for one in tmp_path.iterdir()]) == (before, ["data"])
+    assert told["data"]["ok"] is True
+    assert "nobody knows what happened since" in told["warnings"][0]
+    assert told == restores.unpack(folder, people.more["backup"], tmp_path / "new" / "store")
+
+
+@pytest.mark.parametrize("target", ["/proc/new", "file/new"])
+def test_a_dry_run_elsewhere_is_refused_where_nothing_could_be(
+    folder: Path, people: People, tmp_path: Path, target: str
+) -> None:
+    (tmp_path / "file").touch()
+    told = []
+    for dry_run in (True, False):
+        with pytest.raises(StoreUnusable) as refused:
+            restores.unpack(folder, people.more["backup"], tmp_path / target, dry_run=dry_run)
+        told.append(refused.value.message)
+    assert told[0] == told[1]
+
+
+def test_a_dry_run_elsewhere_asks_for_room(
+    folder: Path, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "free_bytes", lambda _: 1 << 10)
+    with pytest.raises(NotEnoughRoom):
+        restores.unpack(folder, people.more["backup"], tmp_path / "new", dry_run=True)
+    assert [one.name for one in tmp_path.iterdir()] == ["data"]
 
 
 def test_a_present_store_of_an_old_format_is_upgraded_first(folder: Path, people: People, tmp_path: Path) -> None:
