@@ -18,6 +18,7 @@ from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.records import Answer, Backup, BackupSummary, Download, Input, Page
 from mailbox_appliance.store.backup_listing import Stray
+from mailbox_appliance.store.container import read_manifest
 
 _LIST = "backups"
 _PIECE = 128 * 1024
@@ -97,7 +98,8 @@ def create_backup(appliance: Appliance, caller: Caller, request: NewBackup = _PL
 def download_backup(appliance: Appliance, caller: Caller, backup_id: BackupId) -> Download:
     """The file of a backup, to be kept elsewhere.
 
-    One that whoever has it could open is not given out (409): make one with a passphrase for that.
+    One that whoever has it could open is not given out (409): make one with a passphrase for that. Of one whose file is
+    damaged at its beginning, or is none any more, it is said what is wrong with it, as `verify` does.
     """
     store = appliance.store
     backup, file = _find(appliance, backup_id)
@@ -157,10 +159,11 @@ def _position(backup: Backup) -> int:
 
 
 def _find(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
-    """A backup and its file. Raises NotFound."""
+    """A backup and its file. Raises NotFound, and for one that is damaged what is wrong with it."""
     file = appliance.store.backups.find(backup_id)
     found = next((one for one in appliance.store.backups.list() if one.id == backup_id), None)
     if found is None:
+        read_manifest(file)
         raise NotFound(what="backup")
     return found, file
 

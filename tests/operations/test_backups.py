@@ -98,6 +98,7 @@ def test_a_file_that_was_overwritten_is_told_as_no_backup(ada: CheckedClient) ->
     made = make(ada)
     file_of(ada, made).write_text("hello")
     assert ada.ask("POST", f"{PATH}/{made['id']}/verify", {}).refusal == (400, "not_a_backup")
+    assert ada.ask("GET", f"{PATH}/{made['id']}").refusal == (400, "not_a_backup")
     restore = {"backupId": made["id"], "dryRun": True}
     assert ada.ask("POST", "/admin/restore", restore).refusal == (400, "not_a_backup")
     assert ada.ask("GET", PATH).data["items"] == []
