@@ -96,9 +96,20 @@ def test_a_source_that_is_huge_is_not_looked_through(mirrored: Mirrored, monkeyp
     message_id = mirrored.deliver(odd("huge"))
     mirrored.fill(message_id)
     estimated = sizes(mirrored, message_id)
+    assert parts_module.MOST_LOOKED_THROUGH == 32 << 20, "so much is in memory, and is parsed while somebody waits"
     monkeypatch.setattr(parts_module, "MOST_LOOKED_THROUGH", 100_000)
     mirrored.read(message_id)
     assert sizes(mirrored, message_id) == estimated
+
+
+def test_what_was_read_whole_is_not_looked_through_again(mirrored: Mirrored, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(_: bytes) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(parts_module, "part_sizes", never)
+    message_id = mirrored.deliver(letter("small"))
+    assert mirrored.fill(message_id) == "Hello"
+    assert b"Hello" in mirrored.read(message_id)
 
 
 def test_a_message_that_is_not_given_is_the_servers_fault(mirrored: Mirrored) -> None:
