@@ -282,8 +282,15 @@ def test_a_migration_backup_without_the_store_of_now_holds_what_is_scheduled(old
     store.close()
 
 
-def test_a_migration_backup_elsewhere_is_byte_for_byte_what_was_there(old: Path, tmp_path: Path) -> None:
+def test_a_migration_backup_elsewhere_is_byte_for_byte_what_was_there(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (migration,) = list_backups(old)
+    for dry_run in (True, False):
+        with monkeypatch.context() as full:
+            full.setattr(room, "free_bytes", lambda _: 1 << 10)
+            with pytest.raises(NotEnoughRoom):
+                restores.unpack(old, migration.id, tmp_path / "old", dry_run=dry_run)
     told = restores.unpack(old, migration.id, tmp_path / "old", dry_run=True)
     assert not (tmp_path / "old").exists()
     answer = restores.unpack(old, migration.id, tmp_path / "old")
