@@ -104,6 +104,10 @@ class Installed(msgspec.Struct, frozen=True):
         """Whether it could not be confirmed for so long that it does not count as confirmed any more."""
         return self.failing_since is not None and now - from_timestamp(self.failing_since) >= GRACE
 
+    def confirmed_until(self) -> str | None:
+        """Until when it counts as confirmed though that fails; None while it does not fail."""
+        return None if self.failing_since is None else to_timestamp(from_timestamp(self.failing_since) + GRACE)
+
 
 def issuer_key(settings: Settings) -> Ed25519PublicKey | None:
     """The key of whoever issues licences here; None where nobody does. Raises BadSetting for what is no key."""

@@ -24,7 +24,7 @@ _TARGET = ("license", "license")
 _RETRY_AFTER = 5
 _NOT_CONFIRMED = (
     "The licence is installed, and could not be confirmed: {reason} Its issuer is asked again every hour; what needs a"
-    " confirmed licence goes on for 7 days."
+    " confirmed licence goes on until {until}."
 )
 
 
@@ -45,7 +45,8 @@ def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> An
     """Install a licence in place of the one before. Where licences are confirmed online, its issuer is asked first.
 
     One that its issuer says no to is refused. Where it cannot be asked, the licence is installed with a warning, and
-    must be confirmed within 7 days, which setting it again does not begin anew: 502 then, and nothing was changed.
+    must be confirmed within 7 days, which setting the same one again while it is installed does not begin anew: 502
+    then, and nothing was changed.
     """
     token = request.token.strip()
     _check(appliance, token)
@@ -56,7 +57,7 @@ def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> An
         installed = _installed(appliance, token, fault)
         store.stored_settings.put(licensing.STORED_AS, msgspec.to_builtins(installed))
         store.audit.record(caller.actor, "license.set", _TARGET)
-    return Answer(current(appliance), () if fault is None else (_NOT_CONFIRMED.format(reason=fault.reason),))
+    return Answer(current(appliance), _warnings(installed, fault))
 
 
 @operation(needs=Capability.ADMIN_LICENSE, https=True)
@@ -156,6 +157,11 @@ def _installed(appliance: Appliance, token: str, fault: RemoteFault | None) -> I
     if installed.is_unverified(now):
         raise Unverified(reason=fault.reason) from fault
     return installed
+
+
+def _warnings(installed: Installed, fault: RemoteFault | None) -> tuple[str, ...]:
+    until = installed.confirmed_until()
+    return () if fault is None or until is None else (_NOT_CONFIRMED.format(reason=fault.reason, until=until),)
 
 
 def _limits(appliance: Appliance) -> License:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance import settings
+from mailbox_appliance import licensing, settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import PlanDenied
 from mailbox_appliance.operations.license import require_room_for_account, require_room_for_member
@@ -72,8 +72,9 @@ def test_none_is_needed(checked_client: CheckedClient) -> None:
 def test_installed_and_removed(key: str, make: Make) -> None:
     ada = make(key)
     assert ada.ask("GET", PATH).data == NONE
-    assert put(ada).data == TEAM
-    assert ada.ask("GET", PATH).data == TEAM
+    assert put(ada).data == ada.ask("GET", PATH).data == TEAM
+    kept = ada.appliance.store.stored_settings.find(licensing.STORED_AS)
+    assert licensing.installed(kept) == licensing.Installed(sign()), "nobody confirmed it"
     assert put(ada, sign({"plan": "solo"})).data == {**NONE, "plan": "solo", "status": "valid"}
     assert ada.ask("DELETE", PATH).data == {"id": "license", "deleted": True}
     assert ada.ask("DELETE", PATH).refusal == (404, "not_found")
@@ -211,18 +212,21 @@ def test_one_that_cannot_be_confirmed_now_is_installed_for_7_days(make: Make, is
     assert (answer.status, answer.data) == (200, TEAM)
     (warning,) = answer.warnings
     assert "could not be confirmed: The licence server answered with status 500." in warning
+    assert warning.endswith(" goes on until 2026-01-09T03:04:05.678Z.")
     clock.advance(7 * DAY - 1)
     ada.appliance.confirmation.look()
-    assert put(ada).data == TEAM
+    assert (put(ada).data, put(ada).warnings) == (TEAM, [warning])
     assert ada.ask("GET", "/admin/oauth-apps").status == 200
     clock.advance(1)
     assert ada.ask("GET", PATH).data == {**TEAM, "status": "unverified"}
     assert put(ada).refusal == (502, "license_unverified")
     assert ada.ask("GET", "/admin/oauth-apps").refusal == (502, "license_unverified")
-    assert audited(ada) == ["license.set"] * 2
+    assert audited(ada) == ["license.set"] * 3
     issuer.stop()
     assert put(ada, plan="other").data == {**TEAM, "plan": "other"}
     assert ada.ask("GET", "/admin/oauth-apps").status == 200
+    assert ada.ask("DELETE", PATH).status == 200, "nobody gains by that: without a licence there are no limits"
+    assert put(ada).warnings[0].endswith(" goes on until 2026-01-16T03:04:05.678Z.")
 
 
 def test_it_is_confirmed_as_soon_as_its_issuer_answers(make: Make, issuer: Issuer, clock: FakeClock) -> None:
