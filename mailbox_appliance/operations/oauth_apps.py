@@ -31,6 +31,8 @@ from mailbox_appliance.records import (
     OutlookAppSettings,
 )
 
+_REFUSED_BY_MICROSOFT = "Microsoft refuses the secret of a public client (AADSTS700025)."
+
 
 class NewOAuthApp(Input, frozen=True, kw_only=True):
     """An application registered with a provider; it takes the place of the one before."""
@@ -43,8 +45,8 @@ class NewOAuthApp(Input, frozen=True, kw_only=True):
                 min_length=1,
                 max_length=LONGEST["CLIENT_SECRET"],
                 description=(
-                    "Left out: the stored one stays where `clientId` stays and it is no public client. A public client"
-                    " of Google may have one; of Outlook it has none, so it is not kept."
+                    "Left out: the stored one stays where `clientId` stays. A public client of Google may have one; of"
+                    " Outlook it has none, so it is not kept, nor does the stored one stay."
                 ),
             ),
         ]
@@ -97,17 +99,19 @@ def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: 
     """Save the application of a provider, `google` or `outlook`, in place of the one before.
 
     What is left out is as if it had never been saved, but for `clientSecret`. What does not go with the provider is
-    taken and not kept, and `warnings` say so: a tenant for Google, the secret of a public client of Outlook.
+    taken and not kept, and `warnings` say so: a tenant for Google, the secret of a public client of Outlook, a stored
+    one too.
     """
     named = cast("OAuthProvider", provider)
     _check(named, request)
     require_verified(appliance)
     _require_mutable(appliance, named)
     with appliance.store.database.transaction(durable=True):
-        appliance.store.oauth_apps.put(_merged(appliance.store.oauth_apps.find(named), named, request))
+        before = appliance.store.oauth_apps.find(named)
+        appliance.store.oauth_apps.put(_merged(before, named, request))
         appliance.store.audit.record(caller.actor, "oauth_app.set", ("oauth_app", named))
     _try_again(appliance, named)
-    return Answer(_settings(appliance), _not_kept(named, request))
+    return Answer(_settings(appliance), _not_kept(before, named, request))
 
 
 @operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_may_change)
@@ -145,19 +149,26 @@ def _require_mutable(appliance: Appliance, provider: OAuthProvider) -> None:
 
 def _merged(before: OAuthApp | None, provider: OAuthProvider, request: NewOAuthApp) -> OAuthApp:
     is_public, is_outlook = request.public_client is True, provider == "outlook"
-    secret = None if is_public and is_outlook else request.client_secret or None
-    if secret is None and before is not None and before.client_id == request.client_id and not is_public:
-        secret = before.client_secret
+    secret = None if is_public and is_outlook else request.client_secret or _stored_secret(before, request)
     tenant = (request.tenant_id or None) if is_outlook else None
     return OAuthApp(provider, request.client_id, secret, tenant, is_public)
 
 
-def _not_kept(provider: OAuthProvider, request: NewOAuthApp) -> tuple[str, ...]:
-    """What of a request does not go with the provider, in words (Microsoft: AADSTS700025)."""
+def _stored_secret(before: OAuthApp | None, request: NewOAuthApp) -> str | None:
+    """The secret that is there already, of this application."""
+    return before.client_secret if before is not None and before.client_id == request.client_id else None
+
+
+def _not_kept(before: OAuthApp | None, provider: OAuthProvider, request: NewOAuthApp) -> tuple[str, ...]:
+    """What does not go with the provider, of a request or of what was there, in words (Microsoft: AADSTS700025)."""
     if provider == "google":
         return () if request.tenant_id is UNSET else ("`tenantId` was not kept: only Outlook has tenants.",)
-    if request.public_client is True and request.client_secret is not UNSET:
-        return ("`clientSecret` was not kept: Microsoft refuses the secret of a public client (AADSTS700025).",)
+    if request.public_client is not True:
+        return ()
+    if request.client_secret is not UNSET:
+        return (f"`clientSecret` was not kept: {_REFUSED_BY_MICROSOFT}",)
+    if _stored_secret(before, request) is not None:
+        return (f"The stored `clientSecret` was removed: {_REFUSED_BY_MICROSOFT}",)
     return ()
 
 

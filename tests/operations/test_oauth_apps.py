@@ -79,7 +79,10 @@ def test_saved_and_removed(ada: CheckedClient) -> None:
         ({"clientId": "g", "publicClient": False}, SECRET),
         ({"clientId": "g", "clientSecret": "new"}, "new"),
         ({"clientId": "other"}, None),
-        ({"clientId": "g", "publicClient": True}, None),
+        # Google's applications for the desktop are public, and must show their secret all the same.
+        ({"clientId": "g", "publicClient": True}, SECRET),
+        ({"clientId": "g", "publicClient": True, "clientSecret": "new"}, "new"),
+        ({"clientId": "other", "publicClient": True}, None),
     ],
 )
 def test_when_a_secret_is_kept(change: dict[str, Any], secret: str | None, ada: CheckedClient) -> None:
@@ -88,6 +91,17 @@ def test_when_a_secret_is_kept(change: dict[str, Any], secret: str | None, ada: 
     found = ada.appliance.logins.apps.find("google")
     assert found is not None
     assert (shown["clientSecretConfigured"], found.client_secret) == (secret is not None, secret)
+
+
+@pytest.mark.parametrize(("client_id", "told"), [("o", 1), ("other", 0)])
+def test_a_public_client_of_outlook_loses_its_secret_and_is_told(client_id: str, told: int, ada: CheckedClient) -> None:
+    put(ada, OUTLOOK, clientId="o", clientSecret=SECRET)
+    answer = put(ada, OUTLOOK, clientId=client_id, publicClient=True)
+    assert [warning.partition(":")[0] for warning in answer.warnings] == [
+        "The stored `clientSecret` was removed"
+    ] * told
+    assert ada.appliance.logins.apps.find("outlook") == OAuthApp("outlook", client_id, None, None, True)
+    assert put(ada, OUTLOOK, clientId=client_id, publicClient=True).warnings == []
 
 
 #: One body with all the fields that there are.
@@ -120,8 +134,8 @@ def test_any_tenant_is_taken_where_it_leads_nowhere(tenant: str, ada: CheckedCli
 def test_what_fits_is_saved_without_a_word(ada: CheckedClient) -> None:
     for path, body in (
         (GOOGLE, {"clientSecret": SECRET, "publicClient": True}),
-        (OUTLOOK, {"clientSecret": SECRET, "tenantId": "t"}),
         (OUTLOOK, {"publicClient": True}),
+        (OUTLOOK, {"clientSecret": SECRET, "tenantId": "t"}),
     ):
         assert put(ada, path, clientId="a", **body).warnings == []
 

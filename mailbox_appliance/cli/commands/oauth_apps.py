@@ -19,7 +19,7 @@ SET_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(["--client-id"], metavar="ID", help="The id that the provider gave the application."),
     click.Option(["--client-secret-stdin"], is_flag=True, help="Read the client secret from the first line of stdin."),
     click.Option(["--keep-client-secret"], is_flag=True, help="Keep the saved one, where the id stays the same."),
-    click.Option(["--public-client"], is_flag=True, help="The application has no secret."),
+    click.Option(["--public-client"], is_flag=True, help="It keeps no secret; a saved one of Google stays."),
     click.Option(["--tenant-id"], metavar="ID", help="Outlook only: the tenant that members belong to."),
     INPUT_OPTION,
 )
