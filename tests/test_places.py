@@ -1,5 +1,6 @@
 """Few requests hold a worker while they wait: who waits for hashing, who is refused at once, and who gives way."""
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
@@ -30,10 +31,10 @@ class LogIns:
             self.held.push(each)
         return made
 
-    def come(self, *, is_local: bool = False) -> "Future[bool]":
-        """One more, which waits: whether it got its place, which it gives back at once."""
+    def come(self, *, is_local: bool = False, until: threading.Event | None = None) -> "Future[bool]":
+        """One more, which waits: whether it got its place, which it gives back at once, or then."""
         before = self._queued(is_local)
-        future = self._pool.submit(self._try, self._come, is_local)
+        future = self._pool.submit(self._try, self._come, is_local, until)
         self._come += 1
         wait_until(
             lambda: future.done() or self._queued(is_local) > before, lambda: "it neither waits nor is refused", 10
@@ -44,10 +45,12 @@ class LogIns:
         self.held.close()
         self._pool.shutdown()
 
-    def _try(self, number: int, is_local: bool) -> bool:
+    def _try(self, number: int, is_local: bool, until: threading.Event | None) -> bool:
         with self.places.to_hash(is_local=is_local) as has_place:
             if has_place:
                 self.order.append(number)
+            if until is not None:
+                until.wait(WAITS)
             return has_place
 
     def _queued(self, is_local: bool) -> int:
@@ -96,6 +99,46 @@ def test_whose_patience_ends_has_no_place() -> None:
         assert has_place is False
     with places.to_hash(is_local=False) as has_place:
         assert has_place
+
+
+def test_a_local_log_in_gives_back_its_own_place_only(log_ins: LogIns) -> None:
+    """Else the one place that is left for this computer would be given away."""
+    with log_ins.places.to_hash(is_local=True):
+        pass
+    log_ins.hash(2)
+    third = log_ins.come()
+    assert not third.done()
+    log_ins.held.close()
+    assert third.result(10) is True
+
+
+def test_who_gets_a_place_tells_the_next_one_of_another(log_ins: LogIns, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two come free together, and who is first looks last: the other one has looked before it was its turn."""
+    log_ins.hash(2)
+    held_now, changed = threading.Event(), log_ins.places._changed
+    waiting = [log_ins.come(until=held_now) for _ in range(2)]
+    with changed:
+        with monkeypatch.context() as unheard:
+            unheard.setattr(changed, "notify_all", lambda: None)
+            log_ins.held.close()
+        changed.notify()  # whoever waits the longest
+    wait_until(lambda: sorted(log_ins.order) == [0, 1], lambda: "the second sleeps on", 10)
+    held_now.set()
+    assert [one.result(10) for one in waiting] == [True] * 2
+
+
+def test_four_wait_at_most_whatever_else_is_free() -> None:
+    log_ins = LogIns(Places(32, 20, WAITS))
+    log_ins.hash(10)
+    waiting = [log_ins.come() for _ in range(6)]
+    assert [one.result(10) for one in waiting[4:]] == [False] * 2
+    assert not any(one.done() for one in waiting[:4])
+    log_ins.close()
+    assert [one.result(10) for one in waiting[:4]] == [True] * 4
+
+
+def test_nobody_waits_for_longer_than_a_second() -> None:
+    assert Places(8, 4).patience == 1.0
 
 
 def test_who_waits_for_servers_comes_first(log_ins: LogIns) -> None:
