@@ -158,7 +158,7 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
             store.invitations.withdraw_shown_to_keys(member_id)
         if change.get("role") == "member":
             _revoke_made_for_others(appliance, caller, member_id)
-        return Answer(store.members.get(member_id), _warnings(appliance, change))
+        return Answer(store.members.get(member_id), _warnings(appliance))
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
@@ -217,10 +217,9 @@ def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str)
         store.audit.record(caller.actor, "api_key.revoke", ("api_key", key.id), about=key.member_id)
 
 
-def _warnings(appliance: Appliance, change: Mapping[str, Any]) -> tuple[str, ...]:
-    """Whom everything depends on, where the last administrator with a password has gone with this change."""
-    has_less = change.get("role") == "member" or change.get("status") == "suspended"
-    awaited = appliance.store.members.awaited() if has_less else None
+def _warnings(appliance: Appliance) -> tuple[str, ...]:
+    """Whom everything depends on, where the last administrator with a password has gone with a change."""
+    awaited = appliance.store.members.awaited()
     return () if awaited is None else (_AWAITED.format(email=awaited[0], until=awaited[1]),)
 
 

@@ -144,3 +144,13 @@ def test_a_link_that_was_used_lets_nobody_in(store: Store) -> None:
         store.invitations.redeem("invitation", "hash")
     with pytest.raises(LastAdmin), store.database.transaction():
         store.members.update(ada, role="member")
+
+
+def test_of_several_with_links_the_one_with_the_longest_is_awaited(store: Store) -> None:
+    with store.database.transaction():
+        for number, days in enumerate((1, 3, 2)):
+            member = store.members.add(name="x", email=f"{number}@example.org", role="admin", password_hash=None)
+            store.invitations.issue("invitation", member.id, f"hash {number}", timedelta(days=days))
+    assert store.members.awaited() == ("1@example.org", "2026-01-05T03:04:05.678Z")
+    add(store, "ada@example.org")
+    assert store.members.awaited() is None
