@@ -4,11 +4,12 @@ What stays in the MIME: the header, the texts, whatever is signed or encrypted, 
 pictures that a text shows and attached messages before others, small ones before large ones.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mailbox_appliance.mail import bodies, parse, structure
 from mailbox_appliance.mail.part_writing import media_type
+from mailbox_appliance.mail.quoted_html import with_content_ids
 from mailbox_appliance.mail.seven_bit import fields_of
 from mailbox_appliance.mail.structure import Part
 from mailbox_appliance.mail.transfer_decoding import decoded
@@ -17,8 +18,9 @@ _CHUNK = 1 << 18
 #: Whose parts may be taken out: all others belong together as they are (RFC 1847, RFC 3462).
 _LOOSE = frozenset({"multipart/mixed", "multipart/related", "multipart/alternative"})
 _MESSAGES = frozenset({"message/rfc822", "message/global"})
-#: What means nothing but where it stands (RFC 8551 3, RFC 3156).
-_BOUND = ("application/pkcs7-", "application/x-pkcs7-", "application/pgp-")
+#: What means nothing but where it stands (RFC 8551 3, RFC 3156), or as it stands there (RFC 6047 2.4: its method).
+_BOUND = ("application/pkcs7-", "application/x-pkcs7-", "application/pgp-", "text/calendar")
+_ENCODINGS = frozenset({"", "7bit", "8bit", "binary", "base64", "quoted-printable"})
 _TORN = frozenset({structure.TOO_MANY, structure.TOO_DEEP, "A boundary between parts is missing."})
 
 
@@ -64,17 +66,26 @@ def divided(wire: bytes, most: int) -> Divided:
     root, _, warnings = structure.read(wire)
     if root.source is not wire or not _TORN.isdisjoint(warnings):
         return Divided(wire)
-    files = list(_files(root))
-    cut = _not_fitting(files, most - len(wire) + sum(map(_size, files)))
+    read = bodies.choose(root)
+    files, shown = list(_files(root, read)), _shown(read)
+    cut = _not_fitting(files, shown, most - len(wire) + sum(map(_size, files)))
     if cut is None:
         return Divided(wire)
     chosen = [each for each in files if each[0] in cut]
-    return Divided(b"".join(_without(root, chosen)), tuple(_left_out(*each) for each in chosen))
+    left_out = tuple(_left_out(part, part.content_id() in shown) for part, _ in chosen)
+    return Divided(b"".join(_without(root, chosen)), left_out)
 
 
-def _files(root: Part) -> Iterator[tuple[Part, Part]]:
+def _shown(read: bodies.Chosen) -> frozenset[str | None]:
+    """The Content-IDs of what the HTML shows (RFC 2392)."""
+    shown = set[str]()
+    with_content_ids(bodies.html_of(read, lambda _: None) or "", shown.update)
+    return frozenset(shown)
+
+
+def _files(root: Part, read: bodies.Chosen) -> Iterator[tuple[Part, Part]]:
     """What may be left out, each with what holds it, in the order of the message."""
-    among = set(map(id, bodies.choose(root).attachments))
+    among = set(map(id, read.attachments))
     if not root.children:
         if id(root) in among and _is_free(root, root):
             yield root, root
@@ -97,6 +108,8 @@ def _leaves(parent: Part) -> Iterator[tuple[Part, Part]]:
 def _is_free(part: Part, parent: Part) -> bool:
     if part.mime_type.startswith(_BOUND) or parent.mime_type == "multipart/alternative":
         return False
+    if part.encoding() not in _ENCODINGS:  # nobody would know how to read it elsewhere
+        return False
     if part.mime_type.startswith("message/") and part.mime_type not in _MESSAGES:
         return False
     if parent.mime_type == "multipart/related":  # RFC 2387 3.2: the first is what shows the others
@@ -109,23 +122,19 @@ def _size(file: tuple[Part, Part]) -> int:
     return part.end - part.begin
 
 
-def _not_fitting(files: Iterable[tuple[Part, Part]], room: int) -> "set[Part] | None":
+def _not_fitting(files: Iterable[tuple[Part, Part]], shown: Container[str | None], room: int) -> "set[Part] | None":
     """The parts for which there is no room; None where there is none for the rest of the message."""
     if room < 0:
         return None
     cut: set[Part] = set()
     for file in sorted(
-        files, key=lambda file: (not _is_shown(*file) and file[0].mime_type not in _MESSAGES, _size(file))
+        files, key=lambda file: (file[0].content_id() not in shown and file[0].mime_type not in _MESSAGES, _size(file))
     ):
         if _size(file) <= room:
             room -= _size(file)
         else:
             cut.add(file[0])
     return cut
-
-
-def _is_shown(part: Part, parent: Part) -> bool:
-    return part.content_id() is not None and (parent.mime_type == "multipart/related" or part.disposition == "inline")
 
 
 def _without(root: Part, cut: list[tuple[Part, Part]]) -> Iterator[bytes]:
@@ -158,12 +167,12 @@ def _head_alone(head: bytes) -> Iterator[bytes]:
     yield b"\r\n"
 
 
-def _left_out(part: Part, parent: Part) -> LeftOut:
+def _left_out(part: Part, is_shown: bool) -> LeftOut:
     return LeftOut(
         name=(part.filename() or parse.made_up_name(part)).encode("utf-8", "replace").decode(),
         mime_type=_type(part.mime_type),
         content_id=part.content_id(),
-        is_inline=_is_shown(part, parent),
+        is_inline=is_shown,
         size=sum(map(len, _decoded(part))),
         _part=part,
     )

@@ -22,8 +22,6 @@ from mailbox_appliance.remote.graph import Graph, Said, read, said_in
 
 #: Bytes of a file from which it is uploaded: "under 3 MB" it goes in one request, which has at most 4 MB.
 LEAST_UPLOADED = 3_000_000
-#: Bytes of the largest file that is taken; a whole message may have as many, where an administrator lets it.
-LARGEST_FILE = 150_000_000
 #: Bytes of one range: at most 4 MB, in steps of 320 KiB, as other uploads of Graph's want them.
 _RANGE = 12 * 320 * 1024
 _LONGEST_URL = 16 << 10
@@ -100,7 +98,7 @@ def _next(answer: https.Answer, start: int, end: int, size: int) -> int:
         wanted = size
     else:
         said = read(answer, _Wanted)
-        first = next(iter(said.small or said.large or ()), str(size)).partition("-")[0]
+        first = next(iter(said.small or said.large or ()), "").partition("-")[0]
         wanted = int(first) if first.isascii() and first.isdigit() and len(first) < 12 else -1
     if not start < wanted <= end:
         raise malformed("graph")

@@ -10,7 +10,6 @@ Bcc stands in this MIME alone; Exchange takes it out of what it sends.
 """
 
 import logging
-from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -23,7 +22,7 @@ from mailbox_appliance.records import DeliveryWork, Envelope, Phase
 from mailbox_appliance.remote import graph_files
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.graph import LARGEST, Graph, Said
-from mailbox_appliance.remote.graph_files import LARGEST_FILE, LEAST_UPLOADED
+from mailbox_appliance.remote.graph_files import LEAST_UPLOADED
 from mailbox_appliance.sending.outcome import Recorder
 from mailbox_appliance.sending.progress import Over, Progress
 from mailbox_appliance.sending.verdict import GoOn, Nobody, Refused, Verdict
@@ -36,11 +35,10 @@ log = logging.getLogger(__name__)
 
 #: Said of a file that is smaller than it was taken for: its owner counts in another way than we.
 _TOO_SMALL = "errorattachmentsizeshouldnotbelessthanminimumsize"
-_TOO_MUCH_TEXT = (
-    "Without its attachments it is still larger than the 3 MB that Microsoft Graph takes in one piece. Send a long text"
-    " as a file."
+_TOO_MUCH_IN_ONE = (
+    "What cannot be added to it as a file of its own (its texts, and whatever is signed or encrypted as a whole) is"
+    " larger than the 3 MB that Microsoft Graph takes in one piece."
 )
-_FILE_TOO_LARGE = "A file of it is larger than the 150 MB that Microsoft Graph takes."
 
 
 class GraphHandover:
@@ -67,7 +65,7 @@ class GraphHandover:
         work = self._work
         parts = divided(work.wire, LARGEST - len(work.bcc_header))
         mime = with_bcc(parts.mime, work.bcc_header)
-        if (verdict := obstacle(mime, work.envelope, parts.files)) is not None:
+        if (verdict := obstacle(mime, work.envelope)) is not None:
             return verdict
         if self._progress.phase is not Phase.CONNECTING:  # a try by SMTP came as far
             self._progress.enter(Phase.CONNECTING)
@@ -169,14 +167,12 @@ class GraphHandover:
         raise Over
 
 
-def obstacle(mime: bytes, envelope: Envelope, files: Sequence[LeftOut] = ()) -> Verdict | None:
-    """Why a message cannot go by Graph; None where it can. `files`: what is added to its MIME."""
+def obstacle(mime: bytes, envelope: Envelope) -> Verdict | None:
+    """Why a message cannot go by Graph; None where it can."""
     if envelope.smtputf8:
         return Nobody("smtputf8")
     if len(mime) > LARGEST:
-        return Refused("message_too_large", None, _TOO_MUCH_TEXT)
-    if any(file.size > LARGEST_FILE for file in files):
-        return Refused("message_too_large", None, _FILE_TOO_LARGE)
+        return Refused("message_too_large", None, _TOO_MUCH_IN_ONE)
     return None if _fits(mime, envelope) else Refused("message_rejected", None)
 
 

@@ -2,9 +2,9 @@
 
               2xx        400, 403, 413        401, 429    404, 408, 409, 412, 3xx...    5xx         lost, silent, odd
     draft     go on      refused, or login    nobody      nobody                        nobody      nobody
-    attach    go on      refused              nobody      nobody                        nobody      nobody
-    session   go on      refused              nobody      nobody                        nobody      nobody
-    upload    go on      nobody; 413 refused  nobody      nobody                        nobody      nobody
+    attach    201 go on  refused              nobody      nobody                        nobody      nobody
+    session   201 go on  refused              nobody      nobody                        nobody      nobody
+    upload    201 go on  nobody; 413 refused  nobody      nobody                        nobody      nobody
     send      accepted   refused, or login    nobody      uncertain                     uncertain   uncertain; nobody
                                                                                                     where no connection
                                                                                                     was to be had
@@ -77,7 +77,7 @@ _NOT_SHARED = (
 def judge(step: Step, said: Said) -> Verdict:
     """What an answer means."""
     if 200 <= said.status < 300:
-        return Accepted(Reply(said.status)) if step == "send" else GoOn()
+        return _done(step, said)
     if said.status == 429:
         return _for_now("throttled", said)
     if step == "upload" and said.status != 413 and said.code.lower() not in _SAYS:
@@ -89,6 +89,15 @@ def judge(step: Step, said: Said) -> Verdict:
     if said.status == 401 or step != "send":
         return _for_now("unavailable", said)
     return Uncertain()
+
+
+def _done(step: Step, said: Said) -> Verdict:
+    if step == "send":
+        return Accepted(Reply(said.status))
+    if step == "draft" or said.status == 201:
+        return GoOn()
+    # Nobody looks at a draft before it is sent: a file is there where that was said in so many words.
+    return Nobody("unavailable", trouble(_BROKEN_OFF), "graph", said.retry_after)
 
 
 def judge_sending(fault: RemoteFault) -> Verdict:

@@ -105,6 +105,31 @@ def test_large_pictures_keep_their_ids() -> None:
     put_together(source, made)
 
 
+@pytest.mark.parametrize("html", [None, "<p>Hello</p>", "<p>cid:other@x</p>"])
+def test_a_file_that_no_text_shows_is_listed_whatever_it_says_of_itself(html: str | None) -> None:
+    source = wire(file("a.pdf", 30_000, content_id="a@x", inline=True), html=html)
+    made = divided(source, MOST)
+    assert [(each.name, each.content_id, each.is_inline) for each in made.files] == [("a.pdf", "a@x", False)]
+    put_together(source, made)
+
+
+def test_an_invitation_stays_one() -> None:
+    invitation = file("i.ics", 3_000, 'text/calendar; method="REQUEST"')
+    shown = file("b.png", 9_000, "image/png", content_id="b@x", inline=True)
+    source = wire(invitation, shown, file("c.pdf", 30_000), html=PICTURE)
+    made = divided(source, MOST)
+    assert names(made) == ["b.png", "c.pdf"]
+    assert b"REQUEST" in made.mime
+    put_together(source, made)
+
+
+def test_what_is_written_in_a_way_that_nobody_knows_stays_as_it_is() -> None:
+    source = of(b"mixed", b"text/plain", b"application/pdf") + b"\r\n--b--\r\n"
+    assert names(divided(source, MOST)) == ["f"]
+    unknown = source.replace(b"Encoding: base64", b"Encoding: x-uuencode")
+    assert divided(unknown, MOST) == Divided(unknown)
+
+
 def test_names_and_types_are_those_that_readers_are_shown() -> None:
     name = "Übersicht „Juli“ 日本 " + "x" * 150 + ".csv"
     source = wire(file(name, 20_000, "text/csv"), file("b", 20_000, 'application/x-b; version="1"'))

@@ -210,6 +210,9 @@ ODD = [
     Odd("upload", Says(503), *LATER),
     Odd("upload", Says(302, headers={"Location": "https://127.0.0.1/"}), *LATER),
     Odd("upload", DROP, *LATER),
+    # Whatever is not said in so many words: the draft would go without its file.
+    *(Odd(step, Says(status), *LATER) for step in ("attach", "session", "upload") for status in (200, 202, 204, 206)),
+    Odd("uploaded", Says(200), *LATER),
     Odd("uploaded", DROP, *LATER),
     Odd("uploaded", CLOSE, *LATER),
     Odd("uploaded", Says(200), *LATER),  # says nothing of the next
