@@ -229,9 +229,9 @@ def give_back_memory() -> None:
     then on, for each thread (mallopt(3), M_MMAP_THRESHOLD): a few large messages, and it had 600 MB that nobody used.
     """
     if sys.platform == "linux":
-        import ctypes
+        with suppress(AttributeError, ImportError, OSError):  # another C library, which has no such habit; none for us
+            import ctypes
 
-        with suppress(AttributeError):  # another C library, which has no such habit
             ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 

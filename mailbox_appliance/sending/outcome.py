@@ -162,7 +162,7 @@ class Recorder:
         if not is_too_late(work, self._clock):
             attempts = self._store.deliveries.work(work.operation_id).attempts
             wait = max(retry.delay(attempts, _FIRST_WAIT, _LONGEST_WAIT), verdict.wait or 0)
-            self.put_back(work, cause, wait)
+            self.put_back(work, cause, min(wait, _LONGEST_WAIT))  # what is planned for later is hastened (`store.due`)
         elif is_steady:
             self._fail(work, code_when_too_late(cause), _WARNINGS.get(cause, ()))
         else:  # `begin` has it wait until the clock is to be believed; put right, that makes it due when it was to be

@@ -34,7 +34,7 @@ def test_a_client_is_told_what_the_sign_in_says(tmp_path: Path) -> None:
         assert 110 <= int(answer.headers["Retry-After"]) <= 120
 
 
-@pytest.mark.parametrize(("said", "seconds"), [("5", 60), ("900", 900)])
+@pytest.mark.parametrize(("said", "seconds"), [("5", 60), ("900", 900), ("3600", 1800)])
 def test_a_scheduled_one_waits(tmp_path: Path, clock: FakeClock, said: str, seconds: int) -> None:
     with outlook(tmp_path, clock) as box:
         box.connect()
