@@ -121,6 +121,17 @@ def test_the_draft_that_was_sent_is_removed(office: Office) -> None:
     assert office.rig.id("other") == other
 
 
+def test_the_draft_alone_is_removed_where_that_is_asked_for(office: Office) -> None:
+    draft, version = office.draft("one")
+    (parent,) = office.rig.deliver("hello")
+    operation = office.sent("a", draft_id=draft, draft_version=version, parent_id=parent)
+    assert office.by(SystemClock()).is_draft_left(operation)
+    office.by(SystemClock()).remove_draft(operation)
+    assert office.rig.at_server("Drafts") == {}
+    assert not office.by(SystemClock()).is_draft_left(operation)
+    assert [chore.kind for chore in office.store.due.chores_of(operation)] == ["flag_parent"]
+
+
 def test_a_draft_that_was_changed_meanwhile_stays_and_the_result_says_so(office: Office) -> None:
     draft, version = office.draft("one")
     operation = office.sent("a", draft_id=draft, draft_version=version)

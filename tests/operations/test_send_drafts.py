@@ -3,14 +3,18 @@
 import base64
 import email
 import email.policy
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from mailbox_appliance.operations import sending
+from mailbox_appliance.remote.calls import Calls
+from mailbox_appliance.remote.faults import ServerName
+from mailbox_appliance.sending.worker import Ticket
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.box import Box
 from tests.operations.conftest import Mailbox
@@ -152,11 +156,28 @@ def test_a_draft_that_cannot_be_removed_yet_is_said_to_be_sent(behind_proxy: tup
         assert "Wait" not in answer.message
 
 
+def when_sent(box: Drafts, monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
+    """Have this done when the outcome is known, before anybody looks at the draft."""
+    submit = box.client.appliance.sender.submit
+
+    def submitted(operation_id: str, account_id: str) -> Ticket:
+        ticket = submit(operation_id, account_id)
+        assert ticket.wait(10)
+        then()
+        return ticket
+
+    monkeypatch.setattr(box.client.appliance.sender, "submit", submitted)
+
+
+@pytest.mark.parametrize(("draft_gone_within", "answer_within"), [(0.3, 20), (15, 1)])
 def test_an_answer_waits_so_long_for_its_draft_to_go_and_no_longer(
-    behind_proxy: tuple[Drafts, FaultProxy], monkeypatch: pytest.MonkeyPatch
+    behind_proxy: tuple[Drafts, FaultProxy],
+    monkeypatch: pytest.MonkeyPatch,
+    draft_gone_within: float,
+    answer_within: int,
 ) -> None:
+    """Nor longer than for the outcome itself."""
     box, proxy = behind_proxy
-    monkeypatch.setattr(sending, "_DRAFT_GONE_WITHIN", 0.3)
     draft = box.draft()
 
     def stall(command: str) -> None:
@@ -164,12 +185,58 @@ def test_an_answer_waits_so_long_for_its_draft_to_go_and_no_longer(
             proxy.stall()
 
     proxy.on_command = stall
+    monkeypatch.setattr(sending, "_DRAFT_GONE_WITHIN", draft_gone_within)
+    monkeypatch.setitem(box.client.appliance.settings.values, "sending.answer_within", answer_within)
+    known = list[float]()
+    when_sent(box, monkeypatch, lambda: known.append(time.monotonic()))
     sent = box.send(draft)
-    assert (sent.status, sent.data["status"]) == (200, "succeeded")
-    assert box.ask("GET", f"/drafts/{draft}").status == 200
+    waited = time.monotonic() - known[0]
     proxy.on_command = lambda _: None
     proxy.go_on()
+    assert (sent.status, sent.data["status"]) == (200, "succeeded")
+    assert 0.25 < waited < 5
     wait_until(lambda: box.ask("GET", f"/drafts/{draft}").status == 404, lambda: "the draft is still there", 10)
+
+
+class _NoThreads(Calls):
+    """No thread is to be had for a call."""
+
+    def begin(self, *_: object, **__: object) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize("kind", [Calls, _NoThreads])
+def test_a_draft_that_nobody_can_see_gone_changes_no_answer(
+    behind_proxy: tuple[Drafts, FaultProxy], monkeypatch: pytest.MonkeyPatch, kind: type[Calls]
+) -> None:
+    """A stop, or no thread for it, just when the message was sent."""
+    box, proxy = behind_proxy
+    draft, calls = box.draft(), kind()
+    calls.give_up()
+    proxy.refuse("UID STORE.*", answer="NO [UNAVAILABLE] not now")  # so that nobody else is faster
+    when_sent(box, monkeypatch, lambda: monkeypatch.setattr(box.client.appliance, "calls", calls))
+    sent = box.send(draft)
+    assert (sent.status, sent.data["status"]) == (200, "succeeded")
+
+
+@pytest.mark.parametrize("answer_within", [0, 20])
+def test_who_may_not_wait_begins_nothing_for_the_draft(
+    behind_proxy: tuple[Drafts, FaultProxy], monkeypatch: pytest.MonkeyPatch, answer_within: int
+) -> None:
+    box, proxy = behind_proxy
+    draft, calls, begun = box.draft(), Calls(), list[str]()
+    proxy.refuse("UID STORE.*", answer="NO [UNAVAILABLE] not now")
+    begin = calls.begin
+
+    def watched(server: ServerName, act: Callable[[], object]) -> Future[object]:
+        begun.append(server)
+        return begin(server, act)
+
+    monkeypatch.setattr(calls, "begin", watched)
+    monkeypatch.setitem(box.client.appliance.settings.values, "sending.answer_within", answer_within)
+    when_sent(box, monkeypatch, lambda: monkeypatch.setattr(box.client.appliance, "calls", calls))
+    assert box.send(draft).data["status"] == "succeeded"
+    assert begun == (["imap"] if answer_within else [])
 
 
 def test_a_draft_that_is_scheduled_stays_as_it_is_until_it_is_taken_back(box: Drafts) -> None:

@@ -176,6 +176,21 @@ def test_what_the_owner_of_a_mailbox_wrote_is_kept_in_it(later: Later) -> None:
     assert kept["subject"] == "Mine"
 
 
+def test_what_somebody_wrote_in_a_mailbox_that_is_shared_with_all_is_kept_in_it(later: Later) -> None:
+    everybody = {"sharedWithAll": True, "memberIds": []}
+    assert later.client.ask("PUT", f"/accounts/{later.mailbox.id}/access", everybody).status == 200
+    _, key = add_key(later.desk.appliance, add_member(later.desk.appliance, "bob"), "mail.send")
+    delivery = later.schedule(key, subject="Mine")
+    _revoke(later)
+    later.pass_time(3600)
+    assert later.end_of(delivery)["error"] == {"code": "permission_revoked"}
+    later.wait_for_chores()
+    (kept,) = later.client.ask("GET", f"/accounts/{later.mailbox.id}/drafts").data["items"]
+    assert kept["subject"] == "Mine"
+    path = f"/accounts/{later.mailbox.id}/delivery-operations/{delivery['operationId']}"
+    assert later.client.ask("GET", path).warnings == []
+
+
 def test_a_session_that_has_ended_is_no_right_that_was_taken_away(later: Later) -> None:
     later.member("bob")
     bob = CheckedClient(later.desk.appliance).log_in("bob@example.org")

@@ -1,6 +1,7 @@
 """The worker where things go wrong on our side: a journal that cannot be written, a stop, an impatient client."""
 
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -325,3 +326,21 @@ def test_threads_that_nobody_needs_end_but_one(patient: Office, monkeypatch: pyt
         patient.smtp.release("mail")
         assert [each.result(10).data["status"] for each in asked] == ["succeeded"] * 2
         wait_until(lambda: sending_threads() == 1, lambda: f"{sending_threads()} live", 10)
+
+
+def test_a_thread_that_is_idle_keeps_nothing_of_the_message_it_sent(
+    patient: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, tickets = patient.desk.appliance.sender, list[weakref.ref[worker.Ticket]]()
+    submit = sender.submit
+
+    def submitted(operation_id: str, account_id: str) -> worker.Ticket:
+        ticket = submit(operation_id, account_id)
+        tickets.append(weakref.ref(ticket))
+        return ticket
+
+    monkeypatch.setattr(sender, "submit", submitted)
+    assert patient.desk.send(patient.account, a_message()).data["status"] == "succeeded"
+    (ticket,) = tickets
+    wait_until(lambda: ticket() is None, lambda: f"{ticket()} is kept", 5)
+    assert sending_threads() > 0
