@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-_MMAP_THRESHOLD, _LARGE = -3, 1 << 20
-
 if sys.platform == "win32":
     import msvcrt
     import threading
@@ -220,19 +218,6 @@ else:
         import signal
 
         os.kill(pid, signal.SIGTERM)
-
-
-def give_back_memory() -> None:
-    """Have large pieces of memory go back to the system as soon as they are free, from now on.
-
-    glibc takes what was freed in a large piece for a size that is wanted often, and keeps pieces of up to 32 MB from
-    then on, for each thread (mallopt(3), M_MMAP_THRESHOLD): a few large messages, and it had 600 MB that nobody used.
-    """
-    if sys.platform == "linux":
-        with suppress(AttributeError, ImportError, OSError):  # another C library, which has no such habit; none for us
-            import ctypes
-
-            ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 def is_locked(handle: int) -> bool:

@@ -310,32 +310,3 @@ def test_windows_says_break_where_others_say_sigterm() -> None:
     )
     done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("True\n", "")
-
-
-_LARGE_PIECES = """
-import gc, sys, threading
-import psutil
-from mailbox_appliance import system
-if sys.argv[1] == "given back":
-    system.give_back_memory()
-def use():
-    for _ in range(3):
-        bytearray(24 << 20)
-    used.wait()
-    ended.wait()
-used, ended = threading.Barrier(9), threading.Event()
-before = psutil.Process().memory_info().rss
-threads = [threading.Thread(target=use) for _ in range(8)]
-for thread in threads:
-    thread.start()
-used.wait()
-print(psutil.Process().memory_info().rss - before)
-ended.set()
-"""
-
-
-@pytest.mark.skipif(os.confstr("CS_GNU_LIBC_VERSION") is None, reason="the habit of one C library")
-@pytest.mark.parametrize(("how", "is_kept"), [("kept", True), ("given back", False)])
-def test_large_pieces_of_memory_are_given_back(how: str, *, is_kept: bool) -> None:
-    said = subprocess.run([sys.executable, "-c", _LARGE_PIECES, how], capture_output=True, check=True, timeout=60)
-    assert (int(said.stdout) > 48 << 20) == is_kept
