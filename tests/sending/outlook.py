@@ -11,7 +11,7 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.records import OAuthLogin, SendsVia
 from mailbox_appliance.remote.providers import OUTLOOK
 from tests.servers.desk import Desk, a_message
-from tests.servers.graph import GraphServer
+from tests.servers.graph import GraphServer, Says
 from tests.servers.oauth_provider import OAuthServer
 from tests.servers.running import Answer
 from tests.servers.scripted_smtp import ScriptedSmtp
@@ -61,6 +61,13 @@ class Outlook:
 
     def send(self, body: Any = None, key: str | None = None) -> Answer:
         return self.desk.send(self.account, body or a_message(), key)
+
+    def begin_anew(self) -> None:
+        """Forget whatever was; what was in doubt stays so."""
+        self.graph.forget()
+        self.graph.at("look", Says(503))
+        self.provider.in_order()
+        self.desk.appliance.logins.forget(self.account)
 
     def look(self, operation: str) -> str:
         """Look for what became of what is due; answers the status. Stop the timer before, so that nobody is faster."""

@@ -41,10 +41,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outlook]:
 @pytest.fixture
 def box(shared: Outlook) -> Outlook:
     """The one mailbox, which sends by Graph; whatever was, is forgotten."""
-    shared.graph.forget()
-    shared.graph.at("look", Says(503))  # what was in doubt stays so
-    shared.provider.in_order()
-    shared.desk.appliance.logins.forget(shared.account)
+    shared.begin_anew()
     return shared
 
 
