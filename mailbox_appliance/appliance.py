@@ -15,6 +15,7 @@ from mailbox_appliance import settings as settings_table
 from mailbox_appliance.authorization.flows import Flows
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock, SystemClock
+from mailbox_appliance.decoding import prepare_types
 from mailbox_appliance.errands.aftermath import Aftermath
 from mailbox_appliance.errands.bodies import Bodies
 from mailbox_appliance.errands.confirmation import Confirmation
@@ -97,6 +98,7 @@ class Appliance:
         `passphrase`: of the key, where it is locked by one. `oauth_apps`: those that the environment gives, which rule
         over what is stored. `store`: where it is open already.
         """
+        prepare_types()
         self.folder = folder
         self.oauth_apps_given: GivenApps = oauth_apps or {}
         #: Where the appliance answers on its own computer; the one who listens says so.

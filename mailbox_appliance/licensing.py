@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from msgspec import Meta
 
 from mailbox_appliance.clock import from_timestamp, to_timestamp
+from mailbox_appliance.decoding import convert, decode_json
 from mailbox_appliance.records import License
 from mailbox_appliance.settings import BadSetting, Settings
 
@@ -128,7 +129,7 @@ def verify_url(settings: Settings) -> str:
 
 def installed(value: object) -> Installed | None:
     """The licence that the store keeps, from what it kept it as."""
-    return None if value is None else msgspec.convert(value, Installed)
+    return None if value is None else convert(value, Installed)
 
 
 def read_key(text: str) -> Ed25519PublicKey:
@@ -200,7 +201,7 @@ def _terms(payload: _Payload) -> Terms:
 def _decoded(part: str, as_type: type[_T]) -> _T:
     """The JSON of a part of a token. Raises ValueError or MsgspecError, also where a name stands twice (RFC 7515 4)."""
     content = _bytes_of(part)
-    found = msgspec.json.decode(content, type=as_type)
+    found = decode_json(content, as_type)
     json.loads(content, object_pairs_hook=_require_unique)
     return found
 

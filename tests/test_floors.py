@@ -27,6 +27,7 @@ COMMON = (
     "retry",
     "logs",
     "clock",
+    "decoding",
     "ids",
     "passwords",
     "places",

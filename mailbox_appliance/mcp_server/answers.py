@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from mailbox_appliance.decoding import decode_untyped_json
 from mailbox_appliance.operations.outgoing import LEFT_OUT
 
 _encoder = msgspec.json.Encoder()
@@ -12,7 +13,7 @@ _encoder = msgspec.json.Encoder()
 
 def plain(data: Any) -> Any:
     """An answer's data as JSON has it."""
-    return msgspec.json.decode(_encoder.encode(data))
+    return decode_untyped_json(_encoder.encode(data))
 
 
 def without_headers(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from mailbox_appliance.decoding import convert
 from mailbox_appliance.errors import Detail, Invalid, Problem
 from mailbox_appliance.mcp_server.tool import Asked
 from mailbox_appliance.operations.decoding import body_types, convert_body
@@ -155,7 +156,7 @@ def _fault(value: Any, annotation: Any) -> str | None:
     if not _is_text(value):
         return _NO_TEXT
     try:
-        msgspec.convert(value, annotation)
+        convert(value, annotation)
     except msgspec.ValidationError as error:
         return in_words(str(error), annotation)
     return None

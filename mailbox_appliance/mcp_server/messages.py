@@ -5,6 +5,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw
 
+from mailbox_appliance.decoding import decode_json
+
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 
 UNREADABLE = (
@@ -53,9 +55,6 @@ class Message(msgspec.Struct, frozen=True):
         return self.id if is_good else None
 
 
-_decoder = msgspec.json.Decoder(Message)
-
-
 def read(body: bytes) -> Message:
     """The outside of a request or notification. Raises Refused for anything else."""
     message = _decoded(body)
@@ -71,7 +70,7 @@ def read(body: bytes) -> Message:
 
 def _decoded(body: bytes) -> Message:
     try:
-        return _decoder.decode(body)
+        return decode_json(body, Message)
     except msgspec.ValidationError:
         raise Refused(INVALID_REQUEST, _BATCH if body.lstrip()[:1] == b"[" else _NO_OBJECT) from None
     except (msgspec.DecodeError, ValueError, RecursionError):

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Union, get_args, get_origin
 
 import msgspec
 
+from mailbox_appliance.decoding import convert, decode_untyped_json
 from mailbox_appliance.errors import Detail, Invalid, InvalidJson
 from mailbox_appliance.operations.expectations import in_words, is_whole_number
 
@@ -40,7 +41,7 @@ def decode_json(body: bytes) -> object:
     the first value and another the last.
     """
     try:
-        found = msgspec.json.decode(body)
+        found = decode_untyped_json(body)
         # What was found well-formed is read once more for its names; files (base64) have none.
         small = _without_files(body)
         json.loads(small, object_pairs_hook=_require_unique, parse_int=bool, parse_float=bool)
@@ -82,7 +83,7 @@ def convert_body(raw: object, annotation: Any) -> Any:
     choices = body_types(annotation)
     chosen = next((choice for choice in choices if _fits(raw, choice)), choices[-1])
     try:
-        return msgspec.convert(raw, chosen)
+        return convert(raw, chosen)
     except msgspec.ValidationError as error:
         _refuse_mixed(raw, chosen, choices)
         _refuse(error, chosen)
@@ -99,7 +100,7 @@ def convert_value(text: str, annotation: Any, name: str) -> Any:
     if is_whole_number(annotation) and not _WHOLE_NUMBER.fullmatch(text):
         raise Invalid.at(name, "This must be a whole number, in digits.")
     try:
-        return msgspec.convert(text, _of_text(annotation), strict=False)
+        return convert(text, _of_text(annotation), strict=False)
     except msgspec.ValidationError as error:
         sentence = str(error).removesuffix(_GOT_TEXT)
         raise Invalid.at(name, in_words(sentence, annotation)) from error

@@ -14,6 +14,7 @@ import msgspec
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_millis, to_millis, to_timestamp
+from mailbox_appliance.decoding import decode_msgpack
 from mailbox_appliance.errors import LinkOver, MemberSuspended
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.contents import get_attachment
@@ -105,7 +106,7 @@ def _opened(store: Store, token: str) -> _Linked | None:
     if not hmac.compare_digest(seal, _seal(store, content)):
         return None
     try:
-        return msgspec.msgpack.decode(content, type=_Linked)
+        return decode_msgpack(content, _Linked)
     except msgspec.ValidationError:  # of another release, just before an update
         return None
 

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.remote import https
 from mailbox_appliance.remote.faults import RemoteFault, malformed
 from mailbox_appliance.remote.named_faults import fault
@@ -178,7 +179,7 @@ def said_in(answer: https.Answer) -> Said:
     if answer.status < 400:
         return Said(answer.status)
     try:
-        code = msgspec.json.decode(answer.body, type=_Refusal).error.code
+        code = decode_json(answer.body, _Refusal).error.code
     except (msgspec.MsgspecError, ValueError, RecursionError):  # of something between us and Graph
         code = ""
     return Said(answer.status, code if _CODE.fullmatch(code) else "", answer.retry_after)
@@ -187,6 +188,6 @@ def said_in(answer: https.Answer) -> Said:
 def read(answer: https.Answer, kind: type[_T]) -> _T:
     """What an answer holds, in JSON. Raises RemoteFault."""
     try:
-        return msgspec.json.decode(answer.body, type=kind)
+        return decode_json(answer.body, kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise malformed("graph") from error

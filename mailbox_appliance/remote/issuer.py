@@ -9,6 +9,7 @@ import json
 
 import msgspec
 
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.remote import https
 from mailbox_appliance.remote.faults import RemoteFault
 
@@ -25,6 +26,6 @@ def confirm(url: str, token: str, *, ca_file: str, timeout: float) -> bool:
     if answer.status != 200:
         raise RemoteFault("license", "malformed", f"The licence server answered with status {answer.status}.")
     try:
-        return msgspec.json.decode(answer.body, type=_Said).valid
+        return decode_json(answer.body, _Said).valid
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise RemoteFault("license", "malformed", "The licence server gave no answer that could be read.") from error

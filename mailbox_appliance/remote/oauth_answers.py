@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.remote import replies
 from mailbox_appliance.remote.faults import RemoteFault, malformed
 from mailbox_appliance.remote.https import Answer
@@ -94,7 +95,7 @@ def accepted(answer: Answer) -> Answer:
 def error_of(answer: Answer) -> Refusal | None:
     """What an answer says of an error; None where it says of none."""
     try:
-        return msgspec.json.decode(answer.body, type=Refusal)
+        return decode_json(answer.body, Refusal)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
@@ -123,7 +124,7 @@ def _unknown() -> RemoteFault:
 
 def _decoded(answer: Answer, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(answer.body, type=kind)
+        return decode_json(answer.body, kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise malformed("oauth") from error
 

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mailbox_appliance.decoding import convert
 from mailbox_appliance.records import OAuthProvider, Security
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.providers import BUILT_IN, KnownProvider, MailServer
@@ -88,7 +89,7 @@ def _in_words(error: Exception) -> str:
 def _laid_over(file: str, changed: int) -> Mapping[OAuthProvider, KnownProvider]:  # noqa: ARG001 - part of the key
     with Path(file).open("rb") as opened:
         text = opened.read(_LARGEST).decode()
-    said = msgspec.convert(tomllib.loads(text), _File)  # its ValidationError is a ValueError
+    said = convert(tomllib.loads(text), _File)  # its ValidationError is a ValueError
     return {"google": _merged(BUILT_IN["google"], said.google), "outlook": _merged(BUILT_IN["outlook"], said.outlook)}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import UNSET
 
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.mail.address import has_forbidden, is_writable, same_mailbox
 from mailbox_appliance.records import SenderAddress
 from mailbox_appliance.remote import https
@@ -61,14 +62,14 @@ def told(provider: KnownProvider, token: str, *, ca_file: str, timeout: float) -
 
 
 def _of_gmail(body: bytes) -> Iterator[SenderAddress]:
-    for each in msgspec.json.decode(body, type=_Gmail).send_as:
+    for each in decode_json(body, _Gmail).send_as:
         if each.is_primary or each.verification_status == "accepted":
             name = each.display_name.strip()[:_LONGEST_NAME]
             yield SenderAddress(email=each.send_as_email, name=UNSET if not name or has_forbidden(name) else name)
 
 
 def _of_graph(body: bytes) -> Iterator[SenderAddress]:
-    user = msgspec.json.decode(body, type=_User)
+    user = decode_json(body, _User)
     if user.mail is not None:
         yield SenderAddress(email=user.mail)
     for each in user.proxy_addresses or ():

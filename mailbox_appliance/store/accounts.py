@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.records import (
@@ -238,7 +239,7 @@ def _to_account(row: Sequence[Any]) -> Account:
         status=row[7],
         error=error,
         folders=MappedFolders(**{role: roles.get(role) for role in ("sent", "drafts", "trash", "archive", "spam")}),
-        capabilities=msgspec.json.decode(row[12], type=AccountCapabilities),
+        capabilities=decode_json(row[12], AccountCapabilities),
         created_at=row[13],
         last_sync_at=row[14],
     )

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from mailbox_appliance.clock import from_timestamp, to_millis, to_timestamp
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.records import (
@@ -84,7 +85,7 @@ def to_work(row: Row) -> DeliveryWork:
         is_shown=bool(row[5]),
         wire=bytes(row[6] or b""),
         bcc_header=bytes(row[7] or b""),
-        envelope=msgspec.json.decode(row[8], type=Envelope),
+        envelope=decode_json(row[8], Envelope),
         message_id=row[9],
         result_id=row[10],
         result_thread_id=row[11],
@@ -109,7 +110,7 @@ def to_open_delivery(row: Row) -> OpenDelivery:
 
 def to_scheduled(row: Row) -> ScheduledSend:
     """A row of `SCHEDULED` as clients see it."""
-    summary = msgspec.json.decode(row[5] or b"{}", type=Summary)
+    summary = decode_json(row[5] or b"{}", Summary)
     return ScheduledSend(
         id=row[0],
         account_id=row[1],

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from mailbox_appliance.clock import from_millis, to_timestamp
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.records import DeliveryEntry, DeliveryStatus, DeliveryStep, DeliveryTimeline, Envelope, SentCopy
@@ -98,12 +99,10 @@ def _more(row: Row) -> _More:
 
 def _to_entry(row: Row, member_id: str) -> DeliveryEntry:
     more = _more(row)
-    summary = msgspec.json.decode(more.summary or b"{}", type=Summary)
+    summary = decode_json(more.summary or b"{}", Summary)
     is_own = more.member_id == member_id
     # Hidden recipients are told to who sent it.
-    told = (
-        msgspec.json.decode(more.envelope, type=Envelope).recipients if is_own else tuple(a.email for a in summary.to)
-    )
+    told = decode_json(more.envelope, Envelope).recipients if is_own else tuple(a.email for a in summary.to)
     return DeliveryEntry(
         **msgspec.structs.asdict(to_delivery(row)),
         created_at=more.created_at,

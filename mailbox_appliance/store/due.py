@@ -6,9 +6,8 @@ back, and `hasten` brings it near. A scheduled send waits for its time as the cl
 
 from datetime import datetime, timedelta
 
-import msgspec
-
 from mailbox_appliance.clock import from_millis, to_millis, to_timestamp
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.records import Chore, Envelope, OpenDelivery, UncertainDelivery
 from mailbox_appliance.store import endings
 from mailbox_appliance.store.database import Database, Row
@@ -104,7 +103,7 @@ class Due:
                 row[0],
                 row[1],
                 row[2],
-                msgspec.json.decode(row[3], type=Envelope).recipients,
+                decode_json(row[3], Envelope).recipients,
                 from_millis(row[4]),
                 row[5],
                 row[6],

@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from mailbox_appliance import regular_files
+from mailbox_appliance.decoding import convert
 from mailbox_appliance.errors import KeyDamaged
 from mailbox_appliance.store.files import half_written, write_private
 from mailbox_appliance.store.key_place import is_lent
@@ -201,7 +202,7 @@ def _decoded(raw: bytes, file: Path) -> KeyFile:
     if content.get("format") != NUMBER or content.get("cipher") not in CIPHERS:
         raise KeyDamaged(file=file, reason="it names a form or cipher that is unknown here")
     try:
-        return msgspec.convert(content, KeyFile)
+        return convert(content, KeyFile)
     except ValueError as error:  # msgspec's ValidationError among them
         raise KeyDamaged(file=file, reason="what it says is not what a key file of this release says") from error
 

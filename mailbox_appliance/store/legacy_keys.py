@@ -3,6 +3,7 @@
 import msgspec
 
 from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import IdempotencyConflict
 from mailbox_appliance.records import LegacyAnswer, LegacySend
 from mailbox_appliance.store.database import Database
@@ -33,5 +34,5 @@ class LegacyKeys:
             return None
         if row[0] != request_hash:
             raise IdempotencyConflict(operation="")
-        envelope = msgspec.json.decode(row[2], type=_Envelope)
+        envelope = decode_json(row[2], _Envelope)
         return LegacyAnswer(row[1], envelope.data, envelope.warnings)

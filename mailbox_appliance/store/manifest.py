@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from mailbox_appliance.clock import from_timestamp
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import BackupAltered, BackupNewer, BackupTruncated, NotABackup
 from mailbox_appliance.records import Backup, BackupReason, Count, Timestamp
 from mailbox_appliance.store.key_slots import Slot
@@ -173,13 +174,13 @@ def read_id(stream: BinaryIO) -> str | None:
     if start[: len(MAGIC)] != MAGIC or length > _LONGEST:
         return None
     with suppress(ValueError, RecursionError):
-        return msgspec.json.decode(stream.read(length), type=_Named).id
+        return decode_json(stream.read(length), _Named).id
     return None
 
 
 def _require_known(file: Path, text: bytes) -> None:
     """Raise BackupNewer for a manifest that says so; what msgspec raises where that cannot be read."""
-    version = msgspec.json.decode(text, type=_Version)
+    version = decode_json(text, _Version)
     if version.backup > VERSION:
         raise BackupNewer(file=file.name, what=f"form {version.backup} of backups")
     if version.format > NEWEST_FORMAT:
@@ -189,7 +190,7 @@ def _require_known(file: Path, text: bytes) -> None:
 def _decoded(file: Path, text: bytes) -> Manifest:
     try:
         _require_known(file, text)
-        return msgspec.json.decode(text, type=Manifest)
+        return decode_json(text, Manifest)
     except (ValueError, RecursionError) as error:  # msgspec's and, where text is no UTF-8, Python's
         raise BackupAltered(file=file.name, reason="its manifest cannot be read") from error
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mailbox_appliance.clock import from_millis, to_timestamp
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail import labels
 from mailbox_appliance.records import (
@@ -69,8 +70,7 @@ class _StoredAttachment(msgspec.Struct, frozen=True):
     disposition: str | None
 
 
-_people = msgspec.json.Decoder(_People)
-_attachments = msgspec.json.Decoder(tuple[_StoredAttachment, ...])
+_Attachments = tuple[_StoredAttachment, ...]
 
 
 def as_json(values: Iterable[object]) -> str:
@@ -120,13 +120,13 @@ def pack_attachments(parsed: ParsedMessage) -> str:
 
 def find_attachment(packed: str, attachment_id: str) -> tuple[Attachment, str] | None:
     """Of what `pack_attachments` made: the one with this id, and the number of its part."""
-    found = next((stored for stored in _attachments.decode(packed) if stored.id == attachment_id), None)
+    found = next((stored for stored in decode_json(packed, _Attachments) if stored.id == attachment_id), None)
     return None if found is None else (_to_attachment(found), found.part)
 
 
 def resized(packed: str, sizes: Mapping[tuple[str, str], int]) -> str | None:
     """What `pack_attachments` made, with these sizes, by part and type; None where all are as they were."""
-    found = _attachments.decode(packed)
+    found = decode_json(packed, _Attachments)
     changed = [
         msgspec.structs.replace(one, size_bytes=sizes.get((one.part, one.mime_type), one.size_bytes)) for one in found
     ]
@@ -158,8 +158,8 @@ def to_whole_message(row: Row) -> Message:
 
 def _fields(row: Row) -> dict[str, Any]:
     flags = row[4]
-    people = _people.decode(row[9])
-    attachments = tuple(map(_to_attachment, _attachments.decode(row[10]))) if row[10] != "[]" else ()
+    people = decode_json(row[9], _People)
+    attachments = tuple(map(_to_attachment, decode_json(row[10], _Attachments))) if row[10] != "[]" else ()
     of_user = tuple(filter(labels.is_of_user, json.loads(row[5]))) if row[5] != "[]" else ()
     return {
         "id": row[1],

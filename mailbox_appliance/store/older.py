@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import apsw
 import msgspec
 
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import KeyWrong, StoreDamaged, StoreInUse
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store.database import Parameters, Row
@@ -171,9 +172,9 @@ class Older:
             shape = _Passwords if provider == "imap" else dict[str, str]
             self._require_shape("secret", row, opened["accounts", row], shape)
 
-    def _require_shape(self, what: str, row: str, text: str, shape: object) -> None:
+    def _require_shape(self, what: str, row: str, text: str, shape: Any) -> None:
         try:
-            msgspec.json.decode(text, type=shape)
+            decode_json(text, shape)
         except (msgspec.MsgspecError, UnicodeEncodeError) as error:
             raise self._damaged("the {} of {} in its table accounts is not what it should be", what, row) from error
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.address import same_mailbox
 from mailbox_appliance.records import Account, SenderAddress
@@ -45,4 +46,4 @@ class SenderAddresses:
         text = self._database.value("SELECT sender_addresses FROM accounts WHERE id = ?", (account_id,))
         if text is None:
             raise NotFound(what="mailbox")
-        return msgspec.json.decode(text, type=_TOLD)
+        return decode_json(text, _TOLD)

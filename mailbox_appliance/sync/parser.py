@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from mailbox_appliance.decoding import decode_msgpack
 from mailbox_appliance.mail.parse import unreadable
 from mailbox_appliance.records import ParsedMessage
 from mailbox_appliance.sync.parser_process import ParserProcess
@@ -21,8 +22,6 @@ log = logging.getLogger(__name__)
 FEW, SMALL = 20, 1 << 20  # messages, and bytes of them, that are no backlog
 IDLE, PATIENCE = 30.0, 60.0  # seconds without work after which the child ends; on one batch after which it is killed
 _MOST_FAILURES = 3  # in a row
-
-_decoder = msgspec.msgpack.Decoder(ParsedMessage)
 
 
 class Pending:
@@ -97,7 +96,7 @@ class Parsers:
 def _read(source: bytes, answer: bytes) -> ParsedMessage:
     try:
         if answer:
-            return _decoder.decode(answer)
+            return decode_msgpack(answer, ParsedMessage)
     except msgspec.MsgspecError:
         log.exception("an answer of the parsing process could not be read")
     try:

@@ -14,6 +14,7 @@ import bottle
 
 from mailbox_appliance import logs
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.decoding import prepare_types
 from mailbox_appliance.errors import Problem, Restarting
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.store.failing import is_full
@@ -46,6 +47,7 @@ class App:
         self, appliance: Appliance, allowed_hosts: Iterable[str] = (), assistants: Assistants | None = None
     ) -> None:
         """`assistants` answers at `/mcp`; without one there is no such path."""
+        prepare_types()  # of all operations, which are loaded by now
         self.present = Present(appliance)
         self._hosts = AllowedHosts(allowed_hosts)
         #: Whose word counts on where a request comes from; who puts another appliance behind it sets it anew.

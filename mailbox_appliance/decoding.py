@@ -1,0 +1,71 @@
+"""Typed values from JSON, MessagePack and plain objects: the one place that calls msgspec's decoders.
+
+msgspec 0.22 publishes its notes on a type (`StructInfo`) before they are complete. A second thread that decodes the
+same type at that moment reads a null pointer, and the process dies by SIGSEGV. So each type is completed once, under
+one lock, before any thread decodes it. A complete type has complete parts, so later decodes need no lock.
+`docs/decisions/001-msgspec-first-use.md` has the evidence, and says when this can go.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+
+Kind = TypeVar("Kind")
+
+_lock = threading.Lock()
+_json: dict[Any, msgspec.json.Decoder[Any]] = {}
+_msgpack: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
+
+
+def prepare_types() -> None:
+    """Complete every struct that is defined by now: before threads start, and again after more modules are loaded."""
+    for kind in _structs(msgspec.Struct):
+        with suppress(TypeError):  # a struct with parts that msgspec cannot tell apart: nothing decodes it
+            _json_decoder(kind)
+
+
+def decode_json(data: bytes | str, kind: type[Kind]) -> Kind:
+    """Decode a JSON text (RFC 8259). Raises msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError."""
+    found: Kind = _json_decoder(kind).decode(data)
+    return found
+
+
+def decode_untyped_json(data: bytes | str) -> Any:
+    """Decode a JSON text to dicts, lists and scalars. Raises msgspec.DecodeError, UnicodeDecodeError."""
+    return _json_decoder(Any).decode(data)
+
+
+def decode_msgpack(data: bytes, kind: type[Kind]) -> Kind:
+    """Decode a MessagePack value. Raises msgspec.DecodeError, msgspec.ValidationError."""
+    decoder = _msgpack.get(kind)
+    if decoder is None:
+        with _lock:
+            decoder = _msgpack.setdefault(kind, msgspec.msgpack.Decoder(kind))
+    found: Kind = decoder.decode(data)
+    return found
+
+
+def convert(value: object, kind: Any, *, strict: bool = True) -> Any:
+    """Convert dicts, lists and scalars to a type. Not strict: numbers and booleans may be text.
+
+    Raises msgspec.ValidationError.
+    """
+    _json_decoder(kind)
+    return msgspec.convert(value, kind, strict=strict)
+
+
+def _json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    decoder = _json.get(kind)
+    if decoder is None:
+        with _lock:
+            decoder = _json.setdefault(kind, msgspec.json.Decoder(kind))
+    return decoder
+
+
+def _structs(parent: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    for kind in parent.__subclasses__():
+        yield kind
+        yield from _structs(kind)
