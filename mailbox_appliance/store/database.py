@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,9 @@ logging.getLogger("peewee").setLevel(logging.WARNING)
 CACHE_KIB = 4096
 BUSY_SECONDS = 5
 _MOST_KEPT = 256
+# Characters or bytes of a parameter whose statement is not cached: a cached statement keeps what was bound to it until
+# it is used again, for each thread's connection.
+_LARGE = 1 << 16
 _CLOSED = "it has been closed."
 
 Row = tuple[Any, ...]
@@ -126,12 +129,13 @@ class Database:
     def change(self, sql: str, parameters: Parameters = ()) -> int:
         """Carry out one statement that writes, inside a transaction; the number of rows it touched."""
         connection = self._connection()
-        connection.execute(sql, parameters)
+        given = parameters.values() if isinstance(parameters, Mapping) else parameters
+        connection.execute(sql, parameters, can_cache=not _has_large(given))
         return int(connection.changes())
 
     def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
         """Carry out one statement for each row of parameters, inside a transaction."""
-        self._connection().executemany(sql, rows)
+        self._connection().executemany(sql, rows, can_cache=not any(map(_has_large, rows)))
 
     @contextmanager
     def watched(self, every: int, look: Callable[[], None]) -> Iterator[None]:
@@ -237,6 +241,10 @@ class Database:
                     raise StoreUnusable(reason=_CLOSED)
                 self._peewee.connect(reuse_if_open=True)
         return self._peewee.connection()
+
+
+def _has_large(parameters: Iterable[object]) -> bool:
+    return any(isinstance(each, bytes | str) and len(each) > _LARGE for each in parameters)
 
 
 def _close(connection: Any, deadline: float) -> bool:

@@ -337,3 +337,18 @@ def test_many_threads_find_in_a_kept_row_what_they_committed(database: Database)
         list(pool.map(count, range(4)))
     assert database.kept_row("SELECT b FROM t WHERE a = ?", (1,)) == ("400",)
     database.close()
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+def test_no_statement_keeps_a_large_parameter(database: Database, *, is_many: bool) -> None:
+    large = "x" * (8 << 20)
+    with database.transaction():
+        before = apsw.memory_used()
+        if is_many:
+            database.change_many("INSERT INTO t (b) VALUES (?)", [(large,)])
+        else:
+            database.change("INSERT INTO t (b) VALUES (:b)", {"b": large})
+    database.shrink()
+    assert apsw.memory_used() - before < 1 << 20
+    assert database.value("SELECT length(b) FROM t") == len(large)
+    database.close()
