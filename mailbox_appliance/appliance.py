@@ -22,6 +22,7 @@ from mailbox_appliance.errands.confirmation import Confirmation
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.daily_backup import DailyBackup
 from mailbox_appliance.errands.drafts import Drafts
+from mailbox_appliance.errands.memory import MemoryTrimmer
 from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errands.sender_addresses import SenderAddresses
 from mailbox_appliance.errands.store_watch import StoreWatch
@@ -149,7 +150,10 @@ class Appliance:
         self.store_watch = StoreWatch(self.store, self.settings)
         self.sender_addresses = SenderAddresses(self.store, self.logins, self.events, self.clock)
         self.daily_backup = DailyBackup(self.store, self.settings, self.events, self.clock, self.long_work)
-        self._errands = (self.confirmation, self.store_watch, self.sender_addresses, self.daily_backup)
+        self._errands = (
+            *(self.confirmation, self.store_watch, self.sender_addresses, self.daily_backup),
+            MemoryTrimmer(self.events),
+        )
         self.sync = Supervisor(self.store, self.logins, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))

@@ -7,13 +7,15 @@ one lock, before any thread decodes it. A complete type has complete parts, so l
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 
 Kind = TypeVar("Kind")
+#: Is given the type and the value; what it raises as ValueError becomes a ValidationError with its place.
+Custom = Callable[[type, object], object]
 
 _lock = threading.Lock()
 _json: dict[Any, msgspec.json.Decoder[Any]] = {}
@@ -48,13 +50,13 @@ def decode_msgpack(data: bytes, kind: type[Kind]) -> Kind:
     return found
 
 
-def convert(value: object, kind: Any, *, strict: bool = True) -> Any:
+def convert(value: object, kind: Any, *, strict: bool = True, custom: Custom | None = None) -> Any:
     """Convert dicts, lists and scalars to a type. Not strict: numbers and booleans may be text.
 
-    Raises msgspec.ValidationError.
+    `custom` converts to types that msgspec does not know. Raises msgspec.ValidationError.
     """
     _json_decoder(kind)
-    return msgspec.convert(value, kind, strict=strict)
+    return msgspec.convert(value, kind, strict=strict, dec_hook=custom)
 
 
 def _json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:

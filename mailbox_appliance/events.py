@@ -92,6 +92,11 @@ class BackupFailed(Event):
     reason: str
 
 
+@dataclass(frozen=True)
+class LargeWorkEnded(Event):
+    """Something that needed much memory is over: a large message or file went through."""
+
+
 class Events:
     """A switchboard: listeners are called in the publisher's thread, in the order in which they subscribed."""
 

@@ -50,7 +50,7 @@ class Listening:
         self._refused: tuple[Asked | None, str] | None = None
         self._tried_at = 0.0
         self._take_from_settings()
-        self._listeners = _listeners(app, appliance.settings)
+        self._listeners = _listeners(app, appliance)
         self._offering = Offering(self._listeners)
         try:
             self.local_url = self._also_locally()
@@ -244,7 +244,8 @@ class Listening:
         return found
 
 
-def _listeners(app: App, settings: Settings) -> Listeners:
+def _listeners(app: App, appliance: Appliance) -> Listeners:
+    settings = appliance.settings
     host, port = settings.text("server.host"), settings.number("server.port")
     return Listeners(
         app,
@@ -254,6 +255,7 @@ def _listeners(app: App, settings: Settings) -> Listeners:
         per_peer=settings.number("server.connections_per_peer"),
         per_local_peer=settings.number("server.connections_per_local_peer"),
         trusted=lambda address: app.proxies.trusts(address),
+        spool_folder=appliance.folder,
     )
 
 

@@ -12,6 +12,8 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mailbox_appliance.content import Content
+
 T = TypeVar("T")
 
 Count = Annotated[int, Meta(ge=0)]
@@ -717,7 +719,7 @@ class OutgoingAttachment:
 
     filename: str
     mime_type: str
-    content: bytes = field(repr=False)
+    content: bytes | Content = field(repr=False)
     content_id: str | None = None
     inline: bool = False
 
@@ -740,9 +742,12 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Composed:
-    """A message ready to go: the wire bytes (CRLF, 7-bit, without Bcc), and the Bcc header field for our copy."""
+    """A message ready to go: the wire bytes (CRLF, 7-bit, without Bcc), and the Bcc header field for our copy.
 
-    wire: bytes = field(repr=False)
+    The bytes of large files are read from where they are: the message must be stored before these go.
+    """
+
+    wire: Content = field(repr=False)
     bcc_header: bytes
     envelope: Envelope
     message_id: str
@@ -1042,7 +1047,7 @@ class DeliveryWork:
     status: DeliveryStatus
     phase: Phase
     is_shown: bool
-    wire: bytes = field(repr=False)
+    wire: Content = field(repr=False)
     bcc_header: bytes = field(repr=False)
     envelope: Envelope
     message_id: str

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,30 @@ else:
         import signal
 
         os.kill(pid, signal.SIGTERM)
+
+
+def can_trim_memory() -> bool:
+    """Whether the C library keeps freed memory that `trim_memory` gives back (glibc)."""
+    return _malloc_trim() is not None
+
+
+def trim_memory() -> None:
+    """Give freed memory back to the system (malloc_trim(3)). Does nothing where the C library has no such call."""
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    if sys.platform != "linux":
+        return None
+    with suppress(AttributeError, ImportError, OSError):  # another C library, or a Python without ctypes
+        import ctypes
+
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        return trim
+    return None
 
 
 def is_locked(handle: int) -> bool:

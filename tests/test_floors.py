@@ -27,6 +27,8 @@ COMMON = (
     "retry",
     "logs",
     "clock",
+    "content",
+    "spool",
     "decoding",
     "ids",
     "passwords",

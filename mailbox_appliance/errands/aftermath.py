@@ -137,7 +137,7 @@ class Aftermath:
         if chore.message_id and self._drafts.is_there(chore.account_id, chore.message_id, chore.draft_version):
             return
         work = self._store.deliveries.work(chore.operation_id)
-        if not work.wire:
+        if not len(work.wire):
             log.error("a message that was to be kept is not there", extra={"operation": chore.operation_id})
             return
         now = self._clock.now()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.content import Content
 from mailbox_appliance.errands import for_good, role_folders
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.identity import identified
@@ -18,7 +19,7 @@ from mailbox_appliance.errands.turns import Turns
 from mailbox_appliance.errors import Detail, NotFound, NotMarkedAsDraft, SyncRequired
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.ids import new_id
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.records import FetchedMessage, Found, LocatedMessage, MirroredFolder, ParsedMessage
@@ -40,7 +41,7 @@ _NOT_REMOVED = "The draft could not be removed from the server for good; other m
 class Version:
     """A draft as it is to lie at the server: its source with CRLF, its Message-ID, and when it was written."""
 
-    source: bytes = field(repr=False)
+    source: Content = field(repr=False)
     message_id: str
     at: datetime
 
@@ -250,12 +251,12 @@ def version_of(draft: LocatedMessage) -> str:
 
 
 def _fetched(version: Version, flags: frozenset[str]) -> FetchedMessage:
-    return FetchedMessage(0, flags, version.at, len(version.source), version.source)
+    return FetchedMessage(0, flags, version.at, len(version.source), b"")  # the mirror takes what is parsed
 
 
 def _parsed(version: Version) -> ParsedMessage:
     """The version as the mirror takes it. It takes long, so it is not for a transaction."""
-    return with_words(parse(version.source))
+    return with_words(parse_content(version.source))
 
 
 def _is_marked(message: LocatedMessage) -> bool:

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
+from mailbox_appliance.content import LARGE as CONTENT_LARGE
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errands.identity import identified
 from mailbox_appliance.errands.turns import Turns
 from mailbox_appliance.errors import NotFound, SyncRequired
-from mailbox_appliance.events import Events, FolderTouched
+from mailbox_appliance.events import Events, FolderTouched, LargeWorkEnded
 from mailbox_appliance.mail.large import LARGE
 from mailbox_appliance.mail.parse import attachment_bytes, part_sizes
 from mailbox_appliance.mail.transfer_decoding import decoded
@@ -111,6 +112,8 @@ class Parts:
 
     def _fetch_now(self, wanted: Wanted) -> Reading:
         reading = self._brought(wanted)
+        if reading.size > CONTENT_LARGE:
+            self._events.publish(LargeWorkEnded())
         if wanted.message.body == _READ_LARGE:
             try:
                 self._correct_sizes(wanted, reading.size)
@@ -146,9 +149,10 @@ class Parts:
     def _own_source(self, wanted: Wanted) -> bytes | None:
         """The message as it was sent, where it is our own copy that is not on the server yet."""
         message = wanted.message
-        return (
-            None if message.uid is not None else self._store.delivery_lists.find_source(wanted.account_id, message.id)
-        )
+        if message.uid is not None:
+            return None
+        found = self._store.delivery_lists.find_source(wanted.account_id, message.id)
+        return None if found is None else found.read()
 
     def _fetch_alone(self, wanted: Wanted) -> Reading | None:
         """The part by the server's number for it; None where the server has no such part."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from email.utils import format_datetime
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.mail import field_writing, part_writing
 from mailbox_appliance.mail.address import domain_of, has_forbidden, needs_smtputf8, to_envelope_address
 from mailbox_appliance.mail.part_writing import WrittenPart
@@ -31,7 +32,7 @@ def compose(message: Outgoing, *, message_id: str, date: datetime) -> Composed:
     # The boundaries follow from the Message-ID, which is random: nobody can put one into a text beforehand.
     content = _content(message, hashlib.sha256(message_id.encode()).hexdigest()[:24])
     return Composed(
-        wire=b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields, b"\r\n", content.body]),
+        wire=Content(b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields, b"\r\n"]), content.body),
         bcc_header=bcc_field(message.bcc),
         envelope=envelope_of(message),
         message_id=message_id,
@@ -48,18 +49,20 @@ def bcc_field(people: Sequence[Address]) -> bytes:
     return field_writing.field("Bcc", field_writing.mailboxes(people)) if people else b""
 
 
-def with_bcc(wire: bytes, bcc_header: bytes) -> bytes:
+def with_bcc(wire: Content, bcc_header: bytes) -> Content:
     """The message as our own copy holds it: with its Bcc field, at the end of the header."""
-    head, blank_line, body = wire.partition(b"\r\n\r\n")
-    return b"".join([head, b"\r\n", bcc_header, blank_line[2:], body]) if bcc_header else wire
+    if not bcc_header:
+        return wire
+    head, rest = wire.split_header()
+    return Content(head + bcc_header, rest)
 
 
-def redated(wire: bytes, date: datetime) -> bytes:
+def redated(wire: Content, date: datetime) -> Content:
     """The same message with this Date: in place of the first one in its header, else at the end of the header."""
-    head, blank_line, body = wire.partition(b"\r\n\r\n")
+    head, rest = wire.split_header()
     written = field_writing.field("Date", [format_datetime(date)])
-    fields, found = _DATE_FIELD.subn(written, head + b"\r\n", count=1)
-    return b"".join([fields, b"" if found else written, blank_line[2:], body])
+    fields, found = _DATE_FIELD.subn(written, head, count=1)
+    return Content(fields + (b"" if found else written), rest)
 
 
 def has_text(text: str | None, html: str | None) -> bool:

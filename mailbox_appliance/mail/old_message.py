@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.mail import address_lists, bodies, compose, field_reading, field_writing, structure, threads
 from mailbox_appliance.mail.address import is_writable, needs_smtputf8, to_envelope_address
 from mailbox_appliance.mail.part_writing import WrittenPart
-from mailbox_appliance.mail.seven_bit import as_lines, fields_of, is_seven_bit, rewritten
+from mailbox_appliance.mail.seven_bit import as_lines, ended, fields_of, is_seven_bit, rewritten
 from mailbox_appliance.records import Address, Composed, Envelope
 
 _BREAK = re.compile(rb"\r\n|\r|\n")
@@ -55,9 +56,8 @@ def made_ready(source: bytes, envelope: Envelope, *, message_id: str, date: date
     wanted = [field for field in fields if _goes(field, own_id) and not (content.fields and _is_mime(field[0]))]
     lines = [line for field in wanted for line in _written(field, charset)]
     lines += _missing(fields, envelope, own_id, message_id, date)
-    body = content.body if content.body.endswith(b"\r\n") else content.body + b"\r\n"
     return Composed(
-        wire=b"".join([*lines, content.fields, b"\r\n", body]),
+        wire=Content(b"".join([*lines, content.fields, b"\r\n"]), ended(content.body)),
         bcc_header=b"".join(line for field in fields if field[0] == "bcc" for line in _written(field, charset)),
         envelope=_travelling(envelope, lines),
         message_id=own_id or message_id,
@@ -69,11 +69,11 @@ def _content(root: structure.Part, warnings: tuple[str, ...]) -> WrittenPart:
     as_it_is = _BREAK.sub(b"\r\n", root.source[root.start :])
     is_exact = as_it_is == root.source[root.start :] or not _BINARY.search(root.source)
     if is_exact and is_seven_bit(as_it_is) and root.source[: root.start].isascii():
-        return WrittenPart(b"", as_it_is)
+        return WrittenPart(b"", Content(as_it_is))
     try:
         made = rewritten(root, warnings)
     except ValueError:  # a signature would break, or its parts cannot be told apart
-        return WrittenPart(b"", as_it_is)
+        return WrittenPart(b"", Content(as_it_is))
     return WrittenPart(b"MIME-Version: 1.0\r\n" + made.fields, made.body)
 
 

@@ -1,10 +1,12 @@
 """The parts of a message as bytes: text, files and multiparts, always 7-bit (RFC 2045, RFC 2046)."""
 
 import binascii
+import codecs
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mailbox_appliance.content import LARGE, Base64Lines, Content
 from mailbox_appliance.mail import field_writing, file_names
 from mailbox_appliance.mail.address import has_forbidden
 from mailbox_appliance.records import OutgoingAttachment
@@ -14,7 +16,6 @@ _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
 _UNTOUCHED = re.compile(rb"(?:(?!From |\.)(?:[\t -~]{0,77}[!-~])?\r\n)*")
 # RFC 2049 3: "From " and a dot at the start of a line do not survive every transport.
 _FRAGILE_LINE = re.compile(rb"^(?:\.|From )[^\r\n]*", re.M)
-_PIECE = 57 * 4096  # a whole number of lines
 _PRINTABLE = bytes(set(range(0x20, 0x7F)) - {0x3D} | {0x09, 0x0A, 0x0D})
 # RFC 6838 4.2 bounds the names.
 _MIME_TYPE = re.compile(r"([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})/([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})")
@@ -33,7 +34,7 @@ class WrittenPart:
     """The header fields of a part, and its body, encoded."""
 
     fields: bytes
-    body: bytes
+    body: Content
 
 
 def text_part(text: str, subtype: str) -> WrittenPart:
@@ -44,7 +45,7 @@ def text_part(text: str, subtype: str) -> WrittenPart:
     charset = "us-ascii" if raw.isascii() else "utf-8"
     fields = field_writing.field("Content-Type", [f"text/{subtype};", f"charset={charset}"])
     encoding, body = encode_text(raw)
-    return WrittenPart(fields + _encoding_field(encoding), body)
+    return WrittenPart(fields + _encoding_field(encoding), Content(body))
 
 
 def encode_text(raw: bytes) -> tuple[str, bytes]:
@@ -52,7 +53,7 @@ def encode_text(raw: bytes) -> tuple[str, bytes]:
     if _UNTOUCHED.fullmatch(raw):
         return "7bit", raw
     if len(raw.translate(None, _PRINTABLE)) * 6 > len(raw):  # 3 octets for each: base64 is shorter
-        return "base64", base64_lines(raw)
+        return "base64", base64_lines(raw).read()
     quoted = binascii.b2a_qp(raw, istext=True)
     if b"\r\n" not in raw:  # then it does not know how lines end
         quoted = quoted.replace(b"\n", b"\r\n")
@@ -68,15 +69,10 @@ def _escape_start(match: re.Match[bytes]) -> bytes:
     return escaped + b"=\r\n" + _FRAGILE_LINE.sub(_escape_start, line[1:])
 
 
-def base64_lines(raw: bytes) -> bytes:
-    """Base64 in lines of 76 (RFC 2045 6.8)."""
-    # In pieces: what is done with all of a large file in one step, others wait for.
-    return b"".join(_some_base64_lines(raw[start : start + _PIECE]) for start in range(0, len(raw), _PIECE))
-
-
-def _some_base64_lines(raw: bytes) -> bytes:
-    encoded = binascii.b2a_base64(raw, newline=False)
-    return b"".join([encoded[start : start + 76] + b"\r\n" for start in range(0, len(encoded), 76)])
+def base64_lines(raw: bytes | Content) -> Content:
+    """Base64 in lines of 76 (RFC 2045 6.8). What is large is encoded each time it is read."""
+    lines = Base64Lines(Content(raw))
+    return lines if len(lines) > LARGE else Content(lines.read())
 
 
 def file_part(attachment: OutgoingAttachment) -> WrittenPart:
@@ -88,11 +84,11 @@ def file_part(attachment: OutgoingAttachment) -> WrittenPart:
     """
     mime_type, parameters = media_type(attachment.mime_type)
     naming = _naming_fields(attachment, mime_type)
-    content, encoding = attachment.content, "base64"
+    content, encoding = Content(attachment.content), "base64"
     if mime_type.startswith("message/"):
         # RFC 2046 5.2.1: no encoding is allowed here. A message that needs one goes as a file, so that it stays exact.
-        if (as_lines := _seven_bit_lines(content)) is not None:
-            content, encoding = as_lines, "7bit"
+        if (as_lines := _seven_bit_lines(content.read())) is not None:
+            content, encoding = Content(as_lines), "7bit"
         else:
             mime_type, parameters = "application/octet-stream", []
     elif mime_type.startswith("text/") and not any(name == "charset" for name, _ in parameters):
@@ -129,9 +125,12 @@ def _seven_bit_lines(content: bytes) -> bytes | None:
     return lines if lines.isascii() and b"\0" not in lines and not _TOO_LONG.search(lines) else None
 
 
-def _is_utf_8(content: bytes) -> bool:
+def _is_utf_8(content: Content) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        content.decode()
+        for piece in content.pieces():
+            decoder.decode(piece)
+        decoder.decode(b"", final=True)
     except UnicodeError:
         return False
     return not content.isascii()
@@ -162,10 +161,11 @@ def multipart(subtype: str, parts: Sequence[WrittenPart], boundary: str) -> Writ
     words = field_writing.with_parameters(
         f"multipart/{subtype}", [*more, field_writing.parameter("boundary", boundary)]
     )
-    pieces: list[bytes] = []
+    pieces: list[bytes | Content] = []
     for part in parts:
-        pieces += [f"--{boundary}\r\n".encode(), part.fields, b"\r\n", part.body, b"\r\n"]
-    return WrittenPart(field_writing.field("Content-Type", words), b"".join([*pieces, f"--{boundary}--\r\n".encode()]))
+        pieces += [f"--{boundary}\r\n".encode() + part.fields + b"\r\n", part.body, b"\r\n"]
+    pieces.append(f"--{boundary}--\r\n".encode())
+    return WrittenPart(field_writing.field("Content-Type", words), Content(*pieces))
 
 
 def _encoding_field(encoding: str) -> bytes:

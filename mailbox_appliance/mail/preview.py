@@ -1,13 +1,13 @@
 """What a message would look like on its way: read back from the very bytes that would go out."""
 
 from mailbox_appliance.mail.compose import with_bcc
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.records import Composed, PreviewedAttachment, SendPreview
 
 
 def preview_of(account_id: str, message: Composed) -> SendPreview:
     """The preview of a composed message. Domains stand as they travel (A-labels); a text made from HTML counts."""
-    read = parse(with_bcc(message.wire, message.bcc_header))
+    read = parse_content(with_bcc(message.wire, message.bcc_header))
     return SendPreview(
         account_id=account_id,
         from_=read.sender.email if read.sender else message.envelope.sender,

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from msgspec import UNSET
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.mail import (
     address_lists,
     bodies,
@@ -21,7 +22,7 @@ from mailbox_appliance.mail import (
 )
 from mailbox_appliance.mail.address import is_writable, same_mailbox
 from mailbox_appliance.mail.field_reading import Fields
-from mailbox_appliance.mail.seven_bit import as_lines, fields_of, rewritten
+from mailbox_appliance.mail.seven_bit import as_lines, ended, fields_of, rewritten
 from mailbox_appliance.records import Address, Composed, Outgoing
 
 _LONGEST_HEADER = 256 * 1024
@@ -77,9 +78,8 @@ def released(source: bytes, sender: Address, *, message_id: str, date: datetime)
     content = rewritten(root, warnings)
     reply_to = field_writing.field("Reply-To", field_writing.mailboxes(answers_to)) if answers_to else b""
     lines = [*compose.head(outgoing, message_id, date), reply_to, *_kept(written, outgoing)]
-    body = content.body if content.body.endswith(b"\r\n") else content.body + b"\r\n"
     return Composed(
-        wire=b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields, b"\r\n", body]),
+        wire=Content(b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields, b"\r\n"]), ended(content.body)),
         bcc_header=compose.bcc_field(outgoing.bcc),
         envelope=compose.envelope_of(outgoing, also_named=answers_to),
         message_id=message_id,

@@ -6,6 +6,7 @@ Parts that are not are encoded anew (RFC 2045 6), but for one that is signed: it
 import re
 from collections.abc import Iterator
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.mail import field_reading, field_writing, parse, structure
 from mailbox_appliance.mail.address import has_forbidden
 from mailbox_appliance.mail.part_writing import WrittenPart, base64_lines, encode_text
@@ -67,13 +68,21 @@ def rewritten(root: Part, warnings: tuple[str, ...]) -> WrittenPart:
         if not _TORN.isdisjoint(warnings):
             raise ValueError("its parts cannot be told apart: save the draft again")
         return _part(root, ())
-    return WrittenPart(_fields(root), body)
+    return WrittenPart(_fields(root), Content(body))
+
+
+def ended(body: Content) -> Content:
+    """The body of a message, with a line break at its end (RFC 5321 4.1.1.4)."""
+    last = b""
+    for piece in body.pieces():
+        last = (last + piece)[-2:]
+    return body if last == b"\r\n" else Content(body, b"\r\n")
 
 
 def _part(part: Part, boundaries: tuple[bytes, ...]) -> WrittenPart:
     """A part that need not be 7-bit. None of these boundaries may come to stand in it."""
     if is_seven_bit(body := part.source[part.start : part.end]):
-        return WrittenPart(_fields(part), body)
+        return WrittenPart(_fields(part), Content(body))
     if part.mime_type == "multipart/signed":
         raise ValueError(_SIGNED)
     return _multipart(part, boundaries) if part.children else _leaf(part, boundaries)
@@ -84,13 +93,11 @@ def _multipart(part: Part, boundaries: tuple[bytes, ...]) -> WrittenPart:
     if not _BOUNDARY.fullmatch(boundary):
         raise ValueError("a boundary between its parts cannot be written: save the draft again")
     delimiter = f"--{boundary}".encode()
-    pieces: list[bytes] = []
+    pieces: list[bytes | Content] = []
     for child in part.children:
         made = _part(child, (*boundaries, delimiter))
-        pieces += [delimiter, b"\r\n", made.fields, b"\r\n", made.body, b"\r\n"]
-    return WrittenPart(
-        _fields(part, leaving_out="content-transfer-encoding"), b"".join([*pieces, delimiter, b"--\r\n"])
-    )
+        pieces += [delimiter + b"\r\n" + made.fields + b"\r\n", made.body, b"\r\n"]
+    return WrittenPart(_fields(part, leaving_out="content-transfer-encoding"), Content(*pieces, delimiter + b"--\r\n"))
 
 
 def _leaf(part: Part, boundaries: tuple[bytes, ...]) -> WrittenPart:
@@ -98,7 +105,7 @@ def _leaf(part: Part, boundaries: tuple[bytes, ...]) -> WrittenPart:
     if encoding in _LINE_ORIENTED or encoding in _ENCODED:
         lines = _BREAK.sub(b"\r\n", raw)
         if is_seven_bit(lines) and (is_text or encoding in _ENCODED or b"\r" not in raw.replace(b"\r\n", b"")):
-            return WrittenPart(_fields(part), lines)
+            return WrittenPart(_fields(part), Content(lines))
     elif encoding != "binary":
         raise ValueError("a part has an encoding that is not known, and is not 7-bit: attach the file again")
     if part.mime_type.startswith("message/"):
@@ -107,7 +114,7 @@ def _leaf(part: Part, boundaries: tuple[bytes, ...]) -> WrittenPart:
     if is_text and encoding not in ("base64", "binary") and b"\0" not in content:
         encoding, body = encode_text(_BREAK.sub(b"\r\n", content))
         if not any(boundary in body for boundary in boundaries):
-            return WrittenPart(_encoded(part, encoding), body)
+            return WrittenPart(_encoded(part, encoding), Content(body))
     return WrittenPart(_encoded(part, "base64"), base64_lines(content))
 
 

@@ -10,9 +10,11 @@ from typing import Any, NoReturn, Union, get_args, get_origin
 
 import msgspec
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.decoding import convert, decode_untyped_json
 from mailbox_appliance.errors import Detail, Invalid, InvalidJson
 from mailbox_appliance.operations.expectations import in_words, is_whole_number
+from mailbox_appliance.operations.large_json import LargeText, decode_large
 
 # Names in messages may be anything a client sent; the place of a fault is ours and has no backtick.
 _AT = re.compile(r" - at `(?:key in )?\$?([^`]*)`$")
@@ -34,12 +36,14 @@ def body_types(annotation: Any) -> tuple[type[msgspec.Struct], ...]:
     return structs if len(structs) == len(choices) else ()
 
 
-def decode_json(body: bytes) -> object:
-    """The value that a JSON text stands for. Raises InvalidJson.
+def decode_json(body: bytes | Content) -> object:
+    """The value that a JSON text stands for, with `LargeText` where a file is large. Raises InvalidJson.
 
     RFC 8259, without NaN and lone surrogates; RFC 7493 2.3: of a name that stands twice in an object, one program takes
     the first value and another the last.
     """
+    if isinstance(body, Content):
+        return decode_large(body, decode_json)
     try:
         found = decode_untyped_json(body)
         # What was found well-formed is read once more for its names; files (base64) have none.
@@ -83,12 +87,27 @@ def convert_body(raw: object, annotation: Any) -> Any:
     choices = body_types(annotation)
     chosen = next((choice for choice in choices if _fits(raw, choice)), choices[-1])
     try:
-        return convert(raw, chosen)
+        return convert(raw, chosen, custom=_convert_file)
     except msgspec.ValidationError as error:
         _refuse_mixed(raw, chosen, choices)
         _refuse(error, chosen)
     except RecursionError as error:
         raise InvalidJson(reason="it is nested too deeply.", details=(Detail("", "Nested too deeply."),)) from error
+
+
+def _convert_file(kind: type, value: object) -> object:
+    """A file from its base64 text. Raises ValueError with the sentences that msgspec has for `bytes`."""
+    if kind is not Content:
+        raise NotImplementedError
+    if isinstance(value, LargeText):
+        try:
+            return value.decode()
+        except ValueError:
+            raise ValueError("Invalid base64 encoded string") from None
+    try:
+        return Content(convert(value, bytes))
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
 
 
 def convert_value(text: str, annotation: Any, name: str) -> Any:

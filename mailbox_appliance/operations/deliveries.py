@@ -132,4 +132,4 @@ def _copy(appliance: Appliance, work: DeliveryWork) -> Copy | None:
         sent = place_of_sent(appliance.store, work.account_id)
     except AllMailHidden:  # what somebody knows of the message does not depend on it
         return None
-    return copy_of(work, sent) if sent is not None and work.status == "uncertain" and work.wire else None
+    return copy_of(work, sent) if sent is not None and work.status == "uncertain" and len(work.wire) else None

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.operations.texts import Email
 from mailbox_appliance.records import Input
 
@@ -37,7 +38,7 @@ class GivenAttachment(Input, frozen=True, kw_only=True):
 
     filename: Annotated[str, Meta(min_length=1, max_length=1000)]
     mime_type: Annotated[str, Meta(min_length=1, max_length=1000)]
-    content: bytes
+    content: Annotated[Content, Meta(extra_json_schema={"type": "string", "contentEncoding": "base64"})]
     content_id: (
         Annotated[
             Text, Meta(description="By which the HTML shows it: `cid:ID`; brackets around it (`<ID>`) are taken off.")

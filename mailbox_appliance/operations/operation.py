@@ -16,7 +16,9 @@ from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_args, get_or
 import msgspec
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.content import Content
 from mailbox_appliance.errors import Detail, Invalid, Problem, TooBusy, TooLarge, WrongMedia
+from mailbox_appliance.events import LargeWorkEnded
 from mailbox_appliance.operations.caller import Caller, Origin
 from mailbox_appliance.operations.canonical import canonical
 from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
@@ -51,7 +53,7 @@ class Request:
 
     values: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | Mapping[str, Any] | None = None
+    body: bytes | Content | Mapping[str, Any] | None = None
     media_type: str | None = None
     is_body_discarded: bool = False
     postponed_bytes: int = 0
@@ -102,6 +104,9 @@ class Operation(Generic[P, R]):
         except Invalid as problem:
             _place(problem, request.places)
             raise
+        finally:
+            if isinstance(request.body, Content):
+                appliance.events.publish(LargeWorkEnded())
 
     def fingerprint(self, values: Mapping[str, str], body: object) -> RequestHash:
         """SHA-256 (hex) of method, path and canonical body of the REST call that this operation stands for."""
@@ -149,7 +154,7 @@ class Operation(Generic[P, R]):
             given[self.request_hash] = self.fingerprint(request.values, raw)
 
     def _body(self, request: Request) -> object:
-        size = len(request.body) if isinstance(request.body, bytes) else 0
+        size = len(request.body) if isinstance(request.body, bytes | Content) else 0
         if request.is_body_discarded or max(size, request.postponed_bytes) > self.body_limit:
             what = "The message" if self.body_limit > JSON_LIMIT else "The body"
             raise TooLarge(what=what, limit=f"{self.body_limit // MIB} MiB")
@@ -159,7 +164,7 @@ class Operation(Generic[P, R]):
             return None if self.body is None else {}
         if request.media_type not in (None, "", "application/json"):
             raise WrongMedia
-        raw = decode_json(request.body) if isinstance(request.body, bytes) else (request.body or {})
+        raw = decode_json(request.body) if isinstance(request.body, bytes | Content) else (request.body or {})
         if self.body is None and raw != {}:
             raise Invalid.at("", "This takes no body.")
         return raw

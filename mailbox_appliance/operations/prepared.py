@@ -16,6 +16,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.drafts import version_of
 from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge, NotFound
 from mailbox_appliance.mail.compose import has_text, new_message_id
+from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.saved_draft import released
 from mailbox_appliance.mail.threads import canonical_message_id
@@ -128,7 +129,7 @@ def _saved(
     except ValueError as error:
         raise Invalid.at("/draftId", f"This draft cannot be sent: {str(error).removesuffix('.')}.") from error
     _require_size(len(message.wire))
-    read = parse(message.wire)
+    read = parse_content(message.wire)
     require_count(len(message.envelope.recipients), "/draftId")
     require_files((each.size_bytes for each in read.attachments), "/draftId")
     return Prepared(

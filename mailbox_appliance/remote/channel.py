@@ -3,7 +3,7 @@
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 CHUNK = 1 << 16
 MOST_HEARD = 1 << 20
@@ -112,13 +112,20 @@ class Channel:
 
     def send(self, data: bytes) -> None:
         """Send all of it: no chunk may take longer than the timeout, nor the whole longer than at the slowest rate."""
-        began, view = self._clock(), memoryview(data)
-        for start in range(0, len(view), CHUNK):
-            left = began + self._timeout + start / SLOWEST - self._clock()
-            if left <= 0:
-                raise TimeoutError
-            self.sock.settimeout(min(left, self._timeout))
-            self.sock.sendall(view[start : start + CHUNK])
+        self.send_pieces((data,))
+
+    def send_pieces(self, pieces: Iterable[bytes]) -> None:
+        """As `send`, piece by piece; what reading the pieces raises is raised here."""
+        began, sent = self._clock(), 0
+        for piece in pieces:
+            view = memoryview(piece)
+            for start in range(0, len(view), CHUNK):
+                left = began + self._timeout + sent / SLOWEST - self._clock()
+                if left <= 0:
+                    raise TimeoutError
+                self.sock.settimeout(min(left, self._timeout))
+                self.sock.sendall(view[start : start + CHUNK])
+                sent += len(view[start : start + CHUNK])
 
     def shorten(self, timeout: float) -> None:
         """Wait no longer than this from now on: we are leaving."""

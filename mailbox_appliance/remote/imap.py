@@ -9,6 +9,7 @@ from datetime import datetime
 from socket import socket as Socket  # noqa: N812 - a property has its name
 from types import TracebackType
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.mail.large import End
 from mailbox_appliance.records import (
     AccountCapabilities,
@@ -155,10 +156,10 @@ class ImapMailbox:
     # --- writing; what names a path selects it writable. A fault is `in_doubt` when something may have been done ---
 
     def append(
-        self, path: str, source: bytes, *, flags: frozenset[str], at: datetime, uidvalidity: int | None = None
+        self, path: str, source: bytes | Content, *, flags: frozenset[str], at: datetime, uidvalidity: int | None = None
     ) -> int | None:
         """Put a message into a folder; its UID there, where the server tells one that is of this UIDVALIDITY."""
-        return imap_writing.append(self._wire, path, source, flags, at, uidvalidity)
+        return imap_writing.append(self._wire, path, Content(source), flags, at, uidvalidity)
 
     def find(self, path: str, message_id: str) -> tuple[int, ...]:
         """The UIDs in the folder whose Message-ID contains this text. The folder becomes the selected one."""

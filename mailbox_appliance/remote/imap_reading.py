@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.mail.large import End
 from mailbox_appliance.records import FetchedMessage, ListedPart
 from mailbox_appliance.remote import gmail
@@ -127,7 +128,7 @@ def _search(wire: Wire, criteria: str, literal: bytes | None = None) -> tuple[in
                 raise ValueError("more messages than there can be")
         return is_answer
 
-    wire.ask(f"UID SEARCH {criteria}", hear, literal=literal)
+    wire.ask(f"UID SEARCH {criteria}", hear, literal=None if literal is None else Content(literal))
     return tuple(sorted(found))
 
 

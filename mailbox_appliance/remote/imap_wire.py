@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.remote.channel import Channel, TooLong
 from mailbox_appliance.remote.faults import RemoteFault, disconnected
 from mailbox_appliance.remote.imap_protocol import refusal, speaking
@@ -53,7 +54,7 @@ class Wire:
         self._idle_tag: bytes | None = None
 
     def ask(
-        self, command: str | bytes, hear: Hear = unasked, *, literal: bytes | None = None, changes: bool = False
+        self, command: str | bytes, hear: Hear = unasked, *, literal: Content | None = None, changes: bool = False
     ) -> bytes:
         """Carry a command out, with a literal at its end if one is given; answers the text behind the tagged OK.
 
@@ -70,7 +71,8 @@ class Wire:
                 if reply is None:
                     sent = True
                     if literal is not None:
-                        self._send(literal + b"\r\n")
+                        self.channel.send_pieces(Content(literal, b"\r\n").pieces())
+                        self.channel.begin()
                     reply = self._read(tag, hear)
         except RemoteFault as fault:
             fault.in_doubt = sent and changes
@@ -124,7 +126,7 @@ class Wire:
             self._is_broken = True
             raise
 
-    def _begin(self, command: str | bytes, literal: bytes | None = None) -> bytes:
+    def _begin(self, command: str | bytes, literal: Content | None = None) -> bytes:
         """Send a command up to its literal, if it has one; answers its tag."""
         tag = b"m%d" % next(self._tags)
         self._talk = 0

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.mail import threads
 from mailbox_appliance.mail.parse import header_message_id
 from mailbox_appliance.records import FolderState, Sighting
@@ -24,7 +25,7 @@ _GONE = re.compile(rb"\* (?:\d+ EXPUNGE|VANISHED)\b", re.I)
 
 
 def append(
-    wire: Wire, path: str, source: bytes, flags: Collection[str], at: datetime, uidvalidity: int | None = None
+    wire: Wire, path: str, source: Content, flags: Collection[str], at: datetime, uidvalidity: int | None = None
 ) -> int | None:
     """Put a message into a folder (RFC 9051 6.3.12); its UID there, where the server tells it. Labels are left out."""
     flags = frozenset(flags) - gmail.labels_in(flags) if wire.has_labels else flags

@@ -7,9 +7,10 @@ Only the envelope is pipelined, where the server offers that; everything else wa
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.records import Endpoint
 from mailbox_appliance.remote import addresses
 from mailbox_appliance.remote.channel import Channel, TooLong
@@ -103,13 +104,15 @@ class Submission:
         """DATA. 354 asks for the message; with anything else nothing may follow."""
         return self._command("DATA")
 
-    def body(self, wire: bytes) -> None:
+    def body(self, wire: bytes | Content) -> None:
         """All of the message but the final dot, handed to the network: CRLF ends, dots doubled (RFC 5321 4.5.2).
+
+        It may take as long as its size does at the slowest rate, and no piece longer than the timeout.
 
         Raises RemoteFault (`refused`, with the reply) when the server ends the message early.
         """
         with self._speaking():
-            self._dialogue.channel.send(_stuffed(wire))
+            self._dialogue.channel.send_pieces(_stuffed(Content(wire).pieces()))
         self.listen()
 
     def listen(self) -> None:
@@ -203,12 +206,22 @@ def _path(address: str) -> str:
     return f"<{address}>"
 
 
-def _stuffed(wire: bytes) -> bytes:
+def _stuffed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    held, end = b"", b"\r\n"  # a CR that may have its LF in the next piece; the last two bytes that were given
+    for piece in pieces:
+        raw = held + piece
+        held = b"\r" if raw.endswith(b"\r") else b""
+        if stuffed := _stuffed_piece(raw[: len(raw) - len(held)], end):
+            end = stuffed[-2:] if len(stuffed) > 1 else end[-1:] + stuffed
+            yield stuffed
+    if held or end != b"\r\n":
+        yield b"\r\n"
+
+
+def _stuffed_piece(raw: bytes, before: bytes) -> bytes:
     # A bare CR or LF is a line end to some servers: with it, text could forge the final dot.
     # To count takes a twentieth of the time of a search, in which nobody else in the process would have a turn.
-    if not wire.count(b"\r\n") == wire.count(b"\n") == wire.count(b"\r"):
-        wire = _BARE_LINE_END.sub(b"\r\n", wire)
-    if not wire.endswith(b"\r\n"):
-        wire += b"\r\n"
-    stuffed = wire.replace(b"\r\n.", b"\r\n..")
-    return b"." + stuffed if stuffed.startswith(b".") else stuffed
+    if not raw.count(b"\r\n") == raw.count(b"\n") == raw.count(b"\r"):
+        raw = _BARE_LINE_END.sub(b"\r\n", raw)
+    stuffed = raw.replace(b"\r\n.", b"\r\n..")
+    return b"." + stuffed if before == b"\r\n" and stuffed.startswith(b".") else stuffed

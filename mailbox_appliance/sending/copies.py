@@ -12,11 +12,12 @@ from functools import partial
 from mailbox_appliance import retry
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
+from mailbox_appliance.content import LARGE
 from mailbox_appliance.errors import AllMailHidden, NotFound
-from mailbox_appliance.events import Events, FolderTouched
+from mailbox_appliance.events import Events, FolderTouched, LargeWorkEnded
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.labels import SENT
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.records import DeliveryWork, FetchedMessage, Found, MirroredFolder
 from mailbox_appliance.remote import folder_making, lookup
@@ -104,6 +105,8 @@ class Filing:
         # We may have stopped between APPEND and the record of it; or the provider files by itself, and nobody knew.
         found = lookup.find(mailbox, sent, work.message_id) or _append(mailbox, work, sent)
         self._record(work, sent, found)
+        if len(work.wire) > LARGE:
+            self._events.publish(LargeWorkEnded())
         return sent.path
 
     def _await_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str | None:
@@ -183,5 +186,5 @@ def copy_of(work: DeliveryWork, sent: MirroredFolder) -> Copy:
     """Our copy of a sent message, as it will lie in Sent: read, and with its Bcc (RFC 5322 3.6.3)."""
     source = with_bcc(work.wire, work.bcc_header)
     flags = frozenset({"\\Seen"}) | _flags_in(sent)
-    message = FetchedMessage(0, flags, work.dated_at, len(source), source)
-    return sent, message, with_words(parse(source))
+    message = FetchedMessage(0, flags, work.dated_at, len(source), b"")  # the mirror takes what is parsed
+    return sent, message, with_words(parse_content(source))

@@ -14,6 +14,7 @@ from functools import partial
 from typing import NoReturn
 
 from mailbox_appliance.authorization.logins import Logins
+from mailbox_appliance.content import Content
 from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.divided import LeftOut, divided
@@ -63,8 +64,8 @@ class GraphHandover:
     def attempt(self) -> Verdict:
         """Take the message as far as it goes. Raises RemoteFault, Over, and NotFound where the mailbox is gone."""
         work = self._work
-        parts = divided(work.wire, LARGEST - len(work.bcc_header))
-        mime = with_bcc(parts.mime, work.bcc_header)
+        parts = divided(work.wire.read(), LARGEST - len(work.bcc_header))
+        mime = with_bcc(Content(parts.mime), work.bcc_header).read()
         if (verdict := obstacle(mime, work.envelope)) is not None:
             return verdict
         if self._progress.phase is not Phase.CONNECTING:  # a try by SMTP came as far

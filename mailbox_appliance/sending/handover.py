@@ -11,6 +11,7 @@ and records, and never sends again.
 import logging
 
 from mailbox_appliance.authorization.logins import Logins
+from mailbox_appliance.content import LARGE
 from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.events import Events
 from mailbox_appliance.records import Phase
@@ -50,11 +51,13 @@ class Handover:
         self._way: SmtpHandover | GraphHandover | None = None
         self._verdict: Verdict | None = None
         self._is_recorded = False
+        self._size = 0
 
     def run(self) -> Outcome:
         """Take the operation as far as it goes, and record how it ended. Raises what the store raises."""
         try:
             self._work = self._store.deliveries.work(self._operation_id)
+            self._size = len(self._work.wire)
         except NotFound:  # withdrawn while a second request with its key was about to wait for it
             return Outcome(unavailable("unavailable"))
         is_open = self._recorder.begin(self._work) if self._work.status == "queued" else self._work.status == "sending"
@@ -70,6 +73,11 @@ class Handover:
         if self._is_of_an_older_login():  # what waited was called when it did not wait yet
             self._recorder.call_up(self._work.account_id)
         return outcome
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its message needed much memory."""
+        return self._size > LARGE
 
     def hang_up(self) -> None:
         """Leave the server, and nothing behind there. What is not recorded yet may still be asked for."""

@@ -14,7 +14,7 @@ from mailbox_appliance import retry
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound, Problem, Unsupported
-from mailbox_appliance.events import AccountReconnected, AccountRemoved, Events
+from mailbox_appliance.events import AccountReconnected, AccountRemoved, Events, LargeWorkEnded
 from mailbox_appliance.records import OpenDelivery, Phase
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sending.graph_drafts import GraphDrafts
@@ -247,6 +247,8 @@ class Sender:
             ticket.done.set()  # nobody waits for our goodbye to the server
         finally:
             ticket.handover.hang_up()
+            if ticket.handover.is_large:
+                self._events.publish(LargeWorkEnded())
 
     def _put_off(self, ticket: Ticket) -> None:
         with self._changed:

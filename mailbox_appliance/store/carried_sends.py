@@ -223,6 +223,10 @@ def _take_messages(database: Database, standing: _Standing) -> None:
         f"INSERT OR IGNORE INTO main.delivery_messages SELECT * FROM present.delivery_messages WHERE {_NOT_LEFT}",
         (standing.theirs,),
     )
+    database.change(
+        f"INSERT OR IGNORE INTO main.delivery_chunks SELECT * FROM present.delivery_chunks WHERE {_NOT_LEFT}",
+        (standing.theirs,),
+    )
 
 
 def _take_chores(database: Database, standing: _Standing) -> None:

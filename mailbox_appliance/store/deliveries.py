@@ -40,6 +40,7 @@ from mailbox_appliance.store.delivery_rows import (
     to_open_delivery,
     to_work,
     warnings_of,
+    wire_of,
 )
 from mailbox_appliance.store.endings import Ending
 from mailbox_appliance.store.mirror import Mirror, PendingCopy
@@ -231,7 +232,7 @@ class Deliveries:
         row = self._database.row(f"{WORK} WHERE d.id = ?", (operation_id,))
         if row is None:
             raise NotFound(what="delivery operation")
-        return to_work(row)
+        return to_work(row, wire_of(self._database, operation_id, row[6]))
 
     def list_sending(self) -> tuple[OpenDelivery, ...]:
         """What was being sent when the appliance stopped, the oldest first."""

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 
 from mailbox_appliance.clock import Clock, from_timestamp, to_timestamp
+from mailbox_appliance.content import Content
 from mailbox_appliance.errors import DraftInUse, DraftSent, NotFound, QuotaReached
 from mailbox_appliance.records import Delivery, Quota, ScheduledSend
 from mailbox_appliance.store.database import Database
@@ -86,7 +87,7 @@ class DeliveryLists:
         page = rows[:limit]
         return tuple(map(to_scheduled, page)), page[-1][-1] if len(rows) > limit else None
 
-    def find_source(self, account_id: str, message_id: str) -> bytes | None:
+    def find_source(self, account_id: str, message_id: str) -> Content | None:
         """The source of our copy of a sent message, or None where it is none that is known here."""
         return source_of(self._database, account_id, message_id)
 

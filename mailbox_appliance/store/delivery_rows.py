@@ -1,16 +1,20 @@
 """How a delivery operation lies in a row, and the row as clients and the worker see it."""
 
 import json
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import UNSET
 
 from mailbox_appliance.clock import from_timestamp, to_millis, to_timestamp
+from mailbox_appliance.content import LARGE, Content
 from mailbox_appliance.decoding import decode_json
+from mailbox_appliance.errors import NotFound
 from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.records import (
     Address,
+    Composed,
     Delivery,
     DeliveryError,
     DeliveryResult,
@@ -74,8 +78,8 @@ def to_delivery(row: Row) -> Delivery:
     )
 
 
-def to_work(row: Row) -> DeliveryWork:
-    """A row of `WORK` as the worker needs it."""
+def to_work(row: Row, wire: Content) -> DeliveryWork:
+    """A row of `WORK` as the worker needs it, with its message."""
     return DeliveryWork(
         operation_id=row[0],
         account_id=row[1],
@@ -83,7 +87,7 @@ def to_work(row: Row) -> DeliveryWork:
         status=row[3],
         phase=Phase(row[4]),
         is_shown=bool(row[5]),
-        wire=bytes(row[6] or b""),
+        wire=wire,
         bcc_header=bytes(row[7] or b""),
         envelope=decode_json(row[8], Envelope),
         message_id=row[9],
@@ -157,9 +161,7 @@ def insert(database: Database, new: NewDelivery, at: str) -> Delivery:
             at,
         ),
     )
-    database.change(
-        "INSERT INTO delivery_messages VALUES (?, ?, ?)", (operation_id, new.message.wire, new.message.bcc_header)
-    )
+    _insert_message(database, operation_id, new.message)
     note_phase(database, operation_id, Phase.ACCEPTED, at)
     return Delivery(
         operation_id=operation_id,
@@ -198,11 +200,47 @@ def note_phase(database: Database, operation_id: str, phase: Phase, at: str) -> 
     )
 
 
-def source_of(database: Database, account_id: str, result_id: str) -> bytes | None:
+def _insert_message(database: Database, operation_id: str, message: Composed) -> None:
+    """Write the bytes down: the first of them, with the header, in the row, the rest of a large message in chunks."""
+    pieces = message.wire.pieces()
+    first = message.wire.read() if len(message.wire) <= LARGE else next(pieces)
+    row = (operation_id, first, message.bcc_header)
+    database.change("INSERT INTO delivery_messages VALUES (?, ?, ?)", row)
+    if len(first) < len(message.wire):
+        for position, piece in enumerate(pieces):
+            database.change("INSERT INTO delivery_chunks VALUES (?, ?, ?)", (operation_id, position, piece))
+        database.shrink()
+
+
+def wire_of(database: Database, operation_id: str, first: bytes | None) -> Content:
+    """The bytes of a message, of which the row holds the first; empty where they are not kept any more."""
+    sql = "SELECT count(*), coalesce(sum(length(content)), 0) FROM delivery_chunks WHERE operation = ?"
+    count, size = database.row(sql, (operation_id,)) or (0, 0)
+    return Content(first or b"", _Chunks(database, operation_id, count, size)) if count else Content(first or b"")
+
+
+class _Chunks(Content):
+    """The rest of a large message. No transaction is open between its pieces. Raises NotFound once it is forgotten."""
+
+    def __init__(self, database: Database, operation_id: str, count: int, size: int) -> None:
+        super().__init__()
+        self._database, self._operation_id, self._count, self._size = database, operation_id, count, size
+
+    def pieces(self) -> Iterator[bytes]:
+        sql = "SELECT content FROM delivery_chunks WHERE operation = ? AND position = ?"
+        for position in range(self._count):
+            piece: bytes | None = self._database.value(sql, (self._operation_id, position))
+            if piece is None:
+                raise NotFound(what="delivery operation")
+            self._database.shrink()
+            yield piece
+
+
+def source_of(database: Database, account_id: str, result_id: str) -> Content | None:
     """The message that was sent under this id, as our copy has it, with Bcc; None where none is to be filed."""
     row = database.row(
-        "SELECT m.wire, m.bcc_header FROM delivery_operations d JOIN delivery_messages m ON m.operation = d.id"
+        "SELECT d.id, m.wire, m.bcc_header FROM delivery_operations d JOIN delivery_messages m ON m.operation = d.id"
         " WHERE d.account_id = ? AND d.result_id = ? AND d.copy = 'pending'",
         (account_id, result_id),
     )
-    return None if row is None else with_bcc(bytes(row[0]), bytes(row[1]))
+    return None if row is None else with_bcc(wire_of(database, row[0], row[1]), row[2])

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.content import LARGE
 from mailbox_appliance.errors import Detail, Invalid, Problem, TooBusy, TooLarge, WrongMedia
+from mailbox_appliance.events import LargeWorkEnded
 from mailbox_appliance.operations.caller import Origin, identify
 from mailbox_appliance.operations.operation import MAIL_LIMIT, MIB
 from mailbox_appliance.web import responses
@@ -60,6 +62,8 @@ def answer_post(
             return responses.error(406, fault.code, fault.message, request_id, fault.details)
         body = _body(environ)
         status, headers, content = assistants.answer(appliance, origin, token or "", _headers(environ), body)
+        if len(body) > LARGE:
+            appliance.events.publish(LargeWorkEnded())
     except Problem as problem:
         return responses.failure(problem, request_id, _REFUSED)
     media_type = next((value for name, value in headers if name.lower() == "content-type"), _JSON)
@@ -73,7 +77,7 @@ def _body(environ: Mapping[str, Any]) -> bytes:
         raise TooLarge(what="The message", limit=f"{MAIL_LIMIT // MIB} MiB")
     if postponed:
         raise TooBusy(retry_after=_RETRY_AFTER)
-    return body
+    return body if isinstance(body, bytes) else body.read()
 
 
 def _headers(environ: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -163,8 +163,16 @@ class Request(HTTPRequestParser):
             self.postponed = not (self.part.resize(ahead) or self.part.resize(size))
             if self.postponed:
                 self._discard(size)
+        if self._has_failed() and not (self.too_large or self.postponed):
+            self.postponed = True
+            self._discard(size)
         if self.completed and self.part.size:
             self.part.resize(size)
+
+    def _has_failed(self) -> bool:
+        """Whether the disk did not take a body: it is told as one that there is no memory for."""
+        body = self.body_rcv.getbuf()
+        return isinstance(body, Body) and body.has_failed
 
     def _discard(self, size: int) -> None:
         kept, self.body_rcv.buf = self.body_rcv.getbuf(), Discarded(size)
@@ -195,11 +203,11 @@ class Request(HTTPRequestParser):
 
     def _choose_body(self) -> None:
         if self.chunked:
-            self.body_rcv = Chunks(Body())
+            self.body_rcv = Chunks(Body(self.adj.memory.folder))
         elif self.content_length == 0:
             self.expect_continue = False  # there is nothing to go on with; Waitress would wait for ever
         elif self._keeps(self.content_length):
-            self.body_rcv = FixedStreamReceiver(self.content_length, Body())
+            self.body_rcv = FixedStreamReceiver(self.content_length, Body(self.adj.memory.folder))
         elif self.expect_continue:  # RFC 9110 10.1.1: the final answer may come instead of 100
             self.expect_continue, self.unread, self.body_rcv = False, True, None
         else:

@@ -1,4 +1,4 @@
-"""Bodies and answers while they are here: in memory, never in a temporary file, and bounded for all connections.
+"""Bodies and answers while they are here: bounded for all connections, and large bodies in encrypted temporary files.
 
 A connection holds up to `Bounds.free_memory` of a body, or of an answer that its client has not read yet; what is
 larger takes its part of one `Memory`, which all listeners share, and is refused when there is none left. With the
@@ -6,25 +6,32 @@ usual bounds that is, at worst:
 
     small ones   1 MiB a connection: 32 MiB for a remote peer, 256 MiB for a local address, and 1 GiB for a listener
                  that many peers fill together (1024 connections), until their deadlines end it
-    large ones   192 MiB for everybody together; while a body grows, Python allots an eighth more of it
+    large ones   192 MiB for everybody together: bodies on the disk, and unread answers in memory
     workers      8 requests in work at most, with what the application makes of them; that is not counted here
 
 A part is given back when the request is answered or the connection closed. Stands where Waitress has its
 OverflowableBuffer.
 """
 
+import logging
 from collections import deque
 from io import BytesIO
+from pathlib import Path
 from threading import Lock
+
+from mailbox_appliance.content import LARGE, Content
+from mailbox_appliance.spool import Spool
+
+log = logging.getLogger(__name__)
 
 _JOINED = 16 * 1024
 
 
 class Memory:
-    """So many bytes, shared by everybody who takes a part."""
+    """So many bytes, shared by everybody who takes a part. `folder`: where large bodies lie, encrypted."""
 
-    def __init__(self, size: int) -> None:
-        self.size, self.taken = size, 0
+    def __init__(self, size: int, folder: Path | None = None) -> None:
+        self.size, self.taken, self.folder = size, 0, folder
         self._lock = Lock()
 
     def exchange(self, old: int, new: int) -> bool:
@@ -51,27 +58,61 @@ class Part:
 
 
 class Body:
-    """A body as it comes in."""
+    """A body as it comes in: in memory, and from `LARGE` bytes on in an encrypted temporary file."""
 
-    def __init__(self) -> None:
-        self._file, self._size = BytesIO(), 0
+    def __init__(self, folder: Path | None = None) -> None:
+        self._file, self._size, self._folder = BytesIO(), 0, folder
+        self._spool: Spool | None = None
+        #: The disk did not take it.
+        self.has_failed = False
 
     def __len__(self) -> int:
         return self._size
 
     def append(self, data: bytes) -> None:
         """Keep these bytes behind those that are here."""
-        self._size += self._file.write(data)
+        self._size += len(data)
+        if self.has_failed:
+            return
+        try:
+            if self._spool is not None:
+                self._spool.append(data)
+                return
+            self._file.write(data)
+            if self._size > LARGE:
+                self._spool = Spool(self._folder)
+                self._spool.append(self._file.getvalue())
+                self._file = BytesIO()
+        except OSError as error:
+            log.warning("a large body could not be kept", extra={"error": type(error).__name__})
+            self.has_failed = True
 
-    def getfile(self) -> BytesIO:
+    def getfile(self) -> "BytesIO | SpooledFile":
         """What the application reads. Reading all of it gives the bytes that are kept here, not a copy."""
+        if self._spool is not None:
+            return SpooledFile(self._spool.content())
         self._file.getvalue()  # cuts what was allotted beyond the end: only then is there no copy
         self._file.seek(0)
         return self._file
 
     def close(self) -> None:
-        """Forget it; what the application has read stays with the application."""
+        """Forget it. What the application has read of a small body stays with it; a large one is gone."""
         self._file.close()
+        if self._spool is not None:
+            self._spool.close()
+
+
+class SpooledFile:
+    """A large body as a WSGI application reads it (PEP 3333), or takes it as `content`."""
+
+    def __init__(self, content: Content) -> None:
+        self.content, self._position = content, 0
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, all that are left without a size."""
+        end = len(self.content) if size < 0 else min(len(self.content), self._position + size)
+        start, self._position = self._position, end
+        return self.content.part(start, end).read()
 
 
 class Output:

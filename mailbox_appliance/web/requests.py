@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.errors import Detail, Invalid
 from mailbox_appliance.operations.operation import Request
 from mailbox_appliance.operations.parameter import HEADERS
@@ -82,8 +83,11 @@ def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tu
     return tuple(faults)
 
 
-def read_body(environ: Mapping[str, Any], limit: int) -> bytes:
-    """The body; of one that is over the limit only so much that this can be seen."""
+def read_body(environ: Mapping[str, Any], limit: int) -> bytes | Content:
+    """The body; of one in memory that is over the limit only so much that this can be seen."""
+    content: Content | None = getattr(environ["wsgi.input"], "content", None)
+    if content is not None:
+        return content
     length = min(int(environ.get("CONTENT_LENGTH") or 0), limit + 1)
     body: bytes = environ["wsgi.input"].read(length) if length else b""
     return body

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from waitress.task import ThreadedTaskDispatcher
@@ -74,13 +75,16 @@ class Listeners:
         trusted: Callable[[str], bool] | None = None,
         bounds: Bounds = DEFAULT_BOUNDS,
         context: ssl.SSLContext | None = None,
+        spool_folder: Path | None = None,
     ) -> None:
         """Open the first group, which may have no address. `trusted` tells of a proxy that speaks for many.
+
+        `spool_folder`: where large bodies lie while they are needed; None for the place for temporary files.
 
         Raises CannotListen.
         """
         self._count, self._workers = workers, Workers()
-        self.memory = Memory(bounds.memory)
+        self.memory = Memory(bounds.memory, spool_folder)
         places = Places(per_peer, per_local_peer, trusted)
         self._open_one = partial(
             Server,

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.clock import Clock, SystemClock, from_millis
+from mailbox_appliance.content import Content
 from mailbox_appliance.errands.aftermath import MOST_TRIES, Aftermath
 from mailbox_appliance.errands.drafts import Drafts, Version, version_of
 from mailbox_appliance.events import FolderTouched
@@ -59,7 +60,7 @@ class Office:
 
     def draft(self, subject: str) -> tuple[str, str]:
         """A saved draft: its id and its version."""
-        version = Version(letter(subject), f"<{subject}@example.test>", WHEN)
+        version = Version(Content(letter(subject)), f"<{subject}@example.test>", WHEN)
         draft_id = self.drafts.create(self.rig.account_id, version, None)
         return draft_id, version_of(self.store.mirror.locate(self.rig.account_id, [draft_id])[draft_id])
 
@@ -135,7 +136,7 @@ def test_the_draft_alone_is_removed_where_that_is_asked_for(office: Office) -> N
 def test_a_draft_that_was_changed_meanwhile_stays_and_the_result_says_so(office: Office) -> None:
     draft, version = office.draft("one")
     operation = office.sent("a", draft_id=draft, draft_version=version)
-    new = Version(letter("two"), "<two@example.test>", WHEN)
+    new = Version(Content(letter("two")), "<two@example.test>", WHEN)
     office.drafts.replace(office.rig.account_id, draft, new, may_delete=False)
     office.work()
     assert office.rig.here("Drafts") == office.rig.at_server("Drafts") == {"two": DRAFT}
@@ -288,7 +289,7 @@ def test_a_message_that_was_taken_back_is_a_draft_again_with_its_bcc(office: Off
     message, _ = office.store.messages.get(office.rig.account_id, office.rig.id("a"))
     assert [address.email for address in message.bcc or ()] == ["eve@example.test"]
     assert message.id != promised
-    assert office.store.deliveries.work(operation).wire == b""
+    assert office.store.deliveries.work(operation).wire.read() == b""
     assert office.by(SystemClock()).now(operation)
     assert office.rig.at_server("Drafts").keys() == {"a"}
 
@@ -390,7 +391,7 @@ def test_a_saved_draft_that_lies_there_as_it_was_is_left_alone(office: Office) -
     office.work()
     assert (office.left(operation), office.rig.at_server("Drafts")) == ([], {"one": DRAFT})
     assert office.rig.proxy.count("APPEND") == 1
-    assert office.store.deliveries.work(operation).wire == b""
+    assert office.store.deliveries.work(operation).wire.read() == b""
 
 
 def _remove(office: Office, draft: str) -> None:
@@ -430,13 +431,13 @@ def test_one_whose_draft_is_gone_is_a_draft_again(
     office.work()
     assert office.left(operation) == []
     assert office.rig.at_server("Drafts")["a"] == DRAFT
-    assert office.store.deliveries.work(operation).wire == b""
+    assert office.store.deliveries.work(operation).wire.read() == b""
 
 
 def test_what_was_scheduled_is_kept_beside_a_draft_that_was_changed_since(office: Office) -> None:
     draft, version = office.draft("one")
     operation = office.canceled("a", draft_id=draft, draft_version=version)
-    new = Version(letter("two"), "<two@example.test>", WHEN)
+    new = Version(Content(letter("two")), "<two@example.test>", WHEN)
     office.drafts.replace(office.rig.account_id, draft, new, may_delete=False)
     office.work()
     assert (office.left(operation), set(office.rig.at_server("Drafts"))) == ([], {"two", "a"})

@@ -10,6 +10,7 @@ from types import FrameType
 
 import pytest
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.errands.drafts import Drafts, Version
 from mailbox_appliance.errors import NotFound, NotMarkedAsDraft, SyncRequired
 from mailbox_appliance.mail.parse import parse
@@ -25,7 +26,7 @@ DRAFT = frozenset({"\\Draft", "\\Seen"})
 
 
 def version(subject: str) -> Version:
-    return Version(letter(subject), f"<{subject}@example.test>", WHEN)
+    return Version(Content(letter(subject)), f"<{subject}@example.test>", WHEN)
 
 
 def drafts(rig: Rig) -> Drafts:

@@ -34,7 +34,7 @@ def wire(*attachments: OutgoingAttachment, text: str = "Hello", html: str | None
         html=html,
         attachments=attachments,
     )
-    return compose(message, message_id=f"<{number}@x.test>", date=DATE).wire
+    return compose(message, message_id=f"<{number}@x.test>", date=DATE).wire.read()
 
 
 def names(made: Divided) -> list[str]:

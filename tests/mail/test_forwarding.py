@@ -55,7 +55,7 @@ def sent(source: bytes, comment: str | None = None, *, with_attachments: bool = 
         html=found.html,
         attachments=taken_along(source, found.parts),
     )
-    return compose(message, message_id=MESSAGE_ID, date=DATE).wire
+    return compose(message, message_id=MESSAGE_ID, date=DATE).wire.read()
 
 
 def test_the_comment_stands_above_the_header_block_and_the_text() -> None:
@@ -128,7 +128,7 @@ def test_no_name_and_no_subject_forges_a_line(field: str, line: str) -> None:
 
 
 def compose_html(html: str) -> bytes:
-    return compose(Outgoing(sender=ALICE, to=(ALICE,), html=html), message_id=MESSAGE_ID, date=DATE).wire
+    return compose(Outgoing(sender=ALICE, to=(ALICE,), html=html), message_id=MESSAGE_ID, date=DATE).wire.read()
 
 
 def test_the_comment_is_text_in_the_html_too() -> None:

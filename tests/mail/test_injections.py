@@ -50,7 +50,7 @@ TWICE = (q(b(PAYLOADS[0])), b(q(q(PAYLOADS[0]))))
 
 def reads_well(composed: Composed) -> Message:
     """The message, which has no field that we did not write, and no line break in any value, also decoded."""
-    read = email.message_from_bytes(with_bcc(composed.wire, composed.bcc_header))
+    read = email.message_from_bytes(with_bcc(composed.wire, composed.bcc_header).read())
     names = [name.lower() for name in read]
     usual = {"from", "to", "cc", "bcc", "subject", "date", "message-id", "in-reply-to", "references", "mime-version"}
     assert len(names) == len(set(names))

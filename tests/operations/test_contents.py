@@ -262,7 +262,7 @@ def test_our_copy_of_what_was_sent_is_there_before_it_is_filed(
     composed = compose(message, message_id="<a@example.org>", date=datetime(2026, 1, 2, tzinfo=UTC))
     new = NewDelivery(filled.id, "ses_1", checked_client.member["id"], "key", "hash", "send", composed, None)
     operation = store.deliveries.accept(new).delivery.operation_id
-    source = with_bcc(composed.wire, composed.bcc_header)
+    source = with_bcc(composed.wire, composed.bcc_header).read()
     sent = store.folders.find(filled.id, "sent")
     assert sent is not None
     copy = FetchedMessage(0, frozenset({"\\Seen"}), datetime(2026, 1, 2, tzinfo=UTC), len(source), source)

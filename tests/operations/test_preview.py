@@ -60,7 +60,7 @@ def test_it_resolves_a_reply_as_a_send_does(box: RestingMailbox) -> None:
     assert [each["email"] for each in shown["cc"]] == ["fay@example.test"]
     operation = box.send(body | {"sendAt": at(hours=1)}).data["operationId"]
     work = box.store.deliveries.work(operation)
-    sent = parse(work.wire)
+    sent = parse(work.wire.read())
     assert (sent.subject, [each.email for each in sent.to]) == ("Re: Plans", ["bob@example.test", "eve@example.test"])
     assert work.parent_id == parent
 

@@ -28,7 +28,7 @@ def test_a_send_for_later_is_fixed_now(box: RestingMailbox, clock: FakeClock) ->
     assert (answer.status, delivery["kind"], delivery["status"]) == (202, "scheduled", "queued")
     assert delivery["scheduleId"].startswith("sch_")
     work = box.store.deliveries.work(delivery["operationId"])
-    message = message_from_bytes(work.wire)
+    message = message_from_bytes(work.wire.read())
     assert parsedate_to_datetime(message["Date"]) == from_timestamp(when).replace(microsecond=0)
     assert work.send_at == from_timestamp(when)
 

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.forwarding import forwarded, taken_along
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.replies import recipients, threading
 from mailbox_appliance.mail.saved_draft import released
 from mailbox_appliance.mail.threads import reply_subject
-from mailbox_appliance.records import Address, Composed, Outgoing
+from mailbox_appliance.records import Address, Composed, Outgoing, OutgoingAttachment
 from tests.mail.parents import as_stored
 from tests.mail.test_compose import DATE, MESSAGES
 
@@ -110,7 +111,13 @@ def _inline() -> list[Letter]:
             text=message.text or "",
             html=message.html,
             files=tuple(
-                File(a.filename, a.mime_type.partition(";")[0].lower(), a.content, _bare(a.content_id), a.inline)
+                File(
+                    a.filename,
+                    a.mime_type.partition(";")[0].lower(),
+                    Content(a.content).read(),
+                    _bare(a.content_id),
+                    a.inline,
+                )
                 for a in files
             ),
             in_reply_to=message.in_reply_to,
@@ -123,6 +130,10 @@ def _inline() -> list[Letter]:
 
 def _written(address: Address) -> str:
     return f"{address.name}|{address.email}" if isinstance(address.name, str) and address.name else address.email
+
+
+def _type(file: OutgoingAttachment) -> str:
+    return file.mime_type.partition(";")[0].lower()
 
 
 def _bare(content_id: str | None) -> str | None:

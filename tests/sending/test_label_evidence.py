@@ -55,7 +55,7 @@ def test_a_draft_with_its_message_id_is_no_evidence(desk: LabeledDesk, clock: Fa
     answer = desk.desk.send(desk.account, a_message())
     assert answer.data["status"] == "uncertain", answer
     work = desk.desk.appliance.store.deliveries.work(answer.data["operationId"])
-    desk.box.deliver(work.wire, "\\Draft")
+    desk.box.deliver(work.wire.read(), "\\Draft")
     assert _look(desk, clock, answer.data["operationId"]) == "uncertain"
 
 

@@ -35,7 +35,11 @@ def handed() -> dict[str, tuple[bytes, tuple[str, ...]]]:
     """What a server got of each letter: the bytes, and whom they were for."""
     server = ScriptedSmtp().start()
     try:
-        submit(server.port, server.user, [(each.composed.wire, each.composed.envelope.recipients) for each in LETTERS])
+        submit(
+            server.port,
+            server.user,
+            [(each.composed.wire.read(), each.composed.envelope.recipients) for each in LETTERS],
+        )
         got = [(message.source, message.recipients) for message in server.messages]
     finally:
         server.stop()
@@ -46,7 +50,7 @@ def handed() -> dict[str, tuple[bytes, tuple[str, ...]]]:
 def delivered(mail_server: MailServer) -> str:
     """A mailbox where every letter has come to through Postfix."""
     user = mail_server.fresh_user()
-    submit(mail_server.submission_port, user, [(each.composed.wire, (user,)) for each in LETTERS])
+    submit(mail_server.submission_port, user, [(each.composed.wire.read(), (user,)) for each in LETTERS])
     mail_server.wait_for_messages(user, len(LETTERS), timeout=30)
     return user
 
@@ -59,7 +63,7 @@ def test_there_are_many() -> None:
 @pytest.mark.parametrize("letter", LETTERS, ids=NAMES)
 def test_what_a_server_receives(letter: Letter, handed: dict[str, tuple[bytes, tuple[str, ...]]]) -> None:
     received, recipients = handed[letter.name]
-    assert received == letter.composed.wire
+    assert received == letter.composed.wire.read()
     assert sorted(recipients) == sorted(dict.fromkeys(letter.recipients))
     read = email.message_from_bytes(received)
     assert [part.defects for part in read.walk() if part.defects] == []
@@ -133,7 +137,7 @@ def test_nothing_changes_on_the_way(mail_server: MailServer, delivered: str) -> 
     arrived = mail_server.messages(delivered)
     by_id = {email.message_from_bytes(each)["Message-ID"]: each for each in arrived}
     for letter in LETTERS:
-        assert by_id[letter.composed.message_id].endswith(b"\r\n" + letter.composed.wire), letter.name
+        assert by_id[letter.composed.message_id].endswith(b"\r\n" + letter.composed.wire.read()), letter.name
 
 
 def test_an_imap_server_reads_the_same(mail_server: MailServer, delivered: str) -> None:
@@ -165,7 +169,7 @@ def test_replies_stand_with_what_they_answer_and_a_forward_apart(mail_server: Ma
     made: dict[str, bytes] = {}
 
     def send(name: str, message: Outgoing) -> None:
-        made[name] = compose(message, message_id=message_id(name), date=DATE).wire
+        made[name] = compose(message, message_id=message_id(name), date=DATE).wire.read()
 
     made["root"] = source(
         "From: Bob <bob@example.org>", "To: alice@example.com, carol@example.org", "Subject: Lunch",

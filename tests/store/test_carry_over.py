@@ -19,7 +19,7 @@ from tests.store.restored import LATER, Act, People, Restoring, accept, add_key,
 #: What a restore makes of each table: whoever adds one decides.
 DECIDED = {
     "carried": "members sessions invitations api_keys attempts accounts account_grants delivery_operations"
-    " delivery_messages delivery_phases delivery_chores legacy_idempotency audit_events",
+    " delivery_messages delivery_chunks delivery_phases delivery_chores legacy_idempotency audit_events",
     "one row of it": "settings meta",
     "as in the backup": "oauth_apps folders threads thread_links messages message_labels bodies message_index"
     " message_words cached_parts cached_chunks",

@@ -123,7 +123,7 @@ def test_a_message_can_be_read_from_here_as_long_as_its_copy_is_to_be_filed(stor
     store.deliveries.succeed(operation, None, reply_code=250)
     source = store.delivery_lists.find_source(mailbox.id, result_id)
     assert source is not None
-    assert b"Bcc: eve@example.test\r\n" in source
+    assert b"Bcc: eve@example.test\r\n" in source.read()
     assert store.delivery_lists.find_source("acc_other", result_id) is None
     store.sent_copies.mark_filed(operation)
     assert store.delivery_lists.find_source(mailbox.id, result_id) is None

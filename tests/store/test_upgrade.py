@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.content import Content
 from mailbox_appliance.errors import EmailTaken
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.records import Connection, Endpoint
@@ -187,7 +188,7 @@ def test_scheduled_sends_of_format_3(tmp_path: Path, clock: FakeClock) -> None:
     assert wire.replace(b"Date: Fri, 02 Jan 2026 04:04:05 +0000\r\n", b"") == before["sch_1"]["message"]
     wire, bcc = messages[after["sch_5"]["id"]]
     assert b"eve" not in wire
-    assert b"\r\nBcc: eve@example.org\r\n\r\n" in with_bcc(wire, bcc)
+    assert b"\r\nBcc: eve@example.org\r\n\r\n" in with_bcc(Content(wire), bcc).read()
     assert wire.isascii()
     due = [each.operation_id for each in store.due.scheduled(clock.now())]
     assert due == []

@@ -2,8 +2,8 @@
 
     members --< sessions, api_keys, invitations        accounts --< account_grants, folders --< messages -- bodies
     messages -- message_index (full text)              messages --< cached_parts --< cached_chunks
-    delivery_operations --< delivery_phases, --< delivery_chores, -- delivery_messages       legacy_idempotency
-    audit_events (append-only, chained by HMAC)        settings, oauth_apps
+    delivery_operations --< delivery_phases, --< delivery_chores, -- delivery_messages --< delivery_chunks
+    audit_events (append-only, chained by HMAC)        settings, oauth_apps, legacy_idempotency
 
 `messages.number` is (internal date in seconds << 4) and counts on within a second: date order, and the key of a search
 index. `id` is what clients see; it stays when the message moves. A message without `uid` is ours and not on the server
@@ -228,7 +228,11 @@ CREATE INDEX delivery_operations_copy ON delivery_operations (copy_next_at, acco
 CREATE INDEX delivery_operations_result ON delivery_operations (result_id) WHERE copy = 'pending';
 CREATE TABLE delivery_messages (  -- apart, since the row of an operation is written again in every phase
   operation TEXT PRIMARY KEY REFERENCES delivery_operations (id) ON DELETE CASCADE,
-  wire BLOB NOT NULL, bcc_header BLOB NOT NULL) STRICT;
+  wire BLOB NOT NULL, bcc_header BLOB NOT NULL) STRICT;  -- of a large message the beginning, with its header
+CREATE TABLE delivery_chunks (  -- the rest of a large message
+  operation TEXT NOT NULL REFERENCES delivery_messages (operation) ON DELETE CASCADE,
+  position INTEGER NOT NULL, content BLOB NOT NULL,
+  PRIMARY KEY (operation, position)) STRICT;
 CREATE TABLE delivery_phases (
   operation TEXT NOT NULL REFERENCES delivery_operations (id) ON DELETE CASCADE,
   attempt INTEGER NOT NULL, phase TEXT NOT NULL, at TEXT NOT NULL) STRICT;

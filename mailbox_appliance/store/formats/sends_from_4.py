@@ -187,7 +187,7 @@ def _values(send: Send, now: datetime) -> tuple[dict[str, Any], Composed | None]
 
 def _write_message(database: Database, operation: str, composed: Composed | None) -> None:
     if composed is not None:
-        row = (operation, composed.wire, composed.bcc_header)
+        row = (operation, composed.wire.read(), composed.bcc_header)
         database.change("INSERT INTO main.delivery_messages VALUES (?, ?, ?)", row)
         return
     sql = "SELECT id, message, x'' FROM older_delivery_operations WHERE id = ? AND message IS NOT NULL"

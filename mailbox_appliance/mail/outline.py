@@ -1,0 +1,75 @@
+"""What a message says, without holding its large files: long runs of base64 lines are left out before it is parsed."""
+
+import binascii
+import re
+import secrets
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from mailbox_appliance.content import LARGE, Content
+from mailbox_appliance.mail.parse import attachment_bytes, parse
+from mailbox_appliance.records import ParsedAttachment, ParsedMessage
+
+# A run of whole lines: what we compose has 76 characters a line (RFC 2045 6.8); Apple's programs write 72.
+_RUN = re.compile(rb"(?:[A-Za-z0-9+/]{76}\r\n){64,}|(?:[A-Za-z0-9+/]{72}\r\n){64,}")
+_RAW_LINE = 57
+_LONGEST_LINE = 1000
+
+
+def parse_content(content: Content) -> ParsedMessage:
+    """As `parse`, with the memory that the texts need. Sizes of attachments are exact."""
+    if len(content) <= LARGE:
+        return parse(content.read())
+    runs: dict[bytes, tuple[int, int]] = {}
+    outline = b"".join(_outlined(content, runs))
+    parsed = parse(outline)
+    sized = tuple(_sized(outline, attachment, runs) for attachment in parsed.attachments)
+    # A run that belongs to no attachment is text: then nothing may be left out.
+    return parse(content.read()) if runs else replace(parsed, attachments=sized)
+
+
+def _outlined(content: Content, runs: dict[bytes, tuple[int, int]]) -> Iterator[bytes]:
+    """The source with one line in place of each run; `runs`: what that line decodes to -> bytes left out, raw and
+    decoded.
+    """
+    for piece in _whole_lines(content):
+        yield _RUN.sub(_leave_out(runs), piece)
+
+
+def _leave_out(runs: dict[bytes, tuple[int, int]]) -> "Callable[[re.Match[bytes]], bytes]":
+    def stand_in(run: re.Match[bytes]) -> bytes:
+        mark, size = secrets.token_bytes(_RAW_LINE), run.end() - run.start()
+        line = run[0].find(b"\r\n")
+        lines = size // (line + 2)
+        runs[mark] = (size - 78, lines * (line // 4 * 3) - _RAW_LINE)
+        return binascii.b2a_base64(mark, newline=False) + b"\r\n"
+
+    return stand_in
+
+
+def _whole_lines(content: Content) -> Iterator[bytes]:
+    """The pieces, cut after a line where there is one."""
+    held = b""
+    for piece in content.pieces():
+        held += piece
+        end = held.rfind(b"\n") + 1
+        if end or len(held) > _LONGEST_LINE:
+            yield held[: end or len(held)]
+            held = held[end or len(held) :]
+    yield held
+
+
+def _sized(outline: bytes, attachment: ParsedAttachment, runs: dict[bytes, tuple[int, int]]) -> ParsedAttachment:
+    """The attachment with the size of what was left out of it; takes these runs away."""
+    found = attachment_bytes(outline, attachment.part) or b""
+    size = attachment.size_bytes
+    for mark, (raw, decoded) in list(runs.items()):
+        if mark in found:
+            size += decoded
+        elif binascii.b2a_base64(mark, newline=False) in found:  # inside an attached message, which is not encoded
+            size += raw
+        else:
+            continue
+        del runs[mark]
+    return replace(attachment, size_bytes=size)

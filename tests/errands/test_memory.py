@@ -1,0 +1,49 @@
+"""Memory that large work needed goes back to the system."""
+
+import subprocess
+import sys
+
+import pytest
+
+from mailbox_appliance import system
+
+_LARGE_WORK = """
+import threading, time
+import psutil
+from mailbox_appliance.errands import memory
+from mailbox_appliance.events import Events, LargeWorkEnded
+memory.PAUSE = 0.05
+def use():
+    for _ in range(3):
+        kept = [bytearray(64 << 10) for _ in range(24 << 4)]
+    used.wait()
+    ended.wait()
+rss = psutil.Process().memory_info
+events = Events()
+trimmer = memory.MemoryTrimmer(events)
+trimmer.start()
+used, ended = threading.Barrier(9), threading.Event()
+before = rss().rss
+threads = [threading.Thread(target=use) for _ in range(8)]
+for thread in threads:
+    thread.start()
+used.wait()
+ended.set()
+for thread in threads:
+    thread.join()
+events.publish(LargeWorkEnded())
+until = time.monotonic() + 20
+while rss().rss - before > 24 << 20 and time.monotonic() < until:
+    time.sleep(0.05)
+print(rss().rss - before)
+trimmer.stop(5)
+print([one.name for one in threading.enumerate()])
+"""
+
+
+@pytest.mark.skipif(not system.can_trim_memory(), reason="the habit of one C library")
+def test_memory_is_given_back_after_large_work() -> None:
+    said = subprocess.run([sys.executable, "-c", _LARGE_WORK], capture_output=True, check=True, timeout=60, text=True)
+    kept, threads = said.stdout.splitlines()
+    assert int(kept) <= 24 << 20
+    assert threads == "['MainThread']"

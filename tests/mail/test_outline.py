@@ -1,0 +1,58 @@
+"""A large message is read without its files, and says the same."""
+
+import random
+from datetime import UTC, datetime
+
+import pytest
+
+from mailbox_appliance.content import LARGE, Content
+from mailbox_appliance.mail import outline
+from mailbox_appliance.mail.compose import compose, with_bcc
+from mailbox_appliance.mail.outline import parse_content
+from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.records import Address, Outgoing, OutgoingAttachment
+
+NOISE = random.Random(3).randbytes(3 * LARGE)
+ME = Address(email="me@example.org")
+
+
+def file(name: str, content: bytes, mime_type: str = "application/octet-stream") -> OutgoingAttachment:
+    return OutgoingAttachment(name, mime_type, content)
+
+
+def source(*files: OutgoingAttachment, text: str = "Hello", html: str | None = None) -> Content:
+    message = Outgoing(sender=ME, to=(ME,), bcc=(ME,), subject="s", text=text, html=html, attachments=files)
+    made = compose(message, message_id="<a@example.org>", date=datetime(2026, 1, 2, tzinfo=UTC))
+    return with_bcc(made.wire, made.bcc_header)
+
+
+INNER = source(file("inner", NOISE)).read()
+SOURCES = {
+    "one file": source(file("a", NOISE)),
+    "odd sizes": source(*(file(f"f{n}", NOISE[: LARGE + n]) for n in range(60))),
+    "an image that is shown": source(
+        OutgoingAttachment("i.png", "image/png", NOISE, "i@x", inline=True), html='<img src="cid:i@x">'
+    ),
+    "an attached message": source(file("m.eml", INNER, "message/rfc822")),
+    "a text file": source(file("t.txt", b"a line of text\r\n" * 100_000, "text/plain")),
+    "a long text": source(file("a", NOISE), text="ä" * 400_000),
+    "a text that looks like a file": source(file("a", NOISE), text=("A" * 76 + "\n") * 20_000),
+    "lines of 72": Content(
+        b"MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\nContent-Type: image/png\r\n"
+        b"Content-Transfer-Encoding: base64\r\n\r\n" + (b"A" * 72 + b"\r\n") * 30_000 + b"AAA=\r\n--x--\r\n"
+    ),
+    "not large": source(file("a", NOISE[:1000])),
+    "no message": Content(NOISE),
+}
+
+
+@pytest.mark.parametrize("content", SOURCES.values(), ids=SOURCES)
+def test_it_says_what_the_whole_says(content: Content) -> None:
+    assert parse_content(content) == parse(content.read())
+
+
+@pytest.mark.parametrize(
+    "name", ["one file", "odd sizes", "an image that is shown", "an attached message", "lines of 72"]
+)
+def test_files_are_left_out_before_it_is_parsed(name: str) -> None:
+    assert sum(map(len, outline._outlined(SOURCES[name], {}))) < LARGE // 4
