@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from mailbox_appliance import logs, oauth_environment, service_manager, settings, streams
+from mailbox_appliance import crashes, logs, oauth_environment, service_manager, settings, streams
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.last_resort import LastResort
 from mailbox_appliance.opening import Opening
@@ -95,6 +95,7 @@ def _opened(opening: Opening, showing: Callable[[], AbstractContextManager[Progr
     try:
         with failures_as_unusable(data_dir):
             _configure_logs(data_dir, options)
+        _watch_for_crashes(data_dir)
         _log_upgrade(appliance.store.upgraded)
         _warn_of_variables()
         if has_lost_store:
@@ -112,6 +113,19 @@ def _configure_logs(data_dir: Path, options: Settings) -> None:
         max_bytes=options.number("log.max_bytes"),
         keep=options.number("log.keep"),
     )
+
+
+def _watch_for_crashes(data_dir: Path) -> None:
+    """Log the crash of the previous run, and have the next one leave a trace; without either it serves all the same."""
+    try:
+        crash = crashes.record(data_dir)
+        crashes.watch(data_dir)
+    except OSError as error:
+        log.warning("crash_untraced", extra={"why": f"A crash would leave no trace: {error.strerror}."})
+        return
+    if crash is not None:
+        why = "The previous run ended by a fatal signal. Report it, with the trace."
+        log.error("crashed", extra={"signal": crash.signal, "trace": crash.file, "crashedAt": crash.at, "why": why})
 
 
 def _has_key_only(data_dir: Path) -> bool:

@@ -30,6 +30,7 @@ COMMON = (
     "content",
     "spool",
     "decoding",
+    "crashes",
     "ids",
     "passwords",
     "places",

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from msgspec import UNSET, UnsetType
 
-from mailbox_appliance import permissions, program
+from mailbox_appliance import crashes, permissions, program
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.crashes import Crash
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
@@ -79,13 +80,16 @@ class DeliveryCounts(Wire, frozen=True, kw_only=True):
 
 
 class Status(Wire, frozen=True, kw_only=True):
-    """How the appliance is doing; of the mailboxes those that you reach."""
+    """How the appliance is doing; of the mailboxes those that you reach. `lastCrash`: for administrators, until one of
+    them dismisses it.
+    """
 
     version: str
     uptime_seconds: int
     store: StoreStatus
     accounts: tuple[AccountProgress, ...]
     deliveries: DeliveryCounts
+    last_crash: Crash | UnsetType = UNSET
 
 
 @operation(access=Access.ANYBODY)
@@ -101,9 +105,11 @@ def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
 
     `warnings` tell what an operator should see to: little room on the disk, backups that are not made, HTTPS that is
     asked for and not offered, a certificate that does not fit, scheduled sends that are held, a config.toml that
-    does not fit or waits for the next start, a program that was replaced while it ran.
+    does not fit or waits for the next start, a program that was replaced while it ran. A session of an administrator
+    also gets `lastCrash` and a warning after a crash, until an administrator dismisses it.
     """
     store = appliance.store
+    crash = crashes.find(appliance.folder) if _is_administrator(caller) else None
     accounts = permissions.reachable(store, caller.found)
     status = Status(
         version=__version__,
@@ -116,12 +122,30 @@ def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
             for a in accounts
         ),
         deliveries=DeliveryCounts(**store.delivery_lists.counts({a.id for a in accounts})),
+        last_crash=UNSET if crash is None else crash,
     )
-    return Answer(status, tuple(warnings(appliance)))
+    return Answer(status, tuple(warnings(appliance, crash)))
 
 
-def warnings(appliance: Appliance) -> Iterator[str]:
-    """What an operator should see to, each as a sentence. Every member may read it: it tells of no files' places."""
+@operation(access=Access.SESSION, role="admin", https=True)
+def dismiss_crash(appliance: Appliance, caller: Caller, trace: str) -> None:  # noqa: ARG001 - rights were checked
+    """Stop showing a crash to administrators.
+
+    `trace` is the `file` of `lastCrash` in `GET /status`. The trace stays in the log folder. A crash that is already
+    dismissed, or another one than the last, changes nothing.
+    """
+    crashes.dismiss(appliance.folder, trace)
+
+
+def _is_administrator(caller: Caller) -> bool:
+    return caller.kind == "session" and caller.member.role == "admin"
+
+
+def warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str]:
+    """What an operator should see to, each as a sentence. Every member may read it: it tells of no files' places.
+
+    `crash`: one that is told as well, for those who may know of it.
+    """
     low = appliance.settings.number("store.low_space_mib")
     trouble = None if appliance.https is None else appliance.https.trouble
     found = (room.warning(appliance.store.folder / DATABASE, low), appliance.daily_backup.warning(), trouble)
@@ -134,6 +158,8 @@ def warnings(appliance: Appliance) -> Iterator[str]:
         yield f"What config.toml says of {', '.join(waiting)} counts from the next start on."
     if appliance.settings.flag("sending.hold_scheduled"):
         yield HELD
+    if crash is not None:
+        yield crashes.warning(crash)
 
 
 def _store_status(appliance: Appliance) -> StoreStatus:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType, structs
 
+from mailbox_appliance import crashes
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import KeyUnusable
 from mailbox_appliance.operations.caller import Caller
@@ -90,7 +91,8 @@ def get_store(appliance: Appliance, caller: Caller) -> Answer[StoreOverview]:  #
         pid=os.getpid(),
     )
     now = structs.replace(answer.data, progress=progress_of(appliance.long_work))
-    return Answer(now, answer.warnings)
+    crash = crashes.find(store.folder)
+    return Answer(now, (*answer.warnings, *([crashes.warning(crash)] if crash else [])))
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)

@@ -9,6 +9,7 @@ from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import NamedTuple, get_args
 
+from mailbox_appliance import crashes
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_timestamp
 from mailbox_appliance.meters import OUTCOMES, Meters
@@ -104,7 +105,7 @@ def _durations(labels: Mapping[str, str], rows: Iterable[Tallied]) -> Iterator[V
 def _of_appliance(appliance: Appliance) -> Iterator[Value]:
     clock, store, meters = appliance.clock, appliance.store, appliance.meters
     yield Value("start_time_seconds", clock.now().timestamp() - (clock.monotonic() - appliance.started_at))
-    yield Value("warnings", len(tuple(status.warnings(appliance))))
+    yield Value("warnings", len(tuple(status.warnings(appliance, crashes.find(appliance.folder)))))
     yield Value("scheduled_held", appliance.settings.flag("sending.hold_scheduled"))
     yield Value("store_size_bytes", store.size_bytes)
     yield Value("store_free_bytes", store.free_bytes)

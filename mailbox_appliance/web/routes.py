@@ -84,6 +84,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/", status.get_about, OPEN),
     Route("GET", "/status", status.get_status, ADMIN),
     Route("GET", "/status/history", history.get_history, ADMIN),
+    Route("POST", "/admin/crashes/{trace}/dismiss", status.dismiss_crash, ADMIN),
     Route("POST", "/setup", set_up.set_up, ADMIN | {415}, success=201),
     Route("POST", "/auth/login", sessions.log_in, AUTH),
     Route("POST", "/auth/enroll", enrolment.enroll, AUTH),

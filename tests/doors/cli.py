@@ -24,6 +24,8 @@ Told = tuple[int, str | None, str | None]
 
 #: Asked with the code of the data directory, not with a credential; see `test_set_up.py`.
 SET_UP = "POST /setup"
+#: What `status` does besides on a terminal; see tests/test_crashes.py.
+DISMISS = "POST /admin/crashes/{trace}/dismiss"
 _OF_STATUS = {200: 0, 400: 2, 401: 4, 403: 4, 404: 2}
 
 
@@ -95,7 +97,7 @@ class Cli:
     @staticmethod
     def without_row() -> set[str]:
         """Commands and calls of commands without a line, and lines without a command."""
-        called = {f"{call.method} {call.path}" for call in calls()} - {line.call for line in LINES} - {SET_UP}
+        called = {f"{call.method} {call.path}" for call in calls()} - {line.call for line in LINES} - {SET_UP, DISMISS}
         return called | (set(_commands()) ^ ({line.command for line in LINES} | ASK_NOBODY.keys()))
 
 

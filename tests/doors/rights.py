@@ -146,6 +146,7 @@ RIGHTS: tuple[Right, ...] = (
     everybody("POST /auth/console-links/redeem", HTTPS),
     credential("GET /status", READ),                      # C 2: accounts, status: mail.read
     credential("GET /status/history", READ),
+    session("POST /admin/crashes/{trace}/dismiss", HTTPS, Guard.ADMIN),
 
     # S 3 and S 4; C 3.
     credential("GET /me"),

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from mailbox_appliance.crashes import TRACE
+
 PASSWORD = "correct horse battery"
 
 
@@ -112,7 +114,9 @@ class RunningAppliance:
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)  # Python says where each thread is
             self.process.wait(10)
-            raise AssertionError(f"the appliance does not end: {self.said()}") from None
+            trace = self.folder / "logs" / TRACE
+            threads = trace.read_text() if trace.exists() else ""
+            raise AssertionError(f"the appliance does not end: {self.said()}{threads}") from None
         finally:
             self.process.stdout.close()
 

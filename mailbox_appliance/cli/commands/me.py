@@ -1,19 +1,26 @@
 """Who is asking, how the appliance is, and where the caller, or with `--member` somebody else, is logged in."""
 
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from mailbox_appliance.cli import render
+from mailbox_appliance.cli import render, show
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
-from mailbox_appliance.cli.rows import Call, Given, Row, execute
+from mailbox_appliance.cli.rows import Call, Given, Row, execute, filled
 from mailbox_appliance.cli.tree import command, group
-from mailbox_appliance.control.failures import wrong_usage
+from mailbox_appliance.control.failures import Failure, wrong_usage
 
 ABOUT = Row("about", Call("GET", "/"), "Show what answers there, and its version; no log-in is needed.")
 WHOAMI = Row("whoami", Call("GET", "/me"), "Show who is logged in, and what they may do.")
-STATUS = Row("status", Call("GET", "/status"), "Show how the appliance and its mailboxes are.")
+STATUS = Row(
+    "status",
+    Call("GET", "/status"),
+    "Show how the appliance and its mailboxes are.\n\nA crash of the appliance is shown to administrators once: on a "
+    "terminal, this command also dismisses it.",
+)
+DISMISS = Call("POST", "/admin/crashes/{trace}/dismiss")
 HISTORY = Row(
     "history",
     Call("GET", "/status/history"),
@@ -61,6 +68,20 @@ def _about(invocation: Invocation) -> int:
     return execute(ABOUT, invocation, {}, Client(instance.url, fingerprint=instance.fingerprint))
 
 
+def _status(invocation: Invocation) -> int:
+    from mailbox_appliance.control.client import Request
+
+    client = invocation.client()
+    answer = client.call(Request(STATUS.call.method, STATUS.call.path))
+    show.show(invocation, answer)
+    trace = render.look_up(answer, "data.lastCrash.file")
+    # A script that polls is nobody who has read it.
+    if trace is not None and invocation.terminal.stdout.isatty():
+        with suppress(Failure):  # it is shown again
+            client.call(Request(DISMISS.method, filled(DISMISS.path, {"trace": str(trace)}), body={}))
+    return 0
+
+
 def _show(invocation: Invocation, **given: Any) -> int:
     return execute(SHOW_OF, invocation, _named(invocation, given))
 
@@ -83,7 +104,8 @@ def _named(invocation: Invocation, given: Given) -> Given:
 
 
 about = command(ABOUT.name, _about, ABOUT.help)
-whoami, status, openapi = WHOAMI.command(), STATUS.command(), OPENAPI.command()
+whoami, openapi = WHOAMI.command(), OPENAPI.command()
+status = command(STATUS.name, _status, STATUS.help)
 history = HISTORY.command()
 sessions = group(
     "sessions",
