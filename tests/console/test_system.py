@@ -1,5 +1,6 @@
 """How the appliance is: warnings, mailboxes, the queue, and what happened lately as bars and as numbers."""
 
+import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -116,3 +117,37 @@ def test_warnings_come_first(own_walker: Walker) -> None:
     page = own_walker.open("/system", house.ada)
     expect(page.get_by_text("The disk of the store is almost full")).to_be_visible()
     expect(page.get_by_role("region", name="Newest backup")).to_contain_text("read back and checked")
+
+
+def test_a_crash_is_shown_on_every_page_until_an_administrator_dismisses_it_for_all(own_walker: Walker) -> None:
+    house = own_walker.house
+    bob = house.add_member("bob")
+    assert house.running.process is not None
+    house.running.process.send_signal(signal.SIGSEGV)
+    assert house.running.process.wait(30) == -signal.SIGSEGV
+    house.running.stop()
+    house.running.start()
+    mona = house.add_member("mona", role="admin")
+
+    page = own_walker.open("/profile", house.ada)
+    notice = page.get_by_role("status").filter(has_text="The appliance crashed on")
+    expect(notice).to_be_visible()
+    notice.get_by_role("link", name="Show details").click()
+    warning = page.get_by_text("The appliance crashed (SIGSEGV) at")
+    expect(warning).to_contain_text("logs/crash-")
+    expect(notice).to_be_visible()
+    own_walker.look("system-crash")
+    page.close()
+
+    page = own_walker.open("/system", bob, own_walker.new_page())
+    expect(page.get_by_text("All is well.")).to_be_visible()
+    expect(page.get_by_text("crashed")).to_have_count(0)
+    page.close()
+
+    page = own_walker.open("/system", mona, own_walker.new_page())
+    page.get_by_role("button", name="Dismiss").click()
+    expect(page.get_by_text("crashed")).to_have_count(0)
+    page.close()
+    page = own_walker.open("/system", house.ada, own_walker.new_page())
+    expect(page.get_by_text("All is well.")).to_be_visible()
+    expect(page.get_by_text("crashed")).to_have_count(0)

@@ -1,6 +1,7 @@
 // @ts-check
 /** What is around every page: navigation, notices, the sign-in in place when a session ends. */
 import * as api from "./api.js";
+import { CrashNotice } from "./crash.js";
 import { html, useEffect, useState } from "./html.js";
 import { SignInForm } from "./pages/sign-in.js";
 import { go, match, mayLeave, place, to } from "./router.js";
@@ -21,7 +22,7 @@ export function Shell() {
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     ${member && html`<${Navigation} member=${member} />`}
-    <main id="main" tabindex="-1"><${Here} member=${member} /></main>
+    <main id="main" tabindex="-1">${member?.role === "admin" && html`<${CrashNotice} />`}<${Here} member=${member} /></main>
     <${Notices} />
     <${Questions} />
     <${ShortcutsHelp} />

@@ -15,6 +15,7 @@ const WITHIN = 8_000; // milliseconds: of one that takes longer it is told that 
  * @property {{format: number, sizeBytes: number, freeBytes: number, progress?: {work: string, step: string, done: number, total: number}}} store
  * @property {{id: string, status: string, lastSyncAt: string | null, progress: string | null}[]} accounts
  * @property {{queued: number, sending: number, uncertain: number}} deliveries
+ * @property {{at: string, signal: string, file: string}} [lastCrash] of administrators, until one dismisses it
  * @property {string[]} warnings
  * @property {string} asOf when the appliance said so
  */
