@@ -61,7 +61,8 @@ def record(data_dir: Path) -> Crash | None:
     signals = [_SIGNALS[line] for line in lines if line in _SIGNALS]
     if not signals:
         return None
-    crash = Crash(at=to_timestamp(moment), signal=signals[-1], file=f"crash-{moment:%Y%m%dT%H%M%SZ}.txt")
+    # The first one is the cause: abort() in a container's first process ends by SIGSEGV.
+    crash = Crash(at=to_timestamp(moment), signal=signals[0], file=f"crash-{moment:%Y%m%dT%H%M%SZ}.txt")
     # In this order: a start that is killed in between does the same again.
     _write(folder / _LAST, msgspec.json.encode(crash))
     move(trace, folder / crash.file)

@@ -124,8 +124,8 @@ def _watch_for_crashes(data_dir: Path) -> None:
         log.warning("crash_untraced", extra={"why": f"A crash would leave no trace: {error.strerror}."})
         return
     if crash is not None:
-        why = "The previous run ended by a fatal signal. Report it, with the trace."
-        log.error("crashed", extra={"signal": crash.signal, "trace": crash.file, "crashedAt": crash.at, "why": why})
+        facts = {"signal": crash.signal, "crashedAt": crash.at, "trace": crash.file}
+        log.error("service_crashed", extra=facts | {"why": "A fatal signal ended the previous run. Report the trace."})
 
 
 def _has_key_only(data_dir: Path) -> bool:

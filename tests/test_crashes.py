@@ -80,7 +80,7 @@ def test_a_service_that_crashed_says_so_until_it_is_dismissed(running: RunningAp
     assert running.token is not None
     for private in ("@", "mbx", running.token, secret):
         assert private not in trace
-    told = [event for event in _events(running.folder) if event["event"] == "crashed"]
+    told = [event for event in _events(running.folder) if event["event"] == "service_crashed"]
     assert [(one["signal"], one["trace"], one["crashedAt"]) for one in told] == [
         ("SIGSEGV", crash["file"], crash["at"])
     ], "once"
@@ -148,9 +148,10 @@ def test_each_fatal_signal_is_named_and_ends_the_process_all_the_same(tmp_path: 
         ("Windows fatal exception: access violation\r\n\r\nCurrent thread", "SIGSEGV"),
         ("Windows fatal exception: code 0x8001010d\n", None),
         ("Windows fatal exception: code 0x8001010d\n\nFatal Python error: Aborted\n", "SIGABRT"),
+        ("Fatal Python error: Aborted\n\nFatal Python error: Segmentation fault\n", "SIGABRT"),
         ("", None),
     ],
-    ids=["on Windows", "handled by a program on Windows", "handled, then fatal", "no crash"],
+    ids=["on Windows", "handled by a program on Windows", "handled, then fatal", "an abort of process 1", "no crash"],
 )
 def test_what_counts_as_a_crash(tmp_path: Path, trace: str, name: str | None) -> None:
     (tmp_path / "logs").mkdir()
