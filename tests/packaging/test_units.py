@@ -42,6 +42,15 @@ def test_systemd_takes_the_units(file: Path, manager: str, tmp_path: Path) -> No
     assert (finished.returncode, finished.stdout + finished.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("file", [SYSTEM, USER], ids=["system", "user"])
+def test_a_crash_is_followed_by_a_start_however_often(file: Path) -> None:
+    service = read_unit(file.read_text())["Service"]
+    assert service["Restart"] == ["on-failure"]
+    assert service["RestartPreventExitStatus"] == ["2 4"], "exit codes alone: no signal is left out"
+    # systemd gives up after 5 starts within 10 seconds (systemd.unit(5), StartLimitIntervalSec=): this never does.
+    assert int(service["RestartSec"][0]) * 5 > 10
+
+
 def test_little_is_exposed(tmp_path: Path) -> None:
     unit = str(installed(SYSTEM, tmp_path))
     told = analyze("security", "--offline=true", f"--threshold={_EXPOSURE}", unit)
