@@ -15,12 +15,15 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from mailbox_appliance import program
+from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.control.client import Request
-from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.control.failures import INTERNAL, Failure
+from mailbox_appliance.control.local import Running
 from mailbox_appliance.tray import console, notices, service
 from mailbox_appliance.tray.autostart import Autostart
 from mailbox_appliance.tray.notices import Notice
 from mailbox_appliance.tray.opening import Opening
+from mailbox_appliance.tray.restarts import MOST, WITHIN, Restarts
 from mailbox_appliance.tray.rows import Action
 from mailbox_appliance.tray.service import Service
 from mailbox_appliance.tray.state import State
@@ -33,6 +36,7 @@ _BACKUP_WITHIN = 6 * 3600.0
 #: How it is told that something could not be done.
 _FAILED = {
     Action.START: "The appliance did not start",
+    Action.RESTART: "The appliance crashed and did not start again",
     Action.STOP: "The appliance was not stopped",
     Action.QUIT: "The appliance goes on",
     Action.SWITCH_HTTPS: "Remote access stays as it was",
@@ -92,9 +96,12 @@ class Actions:
             Action.SWITCH_START_AT_LOGIN: self._switch_start_at_login,
             Action.OPEN_LOGS: self._open_logs,
             Action.START: self._start,
+            Action.RESTART: self._restart,
             Action.STOP: parts.service.stop,
             Action.QUIT: self._quit,
         }
+        self._restarts = Restarts(SystemClock())
+        parts.service.when_crashed = partial(self.begin, Action.RESTART)
         self._changing = threading.Lock()
         self._under_way: frozenset[Action] = frozenset()
         self._done: frozenset[Action] = frozenset()
@@ -224,7 +231,28 @@ class Actions:
 
     def _start(self) -> None:
         try:
-            self._parts.service.start()
+            self._run(self._parts.service.start)
+        except Failure as failure:
+            if failure.code != service.CRASHED:
+                raise
+            self._restart()
+
+    def _restart(self) -> None:
+        """Start the service again after a crash, later each time; what crashes again and again is left to a person."""
+        while (delay := self._restarts.next_delay()) is not None:
+            try:
+                self._run(partial(self._parts.service.restart, delay))
+                return
+            except Failure as failure:
+                if failure.code != service.CRASHED:
+                    raise
+        often = f"It crashed more than {MOST} times in {WITHIN / 60:.0f} minutes"
+        self.not_started = f"{often}. Report the traces in the log folder."
+        raise Failure(service.CRASHED, self.not_started, INTERNAL)
+
+    def _run(self, start: Callable[[], Running]) -> None:
+        try:
+            start()
         except Failure as failure:
             self.not_started = None if failure.code == service.STOPPED else failure.message
             raise

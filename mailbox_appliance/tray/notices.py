@@ -25,7 +25,7 @@ class Notice:
 
 def between(before: State | None, after: State) -> tuple[Notice, ...]:
     """What to tell of a change. Where nothing was known before, only what needs a person, in one notice."""
-    return (*_of_service(before, after), *_of_mail(before, after))
+    return (*_of_service(before, after), *_of_crash(before, after), *_of_mail(before, after))
 
 
 def backed_up() -> Notice:
@@ -46,6 +46,13 @@ def _of_service(before: State | None, after: State) -> Iterator[Notice]:
         yield Notice("The appliance has stopped", text)
     elif before.service is Service.STARTING:
         yield Notice("The appliance did not start", "The files in the log folder tell why.")
+
+
+def _of_crash(before: State | None, after: State) -> Iterator[Notice]:
+    crash = after.last_crash
+    if crash is not None and (before is None or before.last_crash != crash):
+        text = f"It was restarted. Report it, with {crash.file} of the log folder, which contains no mail."
+        yield Notice("The appliance crashed", text)
 
 
 def _of_mail(before: State | None, after: State) -> Iterator[Notice]:

@@ -22,6 +22,8 @@ class Action(Enum):
     SWITCH_START_AT_LOGIN = "switch-start-at-login"
     OPEN_LOGS = "open-logs"
     START = "start"
+    #: No click: the service that was started here has crashed.
+    RESTART = "restart"
     STOP = "stop"
     QUIT = "quit"
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.tray import owner
 from mailbox_appliance.tray.last_words import LastWords
 from mailbox_appliance.tray.log_in import TOKEN_VARIABLE
+from mailbox_appliance.tray.restarts import has_crashed
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,8 @@ _LITTLE_ROOM = 1_000_000
 #: How one ends that was told to before it served; and the code of the Failure of a start that ends so.
 _TOLD_TO_END = (0, -signal.SIGTERM)
 STOPPED = "stopped"
+#: The code of the Failure of a start that crashed before it answered.
+CRASHED = "crashed"
 
 
 class Service:
@@ -49,6 +52,9 @@ class Service:
         self._one_start, self._one_birth = threading.Lock(), threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._is_over = False
+        self._is_unwanted = threading.Event()
+        #: Called in a thread of its own when a service that was started here and has answered crashes; see `restart`.
+        self.when_crashed: Callable[[], None] = lambda: None
 
     def start(self) -> local.Running:
         """Let there be one that answers, whoever started it. An upgrade of the store takes as long as it takes.
@@ -56,6 +62,16 @@ class Service:
         Where somebody else has the usual port, as on a computer of several users, it takes a free one; not where a port
         is set. Raises Failure with its last words where it ends before it answers.
         """
+        self._is_unwanted.clear()
+        return self._start()
+
+    def restart(self, delay: float) -> local.Running:
+        """As `start`, after a crash and so many seconds. Raises Failure, STOPPED if somebody stops it meanwhile."""
+        if self._is_unwanted.wait(delay):
+            raise _stopped()
+        return self._start()
+
+    def _start(self) -> local.Running:
         with self._one_start:
             try:
                 return self._started()
@@ -70,6 +86,7 @@ class Service:
 
         Raises Failure where that is not this user's business, or it does not end.
         """
+        self._is_unwanted.set()
         self._end_newborn()
         pid = owner.find(self._data_dir)
         if pid is None:
@@ -93,6 +110,7 @@ class Service:
         """Start nothing any more, and end what was started here and serves nobody yet; an owner goes on."""
         with self._one_birth:
             self._is_over = True
+        self._is_unwanted.set()
         self._end_newborn()
 
     def _started(self, *options: str) -> local.Running:
@@ -146,15 +164,23 @@ class Service:
             if (running := self._found()) is not None:
                 if not _is_of(child, running.pid):
                     child.terminate()  # it was too slow, and is not to take the place of the other when that ends
-                _reap_later(child)
+                threading.Thread(target=self._follow, args=(child,), name=f"child-{child.pid}", daemon=True).start()
                 return running
             time.sleep(_EVERY)
+        if has_crashed(child.returncode):
+            raise Failure(CRASHED, f"It crashed ({child.returncode}) before it answered.", INTERNAL)
         words = self._words.heard()
         if words.code == _IN_USE:
             return None
-        if not words.text and child.returncode in _TOLD_TO_END:
+        if child.returncode in _TOLD_TO_END:  # whatever it logged before
             raise _stopped()
         raise _not_started(words.text or self._why_silent(child.returncode), words.code)
+
+    def _follow(self, child: "subprocess.Popen[bytes]") -> None:
+        """Wait until a child ends; one that crashes on its way out was to end all the same."""
+        if has_crashed(child.wait()) and not self._is_unwanted.is_set():
+            log.warning("the service crashed", extra={"code": child.returncode})
+            self.when_crashed()
 
     def _wait_for_other(self) -> None:
         """Wait until whoever owns the directory answers, or does so no more."""
@@ -184,10 +210,6 @@ def _is_of(child: "subprocess.Popen[bytes]", pid: int) -> bool:
             return os.getsid(pid) == child.pid
         except OSError:
             return False
-
-
-def _reap_later(child: "subprocess.Popen[bytes]") -> None:
-    threading.Thread(target=child.wait, name=f"child-{child.pid}", daemon=True).start()
 
 
 def _stopped() -> Failure:

@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 EVERY = 5.0
 #: Seconds that are waited for a look that is under way, as at an appliance that does not answer.
 _ENDS_WITHIN = 0.5
-_OF_SERVICE = frozenset({Action.START, Action.STOP, Action.QUIT})
+_OF_SERVICE = frozenset({Action.START, Action.RESTART, Action.STOP, Action.QUIT})
+_STARTS_SERVICE = frozenset({Action.START, Action.RESTART})
 _ENDS_SERVICE = frozenset({Action.STOP, Action.QUIT})
 _RUNS = (Service.ANSWERS, Service.RESTS, Service.SILENT)
 _ENDING = (Service.STOPPED, Service.STOPPING)
@@ -130,7 +131,7 @@ class Showing:
 
 def _as_asked(seen: State, under_way: frozenset[Action]) -> Service:
     """How the service is, where it is on its way to what somebody asked for here."""
-    if Action.START in under_way and seen.service is Service.STOPPED:
+    if under_way & _STARTS_SERVICE and seen.service is Service.STOPPED:
         return Service.STARTING
     if under_way & _ENDS_SERVICE and seen.service in _RUNS and not seen.is_kept:
         return Service.STOPPING

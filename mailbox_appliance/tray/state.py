@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from mailbox_appliance.crashes import Crash
+
 
 class Service(Enum):
     """How the appliance of the data directory is."""
@@ -78,6 +80,8 @@ class State:
     backup: Outcome | None = None
     restore: Outcome | None = None
     https: Https | None = None
+    #: The last crash, until an administrator dismisses it.
+    last_crash: Crash | None = None
     #: Why it did not start when it was last asked to.
     not_started: str | None = None
     #: Whether the tray starts when this user logs in; None where that cannot be had here.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mailbox_appliance import crashes
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.control.client import Client, Request
 from mailbox_appliance.control.failures import ACCESS, INTERNAL, Failure
@@ -53,7 +54,8 @@ class Watcher:
         """How everything is now."""
         with self._one_look:
             self._found = presence.find(self._data_dir)
-            self._known = self._seen(self._found)
+            # From the file, as the log-in may be a member's: whoever has the data directory is its operator.
+            self._known = replace(self._seen(self._found), last_crash=crashes.find(self._data_dir))
             return self._known
 
     def has_news(self) -> bool:

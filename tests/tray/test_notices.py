@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.crashes import Crash
 from mailbox_appliance.tray import notices, showing
 from mailbox_appliance.tray.rows import Action
 from mailbox_appliance.tray.state import Access, Mailbox, Outcome, Service, State
@@ -33,6 +34,10 @@ def restored(state: State, number: int, *, well: bool) -> State:
     return replace(state, restore=Outcome(f"aud_{number}", well))
 
 
+def crashed(state: State, minute: int) -> State:
+    return replace(state, last_crash=Crash(at=f"2026-11-22T05:0{minute}:00.000Z", signal="SIGSEGV", file="crash-1.txt"))
+
+
 UNCERTAIN = replace(ADMIN, uncertain=1)
 OFFLINE = replace(ADMIN, mailboxes=(Mailbox("ada@example.org", "error", "provider_unavailable"),))
 FAILED = replace(ADMIN, warnings=(WARNING,))
@@ -49,6 +54,13 @@ CHANGES: list[tuple[State | None, State, tuple[str, ...]]] = [
     (None,                       LOCKED,                                ()),
     (None,                       FAILED,                                ()),
     (None,                       restored(ADMIN, 1, well=False),        ()),
+    # crashes, which are told whoever has logged in
+    (None,                       crashed(NOBODY, 1),                    ("The appliance crashed",)),
+    (None,                       crashed(STOPPED, 1),                   ("The appliance crashed",)),
+    (NOBODY,                     crashed(NOBODY, 1),                    ("The appliance crashed",)),
+    (crashed(MEMBER, 1),         crashed(MEMBER, 1),                    ()),
+    (crashed(ADMIN, 1),          crashed(ADMIN, 2),                     ("The appliance crashed",)),
+    (crashed(ADMIN, 1),          ADMIN,                                 ()),
     (None,                       replace(ADMIN, uncertain=2),           ("2 sends are uncertain",)),
     (None,                       lost(ADMIN, "a@x", "b@x"),             ("2 mailboxes need you to sign in again",)),
     (None,                       lost(replace(ADMIN, uncertain=1), "a@x"), ("Some things need you",)),

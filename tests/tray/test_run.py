@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mailbox_appliance import crashes
 from mailbox_appliance.control import local
 from mailbox_appliance.control.client import Client, Request
 from mailbox_appliance.control.instances import local_key
@@ -157,7 +158,7 @@ def test_every_click_of_a_day(seat: Seat) -> None:
     client.call(Request("POST", "/admin/restore", body={"backupId": made["id"]}))
     seat.looks_until_told("The restore is done")
     assert desk.running().pid == running.pid
-    os.kill(running.pid, signal.SIGKILL)
+    os.kill(running.pid, signal.SIGTERM)
     seat.looks_until_told("The appliance has stopped")
     host.click("Start the appliance")
     host.wait_for("Open console", enabled=True)
@@ -213,6 +214,46 @@ def test_beside_a_service_started_by_hand_and_beside_another_tray(seat: Seat) ->
     host.wait_until_gone()
     assert by_hand.stop() == 0
     assert _ended(seat.tray("--quit")) == (0, "", "")
+
+
+def test_a_service_that_crashes_comes_back_and_one_that_was_stopped_does_not(seat: Seat) -> None:
+    host, desk = seat.host, seat.desk
+    tray = seat.tray()
+    host.wait_for_icon()
+    host.wait_for("Log in…")
+    crashed = desk.running()
+    os.kill(crashed.pid, signal.SIGSEGV)
+    wait_until(
+        lambda: (local.find_running(desk.data_dir) or crashed).pid != crashed.pid, lambda: "it does not come back", 30
+    )
+    seat.looks_until_told("The appliance crashed")
+    host.wait_for("Log in…")
+    kept = list((desk.data_dir / "logs").glob("crash-*.txt"))
+    assert [file.read_text().splitlines()[0] for file in kept] == ["Fatal Python error: Segmentation fault"]
+    told = [(notice.title, notice.text) for notice in host.notices]
+    assert [title for title, _ in told] == ["The appliance crashed"], "once, and nothing of a stop"
+    assert kept[0].name in told[0][1]
+
+    host.click("Stop the appliance")
+    host.wait_for("Start the appliance", enabled=True)
+    assert _serving(desk) == []
+    tray.send_signal(signal.SIGTERM)
+    code, out, err = _ended(tray)
+    assert (code, out, err.count("\n")) == (0, "", 1), err
+    assert "the service crashed" in err
+
+    host.notices.clear()
+    seat.tray()
+    host.wait_for_icon()
+    seat.looks_until_told("The appliance crashed")
+    assert _ended(seat.tray("--quit")) == (0, "", "")
+    host.wait_until_gone()
+    crashes.dismiss(desk.data_dir, kept[0].name)
+    host.notices.clear()
+    seat.tray()
+    host.wait_for_icon()
+    host.wait_for("Log in…")
+    assert host.notices == []
 
 
 def _serving(desk: Desk) -> list[int]:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -66,6 +67,40 @@ def test_a_tray_that_is_killed_leaves_the_service_to_the_next_one(desk: Desk) ->
     assert following.start().pid == pid
     following.stop()
     assert local.find_running(desk.data_dir) is None
+
+
+def test_a_service_that_crashes_is_told_and_one_that_was_to_end_is_not(desk: Desk) -> None:
+    made, told = Service(desk.data_dir, desk.environment), threading.Semaphore(0)
+    made.when_crashed = lambda: told.release()
+    os.kill(made.start().pid, signal.SIGSEGV)
+    assert told.acquire(timeout=30)
+    again = made.restart(0)
+    child = made._child
+    assert child is not None
+    os.kill(again.pid, signal.SIGTERM)  # as by another program
+    assert child.wait(30) == 0
+    stopped = made.start()
+    os.kill(stopped.pid, signal.SIGSTOP)
+    with ThreadPoolExecutor() as threads:
+        stopping = threads.submit(made.stop)
+        wait_until(made._is_unwanted.is_set, lambda: "nobody stops it", 10)
+        os.kill(stopped.pid, signal.SIGSEGV)  # it crashes as it ends
+        os.kill(stopped.pid, signal.SIGCONT)
+        stopping.result(30)
+    with pytest.raises(Failure) as failure:
+        made.restart(60)
+    assert failure.value.code == service.STOPPED
+    followers = [one for one in threading.enumerate() if one.name.startswith("child-")]
+    for one in followers:
+        one.join(30)
+    assert not told.acquire(blocking=False)
+
+
+def test_one_that_crashes_before_it_answers_is_told_as_that(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "command", lambda *_: ["sh", "-c", "kill -SEGV $$"])
+    with pytest.raises(Failure) as failure:
+        Service(desk.data_dir, desk.environment).start()
+    assert failure.value.code == service.CRASHED
 
 
 def test_a_start_that_is_called_off_leaves_nothing_however_early_that_is(desk: Desk) -> None:
