@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ import pytest
 from mailbox_appliance import crashes
 from mailbox_appliance.crashes import Crash
 from mailbox_appliance.store.store import Store
+from tests.servers.desk import a_message
+from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.running import RunningAppliance
+from tests.servers.scripted_smtp import Keep, ScriptedSmtp, Stall
 from tests.templates import Template
 
 FATAL = ["SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"]
@@ -95,6 +99,29 @@ def test_a_service_that_crashed_says_so_until_it_is_dismissed(running: RunningAp
     assert "warnings" not in answer.body
     assert kept.read_text() == trace
     assert running.stop() == 0
+
+
+def test_mail_on_its_way_is_in_no_trace_and_nothing_is_sent_twice(
+    running: RunningAppliance, mail_server: MailServer
+) -> None:
+    """It dies while the mail server holds the reply to the message: nobody knows whether it was accepted."""
+    user = mail_server.fresh_user()
+    smtp = ScriptedSmtp(user=user).start()
+    account = running.connect(user, imap_port=mail_server.imap_port, smtp_port=smtp.port)
+    smtp.at("reply", Keep(Stall()))
+    message = a_message("carol@example.test", subject="Sealed subject", body={"text": "Sealed text"})
+    with ThreadPoolExecutor() as threads:
+        sent = threads.submit(running.ask, "POST", f"/accounts/{account}/send", message, Idempotency_Key="one")
+        wait_until(lambda: smtp.held("reply") == 1, lambda: "it is not sent", 60)
+        _crash(running)
+        assert sent.exception(60) is not None
+    for private in (user, "carol", "example.test", "Sealed", running.token or "-"):
+        assert private not in running.threads()
+    running.start()
+    again = running.ask("POST", f"/accounts/{account}/send", message, Idempotency_Key="one")
+    assert again.data["status"] == "uncertain"
+    smtp.stop()
+    assert len(smtp.messages) == 1
 
 
 def test_status_on_a_terminal_dismisses_what_it_shows_and_a_script_does_not(

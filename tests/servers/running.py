@@ -114,9 +114,7 @@ class RunningAppliance:
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)  # Python says where each thread is
             self.process.wait(10)
-            trace = self.folder / "logs" / TRACE
-            threads = trace.read_text() if trace.exists() else ""
-            raise AssertionError(f"the appliance does not end: {self.said()}{threads}") from None
+            raise AssertionError(f"the appliance does not end: {self.said()}{self.threads()}") from None
         finally:
             self.process.stdout.close()
 
@@ -125,6 +123,11 @@ class RunningAppliance:
         assert self._listener is not None
         self._listener.join(10)
         return "".join(self._told)
+
+    def threads(self) -> str:
+        """Where each thread was when a fatal signal ended it."""
+        trace = self.folder / "logs" / TRACE
+        return trace.read_text() if trace.exists() else ""
 
     def ask(
         self,

@@ -219,5 +219,6 @@ def _wait_for_end(appliance: RunningAppliance, until: float) -> int:
     except subprocess.TimeoutExpired:
         appliance.process.send_signal(signal.SIGABRT)  # Python says where each thread is
         appliance.process.wait(10)
-        raise AssertionError(f"it has not ended after {WITHIN:.0f} s: {appliance.said()}") from None
+        told = appliance.said() + appliance.threads()
+        raise AssertionError(f"it has not ended after {WITHIN:.0f} s: {told}") from None
     return appliance.stop()
