@@ -1,8 +1,9 @@
 """What this appliance is and how it is doing."""
 
 from collections.abc import Iterator
+from typing import Annotated
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance import crashes, permissions, program
 from mailbox_appliance.appliance import Appliance
@@ -56,6 +57,7 @@ UNFIT = (
     " and reload (`systemctl reload`, or SIGHUP)."
 )
 
+Trace = Annotated[str, Meta(description="The `file` of `lastCrash` in `GET /status`.")]
 SUPERSEDED = (
     "The program was replaced while it ran, as by the package of another release, or removed: end the appliance and"
     " start it anew, since parts of it that it has not needed so far may be missing."
@@ -128,11 +130,10 @@ def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
 
 
 @operation(access=Access.SESSION, role="admin", https=True)
-def dismiss_crash(appliance: Appliance, caller: Caller, trace: str) -> None:  # noqa: ARG001 - rights were checked
-    """Stop showing a crash to administrators.
+def dismiss_crash(appliance: Appliance, caller: Caller, trace: Trace) -> None:  # noqa: ARG001 - rights were checked
+    """Stop showing a crash to all administrators.
 
-    `trace` is the `file` of `lastCrash` in `GET /status`. The trace stays in the log folder. A crash that is already
-    dismissed, or another one than the last, changes nothing.
+    The trace stays in the log folder. Nothing changes if the crash is already dismissed, or is not the last one.
     """
     crashes.dismiss(appliance.folder, trace)
 

@@ -19,7 +19,8 @@ def has_crashed(code: int) -> bool:
     """Whether a process with this return code (of `subprocess`) was ended by a signal that nobody sends to stop it."""
     if sys.platform == "win32":
         return code >= _FIRST_FAULT and code != _CTRL_C
-    return code < 0 and -code not in _ON_PURPOSE
+    else:
+        return code < 0 and -code not in _ON_PURPOSE
 
 
 class Restarts:

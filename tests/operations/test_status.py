@@ -2,16 +2,18 @@
 
 from datetime import timedelta
 
-from mailbox_appliance import settings
+from mailbox_appliance import crashes, settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.certificates.reading import CertificateFacts
 from mailbox_appliance.version import __version__
+from mailbox_appliance.web.app import App
 from tests.checked_client import CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member
 from tests.servers.desk import a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
 from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp
+from tests.web.scraper import Scraper
 
 
 def test_anybody_may_know_what_answers(appliance: Appliance) -> None:
@@ -100,6 +102,36 @@ def test_a_configuration_that_does_not_fit_or_waits_is_told(
     config.unlink()
     appliance.use_configuration(settings.load(config, {}))
     assert checked_client.ask("GET", "/status").warnings == []
+
+
+def test_a_crash_is_shown_to_sessions_of_administrators_alone(
+    checked_client: CheckedClient, appliance: Appliance
+) -> None:
+    (appliance.folder / "logs").mkdir(exist_ok=True)
+    (appliance.folder / "logs" / "crash.txt").write_text("Fatal Python error: Bus error\n")
+    crash = crashes.record(appliance.folder)
+    assert crash is not None
+    add_member(appliance, "bob")
+    _, key = add_key(appliance, checked_client.member["id"], "mail.read", "admin.audit")
+    bob = CheckedClient(appliance).log_in("bob@example.org")
+    for answer in (checked_client.ask("GET", "/status", token=key), bob.ask("GET", "/status")):
+        assert (answer.warnings, "lastCrash" in answer.data) == ([], False)
+    answer = checked_client.ask("GET", "/status")
+    assert answer.data["lastCrash"] == {"at": crash.at, "signal": "SIGBUS", "file": crash.file}
+    assert answer.warnings == checked_client.ask("GET", "/admin/store").warnings == [crashes.warning(crash)]
+    scraper = Scraper(App(appliance))
+    assert scraper.value("warnings") == 1
+
+    path = "/admin/crashes/{}/dismiss"
+    assert bob.ask("POST", path.format(crash.file), {}).refusal == (403, "permission_denied")
+    for other in ("crash-1.txt", "last-crash.json"):
+        assert checked_client.ask("POST", path.format(other), {}).status == 200
+    assert "lastCrash" in checked_client.ask("GET", "/status").data
+    for _ in range(2):
+        assert checked_client.ask("POST", path.format(crash.file), {}).data is None
+        answer = checked_client.ask("GET", "/status")
+        assert (answer.warnings, "lastCrash" in answer.data) == ([], False)
+    assert scraper.value("warnings") == 0
 
 
 def test_long_work_is_shown_while_it_lasts(checked_client: CheckedClient, appliance: Appliance) -> None:
