@@ -40,6 +40,7 @@ class Told:
     sent: float | None = None  # when its last byte was out
     status: int | None = None
     content: bytes = field(default=b"", repr=False)
+    fields: Mapping[str, str] = field(default_factory=dict, repr=False)  # of the answer's header
     answered: float | None = None  # when the last byte of the answer was here
     trouble: str = ""
 
@@ -83,7 +84,7 @@ def ask(url: str, token: str, told: Told, hurry: threading.Event | None = None) 
         _send(connection, token, told.request, hurry)
         told.sent = time.monotonic()
         response = connection.getresponse()
-        told.status = response.status
+        told.status, told.fields = response.status, dict(response.headers)
         told.content = _read(response, told.request.reads, hurry)
         told.answered = time.monotonic()
     except (OSError, http.client.HTTPException) as error:

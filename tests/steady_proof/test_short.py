@@ -1,0 +1,27 @@
+"""The soak of `scripts/prove-steady` in short: every activity is played, and answered as it should be."""
+
+from pathlib import Path
+
+from tests.servers.dovecot import MailServer, wait_until
+from tests.steady_proof.load import ACTIVITIES, MIB, Load
+from tests.steady_proof.proof import sampled, staged
+from tests.steady_proof.sampling import ALLOWED, judge
+
+SEED = 20261123
+
+
+def test_every_activity_is_answered(mail_server: MailServer, tmp_path: Path) -> None:
+    with staged(mail_server, tmp_path / "data", SEED, largest=2 * MIB) as scene:
+        sampler = sampled(scene, tmp_path / "samples.csv", every=0.1).start()
+        load = Load(scene, SEED).start()
+        try:
+            assert load.has_played_all.wait(120), scene.ledger.shown()
+            wait_until(lambda: len(sampler.samples) > 40, lambda: "there are no samples", 60)
+        finally:
+            load.stop()
+            sampler.stop()
+        assert not scene.ledger.failures
+        played = {activity for activity, _ in scene.ledger.counts}
+        assert played >= {activity.name for activity in ACTIVITIES} | {"mcp"}, scene.ledger.shown()
+        # Seconds do not show whether anything grows, so the lines are only required to be there.
+        assert {line.name for line in judge(sampler.samples) if line.peak > 0} >= set(ALLOWED) - {"children_rss"}
