@@ -1,0 +1,1 @@
+"""The stresses of `scripts/prove-threads`: native libraries that threads share do not crash."""
