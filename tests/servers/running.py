@@ -93,6 +93,11 @@ class RunningAppliance:
         self.url, self.https = ready["http"], ready.get("https")
         return self
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process was started and has not ended."""
+        return self.process is not None and self.process.poll() is None
+
     def kill(self) -> None:
         """kill -9, and wait until the process is gone."""
         assert self.process is not None

@@ -347,30 +347,30 @@ class Activity:
 
 
 ACTIVITIES = (
-    Activity("arrive", 40, Client.arrive),
-    Activity("list", 250, Client.list),
-    Activity("search", 150, Client.search),
-    Activity("get", 150, Client.get),
-    Activity("body", 120, Client.body),
-    Activity("download", 20, Client.download),
-    Activity("look", 50, Client.look),
-    Activity("send", 60, Client.send),
+    Activity("arrive", 80, Client.arrive),
+    Activity("list", 500, Client.list),
+    Activity("search", 300, Client.search),
+    Activity("get", 300, Client.get),
+    Activity("body", 240, Client.body),
+    Activity("download", 40, Client.download),
+    Activity("look", 100, Client.look),
+    Activity("send", 120, Client.send),
     Activity("send large", 2, Client.send_large),
     Activity("arrive large", 2, Client.arrive_large),
-    Activity("preview", 40, Client.preview),
-    Activity("draft", 25, Client.draft),
-    Activity("act", 50, Client.act),
+    Activity("preview", 80, Client.preview),
+    Activity("draft", 50, Client.draft),
+    Activity("act", 100, Client.act),
     Activity("sign in", 4, Client.sign_in),
-    Activity("tidy", 4, Client.tidy),
+    Activity("tidy", 8, Client.tidy),
     Activity("back up", 0.1, Client.back_up),
 )
-_MCP_CALLS = 60  # a minute
+_MCP_CALLS = 90  # a minute
 
 
 class Load:
     """All clients, each in a thread, until `stop`. Each activity is played once at first, then at random."""
 
-    def __init__(self, scene: Scene, seed: int, rate: float = 1.0, clients: int = 8) -> None:
+    def __init__(self, scene: Scene, seed: int, rate: float = 1.0, clients: int = 12) -> None:
         """`rate`: a factor on how often everything is done."""
         self._scene, self._rate, self._clients, self._seed = scene, rate, clients, seed
         self._ending, self.has_played_all = threading.Event(), threading.Event()
@@ -393,8 +393,8 @@ class Load:
         for thread in self._threads:
             thread.join()
         client, until = Client(self._scene, "last"), time.monotonic() + 60
-        while self._scene.pending and time.monotonic() < until:
-            client.play(Activity("look", 50, lambda one, _: one.settle()))
+        while self._scene.pending and self._scene.running.is_alive and time.monotonic() < until:
+            client.play(Activity("look", 100, lambda one, _: one.settle()))
             time.sleep(0.2)
         if self._scene.pending:
             self._scene.ledger.note("send", "open", failure=f"{len(self._scene.pending)} deliveries have no outcome")

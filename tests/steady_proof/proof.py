@@ -2,6 +2,7 @@
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -15,7 +16,7 @@ from tests.steady_proof.load import MIB, Load, Scene, keep_logs
 from tests.steady_proof.sampling import Sample, Sampler, judge
 
 SECURE = ("--https-port", "0", "--https-host", "127.0.0.1")
-_EVERY, _FEWEST_SAMPLES = 10.0, 60
+_EVERY, _LINE, _FEWEST_SAMPLES = 10.0, 60.0, 60  # seconds between samples, and between lines
 _LARGEST = 25 * MIB
 
 
@@ -26,9 +27,10 @@ def staged(mail: MailServer, folder: Path, seed: int, largest: int) -> Iterator[
     try:
         running.set_up()
         yield Scene.of(running, mail, seed, largest)
-        assert running.stop() == 0, running.said()
+        code = running.stop()
+        assert code == 0, f"it ended with {code}: {running.said()}"
     finally:
-        if running.process is not None and running.process.poll() is None:
+        if running.is_alive:
             running.kill()
 
 
@@ -49,16 +51,31 @@ def _minute(now: Sample, before: Sample) -> str:
     )
 
 
+def prove(scene: Scene, folder: Path, minutes: float, rate: float, seed: int) -> bool:
+    """Play the load and print the verdict; returns whether all lines of it hold."""
+    every = min(_EVERY, minutes * 60 / _FEWEST_SAMPLES)
+    sampler = sampled(scene, folder / "samples.csv", every).start()
+    load = Load(scene, seed, rate).start()
+    try:
+        _watch(scene, sampler, minutes)
+    except KeyboardInterrupt:
+        print("interrupted: the verdict is on what has been", flush=True)
+    finally:
+        load.stop()
+        sampler.stop()
+        keep_logs(scene.running, folder)
+    return _verdict(scene, sampler)
+
+
 def _watch(scene: Scene, sampler: Sampler, minutes: float) -> None:
     """Print a line a minute until the time is over, or the service has ended."""
     began, told = time.monotonic(), 0
-    process = scene.running.process
-    assert process is not None
-    while (passed := time.monotonic() - began) < minutes * 60 and process.poll() is None:
-        time.sleep(min(60.0, minutes * 60 - passed))
-        if len(sampler.samples) > told + 1:
-            print(_minute(sampler.samples[-1], sampler.samples[told]), flush=True)
-            told = len(sampler.samples) - 1
+    while (passed := time.monotonic() - began) < minutes * 60 and scene.running.is_alive:
+        time.sleep(min(1.0, minutes * 60 - passed))
+        samples = sampler.samples
+        if len(samples) > told + 1 and samples[-1].at - samples[told].at >= _LINE:
+            print(_minute(samples[-1], samples[told]), flush=True)
+            told = len(samples) - 1
 
 
 def _verdict(scene: Scene, sampler: Sampler) -> bool:
@@ -69,7 +86,11 @@ def _verdict(scene: Scene, sampler: Sampler) -> bool:
     print(
         f"{'FAILS' if failed else 'holds'}  answers: {requests} requests, {refused} refused by design, {failed} failed"
     )
-    lines = judge(sampler.samples)
+    try:
+        lines = judge(sampler.samples)
+    except ValueError as error:
+        print(f"FAILS  growth: {error}")
+        return False
     for line in lines:
         print(line)
     return not failed and all(line.holds for line in lines)
@@ -85,26 +106,16 @@ def main() -> int:
     options = parser.parse_args()
     folder: Path = options.folder or Path(tempfile.mkdtemp(prefix="steady-"))
     folder.mkdir(parents=True, exist_ok=True)
+    # A run in the background is ended by SIGTERM; its servers and its service have to end with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     print(f"seed {options.seed}, samples in {folder / 'samples.csv'}", flush=True)
-    holds = False
     with tempfile.TemporaryDirectory(prefix="prove-", dir="/tmp") as name:
         scratch = Path(name)
         scratch.chmod(0o711)
         mail = MailServer().start(scratch)
         try:
             with staged(mail, scratch / "data", options.seed, _LARGEST) as scene:
-                every = min(_EVERY, options.minutes * 60 / _FEWEST_SAMPLES)
-                sampler = sampled(scene, folder / "samples.csv", every).start()
-                load = Load(scene, options.seed, options.rate).start()
-                try:
-                    _watch(scene, sampler, options.minutes)
-                except KeyboardInterrupt:
-                    print("interrupted: the verdict is on what has been", flush=True)
-                finally:
-                    load.stop()
-                    sampler.stop()
-                    keep_logs(scene.running, folder)
-                holds = _verdict(scene, sampler)
+                holds = prove(scene, folder, options.minutes, options.rate, options.seed)
         except AssertionError as error:
             print(f"FAILS  the service: {error}")
             holds = False

@@ -58,7 +58,7 @@ class Sampler:
         return self
 
     def stop(self) -> None:
-        """End. Raises what ended the sampling before, such as psutil.NoSuchProcess."""
+        """End. Raises what ended the sampling before; a service that has ended is no error here."""
         self._ending.set()
         self._thread.join()
         if self.trouble is not None:
@@ -70,17 +70,21 @@ class Sampler:
             writer.writerow(field.name for field in fields(Sample))
             try:
                 while not self._ending.wait(self._every):
-                    self.samples.append(self._take())
+                    taken = self._take()
+                    if taken is None:
+                        return
+                    self.samples.append(taken)
                     writer.writerow(round(value, 2) for value in astuple(self.samples[-1]))
                     file.flush()
             except Exception as error:  # noqa: BLE001 - reported by `stop`
                 self.trouble = error
 
-    def _take(self) -> Sample:
-        children = [taken for child in self._process.children(recursive=True) if (taken := _taken(child))]
+    def _take(self) -> Sample | None:
+        """None if the service has ended."""
         own = _taken(self._process)
         if own is None:
-            raise psutil.NoSuchProcess(self._process.pid)
+            return None
+        children = [taken for child in _children(self._process) if (taken := _taken(child))]
         threads, files, cpu = (sum(one[place] for one in (own, *children)) for place in (1, 2, 3))
         store = sum(file.stat().st_size for file in self._store.parent.glob(f"{self._store.name}*"))
         return Sample(
@@ -94,6 +98,13 @@ class Sampler:
             store / _MIB,
             *self._counts(),
         )
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return list(process.children(recursive=True))
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _taken(process: psutil.Process) -> tuple[int, int, int, float] | None:
