@@ -76,9 +76,8 @@ def _use(database: Database, folder: Path, key: StoreKey, chance: random.Random,
                 except (apsw.BusyError, _Enough, BackupNotMade):
                     pass
                 except apsw.SQLError as error:
-                    if "vtable constructor" not in str(
-                        error
-                    ):  # that is what an interrupt becomes in the full-text index
+                    # An interrupt while the full-text index is opened is reported like this.
+                    if "vtable constructor" not in str(error):
                         raise
 
         return run
@@ -90,8 +89,10 @@ def _use(database: Database, folder: Path, key: StoreKey, chance: random.Random,
 
     def close() -> None:
         time.sleep(_SECONDS * chance.uniform(0.3, 1))
-        ending.set()
-        assert database.close(60), "a connection is still in use"
+        try:
+            assert database.close(60), "a connection is still in use"
+        finally:
+            ending.set()
 
     try:
         run_together(*map(until_closed, acts), close)
