@@ -45,6 +45,7 @@ from mailbox_appliance.store.long_work import LongWork
 from mailbox_appliance.store.restore import Prepared
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.upkeep import Bounds
+from mailbox_appliance.sync.html_readers import HtmlReaders
 from mailbox_appliance.sync.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -133,7 +134,10 @@ class Appliance:
         self.events.subscribe(AccountRemoved, lambda event: self.logins.remove(event.account_id))
         self.events.subscribe(AccountReconnected, lambda event: self.connections.drop(event.account_id))
         self.parts = Parts(self.store, self.connections, self.settings, self.events)
-        self.bodies = Bodies(self.store, self.connections, self.parts)
+        workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
+        #: Reads HTML for requests; half of the workers may wait for it.
+        self.html = HtmlReaders(workers // 2)
+        self.bodies = Bodies(self.store, self.connections, self.parts, self.html)
         self.drafts = Drafts(self.connections, self.store, self.events)
         is_sending = self.sender.is_sending
         self.copier = Copier(self.store, self.logins, self.settings, self.events, self.clock, is_sending)
@@ -156,7 +160,6 @@ class Appliance:
         )
         self.sync = Supervisor(self.store, self.logins, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
-        workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
         #: Which requests may wait, so that reading is never held up.
         self.places = Places(workers, waiting)
 
@@ -229,6 +232,7 @@ class Appliance:
         """Stop working for good, within some such seconds; the store stays open."""
         self.release()
         until = time.monotonic() + timeout
+        self.html.close()
         self.sync.stop(max(_SYNC_WITHIN, timeout / 2))
         self.sender.stop(max(0.0, until - time.monotonic()))
         self.connections.stop(max(0.0, until - time.monotonic()))

@@ -181,6 +181,30 @@ def _module(file: Path) -> str:
     return ".".join(part for part in parts if part != "__init__")
 
 
+#: What analyzes HTML, and the modules that may import it.
+ANALYSIS = {
+    "mail.html": ("mail.hidden", "mail.markdown"),
+    "mail.markdown": ("mail.hidden",),
+    "mail.visible_html": ("mail.hidden",),
+    "mail.hidden.of_html": ("sync.parsing",),
+    "mail.hidden.of_beginning": ("sync.parsing",),
+    "sync.parsing.BoundedReader": (),
+}
+
+
+def analyses(module: str, source: str) -> list[str]:
+    """What a module imports of the analysis of HTML, and may not."""
+    here = module.removeprefix(f"{PACKAGE}.")
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    names = {name.removeprefix(f"{PACKAGE}.") for name in found}
+    return [f"imports {name}" for name, allowed in ANALYSIS.items() if name in names and here not in allowed]
+
+
 # --- the rules hold ---
 
 
@@ -196,6 +220,16 @@ def test_imports_go_down() -> None:
 def test_every_room_has_a_floor() -> None:
     rooms = {_room(_module(file)) for file in FILES} - {""}
     assert rooms <= set(FLOOR), f"give these a floor: {rooms - set(FLOOR)}"
+
+
+def test_only_the_child_analyzes_html() -> None:
+    """It takes seconds where a sender means ill, and would hold up every request of the service."""
+    found = [
+        f"{_module(file)}: {complaint}"
+        for file in FILES
+        for complaint in analyses(_module(file), file.read_text("utf-8"))
+    ]
+    assert not found
 
 
 def test_a_package_file_is_a_paragraph() -> None:
@@ -261,3 +295,19 @@ def test_a_breach_is_named(module: str, source: str, complaint: str | None) -> N
     found = breaches(f"{PACKAGE}.{module}", source)
     assert len(found) == (complaint is not None)
     assert complaint is None or found[0].startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "is_fine"),
+    [
+        ("mail.hidden", "def f():\n    from mailbox_appliance.mail.html import to_text", True),
+        ("sync.parsing", "from mailbox_appliance.mail.hidden import of_html", True),
+        ("operations.readable", "from mailbox_appliance.mail.hidden import Hidden", True),
+        ("operations.readable", "from mailbox_appliance.mail.hidden import Hidden, of_html", False),
+        ("store.index", "def f():\n    from mailbox_appliance.mail.html import to_text", False),
+        ("store.index", "from mailbox_appliance.mail import markdown", False),
+        ("sync.parser", "from mailbox_appliance.sync.parsing import BoundedReader", False),
+    ],
+)
+def test_an_analysis_in_the_service_is_named(module: str, source: str, is_fine: bool) -> None:
+    assert (analyses(f"{PACKAGE}.{module}", source) == []) is is_fine

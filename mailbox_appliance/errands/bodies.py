@@ -5,6 +5,8 @@ from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.mail.large import LARGE
 from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.readers import TAGS, HtmlReader
+from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.records import FetchedMessage, LocatedMessage, ParsedMessage
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
@@ -17,8 +19,8 @@ _HEADER_ONLY = 0
 class Bodies:
     """Fetches bodies. May be used from any thread."""
 
-    def __init__(self, store: Store, connections: Connections, parts: Parts) -> None:
-        self._store, self._connections, self._parts = store, connections, parts
+    def __init__(self, store: Store, connections: Connections, parts: Parts, reader: HtmlReader = TAGS) -> None:
+        self._store, self._connections, self._parts, self._reader = store, connections, parts, reader
 
     def fill(self, account_id: str, message_id: str) -> None:
         """Have the body here, unless it is already. Waits for the server.
@@ -39,25 +41,32 @@ class Bodies:
         return found if found is not None and found.body == _HEADER_ONLY else None
 
     def _fill(self, account_id: str, message: LocatedMessage) -> None:
-        is_large = message.size > LARGE
         try:
             with self._connections.borrow(account_id) as mailbox:
                 uid = self._parts.identify(mailbox, message)
-                fetched = None if uid is None else _large(mailbox, uid, message) if is_large else _whole(mailbox, uid)
+                fetched = None if uid is None else self._fetch(mailbox, uid, message)
         except RemoteFault as fault:
             raise problem_of(fault) from fault
         if fetched is None:
             raise self._parts.missing(message)
-        self._store.mirror.fill(message.folder, [fetched], large=is_large)
+        self._store.mirror.fill(message.folder, [fetched], large=message.size > LARGE)
+
+    def _fetch(self, mailbox: ImapMailbox, uid: int, message: LocatedMessage) -> tuple[FetchedMessage, ParsedMessage]:
+        reader = self._reader
+        is_large = message.size > LARGE
+        fetched, parsed = _large(mailbox, uid, message, reader) if is_large else _whole(mailbox, uid, reader)
+        return fetched, with_words(parsed, reader)
 
 
-def _whole(mailbox: ImapMailbox, uid: int) -> tuple[FetchedMessage, ParsedMessage]:
+def _whole(mailbox: ImapMailbox, uid: int, reader: HtmlReader) -> tuple[FetchedMessage, ParsedMessage]:
     found = next(iter(mailbox.fetch([uid])), None)
     if found is None:  # it was there a moment ago
         raise RemoteFault("imap", "refused", "The IMAP server does not give this message. Try again later.")
-    return found, parse(found.source)
+    return found, parse(found.source, reader)
 
 
-def _large(mailbox: ImapMailbox, uid: int, message: LocatedMessage) -> tuple[FetchedMessage, ParsedMessage]:
-    parsed = read_large(mailbox, uid)
+def _large(
+    mailbox: ImapMailbox, uid: int, message: LocatedMessage, reader: HtmlReader
+) -> tuple[FetchedMessage, ParsedMessage]:
+    parsed = read_large(mailbox, uid, reader=reader)
     return FetchedMessage(uid, message.flags, message.internal_date, message.size, b""), parsed

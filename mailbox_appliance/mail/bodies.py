@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mailbox_appliance.mail import charsets, field_reading, invisible
-from mailbox_appliance.mail.hidden import of_html
+from mailbox_appliance.mail.readers import TAGS, UNANALYZED, HtmlReader
 from mailbox_appliance.mail.structure import Part
 
 MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
@@ -86,7 +86,7 @@ def _is_body(part: Part, is_main: bool, multipart: str) -> bool:
     return is_main or (multipart != "related" and not part.filename())
 
 
-def text_of(chosen: Chosen, warn: Callable[[str], None]) -> str | None:
+def text_of(chosen: Chosen, warn: Callable[[str], None], reader: HtmlReader = TAGS) -> str | None:
     """The plain text, its parts one after the other; None where the message has none.
 
     HTML beside plain parts is shown with them (the footers of lists, Apple Mail's text around pictures), so its text
@@ -96,7 +96,8 @@ def text_of(chosen: Chosen, warn: Callable[[str], None]) -> str | None:
     plain = [piece for piece in found if piece is not None]
     if len(plain) < len(found) and any(map(str.strip, plain)):
         plain = [
-            _of_html(part, warn) if piece is None else piece for part, piece in zip(chosen.text, found, strict=True)
+            _of_html(part, warn, reader) if piece is None else piece
+            for part, piece in zip(chosen.text, found, strict=True)
         ]
     return (
         _bounded("\n\n".join(piece for piece in plain if piece) if len(plain) > 1 else plain[0], warn)
@@ -124,12 +125,14 @@ def _bounded(text: str, warn: Callable[[str], None]) -> str:
     return text[:MAX_BODY]
 
 
-def _of_html(part: Part, warn: Callable[[str], None]) -> str:
-    """The text of HTML; what is left out of it is told."""
-    text, hidden = of_html(_bounded(_decoded(part, warn), warn), "text")
-    if hidden:
-        warn(hidden.sentence())
-    return text
+def _of_html(part: Part, warn: Callable[[str], None], reader: HtmlReader) -> str:
+    """Return the text of HTML, and warn of what is left out of it."""
+    seen = reader.see(_bounded(_decoded(part, warn), warn), "text")
+    if not seen.is_analyzed:
+        warn(UNANALYZED)
+    if seen.hidden:
+        warn(seen.hidden.sentence())
+    return seen.text
 
 
 def _plain(part: Part, warn: Callable[[str], None]) -> str:

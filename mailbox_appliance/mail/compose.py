@@ -8,6 +8,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from email.utils import format_datetime
 
@@ -15,6 +16,7 @@ from mailbox_appliance.content import Content
 from mailbox_appliance.mail import field_writing, part_writing
 from mailbox_appliance.mail.address import domain_of, has_forbidden, needs_smtputf8, to_envelope_address
 from mailbox_appliance.mail.part_writing import WrittenPart
+from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.records import Address, Composed, Envelope, Outgoing
 
 _LONGEST_TEXT = 10_000
@@ -71,10 +73,8 @@ def has_text(text: str | None, html: str | None) -> bool:
         return True
     if not html or not html.strip():
         return False
-    from mailbox_appliance.mail.html import to_text
-
     # A picture, also one that is not attached, is something to see.
-    return "<img" in html.lower() or bool(to_text(html).strip())
+    return "<img" in html.lower() or bool(TAGS.see(html, "text").text)
 
 
 def _header_texts(message: Outgoing) -> Iterator[str]:
@@ -135,12 +135,17 @@ def _content(message: Outgoing, seed: str) -> WrittenPart:
 
 
 def _plain_text(message: Outgoing) -> str:
-    """The text, or what the HTML says where there is none but white space."""
+    """The text, or that of the tags where there is none but white space: `with_text` makes a better one."""
     if message.html is None or (message.text and message.text.strip()):
         return message.text or ""
-    from mailbox_appliance.mail.html import to_text
+    return TAGS.see(message.html, "text").text
 
-    return to_text(message.html)
+
+def with_text(message: Outgoing, reader: HtmlReader) -> Outgoing:
+    """Return the message with a plain text, made from its HTML where it has none but white space."""
+    if message.html is None or (message.text and message.text.strip()):
+        return message
+    return replace(message, text=reader.see(message.html, "text").text)
 
 
 def envelope_of(message: Outgoing, *, also_named: Iterable[Address] = ()) -> Envelope:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from unicodedata import normalize
 
 from mailbox_appliance.mail import invisible
+from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.records import (
     SearchContext,
     SearchMatched,
@@ -24,6 +25,7 @@ class Excerpts:
     """Looks for one text in the bodies of one page of messages. Case and the kind of white space do not count."""
 
     literal: str
+    reader: HtmlReader = TAGS
     _html_left: int = MOST_HTML
 
     def __post_init__(self) -> None:
@@ -34,13 +36,21 @@ class Excerpts:
         if not is_there:
             return SearchUnavailable()
         if text is None and html is not None:
-            from mailbox_appliance.mail.html import to_text
-
-            kept = html[: min(LONGEST, self._html_left)]
-            self._html_left -= len(kept)
-            return self._look(to_text(kept), is_whole=len(kept) == len(html))
+            return self._context_of_html(html)
         text = text or ""
         return self._look(invisible.without(text[:LONGEST])[0], is_whole=len(text) <= LONGEST)
+
+    def _context_of_html(self, html: str) -> SearchContext:
+        kept = html[: min(LONGEST, self._html_left)]
+        self._html_left -= len(kept)
+        if not kept:
+            return SearchScanLimit() if html else SearchNoMatch()
+        seen = self.reader.see(kept, "text")
+        if not seen.is_analyzed:
+            # Hidden text could be in it, and reading more would keep the whole page waiting.
+            self._html_left = 0
+            return SearchScanLimit()
+        return self._look(seen.text, is_whole=len(kept) == len(html))
 
     def _look(self, text: str, *, is_whole: bool) -> SearchContext:
         plain = _plain(text)

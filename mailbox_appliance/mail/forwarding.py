@@ -13,6 +13,7 @@ from mailbox_appliance.mail.address import has_forbidden
 from mailbox_appliance.mail.field_reading import without_controls
 from mailbox_appliance.mail.part_writing import is_content_id, media_type
 from mailbox_appliance.mail.quoted_html import embedded, with_content_ids
+from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.mail.threads import forward_subject
 from mailbox_appliance.records import Address, OutgoingAttachment, ParsedAttachment, ParsedMessage
 
@@ -58,7 +59,9 @@ class Forwarded:
     parts: tuple[ParsedAttachment, ...]
 
 
-def forwarded(original: ParsedMessage, comment: str | None, *, with_attachments: bool) -> Forwarded:
+def forwarded(
+    original: ParsedMessage, comment: str | None, *, with_attachments: bool, reader: HtmlReader = TAGS
+) -> Forwarded:
     """The original below a comment. Without attachments only the pictures go along that its HTML shows.
 
     The HTML of the original stays as its sender wrote it, style sheets included, scripts left out; it can neither end
@@ -73,7 +76,7 @@ def forwarded(original: ParsedMessage, comment: str | None, *, with_attachments:
     parts = (shown.sent(part) for part in original.attachments)
     return Forwarded(
         subject=without_controls(forward_subject(original.subject)),
-        text=_text(comment, block, _plain(original)),
+        text=_text(comment, block, _plain(original, reader)),
         html=html,
         parts=tuple(part for part in parts if with_attachments or part.disposition == "inline"),
     )
@@ -152,12 +155,10 @@ def _date(original: ParsedMessage) -> str:
     return f"{day}, {moment:%H:%M} ({moment.tzname()})"
 
 
-def _plain(original: ParsedMessage) -> str:
+def _plain(original: ParsedMessage, reader: HtmlReader) -> str:
     if original.text is not None or original.html is None:
         return original.text or ""
-    from mailbox_appliance.mail.html import to_text
-
-    return to_text(original.html)
+    return reader.see(original.html, "text").text
 
 
 def _text(comment: str, block: Iterable[tuple[str, str]], original: str) -> str:

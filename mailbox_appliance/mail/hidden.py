@@ -80,7 +80,10 @@ def visible_line(text: str) -> tuple[str, Hidden]:
 
 
 def of_html(html: str, form: Form) -> tuple[str, Hidden]:
-    """What is seen of HTML, in one of three forms. What reads it is loaded with the first: no start waits for that."""
+    """Return what is seen of HTML in one of three forms, and what was left out.
+
+    Hostile HTML takes seconds of pure Python, so only the child process calls this (`sync.parsing`).
+    """
     from mailbox_appliance.mail.html import to_text
     from mailbox_appliance.mail.markdown import to_markdown
     from mailbox_appliance.mail.visible_html import to_visible_html
@@ -94,3 +97,10 @@ def of_html(html: str, form: Form) -> tuple[str, Hidden]:
         case "html":
             seen = to_visible_html(html, counts)
     return seen, Hidden({name: counts[name] for name in TECHNIQUES if counts[name]})
+
+
+def of_beginning(html: str) -> str:
+    """Return some of the text that is seen of HTML, for a preview of one line. As `of_html`, for the child alone."""
+    from mailbox_appliance.mail.html import start_of_text
+
+    return start_of_text(html)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from mailbox_appliance.mail import bodies, encoded_words, field_reading
 from mailbox_appliance.mail.parse import assemble
+from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.mail.structure import MAX_DEPTH, MAX_PARTS, TOO_DEEP, TOO_MANY, Part
 from mailbox_appliance.records import ListedPart, ParsedMessage
 
@@ -72,7 +73,11 @@ def size_by_end(end: End, tail: bytes) -> int | None:
 
 
 def parse_large(
-    header: bytes, structure: ListedPart, texts: Mapping[str, bytes], sizes: Mapping[str, int] | None = None
+    header: bytes,
+    structure: ListedPart,
+    texts: Mapping[str, bytes],
+    sizes: Mapping[str, int] | None = None,
+    reader: HtmlReader = TAGS,
 ) -> ParsedMessage:
     """As `parse`, from the header, and the texts as they travel, by their numbers.
 
@@ -87,7 +92,7 @@ def parse_large(
         tree.warnings.append(bodies.TOO_LONG)
     fields = field_reading.split(header)
     root.fields = field_reading.by_name(fields) | root.fields
-    return assemble(root, fields, tree.warnings)
+    return assemble(root, fields, tree.warnings, reader)
 
 
 class _Tree:

@@ -1,12 +1,13 @@
 """From the bytes of a message, however broken, to what a person reads (RFC 5322, RFC 2045). Never raises; bounded."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 
 from msgspec.structs import replace
 
 from mailbox_appliance.mail import address_lists, bodies, dates, field_reading, file_names, structure, threads
 from mailbox_appliance.mail.field_reading import Fields
+from mailbox_appliance.mail.readers import TAGS, UNANALYZED, HtmlReader
 from mailbox_appliance.mail.structure import Part
 from mailbox_appliance.records import Address, ParsedAttachment, ParsedMessage
 
@@ -18,16 +19,21 @@ _MAX_SHOWN_WARNINGS = 20
 _SHOWN_OF_UNREADABLE = 100_000  # bytes
 
 
-def parse(source: bytes) -> ParsedMessage:
-    """What a message says. Anything that cannot be read is left out or replaced, and told in `warnings`."""
-    return assemble(*structure.read(source))
+def parse(source: bytes, reader: HtmlReader = TAGS) -> ParsedMessage:
+    """Return what a message says. Anything that cannot be read is left out or replaced, with a warning.
+
+    `reader`: for the HTML that makes the text or the snippet.
+    """
+    return assemble(*structure.read(source), reader)
 
 
-def assemble(root: Part, fields: list[tuple[str, str]], found: Iterable[str]) -> ParsedMessage:
-    """What a message says, from the tree of its parts, its header fields, and the warnings so far."""
+def assemble(
+    root: Part, fields: list[tuple[str, str]], found: Iterable[str], reader: HtmlReader = TAGS
+) -> ParsedMessage:
+    """Return what a message says, from the tree of its parts, its header fields, and the warnings so far."""
     warnings = dict.fromkeys(found)
     chosen = bodies.choose(root)
-    text = bodies.text_of(chosen, warnings.setdefault)
+    text = bodies.text_of(chosen, warnings.setdefault, reader)
     markup = bodies.html_of(chosen, warnings.setdefault)
     named, charset = root.fields, bodies.charset_of(root, chosen)
     senders = _addresses(named, "from", charset) or _addresses(named, "sender", charset)
@@ -46,18 +52,19 @@ def assemble(root: Part, fields: list[tuple[str, str]], found: Iterable[str]) ->
         headers=_headers(fields, charset),
         text=text,
         html=markup,
-        snippet=bodies.snippet(text if text and text.strip() else _start_of(markup)),
+        snippet=bodies.snippet(text if text and text.strip() else _start_of(markup, reader, warnings.setdefault)),
         attachments=tuple(_listed(part) for part in chosen.attachments),
         warnings=tuple(warnings)[:_MAX_SHOWN_WARNINGS],
     )
 
 
-def _start_of(markup: str | None) -> str:
+def _start_of(markup: str | None, reader: HtmlReader, warn: Callable[[str], object]) -> str:
     if not markup:
         return ""
-    from mailbox_appliance.mail import html
-
-    return html.start_of_text(markup)
+    seen = reader.see(markup, "beginning")
+    if not seen.is_analyzed:
+        warn(UNANALYZED)
+    return seen.text
 
 
 def unreadable(source: bytes) -> ParsedMessage:

@@ -1,6 +1,5 @@
 """What is in a message: its body page by page, its attachments, its source. From the store; fetched where missing."""
 
-from html import escape
 from typing import Annotated
 
 from msgspec import Meta
@@ -8,12 +7,10 @@ from msgspec import Meta
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.parts import Wanted
 from mailbox_appliance.errors import SyncRequired, Throttled, Unavailable, Unsupported
-from mailbox_appliance.mail.hidden import Hidden
-from mailbox_appliance.mail.two_forms import OTHER
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.operations.readable import differs, readable_html, readable_text
-from mailbox_appliance.records import Account, Answer, BodyFormat, BodyPart, Capability, Download, StoredBody
+from mailbox_appliance.operations.readable import in_form
+from mailbox_appliance.records import Account, Answer, BodyFormat, BodyPart, Capability, Download
 
 BodyOffset = Annotated[int, Meta(ge=0, le=1 << 31, description="Where to begin: `nextOffset` of the page before.")]
 BodyLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="How many characters a page holds at most.")]
@@ -66,20 +63,17 @@ def get_body(
     Without a text, `text` is made from the HTML, and without HTML, `html` from the text; `markdown` is made from the
     HTML where there is any, else it is the text. Text and Markdown have no hidden text and no invisible characters, no
     scripts, and nothing that is loaded from elsewhere; a warning tells how much was left out. Another one tells where
-    `text` says other things than the HTML, which is what mail programs show. `html` is what the sender wrote, as it is:
-    never show it outside a sandbox.
+    `text` says other things than the HTML, which is what mail programs show. HTML that takes too long to analyze is
+    replaced by the plain text, or by the text of its tags; a warning says that hidden text may be in it. `html` is
+    what the sender wrote, as it is: never show it outside a sandbox.
     """
     stored = appliance.store.messages.body(account.id, message_id)
     warnings: tuple[str, ...] = ()
     if not stored.is_there:
         warnings = fill(appliance, account, message_id)
         stored = appliance.store.messages.body(account.id, message_id)
-    content, hidden = in_form(stored, format_, visible_only=visible_only)
-    if hidden:
-        warnings += (hidden.sentence(),)
-    if format_ == "text" and differs(stored):
-        warnings += (OTHER,)
-    return Answer(page_of(content, format_, offset, limit), warnings)
+    content, told = in_form(stored, format_, appliance.html, visible_only=visible_only)
+    return Answer(page_of(content, format_, offset, limit), warnings + told)
 
 
 def fill(appliance: Appliance, account: Account, message_id: str) -> tuple[str, ...]:
@@ -92,21 +86,6 @@ def fill(appliance: Appliance, account: Account, message_id: str) -> tuple[str, 
             except (SyncRequired, Throttled, Unavailable, Unsupported):
                 pass  # what is here is better than nothing
     return (_NOT_YET,)
-
-
-def in_form(stored: StoredBody, form: BodyFormat, *, visible_only: bool) -> tuple[str, Hidden]:
-    """A body in the form that is wanted, made from another one where the message has no such form."""
-    text, html = stored.text or "", stored.html
-    if form == "html" and not visible_only:
-        return html if html is not None else _as_html(text), Hidden()
-    if html is not None and (form != "text" or not text.strip()):
-        return readable_html(html, form)
-    seen, hidden = readable_text(text)
-    return _as_html(seen) if form == "html" else seen, hidden
-
-
-def _as_html(text: str) -> str:
-    return f"<pre>{escape(text, quote=False)}</pre>" if text else ""
 
 
 def page_of(content: str, form: BodyFormat, offset: int, limit: int) -> BodyPart:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import msgspec
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.clock import Clock
 from mailbox_appliance.errands.drafts import Version
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import NotFound
@@ -50,7 +49,7 @@ def create_draft(appliance: Appliance, caller: Caller, account: Account, message
     first, since the draft may be there.
     """
     resolved = resolve_draft(appliance.store, account, message)
-    version = _version(resolved.outgoing, appliance.clock)
+    version = _version(appliance, resolved.outgoing)
     try:
         draft_id = appliance.drafts.create(account.id, version, thread_of(appliance.store, account, resolved.outgoing))
     except RemoteFault as fault:
@@ -74,7 +73,7 @@ def update_draft(
     may_delete = Capability.MAIL_DELETE in caller.capabilities
     appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
     resolved = resolve_draft(appliance.store, account, message)
-    version = _version(resolved.outgoing, appliance.clock)
+    version = _version(appliance, resolved.outgoing)
     with _deciding(appliance, account, draft_id):
         warnings = appliance.drafts.replace(account.id, draft_id, version, may_delete=may_delete)
     found = get_draft(appliance, caller, account, draft_id)
@@ -103,9 +102,9 @@ def _deciding(appliance: Appliance, account: Account, draft_id: str) -> Iterator
             raise problem_of(fault) from fault
 
 
-def _version(outgoing: Outgoing, clock: Clock) -> Version:
-    now = clock.now()
-    made = composed(outgoing, now)
+def _version(appliance: Appliance, outgoing: Outgoing) -> Version:
+    now = appliance.clock.now()
+    made = composed(outgoing, now, appliance.html)
     return Version(with_bcc(made.wire, made.bcc_header), made.message_id, now)
 
 

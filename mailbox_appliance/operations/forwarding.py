@@ -7,7 +7,7 @@ from dataclasses import replace
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.parts import MOST_PARSED
 from mailbox_appliance.errors import Detail, MessageTooLarge
-from mailbox_appliance.mail.forwarding import forwarded, taken_along
+from mailbox_appliance.mail.forwarding import Forwarded, forwarded, taken_along
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.operations.given import Forward
 from mailbox_appliance.operations.operation import MIB
@@ -41,12 +41,17 @@ def forwarding(
 def _around(appliance: Appliance, account: Account, message_id: str, request: Forward, empty: Outgoing) -> Prepared:
     """The original, quoted in the message that is empty as yet."""
     source = _original(appliance, account, message_id)
-    quoted = forwarded(parse(source), request.comment or None, with_attachments=request.include_attachments)
+    quoted = _quoted(appliance, source, request)
     files = taken_along(source, quoted.parts)
     require_files((len(file.content) for file in files), _FILES, _WITHOUT)
     outgoing = replace(empty, subject=quoted.subject, text=quoted.text, html=quoted.html, attachments=files)
-    message = composed(outgoing, appliance.clock.now())
+    message = composed(outgoing, appliance.clock.now(), appliance.html)
     return Prepared(message=message, to=empty.to, subject=quoted.subject, kind="forward", parent_id=message_id)
+
+
+def _quoted(appliance: Appliance, source: bytes, request: Forward) -> Forwarded:
+    original, reader = parse(source, appliance.html), appliance.html
+    return forwarded(original, request.comment or None, with_attachments=request.include_attachments, reader=reader)
 
 
 def _original(appliance: Appliance, account: Account, message_id: str) -> bytes:

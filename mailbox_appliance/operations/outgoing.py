@@ -10,8 +10,9 @@ from msgspec import UNSET, UnsetType
 from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge, NotFound
 from mailbox_appliance.mail import replies
 from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
-from mailbox_appliance.mail.compose import compose, has_text, new_message_id
+from mailbox_appliance.mail.compose import compose, has_text, new_message_id, with_text
 from mailbox_appliance.mail.part_writing import media_type
+from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.mail.replies import Recipients, Threading
 from mailbox_appliance.mail.threads import reply_subject
 from mailbox_appliance.operations.given import DraftMessage, GivenAddress, GivenAttachment, InlineMessage
@@ -93,10 +94,13 @@ def require_files(sizes: Iterable[int], path: str = "/attachments", advice: str 
         )
 
 
-def composed(outgoing: Outgoing, date: datetime) -> Composed:
-    """The message as it travels, with a new Message-ID. Raises Invalid for what no header field can hold."""
+def composed(outgoing: Outgoing, date: datetime, reader: HtmlReader = TAGS) -> Composed:
+    """Return the message as it travels, with a new Message-ID, and a plain text beside its HTML.
+
+    Raises Invalid for what no header field can hold.
+    """
     try:
-        return compose(outgoing, message_id=new_message_id(outgoing.sender.email), date=date)
+        return compose(with_text(outgoing, reader), message_id=new_message_id(outgoing.sender.email), date=date)
     except ValueError as error:
         # What a client gives is checked before, with its place; this is left for what a mirrored message brings along.
         raise Invalid.at("", f"The message cannot be written: {error}.") from error

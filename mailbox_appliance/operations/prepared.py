@@ -82,7 +82,7 @@ def preparing(
     now = appliance.clock.now()
     send_at = read_send_at(message.send_at, now)
     if isinstance(message, InlineMessage):
-        yield _inline(appliance.store, account, message, send_at, now)
+        yield _inline(appliance, account, message, send_at, now)
         return
     with deciding(appliance, *request, message.draft_id):
         yield _saved(appliance, caller, account, message.draft_id, send_at, now)
@@ -100,12 +100,13 @@ def quotas(settings: Settings) -> tuple[Quota, ...]:
 
 
 def _inline(
-    store: Store, account: Account, message: InlineMessage, send_at: datetime | None, now: datetime
+    appliance: Appliance, account: Account, message: InlineMessage, send_at: datetime | None, now: datetime
 ) -> Prepared:
+    store = appliance.store
     resolved = resolve(store, account, message)
     outgoing = resolved.outgoing
     return Prepared(
-        message=composed(outgoing, send_at or now),
+        message=composed(outgoing, send_at or now, appliance.html),
         to=outgoing.to,
         subject=outgoing.subject,
         kind="send" if send_at is None else "scheduled",

@@ -1,64 +1,67 @@
-"""A body as it is read. What is made of a large one is kept till the next: whoever reads it asks page after page."""
+"""A body as it is read, with warnings of what was left out, or could not be told."""
 
 import hashlib
 import threading
-from collections.abc import Callable
+from html import escape
 
-from mailbox_appliance.mail.hidden import Hidden, of_html, visible_text
-from mailbox_appliance.mail.two_forms import LONGEST_TEXT, says_other_things
+from mailbox_appliance.mail.hidden import Hidden, visible_text
+from mailbox_appliance.mail.readers import UNANALYZED, UNANALYZED_PLAIN, UNCOMPARED
+from mailbox_appliance.mail.two_forms import OTHER
 from mailbox_appliance.records import BodyFormat, StoredBody
+from mailbox_appliance.sync.html_readers import HtmlReaders
 
-#: Characters from which on it is worth keeping: a hundredth of a second of work, or more.
-_LARGE_HTML, _LARGE_TEXT = 50_000, 500_000
+_LARGE_TEXT = 500_000  # characters from which on a text is kept till the next one: it is asked for page after page
 
 _lock = threading.Lock()
-_kept: dict[tuple[bytes, str], tuple[str, Hidden]] = {}
-_verdicts: dict[tuple[bytes, bytes], bool] = {}
+_kept: dict[bytes, tuple[str, Hidden]] = {}
 
 
-def readable_html(html: str, form: BodyFormat) -> tuple[str, Hidden]:
-    """What is seen of HTML, in a form, and what was left out."""
-    return of_html(html, form) if len(html) < _LARGE_HTML else _once(html, form, lambda: of_html(html, form))
+def in_form(
+    stored: StoredBody, form: BodyFormat, readers: HtmlReaders, *, visible_only: bool
+) -> tuple[str, tuple[str, ...]]:
+    """Return a body in the form that is wanted, made from another one if the message lacks it, and warnings.
+
+    HTML that cannot be analyzed in time is replaced by the plain part, or by the text of its tags.
+    """
+    text, html = stored.text or "", stored.html
+    if form == "html" and not visible_only:
+        return html if html is not None else _as_html(text), ()
+    has_text = bool(text.strip())
+    left_out, warnings = Hidden(), tuple[str, ...]()
+    if html is not None and (form != "text" or not has_text):
+        seen = readers.see(html, form)
+        if seen.is_analyzed:
+            return seen.text, _told(seen.hidden)
+        warnings = (UNANALYZED_PLAIN if has_text else UNANALYZED,)
+        text, left_out = (text, left_out) if has_text else (seen.text, seen.hidden)
+    shown, hidden = readable_text(text)
+    if form == "text" and html is not None and has_text:
+        warnings = _compared(readers.differs(text, html))
+    return _as_html(shown) if form == "html" else shown, _told(left_out + hidden) + warnings
 
 
 def readable_text(text: str) -> tuple[str, Hidden]:
-    """What is seen of a text, and what was left out."""
-    return visible_text(text) if len(text) < _LARGE_TEXT else _once(text, "", lambda: visible_text(text))
-
-
-def _once(source: str, form: str, make: Callable[[], tuple[str, Hidden]]) -> tuple[str, Hidden]:
-    key = _digest(source), form
+    """Return what is seen of a text, and what was left out."""
+    if len(text) < _LARGE_TEXT:
+        return visible_text(text)
+    key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     with _lock:
         found = _kept.get(key)
     if found is None:
-        found = make()
+        found = visible_text(text)
         with _lock:
             _kept.clear()
             _kept[key] = found
     return found
 
 
-def differs(body: StoredBody) -> bool:
-    """Whether the plain text that is shown says other things than the HTML."""
-    text, html = body.text, body.html
-    if html is None or not text or not text.strip():
-        return False
-    if len(text) + len(html) < _LARGE_HTML:
-        return _says_other_things(text, html)
-    key = _digest(text), _digest(html)
-    with _lock:
-        found = _verdicts.get(key)
-    if found is None:
-        found = _says_other_things(text, html)
-        with _lock:
-            _verdicts.clear()
-            _verdicts[key] = found
-    return found
+def _compared(differs: bool | None) -> tuple[str, ...]:
+    return (UNCOMPARED,) if differs is None else (OTHER,) if differs else ()
 
 
-def _says_other_things(text: str, html: str) -> bool:
-    return says_other_things(visible_text(text[:LONGEST_TEXT])[0], of_html(html, "text")[0])
+def _told(hidden: Hidden) -> tuple[str, ...]:
+    return (hidden.sentence(),) if hidden else ()
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+def _as_html(text: str) -> str:
+    return f"<pre>{escape(text, quote=False)}</pre>" if text else ""

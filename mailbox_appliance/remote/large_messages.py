@@ -6,6 +6,7 @@ from collections.abc import Callable
 from mailbox_appliance.mail.field_reading import MAX_HEADER
 from mailbox_appliance.mail.large import LONGEST_SECTION, ends, parse_large, size_by_end, text_sections
 from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.records import ListedPart, ParsedMessage
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
@@ -22,7 +23,9 @@ def _without_a_break() -> None:
     """Nobody can stop it."""
 
 
-def read_large(mailbox: ImapMailbox, uid: int, go_on: Callable[[], None] = _without_a_break) -> ParsedMessage:
+def read_large(
+    mailbox: ImapMailbox, uid: int, go_on: Callable[[], None] = _without_a_break, reader: HtmlReader = TAGS
+) -> ParsedMessage:
     """What a message of the selected folder says: its header, structure and texts are fetched. Raises RemoteFault.
 
     `go_on` is called between pieces; what it raises ends the reading, after which the connection is as good as before.
@@ -42,11 +45,11 @@ def read_large(mailbox: ImapMailbox, uid: int, go_on: Callable[[], None] = _with
     structure = mailbox.structure(uid)
     header = section("HEADER", MAX_HEADER)
     texts = {number: section(number, LONGEST_SECTION) for number in text_sections(structure)}
-    parsed = parse_large(header, structure, texts, _sizes(mailbox, uid, structure))
+    parsed = parse_large(header, structure, texts, _sizes(mailbox, uid, structure), reader)
     if parsed.text or parsed.html or parsed.attachments:
         return parsed
     # Seen in practice: a boundary that is never there. The server sees no parts; our reader shows what there is.
-    return parse(section("", _LONGEST_BROKEN))
+    return parse(section("", _LONGEST_BROKEN), reader)
 
 
 def forget_broken() -> None:

@@ -8,6 +8,7 @@ from msgspec import UNSET
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.excerpt import Excerpts
 from mailbox_appliance.mail.labels import is_nameable, is_of_user
+from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.records import Attachment, Message, MessageFilter, SearchContext, StoredBody
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import (
@@ -43,6 +44,7 @@ class Messages:
         folders: Collection[int] | None,
         before: int | None,
         limit: int,
+        reader: HtmlReader = TAGS,
     ) -> tuple[tuple[Message, ...], int | None]:
         """A page of the messages that a filter means, newest first, and the position to go on from (None at the end).
 
@@ -51,7 +53,7 @@ class Messages:
         """
         numbers = self._search.numbers(account_ids, wanted, folders=folders, before=before, limit=limit + 1)
         page = numbers[:limit]
-        contexts = self._contexts(page, wanted.text) if wanted.text is not None else {}
+        contexts = self._contexts(page, wanted.text, reader) if wanted.text is not None else {}
         rows = sorted(self._database.rows(f"{SELECT} WHERE {among('m.number', page)}", page), reverse=True)
         messages = tuple(to_message(row, contexts.get(row[0], UNSET)) for row in rows)
         return messages, page[-1] if len(numbers) > limit else None
@@ -151,12 +153,12 @@ class Messages:
             raise NotFound(what="message")
         return {name.lower(): value for name, value in json.loads(text).items()}
 
-    def _contexts(self, numbers: Sequence[int], text: str) -> dict[int, SearchContext]:
+    def _contexts(self, numbers: Sequence[int], text: str, reader: HtmlReader) -> dict[int, SearchContext]:
         sql = (
             "SELECT m.number, b.text, b.html, m.body <> 0 FROM messages m LEFT JOIN bodies b USING (number)"
             f" WHERE {among('m.number', numbers)}"
         )
-        excerpts = Excerpts(text)
+        excerpts = Excerpts(text, reader)
         # In the order of the page: what may be read of HTML is bounded, and the newest come first.
         rows = sorted(self._database.rows(sql, numbers), key=lambda row: row[0], reverse=True)
         return {number: excerpts.context(body, html, is_there=bool(there)) for number, body, html, there in rows}

@@ -6,6 +6,7 @@ What the server has and does not give is left out; it is asked for again after a
 from collections.abc import Collection, Iterator, Sequence
 
 from mailbox_appliance.mail.large import LARGE
+from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.records import FetchedMessage, ParsedMessage
 from mailbox_appliance.remote import large_messages
 from mailbox_appliance.remote.faults import RemoteFault
@@ -46,13 +47,13 @@ def read_large(means: Means, folder_number: int, message: FetchedMessage) -> Rea
         return []
     try:
         with caution.trying("bodies", folder_number, [uid]):
-            parsed = large_messages.read_large(means.mailbox, uid, means.go_on)
+            found = large_messages.read_large(means.mailbox, uid, means.go_on, means.parsers)
     except RemoteFault as fault:
         if fault.kind != "refused" or is_of_server(fault):
             raise
         return []
     caution.given(folder_number, [uid])
-    return [(message, parsed)]
+    return [(message, with_words(found, means.parsers))]
 
 
 def leave(means: Means, folder_number: int, uids: Collection[int]) -> frozenset[int]:

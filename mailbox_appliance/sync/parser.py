@@ -1,96 +1,101 @@
-"""Parses batches of messages: large backlogs in a child process, so that fetching and storing have a core of their own.
+"""Parses batches of messages. Where one has HTML, or there are many, a child process does it.
 
-begin() ... few messages: nothing yet        many: gives them to the child, when it has done earlier ones
-result() .. parses them here                 waits for its answers; parses here what it does not answer
-The child is started when there is a backlog, and ends when it has been idle. A crash of it loses nothing.
+begin() ... a few without HTML: nothing yet     others: gives them to a child
+result() .. parses them here                    waits for the answers, and parses here what the child cannot
+
+In this process HTML is never analyzed: the text of its tags stands for it, with a warning (`mail.readers.TAGS`). There
+are two children, so that new mail does not wait for a backlog. Each is started on first use, and ends when it has been
+idle. A crash of it costs the message that it was working on its analysis, and others nothing.
 """
 
 import logging
-import threading
 from collections.abc import Sequence
 
 import msgspec
 
 from mailbox_appliance.decoding import decode_msgpack
 from mailbox_appliance.mail.parse import unreadable
+from mailbox_appliance.mail.charsets import without_surrogates
+from mailbox_appliance.mail.parse import parse, unreadable
+from mailbox_appliance.mail.readers import TAGS, ReadForm, Seen
+from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.records import ParsedMessage
-from mailbox_appliance.sync.parser_process import ParserProcess
-from mailbox_appliance.sync.parsing import read
+from mailbox_appliance.sync.parser_process import IDLE, PATIENCE, Batch, Child
+from mailbox_appliance.sync.parsing import Body, WholeMessage
 
 log = logging.getLogger(__name__)
 
 FEW, SMALL = 20, 1 << 20  # messages, and bytes of them, that are no backlog
-IDLE, PATIENCE = 30.0, 60.0  # seconds without work after which the child ends; on one batch after which it is killed
-_MOST_FAILURES = 3  # in a row
+_MOST_CRASHES = 3  # of the child in one batch, after which the rest is parsed here
 
 
 class Pending:
-    """A batch that is being parsed."""
+    """A batch that is being parsed; without a child it is parsed when its result is wanted."""
 
-    def __init__(self, sources: Sequence[bytes]) -> None:
+    def __init__(self, sources: Sequence[bytes], child: Child | None) -> None:
         self.sources = sources
-        self.answers: list[bytes] = []
-        self.ended = threading.Event()
+        self._child = child
+        self._batch = self._ask(sources) if child is not None else None
+
+    def _ask(self, sources: Sequence[bytes]) -> Batch:
+        assert self._child is not None  # noqa: S101 - as the callers know
+        batch = Batch([WholeMessage(source) for source in sources])
+        self._child.ask(batch)
+        return batch
 
     def result(self) -> list[ParsedMessage]:
-        """What the messages say, in their order; waits for it. Never raises; ask once."""
-        self.ended.wait()
-        answers, self.answers = self.answers, []
-        return [
-            _read(source, answers[position] if position < len(answers) else b"")
-            for position, source in enumerate(self.sources)
-        ]
+        """Wait, and return what the messages say, in their order. Never raises; ask once."""
+        answers = self._answers()
+        return [_read(source, answer) for source, answer in zip(self.sources, answers, strict=True)]
+
+    def _answers(self) -> list[bytes]:
+        """An answer for each message; an empty one for a message that the child cannot parse."""
+        answers: list[bytes] = []
+        batch, self._batch = self._batch, None
+        crashes = 0
+        while batch is not None:
+            batch.ended.wait()
+            answers += batch.answers
+            if batch.is_cause:
+                answers.append(b"")  # the child ended over this one; the others are asked again
+            crashes += batch.is_cause or batch.is_victim
+            left = self.sources[len(answers) :]
+            is_asked_again = left and (batch.is_cause or batch.is_victim) and crashes <= _MOST_CRASHES
+            batch = self._ask(left) if is_asked_again else None
+        return answers + [b""] * (len(self.sources) - len(answers))
 
 
 class Parsers:
     """Parses for all mailboxes. Any number of threads may use it."""
 
     def __init__(self, *, idle: float = IDLE, patience: float = PATIENCE) -> None:
-        self._idle, self._patience = idle, patience
-        self._turn = threading.Lock()  # held while a batch is written
-        self._child: ParserProcess | None = None
-        self._failures = 0  # of children, in a row
-        self._closed = threading.Event()
+        self._for_few, self._for_many = (Child(idle=idle, patience=patience) for _ in range(2))
 
     def begin(self, sources: Sequence[bytes]) -> Pending:
         """Begin to parse a batch; of a backlog, wait until the child has taken it in."""
-        pending = Pending(sources)
-        if self._closed.is_set() or (len(sources) <= FEW and sum(map(len, sources)) <= SMALL):
-            pending.ended.set()
-            return pending
-        with self._turn:
-            child = self._find_child()
-            if child is None or not child.ask(pending):
-                pending.ended.set()
-        return pending
+        if len(sources) > FEW or sum(map(len, sources)) > SMALL:
+            return Pending(sources, self._for_many)
+        return Pending(sources, self._for_few if any(map(_has_html, sources)) else None)
+
+    def see(self, html: str, form: ReadForm) -> Seen:
+        """Return what is seen of the HTML of a large message (`mail.readers.HtmlReader`)."""
+        batch = Batch([Body(without_surrogates(html), form)])
+        self._for_many.ask(batch)
+        batch.ended.wait()
+        try:
+            return _seen_decoder.decode(b"".join(batch.answers))
+        except msgspec.MsgspecError:
+            return TAGS.see(html, form)
 
     def close(self) -> None:
-        """End the child. What is pending, and whatever comes after, is parsed in this process."""
-        self._closed.set()
-        if self._child is not None:
-            self._child.close()
+        """End the children. What is pending, and whatever comes after, is parsed in this process."""
+        self._for_few.close()
+        self._for_many.close()
 
-    def _find_child(self) -> ParserProcess | None:
-        """The child, started where there is none; None where that has failed too often."""
-        if self._child is not None and self._child.is_usable:
-            return self._child
-        if self._child is not None:
-            is_no_use = self._child.has_failed and not self._child.has_answered
-            self._failures = self._failures + 1 if is_no_use else 0
-            self._child = None
-        if self._failures < _MOST_FAILURES and not self._closed.is_set():
-            self._child = self._start()
-            if self._closed.is_set() and self._child is not None:  # closed while it started
-                self._child.close()
-        return self._child
 
-    def _start(self) -> ParserProcess | None:
-        try:
-            return ParserProcess(idle=self._idle, patience=self._patience)
-        except OSError:
-            log.exception("the parsing process does not start")
-            self._failures += 1
-            return None
+def _has_html(source: bytes) -> bool:
+    """Whether a message may have HTML: its type stands literally in a header field (RFC 2045 5.1)."""
+    return b"text/html" in source or b"html" in source.lower()
 
 
 def _read(source: bytes, answer: bytes) -> ParsedMessage:
@@ -105,3 +110,8 @@ def _read(source: bytes, answer: bytes) -> ParsedMessage:
         # Not to be: parsing promises not to fail. The log has the place, and not a word of the message.
         log.exception("a message could not be parsed", extra={"size": len(source)})
         return unreadable(source)
+
+
+def read(source: bytes) -> ParsedMessage:
+    """Return what a message says without an analysis of its HTML, and what is searched of it."""
+    return with_words(parse(source))

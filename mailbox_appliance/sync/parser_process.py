@@ -1,4 +1,8 @@
-"""A child process that parses, with the two threads that keep it: one takes its answers, one watches over it."""
+"""A child process that parses, with the two threads that keep it: one takes its answers, one watches over it.
+
+Child ........... the child that serves one kind of requests now: started on first use, and again when it has ended
+ParserProcess ... one such process
+"""
 
 import logging
 import os
@@ -8,14 +12,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import IO, Protocol
+from typing import IO
 
 from mailbox_appliance import program
 from mailbox_appliance.sync import parsing
 
 log = logging.getLogger(__name__)
 
+IDLE, PATIENCE = 30.0, 20.0  # seconds without work after which it ends; for one answer after which it is killed
 _LONGEST_COMPLAINT = 2_000
+_MOST_FAILURES, _PAUSE = 3, 60.0  # starts in a row that fail; seconds until the next one is tried after these
+#: On other systems the child takes low priority by itself.
+_LOW_PRIORITY = 0x4000 if sys.platform == "win32" else 0  # BELOW_NORMAL_PRIORITY_CLASS
 # Nothing else of the environment reaches the child: there may be tokens and key files in it.
 _ENVIRONMENT = (
     *("PATH", "LD_LIBRARY_PATH", "LD_LIBRARY_PATH_ORIG", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL"),
@@ -23,12 +31,67 @@ _ENVIRONMENT = (
 )
 
 
-class Batch(Protocol):
-    """What is asked, and where the answers go. `ended` is set when there will be no more of them."""
+class Batch:
+    """Requests, and where the answers go. `ended` is set when there will be no more of them."""
 
-    sources: Sequence[bytes]
-    answers: list[bytes]
-    ended: threading.Event
+    def __init__(self, requests: Sequence[parsing.Request]) -> None:
+        self.requests = requests
+        self.answers: list[bytes] = []
+        #: The child ended over the first request without an answer, or over another batch.
+        self.is_cause = self.is_victim = False
+        self.ended = threading.Event()
+
+
+class Child:
+    """The child process of one kind of requests. Any number of threads may use it."""
+
+    def __init__(self, *, idle: float = IDLE, patience: float = PATIENCE) -> None:
+        self._idle, self._patience = idle, patience
+        self._turn = threading.Lock()  # held while a batch is written
+        self._process: ParserProcess | None = None
+        self._failures, self._next_start = 0, 0.0  # of starts, in a row; when another one may be tried
+        self._closed = threading.Event()
+
+    def ask(self, batch: Batch) -> None:
+        """Give a batch to the child, and wait while it does not take it. Without a child the batch ends at once."""
+        with self._turn:
+            process = self._find()
+            if process is None or not process.ask(batch):
+                batch.ended.set()
+
+    def kill(self) -> None:
+        """Kill the child that works now, if any. Batches without their answers end."""
+        if self._process is not None:
+            self._process.kill()
+
+    def close(self) -> None:
+        """End the child, and start no other one."""
+        self._closed.set()
+        if self._process is not None:
+            self._process.close()
+
+    def _find(self) -> "ParserProcess | None":
+        """The process, started if there is none; None if that has failed too often, or the child is closed."""
+        if self._process is not None and self._process.is_usable:
+            return self._process
+        if self._process is not None:
+            self._note(is_failure=self._process.has_failed and not self._process.has_started)
+            self._process = None
+        if self._closed.is_set() or time.monotonic() < self._next_start:
+            return None
+        try:
+            self._process = ParserProcess(idle=self._idle, patience=self._patience)
+        except OSError:
+            log.exception("the parsing process does not start")
+            self._note(is_failure=True)
+        if self._closed.is_set() and self._process is not None:  # closed while it started
+            self._process.close()
+        return self._process
+
+    def _note(self, *, is_failure: bool) -> None:
+        self._failures = self._failures + 1 if is_failure else 0
+        if self._failures >= _MOST_FAILURES:
+            self._failures, self._next_start = 0, time.monotonic() + _PAUSE
 
 
 def command() -> list[str]:
@@ -54,7 +117,7 @@ class ParserProcess:
 
     def __init__(self, *, idle: float, patience: float) -> None:
         """Start it. Raises OSError."""
-        self.has_failed, self.has_answered = False, False
+        self.has_failed, self.has_started = False, False
         self._idle, self._patience = idle, patience
         self._lock = threading.Lock()
         self._waiting: deque[Batch] = deque()
@@ -79,10 +142,14 @@ class ParserProcess:
                 self._moved = time.monotonic()
             self._waiting.append(batch)
         try:
-            _write(self._process.stdin, batch.sources)
+            _write(self._process.stdin, batch.requests)
         except (OSError, ValueError):  # it is gone: the batch ends without answers
             self._process.kill()
         return True
+
+    def kill(self) -> None:
+        """Kill it. Batches without their answers end."""
+        self._process.kill()
 
     def close(self) -> None:
         """End it. Batches without their answers end; there is nothing in it that could be lost."""
@@ -94,6 +161,8 @@ class ParserProcess:
     def _take_answers(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 - as asked for
         try:
+            parsing.read_block(self._process.stdout)
+            self.has_started = True
             while True:
                 self._take(parsing.read_block(self._process.stdout))
         except (EOFError, OSError, IndexError):  # the last: an answer that nobody asked for
@@ -107,9 +176,8 @@ class ParserProcess:
             batch = self._waiting[0]
             batch.answers.append(answer)
             self._moved = time.monotonic()
-            if len(batch.answers) == len(batch.sources):
+            if len(batch.answers) == len(batch.requests):
                 self._waiting.popleft().ended.set()
-                self.has_answered = True
 
     def _finish(self, code: int) -> None:
         with self._lock:
@@ -120,6 +188,8 @@ class ParserProcess:
         if self.has_failed:
             log.warning("the parsing process ended", extra={"code": code, "said": self._complaint()})
         for batch in left:
+            batch.is_cause = self.has_started and batch is left[0]
+            batch.is_victim = self.has_started and not batch.is_cause
             batch.ended.set()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             _close(pipe)
@@ -150,15 +220,15 @@ def _start() -> "subprocess.Popen[bytes]":
         stderr=subprocess.PIPE,
         env=environment(),
         start_new_session=True,  # Ctrl-C is for the appliance, which ends its child itself
-        creationflags=program.NO_WINDOW,
+        creationflags=program.NO_WINDOW | _LOW_PRIORITY,
     )
 
 
-def _write(pipe: IO[bytes] | None, sources: Sequence[bytes]) -> None:
+def _write(pipe: IO[bytes] | None, requests: Sequence[parsing.Request]) -> None:
     assert pipe is not None  # noqa: S101 - as asked for
-    pipe.write(parsing.NUMBER.pack(len(sources)))
-    for source in sources:
-        parsing.write_block(pipe, source)
+    pipe.write(parsing.NUMBER.pack(len(requests)))
+    for request in requests:
+        parsing.write_block(pipe, parsing.encode(request))
     pipe.flush()
 
 

@@ -1,24 +1,67 @@
-"""The child process of `sync.parser`: sources come in on stdin, what they say goes out on stdout.
+"""The child process that reads messages and HTML: requests come in on stdin, answers go out on stdout.
 
-A batch is a count, then each source behind its length. For each source the answer is a ParsedMessage as MessagePack,
-behind its length; a length of 0 says that it could not be read. Counts and lengths are four bytes, the highest first.
-It knows no store and no server, and ends when its stdin ends.
+It first writes one empty block, which shows that it works. A batch is a count, then each request as a block: bytes
+behind their length. For each request one block goes out; an empty one says that it could not be answered. Counts and
+lengths are four bytes, the highest first; requests and answers are MessagePack.
+
+WholeMessage ... a ParsedMessage     Body ... a Seen     Comparison ... whether two versions differ, or null
+
+It knows no store and no server, and ends when its stdin ends. It runs at low priority. Its memory is bounded where the
+system can do that, and so is its processor time for each body: past either bound the answer is the text of the tags.
 """
 
 import os
+import signal
 import struct
 import sys
-from typing import IO
+from collections.abc import Callable
+from types import FrameType
+from typing import IO, Any, TypeVar
 
 import msgspec
 
+from mailbox_appliance.mail.hidden import Hidden, of_beginning, of_html, visible_text
 from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.readers import TAGS, ReadForm, Seen
 from mailbox_appliance.mail.searched import with_words
+from mailbox_appliance.mail.two_forms import LONGEST_TEXT, says_other_things
 from mailbox_appliance.records import ParsedMessage
 
 NUMBER = struct.Struct(">I")
+#: Seconds of processor time for one body, and the least that is left of them after many that were too expensive.
+DEADLINE, SHORTEST_DEADLINE = 2.0, 0.125
+#: Bytes of address space. Ordinary batches need less than a third of that.
+MOST_MEMORY = 512 << 20
+_NICENESS = 10
+_HAS_TIMER = hasattr(signal, "setitimer")
+
+T = TypeVar("T")
+
+
+class WholeMessage(msgspec.Struct, frozen=True, tag=True):
+    """A message as it came, to be parsed."""
+
+    source: bytes
+
+
+class Body(msgspec.Struct, frozen=True, tag=True):
+    """HTML that is wanted in a form."""
+
+    html: str
+    form: ReadForm
+
+
+class Comparison(msgspec.Struct, frozen=True, tag=True):
+    """Two versions of a body that may say different things."""
+
+    text: str
+    html: str
+
+
+Request = WholeMessage | Body | Comparison
 
 _encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 
 
 def main() -> None:
@@ -26,6 +69,7 @@ def main() -> None:
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # nothing but answers goes to stdout
     try:
+        _limit_process()
         serve(sys.stdin.buffer, answers)
     except (EOFError, BrokenPipeError):
         pass
@@ -36,26 +80,127 @@ def main() -> None:
     os._exit(0)
 
 
+def _limit_process() -> None:
+    """Take low priority, and bound the memory. On Windows the parent sets the priority, and nothing bounds memory."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    os.nice(_NICENESS)
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bound = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+    except (ValueError, OSError):  # macOS refuses it where the process has more already
+        pass
+
+
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer batch after batch. Raises EOFError when there is no more."""
+    messages = _MessageReader()
+    write_block(answers, b"")
+    answers.flush()
     while True:
-        sources = [read_block(requests) for _ in range(read_number(requests))]
-        sources.reverse()
-        while sources:
-            write_block(answers, _answer(sources.pop()))
-        answers.flush()
+        blocks = [read_block(requests) for _ in range(read_number(requests))]
+        blocks.reverse()
+        while blocks:
+            write_block(answers, _answer(blocks.pop(), messages))
+            answers.flush()  # so that a crash is known to be that of the next request
 
 
-def read(source: bytes) -> ParsedMessage:
-    """What a message says, and what is searched of it."""
-    return with_words(parse(source))
+class BoundedReader:
+    """Analyzes the HTML of one message within a deadline, and reads the tags alone of what needs longer."""
+
+    def __init__(self, deadline: float = DEADLINE) -> None:
+        self._deadline = deadline
+        #: A body was too expensive. None of the same message is analyzed any more.
+        self.has_failed = False
+
+    def see(self, html: str, form: ReadForm) -> Seen:
+        """Return what is seen of HTML, or the text of its tags where it cannot be analyzed in time."""
+        return self._bounded(lambda: _seen(html, form)) or TAGS.see(html, form)
+
+    def differs(self, text: str, html: str) -> bool | None:
+        """Return whether a text says what the HTML does not show; None where that takes too long."""
+        return self._bounded(lambda: _differs(text, html))
+
+    def _bounded(self, work: Callable[[], T]) -> T | None:
+        try:
+            return None if self.has_failed else _within(self._deadline, work)
+        except (_DeadlinePassed, MemoryError):
+            self.has_failed = True
+            return None
 
 
-def _answer(source: bytes) -> bytes:
+class _MessageReader:
+    """Parses messages, one after the other.
+
+    Each message that passes the deadline halves it for the next one, and each other message doubles it again: a crowd
+    of expensive messages delays those behind them by seconds, and not by minutes.
+    """
+
+    def __init__(self) -> None:
+        self._deadline = DEADLINE
+
+    def read(self, source: bytes) -> ParsedMessage:
+        """Return what a message says, and what is searched of it."""
+        reader = BoundedReader(self._deadline)
+        parsed = with_words(parse(source, reader), reader)
+        factor = 0.5 if reader.has_failed else 2.0
+        self._deadline = min(DEADLINE, max(SHORTEST_DEADLINE, self._deadline * factor))
+        return parsed
+
+
+class _DeadlinePassed(BaseException):
+    """The deadline of one body has passed. No `except Exception` of a parser takes it for a fault of the input."""
+
+
+def _within(seconds: float, work: Callable[[], T]) -> T:
+    """Do something within so much processor time. Raises _DeadlinePassed; on Windows the parent watches alone."""
+    if not _HAS_TIMER:
+        return work()
+    signal.signal(signal.SIGPROF, _pass_deadline)
     try:
-        return _encoder.encode(read(source))
-    except Exception:  # noqa: BLE001 - the appliance reads this one again, and logs what goes wrong
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        return work()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _pass_deadline(_: int, __: FrameType | None) -> None:
+    raise _DeadlinePassed
+
+
+def _seen(html: str, form: ReadForm) -> Seen:
+    if form == "beginning":
+        return Seen(of_beginning(html), Hidden())
+    return Seen(*of_html(html, form))
+
+
+def _differs(text: str, html: str) -> bool:
+    return says_other_things(visible_text(text[:LONGEST_TEXT])[0], of_html(html, "text")[0])
+
+
+def _answer(block: bytes, messages: _MessageReader) -> bytes:
+    try:
+        return _encoder.encode(_answered(_decoder.decode(block), messages))
+    except Exception:  # noqa: BLE001 - the appliance reads this one again, without HTML
         return b""
+
+
+def _answered(request: Request, messages: _MessageReader) -> Any:
+    match request:
+        case WholeMessage(source):
+            return messages.read(source)
+        case Body(html, form):
+            return BoundedReader().see(html, form)
+        case Comparison(text, html):
+            return BoundedReader().differs(text, html)
+
+
+def encode(request: Request) -> bytes:
+    """A request as its block."""
+    return _encoder.encode(request)
 
 
 def read_number(stream: IO[bytes]) -> int:

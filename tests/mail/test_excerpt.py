@@ -3,7 +3,9 @@
 import pytest
 
 from mailbox_appliance.mail.excerpt import LENGTH, LONGEST, MOST_HTML, Excerpts
+from mailbox_appliance.mail.readers import TAGS
 from mailbox_appliance.records import SearchMatched, SearchNoMatch, SearchScanLimit, SearchUnavailable
+from mailbox_appliance.sync.parsing import BoundedReader
 
 LONG = " ".join(f"word{number}" for number in range(100))
 
@@ -52,9 +54,9 @@ def test_at_an_end_nothing_is_left_out(text: str) -> None:
 
 def test_the_text_of_html_is_looked_at_where_there_is_no_other() -> None:
     html = "<style>.plan {}</style><p>The <b>new</b> plan</p>"
-    assert Excerpts("new plan").context(None, html) == SearchMatched(excerpt="The new plan")
-    assert Excerpts("new plan").context("Another text", html) == SearchNoMatch()
-    assert Excerpts("style").context(None, html) == SearchNoMatch()
+    assert Excerpts("new plan", BoundedReader()).context(None, html) == SearchMatched(excerpt="The new plan")
+    assert Excerpts("new plan", BoundedReader()).context("Another text", html) == SearchNoMatch()
+    assert Excerpts("style", BoundedReader()).context(None, html) == SearchNoMatch()
     assert Excerpts("plan").context(None, None) == SearchNoMatch()
 
 
@@ -66,11 +68,19 @@ def test_only_so_much_is_looked_through() -> None:
     body = "x " * (LONGEST // 2) + "here"
     assert Excerpts("here").context(body, None) == SearchScanLimit()
     assert isinstance(Excerpts("x x").context(body, None), SearchMatched)
-    assert Excerpts("here").context(None, f"<p>{body}") == SearchScanLimit()
+    assert Excerpts("here", BoundedReader()).context(None, f"<p>{body}") == SearchScanLimit()
+
+
+def test_html_that_is_not_analyzed_says_nothing() -> None:
+    """What is hidden in it could stand in an excerpt."""
+    excerpts = Excerpts("plan", TAGS)
+    assert excerpts.context(None, "<p hidden>The plan</p>") == SearchScanLimit()
+    assert excerpts.context(None, "<p>The plan</p>") == SearchScanLimit()
+    assert excerpts.context("The plan", "<p>The plan</p>") == SearchMatched(excerpt="The plan")
 
 
 def test_of_all_the_html_of_a_page_only_so_much_is_read() -> None:
-    excerpts = Excerpts("here")
+    excerpts = Excerpts("here", BoundedReader())
     newsletter = "<p>" + "x " * (LONGEST // 2 - 10)
     contexts = [excerpts.context(None, newsletter) for _ in range(MOST_HTML // LONGEST + 2)]
     assert contexts[0] == SearchNoMatch()

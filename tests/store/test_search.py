@@ -29,6 +29,7 @@ from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.search import Search
 from mailbox_appliance.store.sources import Bounds
 from mailbox_appliance.store.store import Store
+from mailbox_appliance.sync.parsing import BoundedReader
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import MORNING, Mailbox, parsed
 
@@ -254,9 +255,10 @@ def test_a_message_tells_where_the_text_stands(store: Store, mailbox: Mailbox) -
     mailbox.add(1, parsed(subject="other", text="We met in\n the  Red house."))
     mailbox.add(2, parsed(subject="the red", text="No such thing."), after=1)
     mailbox.add(3, msgspec.structs.replace(parsed(text=""), text=None, html="<p>In <b>the Red</b> barn"), after=2)
-    contexts = {
-        message.subject: message.search_context for message in _list(store, mailbox, MessageFilter(text="the red"))
-    }
+    listed, _ = store.messages.list(
+        [mailbox.id], MessageFilter(text="the red"), folders=None, before=None, limit=100, reader=BoundedReader()
+    )
+    contexts = {message.subject: message.search_context for message in listed}
     statuses = [msgspec.to_builtins(context) for context in contexts.values()]
     assert statuses == [
         {"status": "matched", "excerpt": "In the Red barn"},

@@ -1,0 +1,97 @@
+"""Who reads the HTML of a message for a parser: a full analysis, or its tags alone.
+
+Analyzing hostile HTML takes seconds, so only a child process does it (`sync.parsing`). All else takes `TAGS`, or a
+reader that asks such a child.
+"""
+
+import re
+from dataclasses import dataclass
+from html import unescape
+from typing import Literal, Protocol
+
+from mailbox_appliance.mail.elements import NO_TEXT
+from mailbox_appliance.mail.hidden import Form, Hidden, visible_text
+from mailbox_appliance.mail.markup import COMMENT, tokens
+
+#: A form of a body, or what suffices for a preview of one line.
+ReadForm = Literal[Form, "beginning"]
+
+#: Warnings of what could not be analyzed.
+UNANALYZED = (
+    "The HTML of this message could not be analyzed in time, so the text of its tags is used. Text that mail programs"
+    " hide may be in it. Try again later, and check the message in a mail program before you act on it."
+)
+UNANALYZED_PLAIN = (
+    "The HTML of this message could not be analyzed in time, so its plain-text version is shown. It may differ from"
+    " what mail programs show. Try again later, and check the message in a mail program before you act on it."
+)
+UNCOMPARED = (
+    "The plain-text and HTML versions of this message could not be compared in time, so they may differ. Try again"
+    " later, and check the message in a mail program before you act on it."
+)
+
+_FOR_A_BEGINNING = 20_000  # characters
+_SPACES = re.compile(r"[ \t\r\f\u00a0]+")
+_EDGES = re.compile(r" ?\n ?")
+_EMPTY_LINES = re.compile(r"\n{3,}")
+# fmt: off
+_LINES = frozenset({
+    "address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd", "div", "dl", "dt", "fieldset",
+    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html", "li", "main",
+    "nav", "ol", "option", "p", "pre", "section", "table", "tbody", "tfoot", "thead", "title", "tr", "ul"
+})
+# fmt: on
+_CELLS = frozenset({"td", "th"})
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a reader found. Without an analysis `text` is plain text, whatever form was wanted, hidden text included."""
+
+    text: str
+    hidden: Hidden
+    is_analyzed: bool = True
+
+
+class HtmlReader(Protocol):
+    """Reads HTML. Never raises."""
+
+    def see(self, html: str, form: ReadForm) -> Seen:
+        """Return what is seen of HTML in a form."""
+
+
+class TagReader:
+    """Reads the text between tags, without any look at styles."""
+
+    def see(self, html: str, form: ReadForm) -> Seen:
+        """Return the text of the tags, in time linear in the length of the HTML."""
+        text, hidden = visible_text(text_of_tags(html[:_FOR_A_BEGINNING] if form == "beginning" else html))
+        return Seen(text, hidden, is_analyzed=False)
+
+
+TAGS = TagReader()
+
+
+def text_of_tags(html: str) -> str:
+    """Return the text between tags: lines where blocks are, without scripts, style sheets, titles and comments.
+
+    Linear in the length of the HTML, of which 2 Mi characters are read (`markup.MAX_INPUT`).
+    """
+    pieces: list[str] = []
+    is_text = True
+    for token in tokens(html):
+        name = token.name
+        if not name:
+            if is_text:
+                content = unescape(token.content) if "&" in token.content else token.content
+                pieces.append(content.replace("\n", " "))
+        elif name in NO_TEXT:
+            is_text = token.closes
+        elif name in _LINES:
+            pieces.append("\n")
+        elif name in _CELLS:
+            pieces.append(" ")
+        elif name == COMMENT:
+            continue
+    text = _EDGES.sub("\n", _SPACES.sub(" ", "".join(pieces)))
+    return _EMPTY_LINES.sub("\n\n", text).strip()

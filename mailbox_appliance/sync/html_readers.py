@@ -1,0 +1,180 @@
+"""Reads the HTML of mail for requests, in two child processes of their own, which never work for a backlog.
+
+What a sender wrote may take seconds, or for ever, to analyze. So each body has a deadline in the child
+(`parsing.BoundedReader`), and each request has one here: past it the child is killed, and the text of the tags stands
+for what could not be analyzed. There it stays for a while: reading the same body again answers at once.
+"""
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+import msgspec
+
+from mailbox_appliance.mail.charsets import without_surrogates
+from mailbox_appliance.mail.readers import TAGS, ReadForm, Seen
+from mailbox_appliance.sync.parser_process import IDLE, Batch, Child
+from mailbox_appliance.sync.parsing import Body, Comparison, Request
+
+#: Seconds within which a request is answered, whatever happens; and of these, for which it waits for its turn.
+WITHIN, MOST_WAIT = 4.0, 2.0
+#: Seconds that a body is in analysis from which on it does not count as progress.
+LONG = 0.1
+#: How many bodies are analyzed at once.
+_CHILDREN = 2
+# What is kept: answers, characters in them, and seconds for which a body counts as too expensive.
+_MOST_KEPT, _MOST_CHARACTERS, _KEPT_FOR = 64, 8_000_000, 300.0
+_ANY = "any"  # the form of what is too expensive to analyze, in whatever form
+_VERDICTS = {msgspec.msgpack.encode(True): "differs", msgspec.msgpack.encode(False): "agrees"}
+
+_seen_decoder = msgspec.msgpack.Decoder(Seen)
+
+T = TypeVar("T")
+
+
+class HtmlReaders:
+    """Analyzes bodies for requests. Any number of threads may use it; nothing is started before the first use."""
+
+    def __init__(self, most_waiting: int, *, idle: float = IDLE, within: float = WITHIN) -> None:
+        """`most_waiting`: requests that may wait whatever the children do, those in analysis among them."""
+        self._within = within
+        self._turns = _Turns([Child(idle=idle) for _ in range(_CHILDREN)], most_waiting)
+        self._kept, self._verdicts = _Kept[Seen](), _Kept[str]()
+        self._tags = threading.Lock()
+
+    def see(self, html: str, form: ReadForm) -> Seen:
+        """Return what is seen of HTML, or the text of its tags where it cannot be analyzed in time."""
+        key = _digest(html)
+        found = self._kept.find(key, form) or self._kept.find(key, _ANY)
+        if found is not None:
+            return found
+        answer, is_final = self._ask(Body(without_surrogates(html), form))
+        seen = _decoded(answer) or self._tags_of(key, html, form)
+        if is_final and (seen.is_analyzed or form != "beginning"):
+            self._kept.keep(key, form if seen.is_analyzed else _ANY, seen, len(seen.text))
+        return seen
+
+    def differs(self, text: str, html: str) -> bool | None:
+        """Return whether a text says what its HTML does not show; None where that cannot be told in time."""
+        key = _digest(text) + _digest(html)
+        found = self._verdicts.find(key, "")
+        if found is None:
+            answer, is_final = self._ask(Comparison(without_surrogates(text), without_surrogates(html)))
+            found = _VERDICTS.get(answer, "unknown")
+            if is_final:
+                self._verdicts.keep(key, "", found)
+        return None if found == "unknown" else found == "differs"
+
+    def _tags_of(self, key: bytes, html: str, form: ReadForm) -> Seen:
+        with self._tags:  # one at a time: this is pure Python, and other requests need the processor
+            return self._kept.find(key, _ANY) or TAGS.see(html, form)
+
+    def close(self) -> None:
+        """End the children. Requests that come later get the text of the tags."""
+        self._turns.close()
+
+    def _ask(self, request: Request) -> tuple[bytes, bool]:
+        """The answer, empty where there is none; and whether asking again would be of no use."""
+        until = time.monotonic() + self._within
+        with self._turns.wait(time.monotonic() + min(MOST_WAIT, self._within / 2)) as child:
+            if child is None:
+                return b"", False
+            batch = Batch([request])
+            guard = threading.Timer(max(0.0, until - time.monotonic()), child.kill)
+            guard.name, guard.daemon = "html-reader-guard", True
+            guard.start()
+            try:
+                child.ask(batch)
+                batch.ended.wait()
+            finally:
+                guard.cancel()
+            return b"".join(batch.answers), bool(batch.answers) or batch.is_cause
+
+
+class _Turns:
+    """Which request has a child now, and which ones may wait for one.
+
+    As many bodies are analyzed at once as there are children. Of the requests, half of the workers' number may be in
+    analysis or wait for it, each for some seconds. A request beyond these waits while the children make progress, so
+    that a burst of ordinary mail loses nothing; as soon as a body has been in analysis for `LONG`, it waits no more.
+    Requests that may not wait, or not any longer, do without an analysis. So hostile mail holds at most half of the
+    workers, and every other request finds a free one.
+    """
+
+    def __init__(self, children: list[Child], most_waiting: int) -> None:
+        self._children = children
+        self._free = children[: max(1, min(len(children), most_waiting))]
+        self._most = max(1, most_waiting)
+        self._here = 0
+        self._since: dict[int, float] = {}
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def wait(self, until: float) -> Iterator[Child | None]:
+        """Wait for a child until then, and have it for a while; None where that would take too long."""
+        with self._changed:
+            may_wait = self._here < self._most
+            self._here += may_wait
+            child = self._take(until, may_wait=may_wait)
+        try:
+            yield child
+        finally:
+            with self._changed:
+                self._here -= may_wait
+                if child is not None:
+                    self._free.append(child)
+                    del self._since[id(child)]
+                    self._changed.notify()
+
+    def _take(self, until: float, *, may_wait: bool) -> Child | None:
+        while not self._free:
+            left = until - time.monotonic()
+            if not may_wait:
+                left = min(left, min(self._since.values()) + LONG - time.monotonic())
+            if left <= 0:
+                return None
+            self._changed.wait(left)
+        child = self._free.pop()
+        self._since[id(child)] = time.monotonic()
+        return child
+
+    def close(self) -> None:
+        for child in self._children:
+            child.close()
+
+
+class _Kept(Generic[T]):
+    """The latest findings, for a while; as many as `_MOST_KEPT`, and of texts as many characters as may be."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: OrderedDict[tuple[bytes, str], tuple[float, T, int]] = OrderedDict()
+        self._characters = 0
+
+    def find(self, key: bytes, form: str) -> T | None:
+        with self._lock:
+            until, found, _ = self._found.get((key, form), (0.0, None, 0))
+            return found if time.monotonic() < until else None
+
+    def keep(self, key: bytes, form: str, found: T, characters: int = 0) -> None:
+        with self._lock:
+            self._characters -= self._found.pop((key, form), (0.0, None, 0))[2]
+            self._found[key, form] = time.monotonic() + _KEPT_FOR, found, characters
+            self._characters += characters
+            while len(self._found) > _MOST_KEPT or (self._characters > _MOST_CHARACTERS and len(self._found) > 1):
+                self._characters -= self._found.popitem(last=False)[1][2]
+
+
+def _decoded(answer: bytes) -> Seen | None:
+    try:
+        return _seen_decoder.decode(answer) if answer else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
