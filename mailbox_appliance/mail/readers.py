@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from mailbox_appliance.mail.elements import NO_TEXT
 from mailbox_appliance.mail.hidden import Form, Hidden, visible_text
-from mailbox_appliance.mail.markup import COMMENT, tokens
+from mailbox_appliance.mail.markup import MAX_INPUT, tokens
 
 #: A form of a body, or what suffices for a preview of one line.
 ReadForm = Literal[Form, "beginning"]
@@ -31,6 +31,7 @@ UNCOMPARED = (
 )
 
 _FOR_A_BEGINNING = 20_000  # characters
+_MOST_REMOVED = 1_000  # elements
 _SPACES = re.compile(r"[ \t\r\f\u00a0]+")
 _EDGES = re.compile(r" ?\n ?")
 _EMPTY_LINES = re.compile(r"\n{3,}")
@@ -51,6 +52,7 @@ class Seen:
     text: str
     hidden: Hidden
     is_analyzed: bool = True
+    is_whole: bool = True
 
 
 class HtmlReader(Protocol):
@@ -61,15 +63,42 @@ class HtmlReader(Protocol):
 
 
 class TagReader:
-    """Reads the text between tags, without any look at styles."""
+    """Reads the text between tags, without any look at styles.
+
+    `longest`: how many characters are read; of longer HTML style sheets and scripts are left out first.
+    """
+
+    def __init__(self, longest: int = MAX_INPUT) -> None:
+        self._longest = longest
 
     def see(self, html: str, form: ReadForm) -> Seen:
         """Return the text of the tags, in time linear in the length of the HTML."""
-        text, hidden = visible_text(text_of_tags(html[:_FOR_A_BEGINNING] if form == "beginning" else html))
-        return Seen(text, hidden, is_analyzed=False)
+        if form == "beginning":
+            html = html[:_FOR_A_BEGINNING]
+        if len(html) > self._longest:
+            html = _without(_without(html, "style"), "script")
+        text, hidden = visible_text(text_of_tags(html[: self._longest]))
+        return Seen(text, hidden, is_analyzed=False, is_whole=len(html) <= self._longest)
 
 
 TAGS = TagReader()
+#: For the threads of the service: a page and more, in a hundredth of a second or two.
+TAGS_OF_BEGINNING = TagReader(40_000)
+
+
+def _without(html: str, name: str) -> str:
+    """The HTML without the first elements of that name. By plain searches, which are hundreds of times as fast."""
+    small = html.lower()
+    pieces: list[str] = []
+    place = 0
+    while len(pieces) < _MOST_REMOVED and len(small) == len(html):  # a few capitals are longer when small
+        start = small.find(f"<{name}", place)
+        if start < 0:
+            break
+        pieces.append(html[place:start])
+        end = small.find(f"</{name}", start)
+        place = len(html) if end < 0 else end
+    return "".join([*pieces, html[place:]])
 
 
 def text_of_tags(html: str) -> str:
@@ -91,7 +120,5 @@ def text_of_tags(html: str) -> str:
             pieces.append("\n")
         elif name in _CELLS:
             pieces.append(" ")
-        elif name == COMMENT:
-            continue
     text = _EDGES.sub("\n", _SPACES.sub(" ", "".join(pieces)))
     return _EMPTY_LINES.sub("\n\n", text).strip()

@@ -4,6 +4,7 @@ import hashlib
 import threading
 from html import escape
 
+from mailbox_appliance.mail.bodies import TOO_LONG
 from mailbox_appliance.mail.hidden import Hidden, visible_text
 from mailbox_appliance.mail.readers import UNANALYZED, UNANALYZED_PLAIN, UNCOMPARED
 from mailbox_appliance.mail.two_forms import OTHER
@@ -33,6 +34,8 @@ def in_form(
         if seen.is_analyzed:
             return seen.text, _told(seen.hidden)
         warnings = (UNANALYZED_PLAIN if has_text else UNANALYZED,)
+        if not (has_text or seen.is_whole):
+            warnings += (TOO_LONG,)
         text, left_out = (text, left_out) if has_text else (seen.text, seen.hidden)
     shown, hidden = readable_text(text)
     if form == "text" and html is not None and has_text:

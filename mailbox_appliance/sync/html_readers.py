@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from mailbox_appliance.mail.charsets import without_surrogates
-from mailbox_appliance.mail.readers import TAGS, ReadForm, Seen
+from mailbox_appliance.mail.readers import TAGS_OF_BEGINNING, ReadForm, Seen
 from mailbox_appliance.sync.parser_process import IDLE, Batch, Child
 from mailbox_appliance.sync.parsing import Body, Comparison, Request
 
@@ -71,7 +71,7 @@ class HtmlReaders:
 
     def _tags_of(self, key: bytes, html: str, form: ReadForm) -> Seen:
         with self._tags:  # one at a time: this is pure Python, and other requests need the processor
-            return self._kept.find(key, _ANY) or TAGS.see(html, form)
+            return self._kept.find(key, _ANY) or TAGS_OF_BEGINNING.see(html, form)
 
     def close(self) -> None:
         """End the children. Requests that come later get the text of the tags."""

@@ -79,7 +79,7 @@ class Parsers:
 
     def see(self, html: str, form: ReadForm) -> Seen:
         """Return what is seen of the HTML of a large message (`mail.readers.HtmlReader`)."""
-        batch = Batch([Body(without_surrogates(html), form)])
+        batch = Batch([Body(without_surrogates(html), form, arrives=True)])
         self._for_many.ask(batch)
         batch.ended.wait()
         try:

@@ -45,10 +45,11 @@ class WholeMessage(msgspec.Struct, frozen=True, tag=True):
 
 
 class Body(msgspec.Struct, frozen=True, tag=True):
-    """HTML that is wanted in a form."""
+    """HTML that is wanted in a form. `arrives`: it is of a new message, and nobody waits to read it."""
 
     html: str
     form: ReadForm
+    arrives: bool = False
 
 
 class Comparison(msgspec.Struct, frozen=True, tag=True):
@@ -146,9 +147,20 @@ class _MessageReader:
         """Return what a message says, and what is searched of it."""
         reader = BoundedReader(self._deadline)
         parsed = with_words(parse(source, reader), reader)
+        self._heed(reader)
+        return parsed
+
+    def see(self, html: str, form: ReadForm) -> Seen:
+        """Return what is seen of the HTML of a large message."""
+        reader = BoundedReader(self._deadline)
+        seen = reader.see(html, form)
+        if reader.has_failed or form != "beginning":  # which is quick, and says little of the rest
+            self._heed(reader)
+        return seen
+
+    def _heed(self, reader: BoundedReader) -> None:
         factor = 0.5 if reader.has_failed else 2.0
         self._deadline = min(DEADLINE, max(SHORTEST_DEADLINE, self._deadline * factor))
-        return parsed
 
 
 class _DeadlinePassed(BaseException):
@@ -192,8 +204,8 @@ def _answered(request: Request, messages: _MessageReader) -> Any:
     match request:
         case WholeMessage(source):
             return messages.read(source)
-        case Body(html, form):
-            return BoundedReader().see(html, form)
+        case Body(html, form, arrives):
+            return (messages if arrives else BoundedReader()).see(html, form)
         case Comparison(text, html):
             return BoundedReader().differs(text, html)
 

@@ -56,7 +56,7 @@ def test_html_that_is_too_expensive_is_read_by_its_tags(readers: HtmlReaders) ->
         content, warnings = in_form(alone, form, readers, visible_only=True)
         assert content.removeprefix("<pre>").startswith("seen\n\nnot seen\n\nx y"), content[:40]
         assert content.startswith("<pre>") == (form == "html")
-        assert warnings == (UNANALYZED,)
+        assert warnings[0] == UNANALYZED  # on a slow machine only the beginning is read
 
 
 def test_the_plain_part_stands_for_html_that_is_too_expensive(readers: HtmlReaders) -> None:

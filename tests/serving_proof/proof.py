@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers.dovecot import MailServer
-from tests.serving_proof import crowded, ending, judging, storms
+from tests.serving_proof import crowded, ending, hostile, judging, storms
 
 SECURE = ("--https-port", "0", "--https-host", "127.0.0.1")
 
@@ -64,7 +64,21 @@ def changes(_: MailServer, folder: Path, given: Given) -> str:
     return str(storms.play(folder, given.seed, given.changes))
 
 
-PARTS: dict[str, Callable[[MailServer, Path, Given], str]] = {"crowds": crowds, "changes": changes, "ends": ends}
+def hostile_mail(mail: MailServer, folder: Path, _: Given) -> str:
+    """Mail that takes seconds to analyze, read in parallel: others are served as ever."""
+    bodies = {**hostile.SHEETS, **hostile.OTHERS}
+    with hostile.staged(mail, folder, bodies) as scene:
+        outcome = hostile.play(scene, list(bodies))
+    outcome.require_served()
+    return str(outcome)
+
+
+PARTS: dict[str, Callable[[MailServer, Path, Given], str]] = {
+    "crowds": crowds,
+    "changes": changes,
+    "ends": ends,
+    "hostile-mail": hostile_mail,
+}
 
 
 def main() -> int:
