@@ -130,8 +130,8 @@ def _of_html(part: Part, warn: Callable[[str], None], reader: HtmlReader) -> str
     seen = reader.see(_bounded(_decoded(part, warn), warn), "text")
     if not seen.is_analyzed:
         warn(UNANALYZED)
-    if seen.hidden:
-        warn(seen.hidden.sentence())
+    for sentence in seen.hidden.sentences():
+        warn(sentence)
     return seen.text
 
 

@@ -9,11 +9,14 @@ from mailbox_appliance.mail.elements import BLOCKS, TABLE_PARTS
 from mailbox_appliance.mail.lengths import Length
 from mailbox_appliance.mail.properties import INHERIT, INITIAL
 
+HEIGHT = "height"
 LEAST_BOX = 1.0  # pixels of a box whose overflow is hidden
 FAR = 400.0  # pixels to the left or above, where no screen reaches
 VERY_FAR = 5_000.0  # in any direction: nobody scrolls there
 _SEEN_PADDING = 8.0  # pixels in which something of the content is seen
-_GROW = TABLE_PARTS | {"table"}  # with what is in them
+_COVERING = 10.0  # pixels by which a box lies over the line before it
+_LEAST_COVER = 0.3  # of opacity
+GROW = TABLE_PARTS | {"table"}  # with what is in them
 
 Declared = Mapping[str, object]
 
@@ -41,9 +44,24 @@ def clips(declared: Declared) -> bool:
     return declared.get("overflow-x") is True or declared.get("overflow-y") is True
 
 
-def is_flat(name: str, declared: Declared, letters: float) -> bool:
-    """Whether a box has no height; what has a least height has one."""
-    return not _grows(name, declared) and _is_thin(declared, letters, "height", "padding-top", "padding-bottom")
+def is_flat(name: str, declared: Declared, letters: float, low: str = "") -> bool:
+    """Whether a box has no height; what has a least height has one. `low`: of the box that it lies in."""
+    if _grows(name, declared):
+        return False
+    height = declared.get("height")
+    if low == HEIGHT and isinstance(height, Length) and height.percent and not (height.pixels or height.letters):
+        return True
+    return _is_thin(declared, letters, "height", "padding-top", "padding-bottom")
+
+
+def low(name: str, declared: Declared, letters: float) -> str:
+    """Why boxes in it may have no height: it has none itself, or it is a grid with a row or a column of no size."""
+    layout = declared.get("layout")
+    if layout == "grid" and declared.get("grid") is True:
+        return "display: grid"
+    if _grows(name, declared) or not _is_thin(declared, letters, "height"):
+        return ""
+    return f"display: {layout}" if layout else HEIGHT
 
 
 def is_narrow(name: str, declared: Declared, letters: float, around: bool) -> bool:
@@ -63,7 +81,7 @@ def _has_width(declared: Declared, letters: float) -> bool:
 
 
 def _grows(name: str, declared: Declared) -> bool:
-    return name in _GROW and declared.get("display") != "block"
+    return name in GROW and declared.get("display") != "block"
 
 
 def _is_thin(declared: Declared, letters: float, side: str, *paddings: str) -> bool:
@@ -110,3 +128,24 @@ def moved(declared: Declared) -> tuple[float, bool]:
 def moves_line(declared: Declared, letters: float) -> bool:
     """Whether the margin of what stands in a line moves the rest of the line off the screen."""
     return (pixels(declared, "margin-left", letters) or 0.0) <= -FAR
+
+
+def may_cover(name: str, declared: Declared, letters: float, *, is_behind_text: bool) -> bool:
+    """Whether a box may lie over text that is not its own: one with a background, or a picture, out of its place."""
+    position = declared.get("position", "static")
+    is_free = position in ("absolute", "fixed", "sticky")
+    if not is_free and not (is_behind_text and (position == "relative" or "float" in declared)):
+        return False
+    if not (name == "img" or _is_opaque(declared)):
+        return False
+    if is_free:
+        return not is_off_screen(name, declared, letters)
+    shifts = [pixels(declared, f"margin-{side}", letters) or 0.0 for side in ("top", "left")]
+    shifts += [_offset(declared, side, letters) for side in ("top", "left")] if position == "relative" else []
+    return min(shifts) <= -_COVERING
+
+
+def _is_opaque(declared: Declared) -> bool:
+    colour, picture = declared.get("background-color"), declared.get("background-image")
+    is_coloured = colour[3] > _LEAST_COVER if isinstance(colour, tuple) else colour not in (None, INITIAL, INHERIT)
+    return is_coloured or picture not in (None, False, INITIAL, INHERIT)

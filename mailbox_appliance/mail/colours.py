@@ -4,6 +4,8 @@ import colorsys
 import re
 from functools import lru_cache
 
+from mailbox_appliance.mail.unjudged import Unjudged
+
 #: Red, green and blue from 0 to 1, and how opaque.
 Colour = tuple[float, float, float, float]
 
@@ -44,21 +46,34 @@ linktext 0000ee infotext 000000 menutext 000000 captiontext 000000
 """.split()  # noqa: SIM905 - a literal would take a line for each
 NAMED = dict(zip(_NAMED[::2], _NAMED[1::2], strict=True))
 _FUNCTION = re.compile(r"(rgba?|hsla?)\(([^()]{1,100})\)")
-_OTHER_FUNCTION = re.compile(r"(?:hwb|lab|lch|oklab|oklch|color|color-mix|light-dark|device-cmyk|var|env)\(")
+_ANY_FUNCTION = re.compile(
+    r"(rgba?|hsla?|hwb|lab|lch|oklab|oklch|color|color-mix|light-dark|device-cmyk|contrast-color|alpha)\("
+)
+# CSS Color 4, 6.2 and appendix A: the colours of a system, without those that are the same on nearly all.
+_OF_SYSTEM = frozenset({
+    "accentcolor", "accentcolortext", "activetext", "buttonborder", "buttonface", "graytext", "highlight",
+    "highlighttext", "mark", "marktext", "selecteditem", "selecteditemtext", "visitedtext", "activeborder",
+    "activecaption", "appworkspace", "background", "buttonhighlight", "buttonshadow", "inactiveborder",
+    "inactivecaption", "inactivecaptiontext", "infobackground", "menu", "scrollbar", "threeddarkshadow", "threedface",
+    "threedhighlight", "threedlightshadow", "threedshadow", "windowframe", "-webkit-link", "-webkit-text",
+    "-webkit-activelink", "-webkit-focus-ring-color",
+})  # fmt: skip
 _NOT_HEX = re.compile(r"[^0-9a-f]")
 
 
-def css_colour(value: str) -> Colour | str | None:
-    """A colour of CSS in lower case; the word `unknown` for one that is not worked out here; None for what is none."""
+def css_colour(value: str, name: str = "color") -> Colour | Unjudged | None:
+    """A colour of CSS in lower case, as the value of a property; None for what is no colour."""
     if value.startswith("#"):
         return _hex(value[1:])
     if value == "transparent":
         return TRANSPARENT
     if named := NAMED.get(value):
         return _hex(named)
-    if found := _FUNCTION.fullmatch(value):
-        return _function(found[1][:3], found[2])
-    return "unknown" if _OTHER_FUNCTION.match(value) else None
+    if (found := _FUNCTION.fullmatch(value)) and (colour := _function(found[1][:3], found[2])):
+        return colour
+    if value in _OF_SYSTEM:
+        return Unjudged(f"{name}: system color")
+    return Unjudged(f"{name}: {call[1]}()") if (call := _ANY_FUNCTION.match(value)) else None
 
 
 def html_colour(value: str) -> Colour | None:
@@ -138,3 +153,14 @@ def _luminance(colour: Colour) -> float:
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]
     )  # WCAG 2.2, relative luminance
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def are_alike_between(letters: Colour, one: Colour, other: Colour) -> bool:
+    """Whether letters are not seen somewhere on the way from one opaque colour to another."""
+    way = [end - start for start, end in zip(one[:3], other[:3], strict=True)]
+    length = sum(part * part for part in way)
+    seen = over(letters, one)
+    share = sum((part - start) * step for part, start, step in zip(seen[:3], one[:3], way, strict=True))
+    share = min(1.0, max(0.0, share / length)) if length else 0.0
+    red, green, blue = (start + share * step for start, step in zip(one[:3], way, strict=True))
+    return are_alike(letters, (red, green, blue, 1))

@@ -100,6 +100,36 @@ def blocks(sheet: str) -> Iterator[Block]:
         yield Block(prelude, sheet[opened:])  # CSS Syntax 5.4.9: what is not closed ends with the sheet
 
 
+def nested(content: str) -> tuple[str, list[Block]]:
+    """What a block declares itself, and the rules in it (CSS Nesting 1)."""
+    if "{" not in content:
+        return content, []
+    own: list[str] = []
+    found: list[Block] = []
+    start = opened = 0
+    prelude = ""
+    expected: list[str] = []
+    for mark in _MARKS.finditer(content):
+        sign = mark[0]
+        if not expected and sign == ";":
+            own.append(content[start : mark.end()])
+            start = mark.end()
+        elif not expected and sign == "{":
+            prelude, opened = content[start : mark.start()].strip(), mark.end()
+            expected.append("}")
+        elif expected and sign == expected[-1]:
+            expected.pop()
+            if not expected and sign == "}":
+                found.append(Block(prelude, content[opened : mark.start()]))
+                start = mark.end()
+        elif sign in _CLOSING and len(expected) < _DEEPEST:
+            expected.append(_CLOSING[sign])
+    if expected and opened > start:
+        found.append(Block(prelude, content[opened:]))
+        start = len(content)
+    return "".join([*own, content[start:]]), found
+
+
 def _behind_space(sheet: str, start: int) -> int:
     """Where the next rule begins; the marks of HTML comments around a sheet count as white space (5.4.1)."""
     return _SPACE.match(sheet, start).end()  # type: ignore[union-attr]

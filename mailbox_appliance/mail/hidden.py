@@ -17,13 +17,19 @@ TECHNIQUES: Mapping[str, str] = {
         "`display: none`, `content-visibility: hidden`, `mso-hide: all` (but for links), the attributes `hidden` and"
         " `popover`, `dialog` without `open`"
     ),
-    "visibility": "`visibility: hidden` and `collapse`, where nothing inside undoes it",
+    "visibility": (
+        "`visibility: hidden` and `collapse`, where nothing inside undoes it; table rows and columns that are collapsed"
+    ),
     "opacity": "`opacity` and `filter: opacity()` below 0.1, all elements around taken together",
     "size": (
-        "letters below 2 pixels; lines or boxes of at most 1 pixel whose overflow is not shown; `scale(0)`; `clip` and"
-        " `clip-path` that leave nothing; pictures of at most 1 pixel"
+        "letters below 2 pixels, also by `zoom` and `font-size-adjust`; lines or boxes of at most 1 pixel whose"
+        " overflow is not shown; `scale(0)` and turns by 90 degrees out of the page; `clip` and `clip-path` that"
+        " leave nothing; pictures of at most 1 pixel"
     ),
-    "colour": "letters of nearly the colour that lies behind them (contrast below 1.25 to 1), or transparent ones",
+    "colour": (
+        "letters of nearly the colour or the gradient that lies behind them (contrast below 1.25 to 1), or transparent"
+        " ones"
+    ),
     "off-screen": (
         "positions, margins, `translate` and `text-indent` that move text 400 pixels or more to the left or above,"
         " or 5,000 and more anywhere"
@@ -35,36 +41,61 @@ TECHNIQUES: Mapping[str, str] = {
     "zero-width": "characters without width: joiners that join nothing, fillers, tags, variation selectors, controls",
     "bidi": "controls of the direction of writing",
 }
+_MOST_NAMED = 10
 _CHARACTERS = ("zero-width", "bidi")
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """How much was left out, by technique: pieces of text, and characters of no width or of direction."""
+    """How much was left out, by technique: pieces of text, and characters of no width or of direction.
+
+    `unjudged`: style that may hide text or not, by its name, and how many elements whose text was kept have it. The
+    names come from a fixed vocabulary: no sender writes them.
+    """
 
     counts: Mapping[str, int] = field(default_factory=dict)
+    unjudged: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return any(self.counts.values())
+        return any(self.counts.values()) or any(self.unjudged.values())
 
     def __add__(self, other: "Hidden") -> "Hidden":
-        names = {**self.counts, **other.counts}
-        return Hidden({name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in names})
+        return Hidden(_sum(self.counts, other.counts), _sum(self.unjudged, other.unjudged))
 
-    def sentence(self) -> str:
-        """A warning that tells it; empty where nothing was left out."""
-        if not self:
+    def sentences(self) -> tuple[str, ...]:
+        """Warnings: how much was left out, and what could not be judged."""
+        return tuple(filter(None, (self._left_out(), self._unjudged())))
+
+    def _unjudged(self) -> str:
+        """Names the most frequent style first, and at most a few."""
+        found = sorted(
+            ((count, name) for name, count in self.unjudged.items() if count), key=lambda one: (-one[0], one)
+        )
+        if not found:
             return ""
+        named = [f"{name} ({count})" for count, name in found[:_MOST_NAMED]]
+        if len(found) > _MOST_NAMED:
+            named.append(f"{len(found) - _MOST_NAMED} more")
+        return f"Some text may be hidden: the appliance cannot judge {', '.join(named)}."
+
+    def _left_out(self) -> str:
+        """Empty if nothing was left out."""
         by_name = {name: count for name, count in sorted(self.counts.items()) if count and name not in _CHARACTERS}
         pieces = sum(by_name.values())
         characters = sum(self.counts.get(name, 0) for name in _CHARACTERS)
         told = []
+        if not pieces and not characters:
+            return ""
         if pieces:
             named = ", ".join(f"{name} {count}" for name, count in by_name.items())
             told.append(f"{pieces} piece{'s' if pieces > 1 else ''} ({named})")
         if characters:
             told.append(f"{characters} invisible character{'s' if characters > 1 else ''}")
         return f"Text that is not seen was left out: {', '.join(told)}."
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
 
 
 def visible_text(text: str) -> tuple[str, Hidden]:
@@ -96,7 +127,8 @@ def of_html(html: str, form: Form) -> tuple[str, Hidden]:
             seen = to_markdown(html, counts)
         case "html":
             seen = to_visible_html(html, counts)
-    return seen, Hidden({name: counts[name] for name in TECHNIQUES if counts[name]})
+    left_out = {name: counts[name] for name in TECHNIQUES if counts[name]}
+    return seen, Hidden(left_out, {name: count for name, count in counts.items() if count and name not in TECHNIQUES})
 
 
 def of_beginning(html: str) -> str:

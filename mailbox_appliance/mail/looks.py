@@ -5,11 +5,11 @@ Elements that are written alike in the same place are looked at once: newsletter
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import unescape
 from typing import Protocol
 
-from mailbox_appliance.mail import colours
+from mailbox_appliance.mail import backdrop, colours
 from mailbox_appliance.mail.colours import Colour
 from mailbox_appliance.mail.elements import BLOCKS, UNSHOWN
 from mailbox_appliance.mail.lengths import Length
@@ -17,8 +17,9 @@ from mailbox_appliance.mail.markup import attributes_of
 from mailbox_appliance.mail.properties import Declared
 from mailbox_appliance.mail.selectors import Known
 from mailbox_appliance.mail.sheets import Matching, Rule, cascaded, hiding, index_of, sheets_of
-from mailbox_appliance.mail.style import ROOT, Style, link_colour, styled
+from mailbox_appliance.mail.style import ROOT, Style, either, judged, link_colour, styled
 from mailbox_appliance.mail.style import UNSHOWN as NOT_SHOWN
+from mailbox_appliance.mail.unjudged import Unjudged
 
 _MOST_KEPT = 4_000
 _SMALLEST_PICTURE = 1.0  # pixels
@@ -43,12 +44,14 @@ _OF_THEIR_OWN = UNSHOWN | {
     "button",
     "dialog",
     "mark",
+    "marquee",
     "small",
     "sub",
     "sup",
     "table",
     "textarea",
 }  # look other than what is around them
+_NAMES = re.compile(r"[^\s,()\"']+")
 _DIGITS = re.compile(r"\s*([+-]?)(\d{1,5})")
 _SIZES = (10.0, 10.0, 13.0, 16.0, 18.0, 24.0, 32.0, 48.0)  # of `<font size>`, 1 to 7
 
@@ -64,11 +67,12 @@ class Facts:
     hiding: tuple[Rule, ...]  # some of these, that hide
     hints: Declared
     style: str
+    doubtful: tuple[Rule, ...]  # rules of which it cannot be told whether they count
     is_link: bool
     asks_place: bool = False
 
 
-_NOTHING = Facts({}, None, (), {}, (), {}, "", is_link=False)
+_NOTHING = Facts({}, None, (), {}, (), {}, "", (), is_link=False)
 
 
 class Around(Protocol):
@@ -99,6 +103,8 @@ class Looks:
     def __post_init__(self) -> None:
         index = index_of(tuple(sheets_of(self.html)))
         self._matching = Matching(index) if index.count else None
+        self._animations = index.animations
+        self._root = replace(ROOT, doubts=frozenset(index.unjudged)) if index.unjudged else ROOT
 
     @property
     def asks_place(self) -> bool:
@@ -151,21 +157,25 @@ class Looks:
     def _made(self, name: str, attributes: dict[str, str]) -> Facts:
         known: Known | None = None
         rules: list[Rule] = []
+        doubtful: list[Rule] = []
         asking: dict[str, list[Rule]] = {}
         if self._matching:
             known = _known(name, attributes)
             for rule in self._matching.about(known):
-                (asking.setdefault(rule.around[0], []) if rule.around else rules).append(rule)
+                if rule.around:
+                    asking.setdefault(rule.around[0], []).append(rule)
+                else:
+                    (doubtful if rule.doubt else rules).append(rule)
         hints, style = _hints(name, attributes), attributes.get("style", "")
         declared = cascaded(rules, hints, style)
         is_link = name == "a" and "href" in attributes
         if not (self._matching and self._matching.index.asks_around):
             known = None
-        if not (declared or asking or known or is_link):
+        if not (declared or asking or doubtful or known or is_link):
             return _NOTHING
         hidden = tuple(hiding([rule for few in asking.values() for rule in few]))
         asks_place = any(rule.asks_place for few in asking.values() for rule in few)
-        return Facts(declared, known, tuple(rules), asking, hidden, hints, style, is_link, asks_place)
+        return Facts(declared, known, tuple(rules), asking, hidden, hints, style, tuple(doubtful), is_link, asks_place)
 
     def _fitting(self, facts: Facts, elements: Around, known: Known | None) -> tuple[Rule, ...]:
         """The rules that ask for what is around an element, and get it; told once for all that lie in one element."""
@@ -192,16 +202,29 @@ class Looks:
     def _styled(self, around: Style, name: str, facts: Facts, rules: Sequence[Rule]) -> Style:
         if name in UNSHOWN:
             return NOT_SHOWN
+        usual = link_colour(around, self.link) if facts.is_link else around
+        certain = [rule for rule in rules if not rule.doubt]
+        doubtful = [*facts.doubtful, *(rule for rule in rules if rule.doubt)]
+        style = self._style_by(usual, name, facts, certain)
+        if doubtful:
+            other = self._style_by(usual, name, facts, (*certain, *doubtful))
+            style = either(style, other, min(rule.doubt for rule in doubtful))
+        return style
+
+    def _style_by(self, around: Style, name: str, facts: Facts, rules: Sequence[Rule]) -> Style:
+        """The style of an element where these rules count besides those that do in any case."""
         declared = facts.declared
         if rules:
             declared = cascaded(sorted((*facts.rules, *rules), key=lambda rule: rule.order), facts.hints, facts.style)
-        usual = link_colour(around, self.link) if facts.is_link else around
-        style = styled(usual, name, declared)
+        animation = declared.get("animation")
+        if isinstance(animation, str) and not self._animations.isdisjoint(_NAMES.findall(animation)):
+            declared = declared | {"animation": Unjudged("animation")}
+        style = styled(around, name, declared)
         return _NOT_SHOWN_AS_SMALL if name == "img" and _is_tiny(declared) and not style.gone else style
 
     def root(self, tags: Sequence[tuple[str, str]]) -> tuple[Style, list[Known]]:
         """The style of what is in `html` and `body`, of which one or the other may have no tag."""
-        given, style = dict(tags), ROOT
+        given, style = dict(tags), judged(self._root)
         outermost = _Outermost()
         for name in ("html", "body"):
             facts = self.facts(name, given.get(name, ""))
@@ -251,14 +274,14 @@ def _hints(name: str, attributes: dict[str, str]) -> Declared:
     if "bgcolor" in attributes and (colour := colours.html_colour(attributes["bgcolor"])):
         found["background-color"] = colour
     if attributes.get("background", "").strip():
-        found["background-image"] = True
+        found["background-image"] = backdrop.picture("url()") or False
     letters = attributes.get({"font": "color", "body": "text"}.get(name, ""), "")
     if letters and (colour := colours.html_colour(letters)):
         found["color"] = colour
     if name == "font" and (digits := _DIGITS.match(attributes.get("size", ""))):
         number = int(digits[2]) if not digits[1] else 3 + int(digits[1] + digits[2])
         found["font-size"] = Length(pixels=_SIZES[min(7, max(1, number))])
-    if name == "img":
+    if name in ("img", "marquee"):
         found |= {
             side: Length(pixels=float(digits[2]))
             for side in ("width", "height")

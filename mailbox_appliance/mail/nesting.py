@@ -4,28 +4,34 @@ Tags are told in good order: each is closed where a browser closes it, whatever 
 looks: words could be hidden from the eye, and not from us, by tags that close elsewhere than we think.
 """
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mailbox_appliance.mail import elements
+from mailbox_appliance.mail import boxes, elements
+from mailbox_appliance.mail.backdrop import Backdrop, Picture
 from mailbox_appliance.mail.deeper import Deeper
 from mailbox_appliance.mail.looks import Facts, Looks
-from mailbox_appliance.mail.markup import Token
-from mailbox_appliance.mail.open_elements import Element, OpenElements, Piece
+from mailbox_appliance.mail.markup import Token, attributes_of
+from mailbox_appliance.mail.open_elements import Columns, Element, OpenElements, Piece
 from mailbox_appliance.mail.selectors import Known
 from mailbox_appliance.mail.sheets import Rule
-from mailbox_appliance.mail.style import UNSHOWN, Style
+from mailbox_appliance.mail.style import UNSHOWN, Style, judged
 
 IMPLIED = Token("implied")  # for what has no tag of its own
 NOT_TOLD_UNSEEN = frozenset({"hr", "li", "pre"})  # they would leave a mark
 _MOST_RESTYLED = 200_000
+_MOST_COLUMNS = 1_000  # HTML 4.9.11
+_DIGITS = re.compile(r"\s*\d{1,6}")
 
 
 class Nesting:
     """The open elements, and what is told of them."""
 
-    def __init__(self, looks: Looks, tell: Callable[[Token], object]) -> None:
+    def __init__(self, looks: Looks, tell: Callable[[Token], object], hidden: Counter[str]) -> None:
         self._tell = tell
+        self._hidden = hidden
         self._looks = looks
         self._open = OpenElements()
         self._outer: list[tuple[str, str]] = []  # the tags `html` and `body`
@@ -33,19 +39,29 @@ class Nesting:
         self._deeper = Deeper()
         self._line: Piece | None = None  # the rest of the line is moved off the screen
         self._restyled = 0
+        self._has_text = self._is_behind_text = False  # some was seen; what was seen last is text, and no picture
+        self._covers = 0  # elements that may lie over text that is yet to come
 
     def _begin(self) -> None:
         self._base, outermost = self._looks.root(self._outer)
         self._open.begin(outermost)
         self._base_piece = Piece(self._base.hidden, is_counted=False) if self._base.hidden else None
+        self._base_doubts = self._doubts_of(self._base, None)
 
     def _push(self, name: str, content: str, token: Token | None = None, piece: Piece | None = None) -> None:
         """Open an element; `piece` is the one that it goes on with, where it is opened again."""
         around, stack, facts = self._around(name), self._open.stack, self._looks.facts(name, content)
         known = self._open.placed(facts.known) if facts.known and self._looks.asks_place else facts.known
         if stack and stack[-1].has_picture and facts.declared.get("position") in ("absolute", "fixed"):
-            around = replace(around, behind=None, behind_blocks=None)
+            around = replace(around, behind=_on_picture(around.behind), behind_blocks=_on_picture(around.behind_blocks))
+        if name == "summary" and stack and stack[-1].name == "details" and not stack[-1].has_summary:
+            stack[-1].has_summary = True
+            around = judged(replace(around, folded=False))
         style = self._looks.style(around, name, facts, self._open, known)
+        if name == "details" and "open" not in attributes_of(content) and not style.hidden:
+            style = judged(replace(style, folded=True))
+        elif name in elements.CELLS:
+            style = self._in_column(style, content)
         outer = stack[-1].piece if stack else self._base_piece
         if not style.hidden or name in elements.NO_TEXT:
             piece = None
@@ -60,7 +76,57 @@ class Nesting:
         is_told = not style.gone and not (style.hidden and name in NOT_TOLD_UNSEEN) and token is not IMPLIED
         if is_told and not self._deeper.piece:
             self._tell(token or Token(name, content=content))
-        self._open.push(Element(name, content, style, known, is_told, piece))
+        doubts = self._doubts_of(style, stack[-1].doubts if stack else self._base_doubts) if style.unjudged else None
+        self._open.push(Element(name, content, style, known, is_told, piece, doubts=doubts))
+        self._look_at_cover(name, style, facts.declared)
+
+    def _doubts_of(self, style: Style, outer: dict[str, Piece] | None) -> dict[str, Piece]:
+        """What cannot be judged of an element, each counted once; `outer`: of what it lies in."""
+        if outer and len(outer) == len(style.unjudged) and all(name in outer for name in style.unjudged):
+            return outer
+        known = outer or {}
+        return {name: known.get(name) or Piece(name, is_counted=False) for name in style.unjudged}
+
+    def _look_at_cover(self, name: str, style: Style, declared: Mapping[str, object]) -> None:
+        """Remember what may lie over other text: that is a doubt for the whole message."""
+        if not style.gone and boxes.may_cover(name, declared, style.letters, is_behind_text=self._is_behind_text):
+            if self._has_text:
+                self._hidden["position: absolute"] += 1
+            else:
+                self._covers += 1
+
+    # --- tables ---
+
+    def _column(self, name: str, style: Style, attributes: Mapping[str, str]) -> None:
+        """Take in a `col` or a `colgroup`."""
+        table = self._open.last("table")
+        if table < 0:
+            return
+        columns = self._open.stack[table].columns = self._open.stack[table].columns or Columns()
+        is_collapsed = not style.visible or bool(style.gone)
+        if name == "colgroup":
+            columns.is_group_collapsed = is_collapsed
+        span = 0 if name == "colgroup" and "span" not in attributes else _span(attributes.get("span", ""))
+        if is_collapsed or columns.is_group_collapsed:
+            columns.collapsed.update(range(columns.count, columns.count + span))
+        columns.count += span
+
+    def _in_column(self, style: Style, content: str) -> Style:
+        """The style of a cell: nothing is seen of one in a column that is collapsed (CSS 2.1, 17.5.5)."""
+        table = self._open.last("table")
+        columns = self._open.stack[table].columns if table >= 0 else None
+        if columns is None or not columns.collapsed:
+            return style
+        attributes = attributes_of(content)
+        start, columns.next = columns.next, columns.next + _span(attributes.get("colspan", ""))
+        columns.has_long_cells = columns.has_long_cells or "rowspan" in attributes
+        if style.hidden:
+            return style
+        if columns.has_long_cells:
+            return judged(replace(style, doubts=style.doubts | {"col"}))
+        if not columns.collapsed.issuperset(range(start, columns.next)):
+            return style
+        return Style(gone="visibility", hidden="visibility")
 
     def _style(self, around: Style, name: str, content: str) -> Style:
         facts = self._looks.facts(name, content)
@@ -159,6 +225,16 @@ class Nesting:
                 style = self._looks.style(style, element.name, facts, _Up(self._open, number), element.known)
             element.style, element.fitting = style, None
             element.piece = Piece(style.hidden, is_counted=False) if style.hidden else None
+            element.doubts = self._doubts_of(style, stack[number - 1].doubts if number else None)
+
+
+def _on_picture(behind: Backdrop) -> Backdrop:
+    return Backdrop(behind.colour, Picture("position: absolute", covers=False))
+
+
+def _span(value: str) -> int:
+    found = _DIGITS.match(value)
+    return min(_MOST_COLUMNS, max(1, int(found[0]))) if found else 1
 
 
 @dataclass

@@ -49,6 +49,17 @@ class Siblings:
 
 
 @dataclass(slots=True)
+class Columns:
+    """The columns of a table: how many were declared, which of them are not shown, and the next one in its row."""
+
+    count: int = 0
+    collapsed: set[int] = field(default_factory=set)
+    is_group_collapsed: bool = False  # the group of columns that is declared
+    next: int = 0
+    has_long_cells: bool = False  # cells that reach into other rows: where a cell stands is not told then
+
+
+@dataclass(slots=True)
 class Element:
     """An open element."""
 
@@ -61,6 +72,9 @@ class Element:
     fitting: dict[Any, Any] | None = None  # what was found of rules for elements in it
     has_picture: bool = False  # something may lie over that
     siblings: Siblings | None = None  # that lie in it
+    doubts: dict[str, Piece] | None = None  # what cannot be judged of its text
+    has_summary: bool = False  # of `details`
+    columns: Columns | None = None  # of a table
     is_closed: bool = False  # its closing tag came while blocks in it were open
 
 

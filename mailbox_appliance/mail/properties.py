@@ -4,17 +4,22 @@ A value that no browser knows is no value: the one that was given before stays i
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
-from mailbox_appliance.mail import colours, css, shapes
+from mailbox_appliance.mail import backdrop, colours, css, shapes, unjudged
+from mailbox_appliance.mail.backdrop import Picture
 from mailbox_appliance.mail.lengths import Length, length
+from mailbox_appliance.mail.rare_properties import RARE, RARE_ALIASES, Reader, box_shadow
 
 #: What is declared: of each property what its value means. The words `inherit` and `initial` stand for themselves.
 Declared = dict[str, object]
 
-INHERIT, INITIAL, UNKNOWN = "inherit", "initial", "unknown"
-INHERITED = frozenset({"visibility", "font-size", "line-height", "color", "-webkit-text-fill-color", "text-indent"})
+INHERIT, INITIAL, CURRENT_COLOUR = "inherit", "initial", "currentcolor"
+INHERITED = frozenset({
+    "visibility", "font-size", "line-height", "color", "-webkit-text-fill-color", "text-indent", "font-size-adjust",
+    "letter-spacing", "word-spacing", "-webkit-text-security", "-webkit-text-stroke", "color-scheme"
+})  # fmt: skip
 _FOR_ALL = {"inherit": INHERIT, "initial": INITIAL}
 
 # fmt: off
@@ -39,7 +44,6 @@ _SIZES = {
     "xxx-large": 48.0,
 }
 _RELATIVE_SIZES = {"smaller": 5 / 6, "larger": 1.2}
-_OPACITY = re.compile(r"opacity\(\s*([\d.]{1,20})(%?)\s*\)")
 _PICTURE = re.compile(r"url\(|[a-z-]{0,30}gradient\(|(?:-webkit-)?image-set\(|image\(|(?:-webkit-)?cross-fade\(")
 _WORD = re.compile(r"""[^\s(),/]+(?:\((?:"[^"]*+"|'[^']*+'|[^()]|\([^()]*+\))*+\)?)?""")
 # fmt: off
@@ -50,6 +54,8 @@ _IN_BACKGROUNDS = frozenset({
 # fmt: on
 _PLACES = {1: (0, 0, 0, 0), 2: (0, 1, 0, 1), 3: (0, 1, 2, 1), 4: (0, 1, 2, 3)}  # of one to four words, for four sides
 _LONGEST_CACHED = 2_000
+_CALLS = re.compile(r"\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\)?")
+_SIZE = re.compile(r"/\s*([^\s,/]+)")
 
 
 def declared(text: str) -> tuple[Declared, Declared]:
@@ -70,16 +76,21 @@ def _declared(text: str) -> tuple[Declared, Declared]:
 _declared_often = lru_cache(maxsize=512)(_declared)
 
 
-_Reader = Callable[[str], Mapping[str, object] | None]
-
-
-def _read(reader: _Reader, name: str, value: str) -> Mapping[str, object]:
+def _read(reader: Reader, name: str, value: str) -> Mapping[str, object]:
     word = _FOR_ALL.get(value)
     if value in ("unset", "revert", "revert-layer"):
         word = INHERIT if name in INHERITED else INITIAL
-    if word:
-        return dict.fromkeys(_LONGHANDS.get(name, (name,)), word)
-    return reader(value) or {}
+    names = _LONGHANDS.get(name, (name,))
+    if word and name != "all":
+        return dict.fromkeys(names, word)
+    found = reader(value) if (late := unjudged.late(name, value)) is None else None
+    if found is None and "(" in value and not name.startswith(_SHOWING):
+        doubt = late or unjudged.unread(name, value)
+        return dict.fromkeys(names, doubt) if doubt else {}
+    return found or {}
+
+
+_SHOWING = ("padding", "min-")  # properties that hide nothing
 
 
 def _display(value: str) -> Mapping[str, object] | None:
@@ -87,11 +98,12 @@ def _display(value: str) -> Mapping[str, object] | None:
         return {"display": "none"}
     value = " ".join(value.split())
     if value in _DISPLAYS:
-        return {"display": "block" if value in _BLOCKS else "inline" if value in _INLINE else "other"}
+        kind = "block" if value in _BLOCKS else "inline" if value in _INLINE else "other"
+        return {"display": kind, "layout": next((one for one in ("flex", "grid") if one in value), "")}
     return None
 
 
-def _word(name: str, *words: str) -> _Reader:
+def _word(name: str, *words: str) -> Reader:
     return lambda value: {name: value} if value in words else None
 
 
@@ -104,18 +116,6 @@ def _opacity(value: str) -> Mapping[str, object] | None:
     if found is None or not (found.is_number or found.percent):
         return {"opacity": 0.0} if found == Length() else None
     return {"opacity": min(1.0, max(0.0, found.pixels + found.percent / 100))}
-
-
-def _filter(value: str) -> Mapping[str, object] | None:
-    if "(" not in value and value != "none":
-        return None
-    rest = 1.0
-    for number, percent in _OPACITY.findall(value):
-        try:
-            rest *= float(number) / (100 if percent else 1)
-        except ValueError:
-            return None
-    return {"filter": rest}
 
 
 def _font_size(value: str) -> Mapping[str, object] | None:
@@ -150,33 +150,57 @@ def _font(value: str) -> Mapping[str, object] | None:
     return None
 
 
-def _colour(name: str) -> _Reader:
+def _colour(name: str) -> Reader:
     def read(value: str) -> Mapping[str, object] | None:
         if value == "currentcolor":
-            return {name: INHERIT if name == "color" else UNKNOWN}
-        found = colours.css_colour(value)
+            return {name: INHERIT if name == "color" else CURRENT_COLOUR}
+        found = colours.css_colour(value, name)
         return {name: found} if found is not None else None
 
     return read
 
 
 def _background(value: str) -> Mapping[str, object] | None:
-    """Its colour and whether it has a picture; of several layers the last has the colour."""
+    """Its colour and its picture; of several layers the last has the colour."""
     colour: object = colours.TRANSPARENT
+    sizes = _SIZE.findall(_CALLS.sub(" ", value))
+    covers = all(size in ("auto", "cover", "contain", "100%") for size in sizes)
     for word in _WORD.findall(value):
-        found = colours.css_colour(word)
-        if found is None and not (word in _IN_BACKGROUNDS or _PICTURE.match(word) or length(word)):
+        found = CURRENT_COLOUR if word == "currentcolor" else colours.css_colour(word, "background")
+        size = length(word)
+        if found is None and not (word in _IN_BACKGROUNDS or _PICTURE.match(word) or size):
             return None
+        covers = covers and (size is None or size == Length(percent=100) or not (size.pixels or size.letters))
         colour = colour if found is None else found
-    declared = {"background-color": colour, "background-image": _PICTURE.search(value) is not None}
+    declared = {
+        "background-color": colour,
+        "background-image": backdrop.picture(value, covers=covers) or False,
+        "background-size": covers,
+    }
     return {**declared, "background-clip": "text"} if value.endswith(" text") else declared
 
 
 def _background_image(value: str) -> Mapping[str, object] | None:
-    return {"background-image": value != "none"} if value == "none" or "(" in value else None
+    return {"background-image": backdrop.picture(value) or False} if value == "none" or "(" in value else None
 
 
-def _length_of(name: str) -> _Reader:
+def _background_size(value: str) -> Mapping[str, object] | None:
+    """Whether a picture lies behind all of a box."""
+    return {"background-size": {"auto", "cover", "contain", "100%"}.issuperset(value.replace(",", " ").split())}
+
+
+def _background_position(value: str) -> Mapping[str, object] | None:
+    sizes = [each for each in map(length, value.replace(",", " ").split()) if each]
+    return {"background-size": False} if any(each.pixels or each.letters for each in sizes) else {}
+
+
+def _box_shadow(value: str) -> Mapping[str, object] | None:
+    """One inside a box is a picture behind its letters."""
+    found = box_shadow(value)
+    return {"box-shadow": False if found is None else Picture("box-shadow", found, covers=False)}
+
+
+def _length_of(name: str) -> Reader:
     def read(value: str) -> Mapping[str, object] | None:
         found = length(value)
         if found is None:
@@ -201,11 +225,11 @@ def _overflow(value: str) -> Mapping[str, object] | None:
     return {"overflow-x": words[0] != "visible", "overflow-y": words[-1] != "visible"}
 
 
-def _overflow_of(name: str) -> _Reader:
+def _overflow_of(name: str) -> Reader:
     return lambda value: {name: value != "visible"} if value in _OVERFLOWS else None
 
 
-def _sides(*names: str) -> _Reader:
+def _sides(*names: str) -> Reader:
     """Of a shorthand for four sides: top, right, bottom and left; those that have a name here."""
 
     def read(value: str) -> Mapping[str, object] | None:
@@ -222,47 +246,54 @@ def _sides(*names: str) -> _Reader:
     return read
 
 
-_READERS: dict[str, _Reader] = {
-    "display": _display,
-    "mso-hide": _mso_hide,
-    "visibility": _word("visibility", "visible", "hidden", "collapse"),
-    "content-visibility": _word("content-visibility", "visible", "auto", "hidden"),
-    "opacity": _opacity,
-    "filter": _filter,
-    "font": _font,
-    "font-size": _font_size,
-    "line-height": _line_height,
-    "color": _colour("color"),
-    "-webkit-text-fill-color": _colour("-webkit-text-fill-color"),
-    "background": _background,
-    "background-color": _colour("background-color"),
-    "background-image": _background_image,
-    "background-clip": lambda value: {"background-clip": value},
-    "overflow": _overflow,
-    "overflow-x": _overflow_of("overflow-x"),
-    "overflow-y": _overflow_of("overflow-y"),
-    "position": _word("position", "static", "relative", "absolute", "fixed", "sticky"),
-    "float": _word("float", "left", "right", "none", "inline-start", "inline-end"),
-    "box-shadow": lambda value: {"box-shadow": "inset" in value},
-    "margin": _sides("margin-top", "margin-right", "", "margin-left"),
-    "padding": _sides("padding-top", "padding-right", "padding-bottom", "padding-left"),
-    "inset": _sides("top", "right", "bottom", "left"),
-    "transform": shapes.transform,
-    "scale": shapes.scale,
-    "translate": shapes.translate,
-    "clip": shapes.clip,
-    "clip-path": shapes.clip_path,
-} | {
-    name: _length_of(name)
-    for name in (
-        *("height", "width", "max-height", "max-width", "top", "right", "bottom", "left"),
-        *("min-height", "min-width", "text-indent", "margin-top", "margin-right", "margin-left"),
-        *("padding-top", "padding-right", "padding-bottom", "padding-left"),
-    )
-}
-_ALIASES = {
+_READERS: dict[str, Reader] = (
+    RARE
+    | {
+        "display": _display,
+        "mso-hide": _mso_hide,
+        "visibility": _word("visibility", "visible", "hidden", "collapse"),
+        "content-visibility": _word("content-visibility", "visible", "auto", "hidden"),
+        "opacity": _opacity,
+        "font": _font,
+        "font-size": _font_size,
+        "line-height": _line_height,
+        "color": _colour("color"),
+        "-webkit-text-fill-color": _colour("-webkit-text-fill-color"),
+        "background": _background,
+        "background-color": _colour("background-color"),
+        "background-image": _background_image,
+        "background-size": _background_size,
+        "background-position": _background_position,
+        "background-clip": lambda value: {"background-clip": value},
+        "overflow": _overflow,
+        "overflow-x": _overflow_of("overflow-x"),
+        "overflow-y": _overflow_of("overflow-y"),
+        "position": _word("position", "static", "relative", "absolute", "fixed", "sticky"),
+        "float": _word("float", "left", "right", "none", "inline-start", "inline-end"),
+        "box-shadow": _box_shadow,
+        "margin": _sides("margin-top", "margin-right", "", "margin-left"),
+        "padding": _sides("padding-top", "padding-right", "padding-bottom", "padding-left"),
+        "inset": _sides("top", "right", "bottom", "left"),
+        "transform": shapes.transform,
+        "transform-origin": shapes.transform_origin,
+        "rotate": shapes.rotate,
+        "scale": shapes.scale,
+        "translate": shapes.translate,
+        "clip": shapes.clip,
+        "clip-path": shapes.clip_path,
+    }
+    | {
+        name: _length_of(name)
+        for name in (
+            *("height", "width", "max-height", "max-width", "top", "right", "bottom", "left"),
+            *("min-height", "min-width", "text-indent", "margin-top", "margin-right", "margin-left"),
+            *("padding-top", "padding-right", "padding-bottom", "padding-left"),
+        )
+    }
+)
+_ALIASES = RARE_ALIASES | {
     "-webkit-transform": "transform",
-    "-webkit-filter": "filter",
+    "-webkit-transform-origin": "transform-origin",
     "-webkit-opacity": "opacity",
     "-webkit-clip-path": "clip-path",
     "-webkit-background-clip": "background-clip",
@@ -286,7 +317,7 @@ _ALIASES = {
 }
 _LONGHANDS = {
     "font": ("font-size", "line-height"),
-    "background": ("background-color", "background-image"),
+    "background": ("background-color", "background-image", "background-size"),
     "overflow": ("overflow-x", "overflow-y"),
     "margin": ("margin-top", "margin-right", "margin-left"),
     "padding": ("padding-top", "padding-right", "padding-bottom", "padding-left"),

@@ -17,7 +17,7 @@ from mailbox_appliance.mail.styled_html import Reader, is_remark
 _HIDING = (
     *("style", "hidden", "color", "background", "<image", "<plaintext", "<small", "<su", "<button", "<mark", "popover"),
     *("<select", "<svg", "<math", "<template", "<object", "<applet", "<audio", "<video", "<canvas", "<iframe"),
-    *("<datalist", "<dialog", "<meter", "<progress", "<rp", "<no", "<input"),
+    *("<datalist", "<dialog", "<meter", "<progress", "<rp", "<no", "<input", "<marquee", "<details"),
 )
 _HIDING_BY_VALUE = re.compile(
     r"(?:width|height)[\t\n\f\r ]*+=[\t\n\f\r ]*+[\"']?\s*+\+?0*+1?(?!\d)|(?:text|link)[\t\n\f\r ]*+="

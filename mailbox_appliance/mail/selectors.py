@@ -1,12 +1,12 @@
 """Selectors of CSS as mail uses them: tags, classes, ids, attributes, siblings, and what they lie in (CSS Selectors 4).
 
 What depends on what the reader does (`:hover`), and what is no element (`::before`), never fits. What would need the
-rest of the mail (`:last-child`, `:has()`) is told apart as vague. Case does not count: in old documents it does not for
-classes and ids, and most mail is such.
+rest of the mail (`:last-child`, `:has()`), or the state of a form, is told apart as vague. Case does not count: in old
+documents it does not for classes and ids, and most mail is such.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -28,11 +28,17 @@ _FIRST = frozenset({"first-child", "first-of-type"})
 _NTHS = frozenset({"nth-child", "nth-of-type"})
 _VAGUE = frozenset({
     "last-child", "last-of-type", "only-child", "only-of-type", "nth-last-child", "nth-last-of-type", "empty", "has",
-    "lang", "dir"
+    "lang", "dir", "checked", "default", "defined", "disabled", "enabled", "host", "in-range", "indeterminate",
+    "invalid", "open", "optional", "out-of-range", "placeholder-shown", "read-only", "read-write", "required", "scope",
+    "valid", "heading", "nth-col", "nth-last-col"
 })  # fmt: skip
 _LONGEST = 500  # characters of a selector
 _MOST_PARTS = 12
 _DEEPEST = 3  # `:not(:is())`
+
+
+class NotUnderstood(ValueError):
+    """A selector that is not understood here."""
 
 
 class Nth(msgspec.Struct, frozen=True, gc=False):
@@ -61,7 +67,7 @@ class Compound(msgspec.Struct, frozen=True, gc=False):
     classes: tuple[str, ...] = ()
     attributes: tuple[tuple[str, str, str], ...] = ()  # name, how it is compared (empty: it is there), value
     conditions: tuple[Nth | AnyOf, ...] = ()
-    is_vague: bool = False  # it says more, which is not told here
+    vague: str = ""  # it says more, which is not told here: a name for that
 
     @property
     def asks_for_attributes(self) -> bool:
@@ -93,30 +99,33 @@ class Known:
     previous: Self | None = None  # the sibling before it
 
 
-def selectors(prelude: str) -> Iterator[Selector]:
-    """The selectors of a list that are understood."""
-    for written in css.split(prelude, ","):
-        if found := _selector(written.strip()):
-            yield found
+def selector(written: str) -> Selector | None:
+    """A selector; None for what never fits. Raises NotUnderstood."""
+    return _selector(written.strip(), 0)
 
 
-def _selector(written: str, depth: int = 0) -> Selector | None:
-    """None for what never fits, or is not understood."""
-    if not written or len(written) > _LONGEST or depth > _DEEPEST:
+def _selector(written: str, depth: int) -> Selector | None:
+    if not written:
         return None
+    if len(written) > _LONGEST or depth > _DEEPEST:
+        raise NotUnderstood(written)
     parts: list[list[re.Match[str]]] = [[]]
     combinators: list[str] = []
     place = 0
     while place < len(written):
         found = _SIMPLE.match(written, place)
-        if found is None or len(parts) > _MOST_PARTS or (found["tag"] and parts[-1]):
+        if found is None and written.startswith("::", place):
             return None
+        if found is None or len(parts) > _MOST_PARTS or (found["tag"] and parts[-1]):
+            raise NotUnderstood(written)
         place = found.end()
         if found["combinator"]:
             combinators.append(found["combinator"].strip())
             parts.append([])
         else:
             parts[-1].append(found)
+    if any(each["pseudo"] == "empty" for each in parts[-1]):
+        return None  # it has no text
     compounds = [_compound(part, depth) for part in parts if part]
     whole = [each for each in compounds if each]
     if len(whole) < len(parts):
@@ -136,20 +145,20 @@ def _compound(found: Sequence[re.Match[str]], depth: int) -> Compound | None:
     ]
     tags = [tag for tag in values("tag") if tag != "*"]
     conditions: list[Nth | AnyOf] = []
-    is_vague = False
+    vague = ""
     for each in found:
         pseudo, argument = (each["pseudo"] or "").lower(), (each["argument"] or "").strip().lower()
-        if pseudo in ("link", "any-link"):
+        if pseudo in ("link", "any-link", "-webkit-any-link"):
             attributes.append(("href", "", ""))
         elif pseudo == "root":
             tags.append("html")
         elif pseudo in _VAGUE:
-            is_vague = True
+            vague = vague or f":{pseudo}{'()' if argument else ''}"
         elif pseudo:
             condition = _condition(pseudo, argument, depth)
             if condition is None:
                 return None
-            is_vague = is_vague or condition is UNTOLD
+            vague = vague or (f":{pseudo}()" if condition is UNTOLD else "")
             conditions.append(condition)
     return Compound(
         "".join(tags[:1]),
@@ -157,7 +166,7 @@ def _compound(found: Sequence[re.Match[str]], depth: int) -> Compound | None:
         tuple(values("class")),
         tuple(attributes),
         tuple(conditions),
-        is_vague,
+        vague,
     )
 
 
@@ -166,20 +175,26 @@ def _condition(pseudo: str, argument: str, depth: int) -> Nth | AnyOf | None:
         return Nth(0, 1, pseudo == "first-of-type")
     if pseudo in _NTHS:
         found = _NTH.fullmatch(_WORDS.get(argument, argument))
+        if found is None and " of " in argument:
+            return UNTOLD
         if found is None or not argument:
             return None
         step = found["step"]
         steps = 0 if step is None else int(step + "1") if step in ("", "+", "-") else int(step)
         return Nth(steps, int((found["start"] or "0").replace(" ", "")), pseudo == "nth-of-type")
     if pseudo in ("not", "is", "where", "matches", "-webkit-any"):
-        return _any_of([_selector(each.strip(), depth + 1) for each in css.split(argument, ",")], none=pseudo == "not")
+        try:
+            given = [_selector(each.strip(), depth + 1) for each in css.split(argument, ",")]
+        except NotUnderstood:
+            return UNTOLD
+        return _any_of(given, none=pseudo == "not")
     return None
 
 
 def _any_of(selectors_: Sequence[Selector | None], *, none: bool) -> AnyOf | None:
     """What never fits is none of them."""
     known = [each.subject for each in selectors_ if each]
-    if any(each.around or each.subject.is_vague for each in selectors_ if each):
+    if any(each.around or each.subject.vague for each in selectors_ if each):
         return UNTOLD
     return AnyOf(tuple(known), none) if known or none else None
 
@@ -187,7 +202,7 @@ def _any_of(selectors_: Sequence[Selector | None], *, none: bool) -> AnyOf | Non
 def _weight(compounds: Sequence[Compound]) -> tuple[int, int, int]:
     return (
         sum(bool(each.id) for each in compounds),
-        sum(len(each.classes) + len(each.attributes) + len(each.conditions) + each.is_vague for each in compounds),
+        sum(len(each.classes) + len(each.attributes) + len(each.conditions) + bool(each.vague) for each in compounds),
         sum(bool(each.tag) for each in compounds),
     )
 

@@ -1,55 +1,168 @@
 """Where CSS moves something, and what it leaves of its shape (CSS Transforms, CSS Masking): enough to see it or not."""
 
+import math
 import re
 from collections.abc import Mapping
 
 from mailbox_appliance.mail.lengths import Length, length
+from mailbox_appliance.mail.unjudged import Unjudged
 
-_CALL = re.compile(r"([a-z0-9-]{1,20})\(([^()]{0,300})\)")
+_CALL = re.compile(r"([a-z0-9-]{1,20})\(((?:[^()]|\([^()]*+\))*+)\)")
 _CLIP = re.compile(r"rect\(([^()]{1,100})\)")
 _PLACES = {1: (0, 0, 0, 0), 2: (0, 1, 0, 1), 3: (0, 1, 2, 1), 4: (0, 1, 2, 3)}  # of one to four words, for four sides
 _PERCENT_OF_ITSELF = 3.0  # pixels of something of the usual size: `translate(-50%)` is for what is centred
 _LEAST_SCALE, _LEAST_AREA = 0.06, 0.0036
+_LARGEST_SCALE = 10.0  # beyond that letters are larger than what is around them
+_LARGEST_SKEW = 80.0  # degrees
+_ANGLE = re.compile(r"([+-]?[\d.]{1,30}(?:e[+-]?\d{1,3})?)(deg|grad|rad|turn)?")
+_DEGREES = {"deg": 1.0, "grad": 0.9, "rad": 180 / math.pi, "turn": 360.0}
+_EMPTY_PATH = re.compile(r"""["'](?:[mz]|[\d.,\s+-])*+["']""")
+_FILL_RULE = re.compile(r"\A\s*+(?:nonzero|evenodd)\s*+,")
 
 
 def transform(value: str) -> Mapping[str, object] | None:
     """How it is moved, in pixels, and whether nothing is left of it."""
     if value == "none":
-        return {"transform": (0.0, False)}
-    moved, flat = 0.0, False
+        return {"transform": (0.0, False), "turned": False}
+    if "(" not in value:
+        return None
+    moved, is_flat, unjudged, turned = 0.0, False, "", False
     for name, content in _CALL.findall(value):
-        numbers = [
-            each.resolved(16.0, _PERCENT_OF_ITSELF) for each in map(length, content.replace(",", " ").split()) if each
-        ]
-        if name.startswith("scale") or name in ("matrix", "matrix3d"):
-            flat = flat or _is_flat(name, numbers)
-        elif name.startswith("translate") and numbers:
-            moved = max(moved, *(abs(number) for number in numbers))
-        elif name in ("rotatex", "rotatey"):
-            flat = flat or content.strip() in ("90deg", "-90deg", "270deg", "100grad", "0.25turn", ".25turn")
-        if name == "matrix" and len(numbers) == 6:
-            moved = max(moved, abs(numbers[4]), abs(numbers[5]))
-    return {"transform": (moved, flat)} if "(" in value else None
+        found = _one_transform(name, content)
+        if found is None:
+            unjudged = unjudged or (name if name in _TRANSFORMS else "unknown function")
+            continue
+        moved, is_flat = moved + found[0], is_flat or found[1]
+    turned = any(f"rotate{axis}" in value for axis in "xy3") or "matrix3d" in value
+    if is_flat or moved >= 400 or not unjudged:
+        return {"transform": (moved, is_flat), "turned": turned}
+    name = f"transform: {unjudged}{'' if ' ' in unjudged else '()'}"
+    return {"transform": Unjudged(name), "turned": turned}
 
 
-def _is_flat(name: str, numbers: list[float]) -> bool:
-    if name == "matrix":
-        return len(numbers) == 6 and abs(numbers[0] * numbers[3] - numbers[1] * numbers[2]) < _LEAST_AREA
-    if name == "matrix3d":
-        return len(numbers) == 16 and abs(numbers[0] * numbers[5] - numbers[1] * numbers[4]) < _LEAST_AREA
-    return any(abs(number) < _LEAST_SCALE for number in numbers[: 1 if name == "scalez" else 2]) and name != "scalez"
+# fmt: off
+_TRANSFORMS = frozenset({
+    "matrix", "matrix3d", "perspective", "rotate", "rotate3d", "rotatex", "rotatey", "rotatez", "scale", "scale3d",
+    "scalex", "scaley", "scalez", "skew", "skewx", "skewy", "translate", "translate3d", "translatex", "translatey",
+    "translatez"
+})
+# fmt: on
+
+
+def _one_transform(name: str, content: str) -> tuple[float, bool] | None:
+    """How one function moves it, and whether nothing is left; None where that is not worked out."""
+    words = content.replace(",", " ").split() if "(" not in content else [each.strip() for each in content.split(",")]
+    if name in ("rotate", "rotatez"):
+        return (0.0, False)
+    if name in ("rotatex", "rotatey"):
+        return _turned(content.strip())
+    if name == "rotate3d":
+        return _rotated(words)
+    if name.startswith("skew"):
+        angles = [_degrees(word) for word in words]
+        return (0.0, False) if all(each is not None and abs(each) < _LARGEST_SKEW for each in angles) else None
+    lengths = [length(word) for word in words]
+    if not words or None in lengths:
+        return None
+    numbers = [each.resolved(16.0, _PERCENT_OF_ITSELF) for each in lengths if each]
+    if name in ("scalex", "scaley", "scale", "scale3d", "scalez"):
+        factors = [each.pixels + each.percent / 100 for each in lengths if each]
+        return _scaled([] if name == "scalez" else factors[:2])
+    if name in ("translate", "translatex", "translatey") or (name == "translate3d" and not any(numbers[2:])):
+        return (max(map(abs, numbers)), False)
+    if name == "translatez" and not any(numbers):
+        return (0.0, False)
+    if name == "matrix" and len(numbers) == 6:
+        return _by_matrix(numbers)
+    if name == "matrix3d" and len(numbers) == 16:
+        is_plane = not any((*numbers[2:4], *numbers[6:8], *numbers[8:10], numbers[11], numbers[14]))
+        flat = _by_matrix([*numbers[:2], *numbers[4:6], *numbers[12:14]])
+        return flat if is_plane or (flat and flat[1]) else None
+    return None
+
+
+def _by_matrix(numbers: list[float]) -> tuple[float, bool] | None:
+    is_flat = abs(numbers[0] * numbers[3] - numbers[1] * numbers[2]) < _LEAST_AREA
+    if max(map(abs, numbers[:4])) > _LARGEST_SCALE and not is_flat:
+        return None
+    return (max(abs(numbers[4]), abs(numbers[5])), is_flat)
+
+
+def _scaled(factors: list[float]) -> tuple[float, bool] | None:
+    if any(abs(factor) < _LEAST_SCALE for factor in factors):
+        return (0.0, True)
+    return None if any(abs(factor) > _LARGEST_SCALE for factor in factors) else (0.0, False)
+
+
+def _degrees(word: str) -> float | None:
+    found = _ANGLE.fullmatch(word)
+    if found is None or (not found[2] and found[1].strip("+-0.")):
+        return None
+    try:
+        return float(found[1]) * _DEGREES[found[2] or "deg"]
+    except ValueError:
+        return None
+
+
+def _turned(angle: str) -> tuple[float, bool] | None:
+    """Of a turn out of the plane of the page."""
+    degrees = _degrees(angle)
+    return None if degrees is None else (0.0, abs(math.cos(math.radians(degrees))) < _LEAST_SCALE)
+
+
+def _rotated(words: list[str]) -> tuple[float, bool] | None:
+    """Of three parts of an axis, and an angle."""
+    axis = [each.pixels for each in map(length, words[:3]) if each]
+    if len(axis) < 3 or len(words) != 4:
+        return None
+    if not any(axis[:2]):
+        return (0.0, False)
+    return _turned(words[3]) if not axis[2] else None
+
+
+def rotate(value: str) -> Mapping[str, object] | None:
+    """Whether nothing is left of it (CSS Transforms 2, 5)."""
+    words = value.split()
+    if value == "none" or (len(words) == 1 and _degrees(value) is not None):
+        return {"rotate": False, "turned": False}
+    axes = [word for word in words if word in ("x", "y", "z")]
+    angles = [word for word in words if _degrees(word) is not None and not word.replace(".", "").isdigit()]
+    if len(axes) == 1 and len(words) == 2 and angles:
+        found = (0.0, False) if axes[0] == "z" else _turned(angles[0])
+    elif len(words) == 4 and len(angles) == 1:
+        found = _rotated([*(word for word in words if word != angles[0]), angles[0]])
+    else:
+        return None
+    is_turned = "z" not in axes
+    return {"rotate": found[1] if found else Unjudged("rotate"), "turned": is_turned}
 
 
 def scale(value: str) -> Mapping[str, object] | None:
     """Whether nothing is left of it."""
+    if value == "none":
+        return {"scale": False}
     numbers = [each.pixels + each.percent / 100 for each in map(length, value.split()) if each]
-    return {"scale": any(abs(number) < _LEAST_SCALE for number in numbers[:2])} if numbers or value == "none" else None
+    if not numbers:
+        return None
+    found = _scaled(numbers[:2])
+    return {"scale": found[1] if found else Unjudged("scale")}
 
 
 def translate(value: str) -> Mapping[str, object] | None:
     """How far it is moved, in pixels."""
-    numbers = [abs(each.resolved(16.0, _PERCENT_OF_ITSELF)) for each in map(length, value.split()) if each]
-    return {"translate": max(numbers, default=0.0)} if numbers or value == "none" else None
+    words = [value] if value.endswith(")") and value.count("(") == 1 else value.split()
+    found = [length(word) for word in words] if value != "none" else []
+    if None in found:
+        return None
+    numbers = [abs(each.resolved(16.0, _PERCENT_OF_ITSELF)) for each in found if each]
+    return {"translate": max(numbers[:2], default=0.0)}
+
+
+def transform_origin(value: str) -> Mapping[str, object] | None:
+    """A point far away, around which a turn moves something off the screen."""
+    found = [length(word) for word in value.split()]
+    is_far = any(each and abs(each.resolved(16.0, _PERCENT_OF_ITSELF)) >= 400 for each in found)
+    return {"transform-origin": Unjudged("transform-origin") if is_far else value}
 
 
 def clip(value: str) -> Mapping[str, object] | None:
@@ -61,7 +174,9 @@ def clip(value: str) -> Mapping[str, object] | None:
     if len(sides) != 4:
         return None
     top, right, bottom, left = (each.resolved(16.0) if each else None for each in sides)
-    return {"clip": _is_narrow(left or 0.0, right) or _is_narrow(top or 0.0, bottom)}
+    if _is_narrow(left or 0.0, right) or _is_narrow(top or 0.0, bottom):
+        return {"clip": True}
+    return {"clip": Unjudged("clip: rect()") if any(side is not None for side in (right, bottom)) else False}
 
 
 def _is_narrow(start: float, end: float | None) -> bool:
@@ -69,19 +184,34 @@ def _is_narrow(start: float, end: float | None) -> bool:
 
 
 def clip_path(value: str) -> Mapping[str, object] | None:
-    """Whether the shape that is shown is empty."""
+    """Whether the shape that is shown is empty (CSS Masking 1, 5; CSS Shapes 2, 3)."""
     found = _CALL.match(value)
     if found is None:
-        return {"clip-path": False} if value == "none" or "(" in value else None
-    words = found[2].partition(" at ")[0].partition(" round ")[0].replace(",", " ").split()
-    numbers = [each for each in map(length, words) if each]
-    return {"clip-path": bool(numbers) and _leaves_nothing(found[1], numbers)}
+        return {"clip-path": False} if value == "none" else None
+    shape, content = found[1], found[2]
+    if shape == "path":
+        is_empty = _EMPTY_PATH.fullmatch(_FILL_RULE.sub("", content).strip())
+        return {"clip-path": True if is_empty else Unjudged("clip-path: path()")}
+    words = content.partition(" at ")[0].partition(" round ")[0].replace(",", " ").split()
+    given = [length(word) for word in words]
+    numbers = [each for each in given if each]
+    if numbers and _leaves_nothing(shape, given, numbers):
+        return {"clip-path": True}
+    if shape == "inset" and numbers and all(each.resolved(16.0) <= 0 for each in numbers):
+        return {"clip-path": False}
+    return None  # not understood, so reported
 
 
-def _leaves_nothing(shape: str, numbers: list[Length]) -> bool:
+def _leaves_nothing(shape: str, given: list[Length | None], numbers: list[Length]) -> bool:
     if shape == "inset":
         top, right, bottom, left = (numbers[place] for place in _PLACES[min(4, len(numbers))])
         return any(one.percent + other.percent >= 99 for one, other in ((top, bottom), (left, right)))
+    if shape == "rect" and len(given) == 4:
+        # From the upper left corner; `auto` is the far edge of the box.
+        top_, right_, bottom_, left_ = (each.resolved(16.0) if each else None for each in given)
+        return _is_narrow(left_ or 0.0, right_) or _is_narrow(top_ or 0.0, bottom_)
+    if shape == "xywh" and len(numbers) == 4:
+        return any(each.resolved(16.0) <= 1 for each in numbers[2:])
     if shape in ("circle", "ellipse"):
         return any(each.resolved(16.0) <= 1 for each in numbers)
     return shape == "polygon" and _is_line(numbers[::2]) | _is_line(numbers[1::2])

@@ -5,26 +5,39 @@ of comparisons: where these are used up, rules that hide are taken to fit, and o
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from html import unescape
 
 from mailbox_appliance.mail import css
-from mailbox_appliance.mail.lengths import Length
 from mailbox_appliance.mail.markup import attributes_of, tokens
-from mailbox_appliance.mail.properties import UNKNOWN, Declared, declared
-from mailbox_appliance.mail.selectors import Compound, Known, Selector, asks_for_place, fits, selectors
+from mailbox_appliance.mail.properties import Declared, declared
+from mailbox_appliance.mail.selectors import Compound, Known, NotUnderstood, Selector, asks_for_place, fits, selector
 from mailbox_appliance.mail.style import ROOT, styled
+from mailbox_appliance.mail.unjudged import Unjudged
 
 MOST_RULES = 20_000  # selectors of one mail; of those behind only the rules that hide count
 _MOST_RULES_AT_ALL = 40_000
 _MOST_COMPARISONS = 1_000_000
 _MOST_AFTER_THAT = 20  # rules that are looked at, of each kind, when these are used up
 _LONGEST_KEPT = 200_000  # characters
-_DEEPEST = 5  # `@media` in `@media`
+_LONGEST_PARENT = 500  # characters of a selector
+_DEEPEST = 5  # `@media` in `@media`, rules in rules
+_MOST_SIGNS = 12  # `&` in one selector
 _CONDITION = re.compile(r"\(\s*(min|max)-(?:device-)?(?:width|height)\s*:\s*(\d{1,6})(?:\.\d+)?(px)?\s*\)")
 _EVERY_SCREEN = range(320, 3_000)  # pixels: a screen is at least so wide, and at most
+_LAYERS = re.compile(r"@layer\s++([^;{}\s][^;{}]{0,499}+)[;{]")
+_UNLAYERED = (float("inf"),)
+_INCLUDED = re.compile(r"@import\s*+(?:url\(\s*+)?[\"']?\s*+(?:data|cid):")
+_SUPPORTED = re.compile(r"@supports\s*+\(?\s*+(not\s*+)?\(\s*+([\w-]+\s*+:[^()]++)\)\s*+\)?")
+#: Blocks whose rules may count or not: the appliance does not know the size of boxes or what happens over time.
+_DOUBTED = {name: name for name in ("@container", "@scope", "@starting-style", "@when", "@else")}
+_PSEUDO = re.compile(r"::?(first-line|first-letter|before|after)\s*\Z", re.I)
+_LETTERS = frozenset({"color", "-webkit-text-fill-color"})
+_PAINTED = frozenset({"background-color", "background-image"})
+#: What a mail declares that concerns all of its text, and cannot be judged.
+DATA_SHEET, DATA_FONT, SELECTOR = "style sheet in a data: URL", "@font-face", "selector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +46,47 @@ class Rule:
 
     selector: Selector
     around: tuple[str, ...]  # what the elements around must have, each: a name, `.class` or `#id`
-    order: tuple[int, int, int, int]
+    order: tuple[tuple[float, ...], int, int, int, int]
     usual: Declared
     important: Declared
     hides: bool
     is_plain: bool  # whoever has what it is found by is its subject
     asks_place: bool = False  # which of its siblings an element is
+    doubt: str = ""  # why it cannot be told whether it counts
 
 
 def sheets_of(html: str) -> Iterator[str]:
-    """The style sheets that stand in HTML, wherever: one at the end counts for what stands before it."""
-    last = html.lower().rfind("<style")
+    """The style sheets that stand in HTML, wherever: one at the end counts for what stands before it.
+
+    For one that a link brings with it, in a `data:` or `cid:` address, stands an `@import` of it.
+    """
+    lower = html.lower()
+    last = max(lower.rfind("<style"), lower.rfind("<link"))
     is_css = False
     if last < 0:
         return
     for token in tokens(html):
-        if token.name == "style" and not token.closes:
+        if token.name == "link" and not token.closes:
+            if _is_included(attributes_of(token.content)):
+                yield '@import "data:"'
+        elif token.name == "style" and not token.closes:
             attributes = attributes_of(token.content)
             kind = attributes.get("type", "").strip().lower()
             is_css = kind in ("", "text/css") and is_for_screens(attributes.get("media", ""))
             continue
-        if is_css:
+        elif is_css:
             yield unescape(token.content)
         if token.end > last:
             return
         is_css = False
+
+
+def _is_included(attributes: dict[str, str]) -> bool:
+    """Whether a link is to a style sheet in the message; mail programs load none from elsewhere."""
+    if "stylesheet" not in unescape(attributes.get("rel", "")).lower():
+        return False
+    address = re.sub(r"[\t\r\n]", "", unescape(attributes.get("href", ""))).strip().lower()
+    return address.startswith(("data:", "cid:"))
 
 
 def is_for_screens(media: str) -> bool:
@@ -66,12 +95,22 @@ def is_for_screens(media: str) -> bool:
     return queries == [""] or any(_holds(query) for query in queries)
 
 
-def _holds_here(prelude: str) -> bool:
-    """Whether the rules in such a block count. Browsers support what mail asks for."""
-    name, _, condition = prelude.partition(" ")
+def _holds_here(prelude: str) -> bool | str:
+    """Whether the rules in such a block count; a name where that cannot be told."""
+    name = re.split(r"[\s(]", prelude, maxsplit=1)[0]
     if name.startswith("@media"):
         return is_for_screens(prelude.removeprefix("@media"))
-    return name.startswith("@layer") or (name.startswith("@supports") and not condition.startswith("not"))
+    if name == "@supports":
+        return _is_supported(prelude)
+    return _DOUBTED.get(name, name == "@layer")
+
+
+def _is_supported(prelude: str) -> bool | str:
+    """What is read here, browsers support."""
+    found = _SUPPORTED.fullmatch(prelude.strip())
+    if found is None or not any(declared(found[2])):
+        return "@supports"
+    return not found[1]
 
 
 def _holds(query: str) -> bool:
@@ -96,56 +135,145 @@ class Index:
     asks_place: bool = False  # which of its siblings an element is
     asks_for_attributes: bool = False  # others than `id` and `class`
     by_key: dict[str, list[Rule]] = field(default_factory=dict)
+    unjudged: set[str] = field(default_factory=set)  # what concerns all text
+    animations: set[str] = field(default_factory=set)  # their names, of those that could hide something
+    _layers: dict[str, int] = field(default_factory=dict)
 
-    def add(self, sheet: str, depth: int = 0) -> None:
+    def add(self, sheet: str) -> None:
         """Take in the rules of a style sheet without comments."""
-        for block in css.blocks(sheet):
+        plain = css.unescaped(sheet).lower()
+        if "@import" in plain and _INCLUDED.search(plain):
+            self.unjudged.add(DATA_SHEET)
+        for found in _LAYERS.finditer(plain) if "@layer" in plain else ():
+            for name in found[1].split(","):
+                self._layers.setdefault(name.strip(), len(self._layers))
+        self._add_blocks(css.blocks(sheet), ("",), _Place())
+
+    def _add_blocks(self, blocks: Iterable[css.Block], parents: Sequence[str], place: "_Place") -> None:
+        """Take in rules; `parents`: the selectors of the rule that they stand in."""
+        for block in blocks:
             if self.count >= _MOST_RULES_AT_ALL:
                 return
-            if not block.prelude.startswith("@"):
-                self._add_rules(block)
-            elif depth < _DEEPEST and _holds_here(block.prelude.lower()):
-                self.add(block.content, depth + 1)
+            if block.prelude.startswith("@"):
+                self._add_at_rule(block, parents, place)
+            elif place.depth < _DEEPEST:
+                written = list(css.split(block.prelude, ","))
+                inside = [each for parent in parents for each in self._nested(parent, written)]
+                self._add_rules(inside, block.content, place)
+            elif "{" in block.content or any(declared(block.content)):
+                self.unjudged.add(SELECTOR)
 
-    def _add_rules(self, block: css.Block) -> None:
-        usual, important = declared(block.content)
-        if not usual and not important:
+    def _nested(self, parent: str, written: Sequence[str]) -> Iterator[str]:
+        """The selectors of a rule in another one (CSS Nesting 1, 3)."""
+        if not parent:
+            yield from written
             return
-        hides = bool(styled(ROOT, "div", {**usual, **important}).hidden)
-        for selector in selectors(block.prelude):
+        for each in written:
             self.count += 1
             if self.count > _MOST_RULES_AT_ALL:
                 return
-            if self.count <= MOST_RULES or hides:
-                self._keep(selector, usual, important, hides=hides)
+            signs = each.count("&")
+            if signs > _MOST_SIGNS or len(parent) > _LONGEST_PARENT:
+                self.unjudged.add(SELECTOR)
+            else:
+                yield each.replace("&", parent) if signs else f"{parent} {each.strip()}"
 
-    def _keep(self, selector: Selector, usual: Declared, important: Declared, *, hides: bool) -> None:
-        compounds = (selector.subject, *(compound for _, compound in selector.around))
-        asks_place = any(map(asks_for_place, compounds)) or any(sign in ("+", "~") for sign, _ in selector.around)
-        around = _around(selector) or (("*",) if asks_place else ())
+    def _add_at_rule(self, block: css.Block, parents: Sequence[str], place: "_Place") -> None:
+        prelude = css.unescaped(block.prelude).lower()
+        if prelude.startswith(("@keyframes", "@-webkit-keyframes")):
+            self._add_animation(prelude, block.content)
+        elif prelude.startswith("@font-face"):
+            content = css.unescaped(block.content).lower()
+            if "data:" in content or "cid:" in content or "size-adjust" in content:
+                self.unjudged.add(DATA_FONT)
+        elif holds := _holds_here(prelude):
+            if place.depth >= _DEEPEST:
+                self.unjudged.add(SELECTOR)
+                return
+            inside = place.inside("" if holds is True else holds, self._layer(prelude, place))
+            if parents == ("",):
+                self._add_blocks(css.blocks(block.content), parents, inside)
+            else:
+                self._add_rules(parents, block.content, inside)
+
+    def _layer(self, prelude: str, place: "_Place") -> tuple[float, ...]:
+        if not prelude.startswith("@layer"):
+            return place.layer
+        name = prelude.removeprefix("@layer").strip()
+        number = self._layers.setdefault(name or f" {len(self._layers)}", len(self._layers))
+        return (*place.layer[:-1], number, *_UNLAYERED)
+
+    def _add_animation(self, prelude: str, content: str) -> None:
+        for block in css.blocks(content):
+            usual, important = declared(block.content)
+            found = {**usual, **important}
+            style = styled(ROOT, "div", found)
+            if style.hidden or style.unjudged or not (_LETTERS | _PAINTED).isdisjoint(found):
+                self.animations.add(prelude.partition("keyframes")[2].strip().strip("\"'"))
+                return
+
+    def _add_rules(self, written: Sequence[str], content: str, place: "_Place") -> None:
+        own, inside = css.nested(content)
+        usual, important = declared(own)
+        if usual or important:
+            found = {**usual, **important}
+            style = styled(ROOT, "div", found)
+            hides = bool(style.hidden)
+            for each in written:
+                self.count += 1
+                if self.count > _MOST_RULES_AT_ALL:
+                    return
+                if pseudo := _PSEUDO.search(each):
+                    doubt = _of_pseudo_element(pseudo[1].lower(), found, hides or bool(style.unjudged))
+                    if doubt:
+                        self._add_rule(each[: pseudo.start()] or "*", {doubt: Unjudged(doubt)}, {}, place, hides=False)
+                elif self.count <= MOST_RULES or hides:
+                    self._add_rule(each, usual, important, place, hides=hides)
+        if inside:
+            self._add_blocks(inside, tuple(each.strip() for each in written), place.inside("", place.layer))
+
+    def _add_rule(self, written: str, usual: Declared, important: Declared, place: "_Place", *, hides: bool) -> None:
+        try:
+            found = selector(written)
+        except NotUnderstood:
+            if hides:
+                self.unjudged.add(SELECTOR)
+            return
+        if found:
+            self._keep(found, usual, important, place, hides=hides)
+
+    def _keep(self, found: Selector, usual: Declared, important: Declared, place: "_Place", *, hides: bool) -> None:
+        compounds = (found.subject, *(compound for _, compound in found.around))
+        asks_place = any(map(asks_for_place, compounds)) or any(sign in ("+", "~") for sign, _ in found.around)
+        around = _around(found) or (("*",) if asks_place else ())
         self.asks_around = self.asks_around or bool(around)
         self.asks_place = self.asks_place or asks_place
         self.asks_for_attributes = self.asks_for_attributes or any(each.asks_for_attributes for each in compounds)
-        if any(each.is_vague for each in compounds):
-            usual, important, hides = _vaguely(usual), _vaguely(important), False
-        order = (*selector.weight, self.count)
-        rule = Rule(selector, around, order, usual, important, hides, _is_plain(selector.subject), asks_place)
-        self.by_key.setdefault(_key(selector.subject), []).append(rule)
+        doubt = place.doubt or next((each.vague for each in compounds if each.vague), "")
+        order = (place.layer, *found.weight, self.count)
+        rule = Rule(found, around, order, usual, important, hides, _is_plain(found.subject), asks_place, doubt)
+        self.by_key.setdefault(_key(found.subject), []).append(rule)
 
 
-def _vaguely(found: Declared) -> Declared:
-    """What counts of a rule of which it is not told whether it fits: that something may be seen that else is not."""
-    vague: Declared = {name: UNKNOWN for name in ("color", "-webkit-text-fill-color") if name in found}
-    if any(name in found for name in ("background-color", "background-image", "box-shadow")):
-        vague["background-image"] = True
-    size, opacity = found.get("font-size"), found.get("opacity")
-    if isinstance(size, Length) and size.resolved(16.0, 0.16) >= 2:
-        vague["font-size"] = size
-    if isinstance(opacity, float) and opacity >= 0.1:
-        vague["opacity"] = opacity
-    if found.get("display", "none") != "none":
-        vague["display"] = found["display"]
-    return vague | ({"visibility": "visible"} if found.get("visibility") == "visible" else {})
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a rule stands: how deep, in which layer, and why it may not count."""
+
+    depth: int = 0
+    layer: tuple[float, ...] = _UNLAYERED
+    doubt: str = ""
+
+    def inside(self, doubt: str, layer: tuple[float, ...]) -> "_Place":
+        return _Place(self.depth + 1, layer, self.doubt or doubt)
+
+
+def _of_pseudo_element(name: str, found: Declared, could_hide: bool) -> str:
+    """A name where letters may be hidden by what is declared of a line, of a letter, or of what is put over them."""
+    if name in ("before", "after"):
+        is_over = found.get("position") in ("absolute", "fixed")
+        return f"::{name}" if is_over and not _PAINTED.isdisjoint(found) else ""
+    is_coloured = name == "first-line" and not _LETTERS.isdisjoint(found)
+    return f"::{name}" if could_hide or is_coloured else ""
 
 
 def _around(selector: Selector) -> tuple[str, ...]:
@@ -236,7 +364,13 @@ def hiding(rules: Sequence[Rule]) -> list[Rule]:
 
 
 _LEFT_OUT = Rule(
-    Selector(Compound(), (), (0, 0, 0)), (), (9, 0, 0, 0), {}, {"display": "none"}, hides=True, is_plain=True
+    Selector(Compound(), (), (0, 0, 0)),
+    (),
+    (_UNLAYERED, 9, 0, 0, 0),
+    {},
+    {"display": "none"},
+    hides=True,
+    is_plain=True,
 )
 
 
@@ -259,6 +393,11 @@ def cascaded(rules: Sequence[Rule], hints: Declared, style: str) -> Declared:
     for rule in rules:
         found |= rule.usual
     found |= usual
-    for rule in rules:
+    for rule in sorted(rules, key=_importance) if any(rule.order[0] != _UNLAYERED for rule in rules) else rules:
         found |= rule.important
     return found | important
+
+
+def _importance(rule: Rule) -> tuple[object, ...]:
+    """What is important counts the more the earlier its layer is (CSS Cascade 5, 6.4.4)."""
+    return (tuple(-number for number in rule.order[0]), *rule.order[1:])

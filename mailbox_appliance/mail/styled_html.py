@@ -37,8 +37,7 @@ class Reader(Nesting):
     """
 
     def __init__(self, html: str, tell: Callable[[Token], object], hidden: Counter[str]) -> None:
-        super().__init__(Looks(html), tell)
-        self._hidden = hidden
+        super().__init__(Looks(html), tell, hidden)
         self._within, self._depth, self._piece = "", 0, self._base_piece  # in what only its own tag closes
 
     def take(self, token: Token) -> None:
@@ -110,7 +109,19 @@ class Reader(Nesting):
             self._hidden["zero-width"] += zero_width
             self._hidden["bidi"] += bidi
         if words:
+            if not words.isspace():
+                self._has_text = self._is_behind_text = True
+                if style.unjudged or self._covers:
+                    self._count_doubts(style)
             self._tell(token if words is content else Token(content=words))
+
+    def _count_doubts(self, style: Style) -> None:
+        """Count what could not be judged of text that is kept, once for each element that declares it."""
+        stack = self._open.stack
+        for piece in self._doubts_of(style, stack[-1].doubts if stack else self._base_doubts).values():
+            self._count(piece)
+        self._hidden["position: absolute"] += self._covers
+        self._covers = 0
 
     def _piece_of_unshown(self) -> Piece | None:
         style = self._around("")
@@ -135,6 +146,8 @@ class Reader(Nesting):
         content, opened = token.content, self._open
         if name in elements.OUTER:
             self._start_outer(name, content)
+        elif name in ("col", "colgroup"):
+            self._column(name, self._style(self._around(name), name, content), attributes_of(content))
         elif name in elements.PASSED_OVER:
             return
         elif self._deeper.count or len(opened.stack) >= DEEPEST:
@@ -178,6 +191,8 @@ class Reader(Nesting):
         opened = self._open
         top = opened.stack[-1].name if opened.stack else ""
         if (top == "tr" and name in elements.CELLS) or (name == "tr" and top in elements.SECTIONS):
+            if name == "tr" and (columns := opened.stack[opened.last("table")].columns):
+                columns.next = 0
             self._push(name, content)  # as nearly always
             return
         table = opened.last("table")
@@ -193,6 +208,8 @@ class Reader(Nesting):
                 self._pop(opened.section() + 1)
                 self._push("tr", "", IMPLIED)
             self._pop((opened.section() if name == "tr" else opened.table_part("tr")) + 1)
+        if name == "tr" and (columns := opened.stack[table].columns):
+            columns.next = 0
         self._push(name, content)
 
     def _void(self, name: str, token: Token) -> None:
@@ -201,6 +218,7 @@ class Reader(Nesting):
         if name in ("br", "hr"):
             self._line = None
         if name == "img":
+            self._look_at_cover(name, style, self._looks.facts(name, token.content).declared)
             self._picture(token, around, style)
         elif name == "input":
             self._input(attributes_of(token.content), style)
@@ -215,6 +233,10 @@ class Reader(Nesting):
         if kind.lower() == "hidden":
             self._hidden["element"] += 1
         elif kind.lower() in _BUTTONS and style.visible:
+            if style.hidden:
+                self._hidden[style.hidden] += 1
+                return
+            self._hidden.update(style.unjudged)
             self._tell(Token(content=invisible.without(unescape(value))[0]))
 
     def _picture(self, token: Token, around: Style, style: Style) -> None:
@@ -225,6 +247,7 @@ class Reader(Nesting):
             self._tell(token)
             if not is_letters:
                 self._open.put_picture()
+                self._is_behind_text = False
         elif around.gone or not around.visible:
             self._count(self._piece_here(around))
         elif attributes.get("alt", "").strip():
@@ -233,5 +256,7 @@ class Reader(Nesting):
     def _start_deeper(self, name: str, token: Token) -> None:
         style = self._style(self._around(name), name, token.content)
         self._deeper.open(name, style.hidden)
+        if style.unjudged and not self._deeper.piece:
+            self._count_doubts(style)
         if not self._deeper.piece:
             self._tell(token)

@@ -32,7 +32,7 @@ def in_form(
     if html is not None and (form != "text" or not has_text):
         seen = readers.see(html, form)
         if seen.is_analyzed:
-            return seen.text, _told(seen.hidden)
+            return seen.text, seen.hidden.sentences()
         warnings = (UNANALYZED_PLAIN if has_text else UNANALYZED,)
         if not (has_text or seen.is_whole):
             warnings += (TOO_LONG,)
@@ -40,7 +40,7 @@ def in_form(
     shown, hidden = readable_text(text)
     if form == "text" and html is not None and has_text:
         warnings = _compared(readers.differs(text, html))
-    return _as_html(shown) if form == "html" else shown, _told(left_out + hidden) + warnings
+    return _as_html(shown) if form == "html" else shown, (left_out + hidden).sentences() + warnings
 
 
 def readable_text(text: str) -> tuple[str, Hidden]:
@@ -60,10 +60,6 @@ def readable_text(text: str) -> tuple[str, Hidden]:
 
 def _compared(differs: bool | None) -> tuple[str, ...]:
     return (UNCOMPARED,) if differs is None else (OTHER,) if differs else ()
-
-
-def _told(hidden: Hidden) -> tuple[str, ...]:
-    return (hidden.sentence(),) if hidden else ()
 
 
 def _as_html(text: str) -> str:

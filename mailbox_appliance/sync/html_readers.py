@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from mailbox_appliance.decoding import decode_msgpack
 from mailbox_appliance.mail.charsets import without_surrogates
 from mailbox_appliance.mail.readers import TAGS_OF_BEGINNING, ReadForm, Seen
 from mailbox_appliance.sync.parser_process import IDLE, Batch, Child
@@ -31,7 +32,6 @@ _MOST_KEPT, _MOST_CHARACTERS, _KEPT_FOR = 64, 8_000_000, 300.0
 _ANY = "any"  # the form of what is too expensive to analyze, in whatever form
 _VERDICTS = {msgspec.msgpack.encode(True): "differs", msgspec.msgpack.encode(False): "agrees"}
 
-_seen_decoder = msgspec.msgpack.Decoder(Seen)
 
 T = TypeVar("T")
 
@@ -171,7 +171,7 @@ class _Kept(Generic[T]):
 
 def _decoded(answer: bytes) -> Seen | None:
     try:
-        return _seen_decoder.decode(answer) if answer else None
+        return decode_msgpack(answer, Seen) if answer else None
     except msgspec.MsgspecError:
         return None
 

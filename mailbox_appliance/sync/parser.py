@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import msgspec
 
 from mailbox_appliance.decoding import decode_msgpack
-from mailbox_appliance.mail.parse import unreadable
 from mailbox_appliance.mail.charsets import without_surrogates
 from mailbox_appliance.mail.parse import parse, unreadable
 from mailbox_appliance.mail.readers import TAGS, ReadForm, Seen
@@ -83,7 +82,7 @@ class Parsers:
         self._for_many.ask(batch)
         batch.ended.wait()
         try:
-            return _seen_decoder.decode(b"".join(batch.answers))
+            return decode_msgpack(b"".join(batch.answers), Seen)
         except msgspec.MsgspecError:
             return TAGS.see(html, form)
 

@@ -20,6 +20,7 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
+from mailbox_appliance.decoding import decode_msgpack
 from mailbox_appliance.mail.hidden import Hidden, of_beginning, of_html, visible_text
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.readers import TAGS, ReadForm, Seen
@@ -60,9 +61,9 @@ class Comparison(msgspec.Struct, frozen=True, tag=True):
 
 
 Request = WholeMessage | Body | Comparison
+_REQUEST: Any = Request
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 
 
 def main() -> None:
@@ -195,7 +196,7 @@ def _differs(text: str, html: str) -> bool:
 
 def _answer(block: bytes, messages: _MessageReader) -> bytes:
     try:
-        return _encoder.encode(_answered(_decoder.decode(block), messages))
+        return _encoder.encode(_answered(decode_msgpack(block, _REQUEST), messages))
     except Exception:  # noqa: BLE001 - the appliance reads this one again, without HTML
         return b""
 

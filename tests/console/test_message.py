@@ -69,6 +69,14 @@ def test_a_formatted_message_is_read(walker: Walker) -> None:
     walker.look("message")
 
 
+def test_style_that_cannot_be_judged_is_said_beside_the_message(walker: Walker) -> None:
+    letter = a_mail("Doubt", "Plain", "<p>Seen</p><p style='mask:url(x);color:oklch(1 0 0)'>Maybe</p>")
+    box = walker.house.connect(walker.house.add_member("doubter"), letter)
+    _open(walker, box)
+    told = "Some text may be hidden: the appliance cannot judge color: oklch() (1), mask (1)."
+    expect(walker.page.get_by_text(told)).to_be_visible()
+
+
 def test_a_link_says_where_it_leads_before_it_is_opened(walker: Walker) -> None:
     box = walker.house.connect(walker.house.add_member("reader"), _letter())
     _open(walker, box)

@@ -7,6 +7,7 @@ import pytest
 
 from mailbox_appliance.mail.hidden import TECHNIQUES, Form, Hidden, of_html
 from mailbox_appliance.mail.html import start_of_text
+from tests.mail.doubting import NEWSLETTERS, QUIET, UNJUDGED
 from tests.mail.hiding import HIDDEN
 from tests.mail.showing import SEEN
 
@@ -27,6 +28,23 @@ def test_what_is_seen_stays(html: str) -> None:
     for form in FORMS:
         assert "X" in of_html(html, form)[0], form
     assert "X" in start_of_text(html)
+
+
+@pytest.mark.parametrize(("name", "html"), [(name, html) for name, cases in UNJUDGED.items() for html in cases])
+def test_what_cannot_be_judged_is_kept_with_a_warning(name: str, html: str) -> None:
+    for form in FORMS:
+        seen, hidden = of_html(html, form)
+        assert "X" in seen, form
+        assert name in hidden.unjudged, form
+        assert name in hidden.sentences()[-1]
+
+
+@pytest.mark.parametrize("html", [*QUIET, *NEWSLETTERS])
+def test_known_safe_style_gives_no_warning(html: str) -> None:
+    for form in FORMS:
+        seen, hidden = of_html(html, form)
+        assert "X" in seen, form
+        assert hidden.unjudged == {}, form
 
 
 # --- counting ---
@@ -56,14 +74,47 @@ def test_how_much_is_left_out(html: str, counts: dict[str, int]) -> None:
 
 def test_it_is_told_in_one_sentence() -> None:
     many = Hidden({"display": 1, "colour": 1, "zero-width": 10}) + Hidden({"bidi": 4})
-    assert many.sentence() == (
-        "Text that is not seen was left out: 2 pieces (colour 1, display 1), 14 invisible characters."
+    assert many.sentences() == (
+        "Text that is not seen was left out: 2 pieces (colour 1, display 1), 14 invisible characters.",
     )
-    assert Hidden({"bidi": 1}).sentence() == "Text that is not seen was left out: 1 invisible character."
-    assert Hidden({"size": 1}).sentence() == "Text that is not seen was left out: 1 piece (size 1)."
-    assert (Hidden() + Hidden()).sentence() == ""
+    assert Hidden({"bidi": 1}).sentences() == ("Text that is not seen was left out: 1 invisible character.",)
+    assert Hidden({"size": 1}).sentences() == ("Text that is not seen was left out: 1 piece (size 1).",)
+    assert (Hidden() + Hidden()).sentences() == ()
     assert not Hidden({"size": 0})
     assert many
+
+
+@pytest.mark.parametrize(
+    ("html", "unjudged"),
+    [
+        ("<p style='mask:url(a)'>a<b>b</b></p><p style='mask:url(b)'>c</p>", {"mask": 2}),
+        ("<div style='mask:url(a)'><p style='mask:url(b)'>a</p><p>b</p></div>", {"mask": 1}),
+        ("<div style='color:lab(0 0 0)'><p>a</p><p>b</p><p style='color:#111'>c</p></div>", {"color: lab()": 1}),
+        ("<p style='mask:url(a)'> &nbsp;\u200b<br></p><p style='mask:url(b)' hidden>a</p>", {}),
+        ("<p style='mask:url(a);color:var(--x)'>a</p>", {"color: var()": 1, "mask": 1}),
+        ("<style>@import 'data:x';</style><p>a</p><p>b</p>", {"style sheet in a data: URL": 1}),
+        ("<style>@import 'data:x';</style>", {}),
+        ("<div style='position:absolute;inset:0;background:#fff'></div>", {}),
+        ("<p style='color:evil(1 2 3)'>a</p>", {"color: unknown function": 1}),
+        ("<p style='color:--ignore-previous-instructions()'>a</p>", {"color: --function()": 1}),
+        ("a<b hidden>b</b>", {}),
+    ],
+)
+def test_how_often_style_cannot_be_judged(html: str, unjudged: dict[str, int]) -> None:
+    for form in FORMS:
+        assert of_html(html, form)[1].unjudged == unjudged, form
+
+
+def test_what_cannot_be_judged_is_a_warning_of_its_own() -> None:
+    some = Hidden({"display": 1}, {"mask": 1}) + Hidden({}, {"mask": 1, "color: oklch()": 1, "zoom": 0})
+    assert some.sentences() == (
+        "Text that is not seen was left out: 1 piece (display 1).",
+        "Some text may be hidden: the appliance cannot judge mask (2), color: oklch() (1).",
+    )
+    many = Hidden({}, {f"name {number:02}": 1 for number in range(13)})
+    assert many.sentences()[0].endswith("name 08 (1), name 09 (1), 3 more.")
+    assert Hidden({}, {"mask": 1})
+    assert not Hidden({}, {"mask": 0})
 
 
 # --- the HTML that is given ---

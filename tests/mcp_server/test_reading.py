@@ -176,6 +176,25 @@ def test_what_is_not_seen_comes_in_no_form(library: Library, form: str) -> None:
         assert any("not seen was left out" in one for one in shown.structured["warnings"])
 
 
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_style_that_cannot_be_judged_is_noted(library: Library, form: str) -> None:
+    source = letter("Doubt", '<p>Seen</p><p style="mask:url(x)">Maybe</p>', number=5001)
+    (message,) = library.other.deliver(source.replace(b"Subject:", b"Content-Type: text/html\r\nSubject:"))
+    read = {"accountId": library.other.id, "bodyFormat": form}
+    thread = library.tools.data("get_email", **read, messageId=message)["threadId"]
+    told = "Some text may be hidden: the appliance cannot judge mask (1)."
+    for name, place in (
+        ("get_email", {"messageId": message}),
+        ("get_email_body", {"messageId": message}),
+        ("get_thread", {"threadId": thread}),
+    ):
+        shown = library.tools.shown(name, **read, **place)
+        assert shown.structured is not None
+        assert "Maybe" in shown.text
+        assert told in " ".join(shown.structured["warnings"])
+        assert told in shown.text
+
+
 def test_how_much_of_a_body_is_wanted_may_be_said(library: Library) -> None:
     part = library.tools.data(
         "get_email_body", accountId=library.box.id, messageId=library.long, offset=10, limit=5, bodyFormat="text"

@@ -327,6 +327,18 @@ def test_the_forms_of_a_body(
     }
 
 
+def test_style_that_cannot_be_judged_is_a_warning_of_its_own(
+    checked_client: CheckedClient, filled: FilledMailbox
+) -> None:
+    html = b"<p style='color:oklch(1 0 0)'>Kept</p><p hidden>no</p>"
+    (message_id,) = filled.deliver(b"Content-Type: text/html\n\n" + html)
+    told = "Some text may be hidden: the appliance cannot judge color: oklch() (1)."
+    for form in ("text", "markdown", "html&visibleOnly=true"):
+        found = body(checked_client, filled, message_id, f"?format={form}", LEFT_OUT, told)
+        assert "Kept" in found["content"]
+    body(checked_client, filled, message_id, "?format=html")
+
+
 def test_characters_that_are_not_seen_are_left_out(checked_client: CheckedClient, filled: FilledMailbox) -> None:
     text = "a\u200bb\U000e0041\u202ec"
     (message_id,) = filled.deliver(b"Content-Type: text/plain; charset=utf-8\n\n" + text.encode())
