@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from mailbox_appliance.mail.hidden import of_html
+from tests.mail.doubting import QUIET, UNJUDGED
+from tests.mail.hiding import HIDDEN
 from tests.mcp_server.browser import Browser, NoBrowser
 from tests.mcp_server.random_pages import RandomPage
 from tests.servers.injected.case import ARRIVES, NEVER_ARRIVES, Injection
@@ -62,6 +64,34 @@ def corpus(browser: Browser, only: str) -> int:
     return wrong
 
 
+#: The X of a page of the tables, where it is text.
+_MARK = re.compile(r"(<style>.*?</style>|<!--.*?-->|<[A-Za-z/][^>]*>)|(?<![A-Z])X(?![A-Z])", re.S)
+
+
+def _with(word: str, page: str) -> str:
+    return _MARK.sub(lambda found: found[1] or word, page)
+
+
+def tables(browser: Browser) -> int:
+    """How many pages of the tables of tests/mail say of their X what a browser contradicts; each is told.
+
+    Text that a browser does not show is left out or doubted: it is never given without a warning.
+    """
+    pages = [page for cases in (*HIDDEN.values(), *UNJUDGED.values(), QUIET) for page in cases]
+    wrong = 0
+    for page in pages:
+        text, hidden = of_html(page, "text")
+        if "X" not in text or hidden.unjudged:
+            continue
+        pictures = [browser.drawn(_with(word, page)) for word in ("HWM", "...")]
+        if not browser.difference(*pictures).is_readable:
+            wrong += 1
+            print(f"WRONG  given without a warning: {page[:150]}", flush=True)
+    doubted = [page for cases in UNJUDGED.values() for page in cases]
+    print(f"{len(pages)} pages of tables, {len(doubted)} of them doubted, {wrong} given though they are not seen")
+    return wrong
+
+
 def at_random(browser: Browser, seeds: range) -> tuple[int, int, int]:
     """Of pages at random: words; those that are seen and that we leave out; those that are not and that we give."""
     words = left_out = given = 0
@@ -91,6 +121,7 @@ def main() -> int:
     try:
         with Browser() as browser:
             wrong = corpus(browser, given.only)
+            wrong += 0 if given.only else tables(browser)
             words, left_out, shown = at_random(browser, range(given.seed, given.seed + given.random))
     except NoBrowser as problem:
         print(f"prove-hidden: {problem}", file=sys.stderr)
