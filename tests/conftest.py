@@ -99,7 +99,9 @@ def timed(
 @pytest.fixture
 def client(appliance: Appliance) -> TestApp:
     """The HTTP door of `appliance`, called in process, as a program on this computer would."""
-    return TestApp(App(appliance), extra_environ={"HTTP_HOST": "127.0.0.1:8025", "REMOTE_ADDR": "127.0.0.1"})
+    # WebTest would ask as HTTP/1.0, which only proxies and health checks speak.
+    environ = {"HTTP_HOST": "127.0.0.1:8025", "REMOTE_ADDR": "127.0.0.1", "SERVER_PROTOCOL": "HTTP/1.1"}
+    return TestApp(App(appliance), extra_environ=environ)
 
 
 @pytest.fixture

@@ -9,7 +9,19 @@ from mailbox_appliance.errors import HostNotAllowed
 from mailbox_appliance.operations.caller import Origin
 from mailbox_appliance.web.proxies import Proxies
 
-_MARKS = ("\nHTTP_FORWARDED", "\nHTTP_VIA", "\nHTTP_X_FORWARDED_")
+# Header fields that only proxies write, as the starts of their WSGI names. Any of them, even an empty one, shows that
+# the request did not begin on this computer; only configured proxies say who the client is (`proxies`).
+_MARKS = (
+    "\nHTTP_FORWARDED",
+    "\nHTTP_VIA",
+    "\nHTTP_X_FORWARDED_",
+    "\nHTTP_X_REAL_IP",  # nginx, Traefik
+    "\nHTTP_X_CLIENT_IP",
+    "\nHTTP_X_ORIGINAL_FORWARDED_FOR",
+    "\nHTTP_X_ENVOY_EXTERNAL_ADDRESS",
+    "\nHTTP_CF_CONNECTING_IP",
+    "\nHTTP_TRUE_CLIENT_IP",
+)
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost.", "127.0.0.1", "[::1]"})
 
 
@@ -58,7 +70,7 @@ class AllowedHosts:
         if environ.get("wsgi.url_scheme") == "https":
             return
         host = environ.get("HTTP_HOST", "")
-        # HTTP/1.0 knows no Host, and no browser speaks it.
+        # HTTP/1.0 has no Host, and no browser speaks it. Health checks may; such a request is never local.
         if (host or environ.get("SERVER_PROTOCOL") != "HTTP/1.0") and not self._is_allowed(host):
             raise HostNotAllowed(header="Host")
         origin = environ.get("HTTP_ORIGIN")
@@ -106,6 +118,9 @@ def _is_loopback_name(name: str) -> bool:
 
 
 def _is_forwarded(environ: Mapping[str, Any]) -> bool:
+    """Whether a proxy made a request: it has a header field of one, or is HTTP/1.0, which nginx speaks by default."""
+    if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
+        return True
     # In one text they are looked for several times faster than name by name, and every request pays for it.
     names = "\n".join(("", *environ))
     return any(mark in names for mark in _MARKS)

@@ -66,6 +66,7 @@ class Desk:
         response = TestApp(self._app, extra_environ=LOCAL).request(
             "/api/v1" + path,
             method=method,
+            http_version="HTTP/1.1",  # WebTest would ask as HTTP/1.0, which shows a proxy
             body=content,
             content_type="application/json",
             headers=headers,

@@ -1,7 +1,11 @@
 """Who is of this computer, which token a request carries, and which hosts and origins the listener answers to."""
 
+import http.client
+import json
+import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -36,6 +40,15 @@ ORIGINS: tuple[tuple[str, dict[str, str], bool], ...] = (
     ("127.0.0.1", {"HTTP_FORWARDED": "for=127.0.0.1"}, False),
     ("127.0.0.1", {"HTTP_VIA": "1.1 proxy"}, False),
     ("192.0.2.1", {"HTTP_X_FORWARDED_FOR": "127.0.0.1"}, False),
+    ("127.0.0.1", {"HTTP_X_REAL_IP": "127.0.0.1"}, False),
+    ("127.0.0.1", {"HTTP_X_REAL_IP": ""}, False),
+    ("127.0.0.1", {"HTTP_CF_CONNECTING_IP": "192.0.2.7"}, False),
+    ("127.0.0.1", {"HTTP_TRUE_CLIENT_IP": "192.0.2.7"}, False),
+    ("127.0.0.1", {"HTTP_X_CLIENT_IP": "192.0.2.7"}, False),
+    ("127.0.0.1", {"HTTP_X_ORIGINAL_FORWARDED_FOR": "192.0.2.7"}, False),
+    ("127.0.0.1", {"HTTP_X_ENVOY_EXTERNAL_ADDRESS": "192.0.2.7"}, False),
+    ("127.0.0.1", {"SERVER_PROTOCOL": "HTTP/1.0"}, False),
+    ("127.0.0.1", {"SERVER_PROTOCOL": "HTTP/1.1"}, True),
     ("127.0.0.1", {"HTTP_X_REQUESTED_WITH": "fetch"}, True),
 )
 
@@ -53,6 +66,12 @@ def test_only_the_listener_itself_makes_a_request_secure() -> None:
     forged = {"HTTP_X_FORWARDED_PROTO": "https", "HTTP_FORWARDED": "proto=https"}
     assert not origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "http", **forged}, Proxies()).is_secure
     assert origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "https"}, Proxies()).is_secure
+
+
+def test_a_trusted_proxy_may_speak_http_1_0() -> None:
+    said = {"HTTP_X_FORWARDED_FOR": "192.0.2.7", "HTTP_X_FORWARDED_PROTO": "https", "SERVER_PROTOCOL": "HTTP/1.0"}
+    origin = origin_of({"REMOTE_ADDR": "127.0.0.1", "wsgi.url_scheme": "http", **said}, Proxies(["127.0.0.1"]))
+    assert (origin.client_address, origin.is_local, origin.is_secure) == ("192.0.2.7", False, True)
 
 
 TOKENS: tuple[tuple[str | None, str | None], ...] = (
@@ -255,3 +274,57 @@ def test_over_the_wire_a_proxy_is_seen_and_a_foreign_host_refused(running: Runni
         answer = running.ask("GET", "/me", Origin=origin)
         assert (answer.status, answer.code) == (403, "host_not_allowed")
     assert running.ask("GET", "/me", Origin=running.url).status == 200
+
+
+#: How a proxy in front shows, where it sets none of the forwarding fields: head lines of a request.
+SIGNS = (
+    ("HTTP/1.0",),
+    ("HTTP/1.0", "Connection: keep-alive"),
+    ("HTTP/1.1", "X-Real-IP: 127.0.0.1"),
+    ("HTTP/1.1", "cf-connecting-ip: 192.0.2.7"),
+    ("HTTP/1.1", "True-Client-IP: 192.0.2.7"),
+    ("HTTP/1.1", "X-Client-IP:"),
+    ("HTTP/1.1", "X-Original-Forwarded-For: 192.0.2.7"),
+    ("HTTP/1.1", "X-Envoy-External-Address: 192.0.2.7"),
+)
+
+
+@pytest.mark.parametrize("sign", SIGNS, ids="; ".join)
+def test_over_the_wire_a_request_with_a_sign_of_a_proxy_is_not_local(
+    running: RunningAppliance, sign: tuple[str, ...]
+) -> None:
+    def ask(method: str, path: str, body: object = None) -> tuple[int, str | None]:
+        return asked(running, method, path, sign, body)
+
+    assert ask("POST", "/api/v1/auth/login", LOGIN) == (403, "https_required")
+    assert ask("GET", "/api/v1/admin/members") == (403, "https_required")
+    assert ask("POST", "/api/v1/setup", {}) == (403, "permission_denied")
+    assert ask("GET", "/metrics") == (403, "permission_denied")
+    # Health checks, and who is signed in, need no local request.
+    assert ask("GET", "/healthz")[0] == 200
+    assert ask("GET", "/api/v1/me")[0] == 200
+
+
+def test_over_the_wire_an_absolute_target_names_the_host(running: RunningAppliance) -> None:
+    plain = ("HTTP/1.1",)
+    for authority in ("evil.example", "evil.example:80", "user@127.0.0.1", "127.0.0.1.evil.example"):
+        assert asked(running, "GET", f"http://{authority}/api/v1/", plain) == (403, "host_not_allowed")
+    for authority in ("127.0.0.1", "localhost:8025", "LOCALHOST"):
+        assert asked(running, "GET", f"http://{authority}/api/v1/", plain) == (200, None)
+        assert asked(running, "GET", f"http://{authority}/api/v1/", plain, host="evil.example") == (200, None)
+
+
+def asked(
+    running: RunningAppliance, method: str, target: str, sign: tuple[str, ...], body: object = None, host: str = ""
+) -> tuple[int, str | None]:
+    """Status and code of the answer to a request that is written by hand: its version, then fields."""
+    address = urlsplit(running.url)
+    content = b"" if body is None else json.dumps(body).encode()
+    fields = [f"Host: {host or address.netloc}", f"Authorization: Bearer {running.token}", *sign[1:]]
+    fields += ["Content-Type: application/json", f"Content-Length: {len(content)}"] * (body is not None)
+    with socket.create_connection((address.hostname or "", address.port or 0), timeout=60) as connection:
+        connection.sendall("\r\n".join([f"{method} {target} {sign[0]}", *fields, "", ""]).encode() + content)
+        with http.client.HTTPResponse(connection, method=method) as answer:
+            answer.begin()
+            told = answer.read()
+    return answer.status, json.loads(told)["error"]["code"] if answer.status >= 400 else None

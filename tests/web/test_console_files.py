@@ -150,7 +150,7 @@ def test_every_page_of_the_table_is_there() -> None:
 
 def test_while_the_appliance_starts_again_the_console_can_be_loaded(appliance: Appliance) -> None:
     app = App(appliance)
-    client = TestApp(app, extra_environ={"HTTP_HOST": HOST, "REMOTE_ADDR": "127.0.0.1"})
+    client = TestApp(app, extra_environ={"HTTP_HOST": HOST, "REMOTE_ADDR": "127.0.0.1", "SERVER_PROTOCOL": "HTTP/1.1"})
     assert app.present.pause(1)
     try:
         answers = {

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -216,19 +217,61 @@ def test_large_messages_pass(trusted: Started, trusting: RunningAppliance, which
     assert outcome(trusted(which).exchange(request))[0] == 404
 
 
-def test_a_proxy_that_marks_nothing_makes_everybody_local(
-    running: RunningAppliance, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """As the documents warn: what such a proxy forwards looks like what this computer asks itself."""
-    block = re.sub(r"\n *proxy_set_header X-[^;]+;", "", documented("nginx"))
+#: Lines of the documented block that are taken out of it, and what nginx is told instead.
+UNMARKED = r"\n *proxy_set_header X-[^;]+;"
+BARE = r"\n *proxy_(?:set_header|http_version) [^;]+;"
+#: The default of nginx before release 1.29.7.
+OLD = "proxy_http_version 1.0;"
+
+
+def answers_behind(
+    running: RunningAppliance, folder: Path, removed: str, added: str = ""
+) -> Iterator[tuple[int, str | None]]:
+    """Status and code of the guarded requests, and of /metrics, behind an nginx with a changed block."""
+    block = re.sub(removed, "", documented("nginx")).replace("proxy_read_timeout", f"{added}\n proxy_read_timeout")
     assert "X-Forwarded" not in block
-    front = Nginx(tmp_path_factory.mktemp("silent"), block, backend=running.url).start()
+    front = Nginx(folder, block, backend=running.url).start()
     try:
-        answers = [
-            outcome(front.exchange(written(method, path, body, running.token if method == "GET" else None), CLIENT))
-            for method, path, body, _ in GUARDED
-        ]
+        for method, path, body, _ in GUARDED:
+            request = written(method, path, body, running.token if method == "GET" else None)
+            status, told = outcome(front.exchange(request, CLIENT))
+            yield status, told.get("error", {}).get("code")
+        request = written("GET", "/metrics", None, None).replace(b"/api/v1/metrics", b"/metrics")
+        yield int(front.exchange(request, CLIENT).split()[1]), None
     finally:
         front.stop()
+
+
+@pytest.mark.parametrize(
+    ("removed", "added"),
+    [
+        (BARE, OLD),
+        (BARE, f"{OLD} proxy_set_header Host $host;"),
+        (BARE, f"{OLD} proxy_set_header X-Real-IP $remote_addr;"),
+        (UNMARKED, "proxy_set_header X-Real-IP $remote_addr;"),
+    ],
+    ids=["nothing", "Host", "X-Real-IP", "HTTP/1.1 and X-Real-IP"],
+)
+def test_a_plain_nginx_makes_nobody_local(running: RunningAppliance, tmp_path: Path, removed: str, added: str) -> None:
+    answers = list(answers_behind(running, tmp_path, removed, added))
+    assert answers == [*((403, code) for *_, code in GUARDED), (403, None)]
+
+
+def test_a_trusted_nginx_that_speaks_http_1_0_works(trusting: RunningAppliance, tmp_path: Path) -> None:
+    block = documented("nginx").replace("proxy_http_version 1.1;", OLD)
+    assert OLD in block
+    front = Nginx(tmp_path, block, backend=trusting.url).start()
+    try:
+        status, login = outcome(front.exchange(written("POST", "/auth/login", LOGIN, None), ANOTHER))
+        assert status == 200, login
+        ask = written("GET", "/admin/members", None, login["data"]["token"])
+        assert outcome(front.exchange(ask, ANOTHER))[0] == 200
+    finally:
+        front.stop()
+
+
+def test_a_proxy_that_marks_nothing_makes_everybody_local(running: RunningAppliance, tmp_path: Path) -> None:
+    """As the documents warn: HTTP/1.1 without a header field of a proxy looks like a request of this computer."""
+    answers = list(answers_behind(running, tmp_path, UNMARKED))
     # It is set up already: without its code nobody could have done it.
-    assert [status for status, _ in answers] == [409, 200, 200]
+    assert [status for status, _ in answers] == [409, 200, 200, 200]
