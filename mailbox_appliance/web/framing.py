@@ -27,6 +27,7 @@ _PIECE = 2048
 _HANDSHAKE = b"\x16"  # how each TLS connection begins (RFC 8446 5.1), and no request
 _FIELD_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # a token (RFC 9110 5.6.2)
 _CONTROLS = re.compile(rb"[\0-\x08\n-\x1f\x7f]")  # in no value (RFC 9110 5.5)
+_CODINGS = re.compile(rb"\r\ntransfer-encoding:([^\r]*(?:\r\n[ \t][^\r]*)*)", re.IGNORECASE)
 _SHOWN_OF_NAME = 100  # characters
 _STEP = 1 << 20  # bytes of memory that a growing body takes at a time
 
@@ -188,10 +189,11 @@ class Request(HTTPRequestParser):
             raise
         except ValueError as error:  # an IPv6 address without its bracket, a Content-Length of 5,000 digits
             raise ParsingError("The address or the Content-Length is invalid") from error
-        self._check_framing()
+        self._check_framing(header_plus)
+        self._choose_host()
         self._choose_body()
 
-    def _check_framing(self) -> None:
+    def _check_framing(self, header: bytes) -> None:
         headers = self.headers
         if self.version not in ("1.0", "1.1"):
             raise ParsingError("The version must be HTTP/1.0 or HTTP/1.1")
@@ -200,6 +202,17 @@ class Request(HTTPRequestParser):
         # RFC 9112 6.1, 6.3: two ways to tell a length are how requests are smuggled past a proxy.
         if "TRANSFER_ENCODING" in headers or (self.chunked and "CONTENT_LENGTH" in headers):
             raise ParsingError("Transfer-Encoding cannot be used here")
+        # RFC 9112 6.1: `chunked` is applied once at most. Waitress takes any number of it, and no other coding.
+        codings = _CODINGS.findall(header)
+        if codings and [coding.strip(b" \t").lower() for coding in codings] != [b"chunked"]:
+            raise ParsingError("Transfer-Encoding must be chunked, given once")
+
+    def _choose_host(self) -> None:
+        """Take the host of an absolute-form target instead of the Host field (RFC 9112 3.2.2). Raises ParsingError."""
+        if self.proxy_scheme and not self.proxy_netloc:
+            raise ParsingError("The address has no host")  # RFC 9110 4.2.1
+        if self.proxy_netloc:
+            self.headers["HOST"] = self.proxy_netloc
 
     def _choose_body(self) -> None:
         if self.chunked:

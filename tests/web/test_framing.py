@@ -29,6 +29,13 @@ MALFORMED = {
     "negative length": POST + b"Content-Length: -1\r\n\r\n",
     "two lengths": POST + b"Content-Length: 1\r\nContent-Length: 1\r\n\r\na",
     "unknown coding": POST + b"Transfer-Encoding: gzip\r\n\r\n",
+    "chunked twice": POST + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+    "chunked in two fields": POST + b"Transfer-Encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunked twice, folded": POST + b"Transfer-Encoding: chunked\r\n , chunked\r\n\r\n0\r\n\r\n",
+    "a coding before chunked": POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "a coding after chunked": POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "no coding, and a length": POST + b"Transfer-Encoding:\r\nContent-Length: 1\r\n\r\na",
+    "absolute form without a host": b"GET http:///a HTTP/1.1\r\nHost: x\r\n\r\n",
     "chunked and length": POST + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
     "chunked and length, with Expect": POST
     + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
@@ -127,6 +134,16 @@ def test_requests_that_are_read(sent: bytes, body: bytes, size: int) -> None:
         assert seen["environ"]["PATH_INFO"] == "/a"
         assert int(seen["environ"].get("CONTENT_LENGTH", 0)) == len(body)
         assert wire.send(GET).answer().status == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "host"),
+    [("http://elsewhere:80/a", "elsewhere:80"), ("HTTPS://Elsewhere/a", "Elsewhere"), ("/a", "x"), ("//b/a", "x")],
+)
+def test_the_host_of_an_absolute_target_replaces_the_field(target: str, host: str) -> None:
+    with listening(workers=1) as listeners, Wire(listeners.addresses[0]) as wire:
+        seen = wire.send(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode()).answer().json
+        assert seen["environ"]["HTTP_HOST"] == host
 
 
 def test_expect_is_answered_before_the_body_is_sent() -> None:
