@@ -102,6 +102,33 @@ def test_a_link_says_where_it_leads_before_it_is_opened(walker: Walker) -> None:
     expect(page.get_by_text("b@example.net")).to_be_visible()
 
 
+#: The words of a link, and the host that they name to a reader.
+_NAMES = (
+    ("www\u2024bank\u2024example", "www.bank.example"),  # one dot leader
+    ("www\u3002bank\u3002example", "www.bank.example"),  # ideographic full stop
+    ("\uff57\uff57\uff57\uff0ebank\uff0eexample", "www.bank.example"),  # fullwidth letters and full stops
+    ("bank\uff61example", "bank.example"),  # halfwidth ideographic full stop
+    ("bank\u200b.\u2060example", "bank.example"),  # what is not seen in between
+)
+
+
+def test_a_link_that_imitates_a_host_in_other_characters_is_told(walker: Walker) -> None:
+    links = [f'<p><a href="https://thief.example/{at}">{words}</a></p>' for at, (words, _) in enumerate(_NAMES)]
+    honest = '<p><a href="https://bank.example/own">www\uff0ebank\uff0eexample</a></p>'
+    letter = a_mail("Your bank", "Your bank.", f"<html><body>{''.join(links)}{honest}</body></html>")
+    _open(walker, walker.house.connect(walker.house.add_member("customer"), letter))
+    frame = walker.page.frame_locator("iframe.mail-frame")
+    dialog = walker.page.get_by_role("dialog", name="Open this link?")
+    for at, (_, named) in enumerate(_NAMES):
+        frame.get_by_role("link").nth(at).click()
+        expect(dialog.get_by_text(f"https://thief.example/{at}")).to_be_visible()
+        expect(dialog.get_by_text(f"The message says {named}, which is another place.")).to_be_visible()
+        dialog.get_by_role("button", name="Cancel").click()
+    frame.get_by_role("link").nth(len(_NAMES)).click()
+    expect(dialog.get_by_text("https://bank.example/own")).to_be_visible()
+    expect(dialog.get_by_text("which is another place")).to_have_count(0)
+
+
 def test_text_source_and_attachments(walker: Walker) -> None:
     box = walker.house.connect(walker.house.add_member("reader"), _letter())
     _open(walker, box)

@@ -13,7 +13,7 @@ const FILE = /\.(?:pdf|docx?|xlsx?|pptx?|txt|jpe?g|png)$/;
 export function LinkDialog({ link: { address, text }, accountId, onClose }) {
   const url = new URL(address);
   const isPage = url.protocol === "http:" || url.protocol === "https:";
-  const named = isPage ? (HOST.exec(text)?.[1] ?? "").toLowerCase() : "";
+  const named = isPage ? (HOST.exec(plain(text))?.[1] ?? "").toLowerCase() : "";
   const isOther = named !== "" && !FILE.test(named) && bare(named) !== bare(url.hostname);
   const open = () => {
     if (url.protocol === "mailto:") go("/compose", { ...mailTo(url), account: accountId });
@@ -31,6 +31,17 @@ export function LinkDialog({ link: { address, text }, accountId, onClose }) {
       <button type="button" onClick=${open}>${isPage ? "Open in a new tab" : url.protocol === "mailto:" ? "Write a message" : "Call"}</button>
     </footer>
   <//>`;
+}
+
+/**
+ * Text with the characters that a host name is read with: NFKC, ideographic full stops as dots, nothing that is not seen
+ * (UTS 46, sections 2.3 and 4). @param {string} text
+ */
+function plain(text) {
+  return text
+    .normalize("NFKC")
+    .replaceAll("\u3002", ".")
+    .replace(/\p{Default_Ignorable_Code_Point}/gu, "");
 }
 
 /** @param {string} host */
