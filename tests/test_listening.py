@@ -25,6 +25,8 @@ from mailbox_appliance.listening import Listening
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
 from mailbox_appliance.options import Value
+from mailbox_appliance.remote.addresses import connect
+from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.server import CannotListen
@@ -168,6 +170,26 @@ def test_it_is_off_until_it_is_turned_on_and_then_off_again(house: House) -> Non
     assert [house.listening.url, house.listening.pin] == [None, None]
     assert not is_open(port)
     assert house.headers(house.listening.http_url)
+
+
+def test_no_mailbox_is_connected_to_where_it_listens(house: House) -> None:
+    def kind(host: str, port: int) -> str:
+        try:
+            connect(host, port, "tls", 5, server="imap").close()
+        except RemoteFault as fault:
+            return fault.kind
+        return "connected"
+
+    house.set(https=True, https_port=0)
+    http_port, https_port = int(house.listening.http_url.rpartition(":")[2]), house.port
+    for host in ("127.0.0.1", "localhost", "127.0.0.2", "127.1", "::1", OWN):
+        for port in (http_port, https_port):
+            assert kind(host, port) == "forbidden_address", (host, port)
+    house.set(https=False)
+    assert kind("127.0.0.1", https_port) == "unreachable"
+    with socket.create_server(("127.0.0.1", https_port)):
+        assert kind("127.0.0.1", https_port) == "connected"
+    assert kind("127.0.0.1", http_port) == "forbidden_address"
 
 
 def test_it_is_offered_at_all_addresses_of_this_computer(house: House) -> None:

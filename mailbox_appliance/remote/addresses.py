@@ -1,6 +1,7 @@
 """Which addresses we connect to. The address that was checked is the one connected to, so a name cannot be rebound.
 
-Never: link-local, metadata services, multicast, unspecified, reserved. `security: none`: only loopback and private.
+Never: link-local, metadata services, multicast, unspecified, reserved, Teredo, and the ports at which the appliance
+itself listens. `security: none`: only loopback and private.
 What nobody who operates this computer has named (`only_public`) lies in no network of its own.
 """
 
@@ -13,6 +14,7 @@ from typing import NoReturn
 import idna
 
 from mailbox_appliance.records import Security
+from mailbox_appliance.remote.contact import Contact
 from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, ServerName
 from mailbox_appliance.remote.named_faults import fault as named
 from mailbox_appliance.remote.named_faults import lookup_fault, socket_fault
@@ -39,8 +41,12 @@ _FORBIDDEN = tuple(
             "100.100.100.200/32",
             "168.63.129.16/32",
             "192.0.0.192/32",
-            "fd00:ec2::254/128",
-            "fd20:ce::254/128",
+            "fd00:ec2::254/128",  # Amazon EC2
+            "fd00:ec2::23/128",  # Amazon EKS Pod Identity
+            "fd20:ce::254/128",  # Google
+            "fd00:c1::a9fe:a9fe/128",  # Oracle
+            "fd00:42::42/128",  # Scaleway
+            "2001::/32",  # Teredo (RFC 4380): a relay would take us to the IPv4 address in it
         ),
     )
 )
@@ -63,12 +69,49 @@ def is_allowed(address: Address, security: Security) -> bool:
 
 def is_public(address: Address) -> bool:
     """Whether an address lies in the public internet, also behind a gateway that it names."""
-    if isinstance(address, IPv6Address):
-        if (inner := address.ipv4_mapped or _translated(address)) is not None:
-            return is_public(inner)
-        if (teredo := address.teredo) is not None:  # RFC 4380 4: the server's address, and the client's
-            return all(map(is_public, teredo))
+    if isinstance(address, IPv6Address) and (inner := address.ipv4_mapped or _translated(address)) is not None:
+        return is_public(inner)
     return address.is_global and not any(address in network for network in _SPECIAL) and is_allowed(address, "tls")
+
+
+def is_near(address: Address) -> bool:
+    """Whether an address is of this computer, or of a network that is not public."""
+    return not is_public(address) or _is_own(address)
+
+
+def _is_own(address: Address) -> bool:
+    """Whether this computer has the address."""
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_loopback:
+        return True
+    try:
+        with socket.socket(_FAMILIES[address.version], socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
+
+
+class OwnPorts:
+    """The TCP ports at which this process listens. No mailbox is connected to them. May be used from any thread."""
+
+    def __init__(self) -> None:
+        self._ports: dict[int, int] = {}
+
+    def add(self, listener: object, port: int) -> None:
+        """Note that a listener is open."""
+        self._ports[id(listener)] = port
+
+    def remove(self, listener: object) -> None:
+        """Note that it is closed, or was never open."""
+        self._ports.pop(id(listener), None)
+
+    def __contains__(self, port: int) -> bool:
+        return port in tuple(self._ports.values())
+
+
+#: Of the whole process, as ports are: what connects is far from what listens, and they share nothing else.
+OWN_PORTS = OwnPorts()
 
 
 def _translated(address: IPv6Address) -> IPv4Address | None:
@@ -85,15 +128,20 @@ def connect(
     server: ServerName,
     only_public: bool = False,
     find: Find | None = None,
+    contact: Contact | None = None,
 ) -> socket.socket:
     """A TCP connection to the first allowed address of the host that answers, within `timeout` seconds in all.
 
-    `only_public`: no loopback and private addresses either. Raises RemoteFault: `forbidden_address`, `unreachable` or
-    `timeout`.
+    `only_public`: no loopback and private addresses either. `contact` learns whether the address is near, and bounds
+    the time if it is. Raises RemoteFault: `forbidden_address`, `unreachable` or `timeout`.
     """
     found = _resolve(host, port, server, find)
     candidates = _public(found, server) if only_public else _allowed(found, security, server)
-    deadline = time.monotonic() + timeout
+    contact = contact or Contact()
+    # With a public address after a near one, whoever owns the name would see there that the near port is closed.
+    near = [one for one in candidates if is_near(ip_address(one[1][0]))]
+    contact.is_near, candidates = bool(near), near or candidates
+    deadline = min(time.monotonic() + timeout, contact.ends_at)
     fault = named("port_blocked", server)
     for tried, (family, sockaddr) in enumerate(candidates):
         # An address that swallows packets must not use up the time of those after it.
@@ -144,9 +192,13 @@ def _allowed(
 ) -> list[tuple[int, tuple[str, int]]]:
     addresses = [ip_address(sockaddr[0]) for _, sockaddr in found]
     allowed = [one for one, address in zip(found, addresses, strict=True) if is_allowed(address, security)]
-    if allowed:
-        return allowed[:MAX_CANDIDATES]
+    others = [one for one in allowed if not (one[1][1] in OWN_PORTS and _is_own(ip_address(one[1][0])))]
+    if others:
+        return others[:MAX_CANDIDATES]
     name = SERVER_NAMES[server]
+    if allowed:
+        reason = f"The {name} server has an address and port of the appliance itself. Check host and port."
+        raise RemoteFault(server, "forbidden_address", reason)
     if any(is_allowed(address, "tls") for address in addresses):
         reason = f"The {name} server is outside this network: use security `tls` or `starttls` instead of `none`."
     else:

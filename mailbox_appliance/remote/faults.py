@@ -42,6 +42,7 @@ class RemoteFault(Exception):
     `name`: what exactly is wrong, where the table of replies knows it (`replies.py`), such as `app_password_required`.
     `in_doubt`: what an IMAP server was told to do may have been done, all of it or a part. `code`: its response code
     (RFC 5530), in upper case. `retry_after`: seconds that it wants us to wait, where it says so.
+    `is_unproven`: the address is near, and nothing there has answered as a mail server does (`contact`).
     """
 
     def __init__(self, server: ServerName, kind: FaultKind, reason: str, reply: Reply | None = None) -> None:
@@ -54,6 +55,7 @@ class RemoteFault(Exception):
         self.name: str | None = None
         self.code: str | None = None
         self.retry_after: float | None = None
+        self.is_unproven = False
 
     def again(self) -> "RemoteFault":
         """The same, for another who needs to be told."""

@@ -22,6 +22,7 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from mailbox_appliance.errors import Problem
+from mailbox_appliance.remote.addresses import OWN_PORTS
 from mailbox_appliance.web.bounds import DEFAULT_BOUNDS, Bounds, adjustments
 from mailbox_appliance.web.channel import Channel, Discreet
 from mailbox_appliance.web.crowd import Places, Shortage, drop_longest_waiting, peer_of
@@ -82,6 +83,7 @@ class Server(TcpWSGIServer):
         except (OSError, ValueError) as error:
             self.close()
             raise cannot_listen(address, error, is_secure=self.is_secure) from error
+        OWN_PORTS.add(self, self.address[1])
 
     @property
     def address(self) -> tuple[str, int]:
@@ -240,6 +242,7 @@ class Server(TcpWSGIServer):
             self.accepting = False
             self.del_channel()
             self.socket.close()
+            OWN_PORTS.remove(self)
         self._wind_up()
 
     def _wind_up(self) -> None:
@@ -296,4 +299,5 @@ class Server(TcpWSGIServer):
                 self.trigger.close()
             if self.socket is not None:
                 wasyncore.dispatcher.close(self)
+            OWN_PORTS.remove(self)
             self._turns.close()

@@ -1,12 +1,15 @@
 """Outgoing connections go only where they may."""
 
 import socket
+import time
+from contextlib import ExitStack
 from ipaddress import ip_address
 
 import pytest
 
 from mailbox_appliance.records import Security
-from mailbox_appliance.remote.addresses import connect, is_allowed, is_public
+from mailbox_appliance.remote.addresses import OWN_PORTS, connect, is_allowed, is_near, is_public
+from mailbox_appliance.remote.contact import Contact
 from mailbox_appliance.remote.faults import RemoteFault
 
 
@@ -42,6 +45,11 @@ from mailbox_appliance.remote.faults import RemoteFault
         ("192.0.0.192", False, False),
         ("fd00:ec2::254", False, False),
         ("fd20:ce::254", False, False),
+        ("fd00:ec2::23", False, False),
+        ("fd00:c1::a9fe:a9fe", False, False),
+        ("fd00:42::42", False, False),
+        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False, False),  # Teredo
+        ("2001:0:5ef5:79fd:0:59d:a83e:feef", False, False),
         ("224.0.0.1", False, False),
         ("ff02::1", False, False),
         ("240.0.0.1", False, False),
@@ -114,3 +122,62 @@ def test_the_first_address_that_answers_is_taken() -> None:
     # localhost is often ::1 first, where nobody listens.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         connect("localhost", listener.getsockname()[1], "none", 5, server="imap").close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f.1", "::ffff:127.0.0.1"])
+def test_no_mailbox_is_at_a_port_of_the_appliance(host: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        connect(host, port, "none", 5, server="imap").close()
+        OWN_PORTS.add(listener, port)
+        try:
+            with pytest.raises(RemoteFault) as caught:
+                connect(host, port, "none", 5, server="imap")
+        finally:
+            OWN_PORTS.remove(listener)
+        assert caught.value.kind == "forbidden_address"
+        assert "the appliance itself" in caught.value.reason
+        connect(host, port, "none", 5, server="imap").close()
+
+
+def test_a_port_of_the_appliance_at_another_host_is_another_port() -> None:
+    with ExitStack() as held:
+        OWN_PORTS.add(held, 993)
+        held.callback(OWN_PORTS.remove, held)
+        with pytest.raises(RemoteFault) as caught:
+            connect("192.0.2.1", 993, "tls", 0.1, server="imap")
+    assert caught.value.kind != "forbidden_address"
+
+
+@pytest.mark.parametrize(
+    ("address", "near"),
+    [
+        ("127.0.0.1", True),
+        ("::ffff:127.0.0.1", True),
+        ("192.168.1.1", True),
+        ("100.64.0.1", True),
+        ("fd12:3456::1", True),
+        ("8.8.8.8", False),
+        ("2620:fe::fe", False),
+    ],
+)
+def test_what_is_near(address: str, near: bool) -> None:
+    assert is_near(ip_address(address)) is near
+
+
+def test_behind_a_near_address_no_public_one_is_tried() -> None:
+    """Its owner would see there that the near port is closed."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    contact, addresses = Contact(), (ip_address("8.8.8.8"), ip_address("127.0.0.1"))
+    with pytest.raises(RemoteFault) as caught:
+        connect("both.example", port, "tls", 5, server="imap", find=lambda _: addresses, contact=contact)
+    assert (caught.value.name, contact.is_near) == ("connection_refused", True)
+
+
+def test_a_near_address_has_until_the_contact_ends() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        began = time.monotonic()
+        with pytest.raises(RemoteFault) as caught:
+            connect("localhost", listener.getsockname()[1], "none", 60, server="imap", contact=Contact(began - 1))
+    assert caught.value.name == "port_blocked"
