@@ -21,6 +21,7 @@ from mailbox_appliance.errors import NotFound
 from mailbox_appliance.oauth_environment import GivenApps
 from mailbox_appliance.records import Connection, Endpoint, OAuthLogin, SenderAddress
 from mailbox_appliance.remote import providers_file, sender_addresses
+from mailbox_appliance.remote.contact import hide_cause
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.graph import Graph
 from mailbox_appliance.remote.oauth_answers import Issued
@@ -125,9 +126,22 @@ class Logins:
     def _opened(self, account_id: str, server: Server, opening: Callable[[Endpoint], T]) -> T:
         login = self._store.oauth_logins.find(account_id)
         if login is None:
-            return opening(self.endpoint(account_id, server))
+            return self._opened_by_password(account_id, self.endpoint(account_id, server), opening)
         endpoint = self._endpoint(login, server, None)
         return self.token(account_id, "mail", lambda text: opening(replace(endpoint, token=text)))
+
+    def _opened_by_password(self, account_id: str, endpoint: Endpoint, opening: Callable[[Endpoint], T]) -> T:
+        try:
+            return opening(endpoint)
+        except RemoteFault as fault:
+            # A member's host name may lead to another address than it did when the mailbox was connected.
+            if fault.is_unproven and not self._is_of_administrator(account_id):
+                raise hide_cause(fault) from fault
+            raise
+
+    def _is_of_administrator(self, account_id: str) -> bool:
+        owner_id = self._store.accounts.get(account_id).owner_member_id
+        return self._store.members.get(owner_id).role == "admin"
 
     def _endpoint(self, login: OAuthLogin, server: Server, token: str | None) -> Endpoint:
         known = providers_file.known(self._settings, login.provider)

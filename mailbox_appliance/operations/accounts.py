@@ -109,7 +109,7 @@ def connect(appliance: Appliance, caller: Caller, owner_id: str, request: NewAcc
     if store.accounts.exists(request.email, owner_id):
         raise AccountExists
     connection = Connection(request.email, _endpoint(request.imap), _endpoint(request.smtp))
-    checked = _checked(appliance, connection)
+    checked = _checked(appliance, caller, connection)
     with store.database.transaction(durable=True):
         permissions.require_unlimited(require_still(store, caller, *needed))
         require_room_for_account(appliance)
@@ -156,7 +156,7 @@ def reconnect_account(appliance: Appliance, caller: Caller, account: Account, re
     before = appliance.store.accounts.connection(account.id)
     _keep_passwords(before, request)
     after = Connection(before.email, _merged(before.imap, request.imap), _merged(before.smtp, request.smtp))
-    checked = _checked(appliance, after)
+    checked = _checked(appliance, caller, after)
     appliance.sync.remove(account.id)  # what it still learns is of the server of before
     try:
         _save(appliance, caller, account.id, before, after, checked)
@@ -242,11 +242,13 @@ def _merged(before: Endpoint, change: ServerChange) -> Endpoint:
     return Endpoint(**(merged | {"host": merged["host"].strip()}))
 
 
-def _checked(appliance: Appliance, connection: Connection) -> Checked:
+def _checked(appliance: Appliance, caller: Caller, connection: Connection) -> Checked:
     settings = appliance.settings
+    # Members choose host and port: exact answers would show them what listens in networks that they cannot reach.
+    hides_cause = caller.kind != "session" or caller.member.role != "admin"
     try:
         ca_file, timeout = settings.text("remote.ca_file"), settings.number("remote.timeout")
-        return check(connection, ca_file=ca_file, timeout=timeout, calls=appliance.calls)
+        return check(connection, ca_file=ca_file, timeout=timeout, calls=appliance.calls, hides_cause=hides_cause)
     except SignInFailed as failed:
         mendable = [fault for fault in failed.faults if fault.kind in _MENDABLE]
         if mendable:

@@ -5,6 +5,8 @@ import ssl
 import time
 from collections.abc import Callable, Iterable
 
+from mailbox_appliance.remote.contact import Contact
+
 CHUNK = 1 << 16
 MOST_HEARD = 1 << 20
 SLOWEST = 4096  # bytes a second below which a long transfer counts as stalled
@@ -20,7 +22,7 @@ class Channel:
     """A connected socket with our own buffer. Raises TimeoutError, OSError or TooLong; an end of file is empty bytes.
 
     An answer, from `begin` on, must be complete after `timeout` seconds; with `patient` after LONGEST, as long as it
-    moves at the slowest rate, and no silence may be longer than `timeout`.
+    moves at the slowest rate, and no silence may be longer than `timeout`. `contact` may end it earlier.
     """
 
     def __init__(
@@ -31,8 +33,10 @@ class Channel:
         patient: bool = False,
         limit: int = 1 << 28,
         clock: Callable[[], float] = time.monotonic,
+        contact: Contact | None = None,
     ) -> None:
         self.sock = sock
+        self.contact = contact or Contact()
         self._clock = clock
         self._timeout = timeout
         self._patient = patient
@@ -50,7 +54,7 @@ class Channel:
     def secure(self, context: ssl.SSLContext, host: str) -> None:
         """TLS from here on. Earlier bytes are dropped: an attacker may have put them there (RFC 3207 4.2)."""
         self._buffer.clear()
-        self.sock.settimeout(self._timeout)
+        self.sock.settimeout(min(self._timeout, max(0.001, self.contact.ends_at - self._clock())))
         self.sock = context.wrap_socket(self.sock, server_hostname=host)
 
     def is_pending(self) -> bool:
@@ -160,7 +164,7 @@ class Channel:
         return bool(data)
 
     def _left(self) -> float:
-        left = self._until - self._clock()
+        left = min(self._until, self.contact.ends_at) - self._clock()
         if left <= 0:
             raise TimeoutError
         return min(left, self._allowed)

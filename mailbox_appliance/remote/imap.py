@@ -23,6 +23,7 @@ from mailbox_appliance.records import (
 )
 from mailbox_appliance.remote import addresses, gmail, imap_reading, imap_writing
 from mailbox_appliance.remote.channel import Channel
+from mailbox_appliance.remote.contact import Contact, showing
 from mailbox_appliance.remote.imap_folders import Folders
 from mailbox_appliance.remote.imap_news import News
 from mailbox_appliance.remote.imap_selection import ANY_KEYWORD, Selection, first_look
@@ -52,14 +53,29 @@ class ImapMailbox:
         ca_file: str,
         timeout: float,
         on_connected: Callable[[Callable[[], None]], None] | None = None,
+        contact: Contact | None = None,
     ) -> "ImapMailbox":
         """Connect, secure as the endpoint says (never less), and log in. Raises RemoteFault.
+
+        `contact` tells, afterwards, how far it got.
 
         `on_connected` is given, early, what cuts the connection from another thread: whoever waits on it then gets a
         RemoteFault.
         """
-        sock = addresses.connect(endpoint.host, endpoint.port, endpoint.security, timeout, server="imap")
-        channel = Channel(sock, timeout, patient=True)
+        with showing(contact or Contact()) as known:
+            sock = addresses.connect(
+                endpoint.host, endpoint.port, endpoint.security, timeout, server="imap", contact=known
+            )
+            return cls._opened(Channel(sock, timeout, patient=True, contact=known), endpoint, ca_file, on_connected)
+
+    @classmethod
+    def _opened(
+        cls,
+        channel: Channel,
+        endpoint: Endpoint,
+        ca_file: str,
+        on_connected: Callable[[Callable[[], None]], None] | None,
+    ) -> "ImapMailbox":
         try:
             if on_connected is not None:
                 on_connected(channel.cut)

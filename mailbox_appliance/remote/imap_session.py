@@ -38,10 +38,13 @@ def _handshake(channel: Channel, host: str, context: ssl.SSLContext) -> None:
 
 def _greeted(channel: Channel, host: str) -> Client:
     try:
-        return Client(channel, host)
+        client = Client(channel, host)
+        channel.contact.has_greeted = True
+        return client
     except imaplib.IMAP4.abort:
         raise
     except imaplib.IMAP4.error as error:
+        channel.contact.has_greeted = True  # with BYE
         raise refusal(error, reason="The IMAP server turns connections away now. Try again later.") from error
 
 

@@ -1,16 +1,25 @@
 """Trying both logins of a mailbox before it is kept."""
 
+import math
+import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
 from mailbox_appliance.records import AccountCapabilities, Connection, ListedFolder
 from mailbox_appliance.remote.calls import Calls
+from mailbox_appliance.remote.contact import Contact, hide_cause
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.remote.smtp import Submission
 
 T = TypeVar("T")
+
+#: Seconds that a near server has to greet, where the cause of a failure is hidden.
+GREET_WITHIN = 5.0
+#: Seconds after which such a failure is told: the same for a port that is closed, silent, or talks something else.
+ANSWER_AFTER = 5.5
 
 
 @dataclass(frozen=True)
@@ -33,25 +42,34 @@ class SignInFailed(Exception):
 
 
 def check(
-    connection: Connection, *, ca_file: str, timeout: float, calls: Calls | None = None, sends: bool = True
+    connection: Connection,
+    *,
+    ca_file: str,
+    timeout: float,
+    calls: Calls | None = None,
+    sends: bool = True,
+    hides_cause: bool = False,
 ) -> Checked:
     """Log in to both servers at the same time, and leave. Nothing is changed there. Raises SignInFailed.
 
-    `calls`: of whoever may give it up. `sends`: whether mail goes out by SMTP; else that is not asked.
+    `calls`: of whoever may give it up. `sends`: whether mail goes out by SMTP; else that is not asked. `hides_cause`:
+    all near ports without a mail server give one fault, ANSWER_AFTER seconds after the beginning.
     """
     calls = calls or Calls()
 
-    def imap() -> Checked:
-        with ImapMailbox.open(connection.imap, ca_file=ca_file, timeout=timeout) as mailbox:
+    def imap(contact: Contact) -> Checked:
+        with ImapMailbox.open(connection.imap, ca_file=ca_file, timeout=timeout, contact=contact) as mailbox:
             return Checked(mailbox.list_folders(), mailbox.capabilities)
 
-    def smtp() -> None:
-        if not sends:
-            return
-        Submission.open(connection.smtp, ca_file=ca_file, timeout=timeout).quit()
+    def smtp(contact: Contact) -> None:
+        if sends:
+            Submission.open(connection.smtp, ca_file=ca_file, timeout=timeout, contact=contact).quit()
 
     try:
-        begun = calls.begin("imap", imap), calls.begin("smtp", smtp)
+        begun = (
+            calls.begin("imap", _attempt(imap, hides_cause=hides_cause)),
+            calls.begin("smtp", _attempt(smtp, hides_cause=hides_cause)),
+        )
     except RemoteFault as fault:
         raise SignInFailed((fault,)) from fault
     incoming, outgoing = _outcome(begun[0]), _outcome(begun[1])
@@ -61,6 +79,20 @@ def check(
     if faults:
         raise SignInFailed(faults, incoming)
     return incoming
+
+
+def _attempt(act: Callable[[Contact], T], *, hides_cause: bool) -> Callable[[], T]:
+    def attempt() -> T:
+        began = time.monotonic()
+        try:
+            return act(Contact(began + GREET_WITHIN if hides_cause else math.inf))
+        except RemoteFault as fault:
+            if not (hides_cause and fault.is_unproven):
+                raise
+            time.sleep(max(0.0, began + ANSWER_AFTER - time.monotonic()))
+            raise hide_cause(fault) from fault
+
+    return attempt
 
 
 def _outcome(call: "Future[T]") -> T | RemoteFault:

@@ -14,6 +14,7 @@ from mailbox_appliance.content import Content
 from mailbox_appliance.records import Endpoint
 from mailbox_appliance.remote import addresses
 from mailbox_appliance.remote.channel import Channel, TooLong
+from mailbox_appliance.remote.contact import Contact, showing
 from mailbox_appliance.remote.dialogue import Dialogue, Malformed, reply_of
 from mailbox_appliance.remote.faults import RemoteFault, Reply, disconnected, malformed, timed_out
 from mailbox_appliance.remote.smtp_session import log_in
@@ -41,22 +42,32 @@ class Submission:
 
     @classmethod
     def open(
-        cls, endpoint: Endpoint, *, ca_file: str, timeout: float, clock: Callable[[], float] = time.monotonic
+        cls,
+        endpoint: Endpoint,
+        *,
+        ca_file: str,
+        timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+        contact: Contact | None = None,
     ) -> "Submission":
         """Connect, secure as the endpoint says (never less), greet, and log in unless the user name is empty.
 
-        Each reply must be complete within `timeout` seconds as `clock` counts them. Raises RemoteFault.
+        Each reply must be complete within `timeout` seconds as `clock` counts them. `contact` tells, afterwards, how
+        far it got. Raises RemoteFault.
         """
         context = context_for("smtp", ca_file) if endpoint.security != "none" else None
-        sock = addresses.connect(endpoint.host, endpoint.port, endpoint.security, timeout, server="smtp")
-        dialogue = Dialogue(Channel(sock, timeout, clock=clock), endpoint.host)
-        try:
-            with _speaking():
-                log_in(dialogue, endpoint, context)
-        except BaseException:
-            dialogue.close()
-            raise
-        return cls(dialogue)
+        with showing(contact or Contact()) as known:
+            sock = addresses.connect(
+                endpoint.host, endpoint.port, endpoint.security, timeout, server="smtp", contact=known
+            )
+            dialogue = Dialogue(Channel(sock, timeout, clock=clock, contact=known), endpoint.host)
+            try:
+                with _speaking():
+                    log_in(dialogue, endpoint, context)
+            except BaseException:
+                dialogue.close()
+                raise
+            return cls(dialogue)
 
     def is_ready(self) -> bool:
         """Whether another message may be begun: all went well so far, and the server has been silent since."""

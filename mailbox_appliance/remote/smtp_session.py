@@ -25,6 +25,7 @@ def log_in(dialogue: Dialogue, endpoint: Endpoint, context: ssl.SSLContext | Non
         _secure(lambda: dialogue.secure(context))
     _expect(dialogue.getreply(), 220, "turns connections away")
     _expect(dialogue.ehlo(), 250, "does not greet us back (EHLO)")
+    dialogue.channel.contact.has_greeted = True
     if endpoint.security == "starttls" and context is not None:
         if not dialogue.has_extn("starttls"):  # RFC 8314: no fallback, it may be an attacker who took the word away
             raise RemoteFault("smtp", "tls", "The SMTP server offers no STARTTLS on this port. Try security `tls`.")

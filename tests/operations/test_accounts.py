@@ -1,14 +1,23 @@
 """Connecting a mailbox: both logins are tried first, and nothing is kept of one that fails. Removing leaves nothing."""
 
+import socket
 import threading
+import time
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.records import Role
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.sign_in import ANSWER_AFTER
+from mailbox_appliance.remote.smtp import Submission
 from tests.checked_client import CheckedClient
-from tests.operations.filled import SECRETS, FilledMailbox, add_member, everything_stored, letter
+from tests.operations.filled import SECRETS, FilledMailbox, add_key, add_member, everything_stored, letter
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.scripted_smtp import ScriptedSmtp
 
@@ -172,6 +181,57 @@ def test_a_server_that_limits_is_429(
     answer = checked_client.ask("POST", "/accounts", changed(request_for, {"smtp.port": scripted_smtp.port}))
     assert (answer.refusal, answer.places) == ((429, "provider_rate_limited"), ["smtp"])
     assert b"private" not in answer.content
+
+
+def test_a_member_cannot_tell_closed_from_silent_ports(
+    checked_client: CheckedClient, request_for: dict[str, Any]
+) -> None:
+    add_member(checked_client.appliance, "bob")
+    bob = checked_client.log_in("bob@example.org")
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(2) as pool:
+        requests = [changed(request_for, {"imap.port": port}) for port in (CLOSED_PORT, silent.getsockname()[1])]
+        began = time.monotonic()
+        asked = [pool.submit(bob.ask, "POST", "/accounts", request) for request in requests]
+        done, _ = wait(asked, return_when=FIRST_COMPLETED)
+        assert time.monotonic() - began >= ANSWER_AFTER, "one was answered before the other could be"
+        closed, unheard = (answer.result() for answer in asked)
+    assert len(done) > 0
+    assert (closed.refusal, closed.places) == ((503, "provider_unavailable"), ["imap"])
+    assert (unheard.refusal, unheard.places, unheard.message) == (closed.refusal, closed.places, closed.message)
+    assert unheard.body["error"]["details"] == closed.body["error"]["details"]
+    assert unheard.headers["retry-after"] == closed.headers["retry-after"]
+    # An administrator is told what it is, at once, and so is everybody of a login that a mail server refused.
+    frank = checked_client.ask("POST", "/accounts", requests[0])
+    assert "does not accept connections on this port" in frank.message
+    refused = bob.ask("POST", "/accounts", changed(request_for, {"imap.password": SECRET}))
+    assert (refused.refusal, refused.places) == ((400, "invalid_request"), ["/imap/username"])
+
+
+def test_a_key_of_an_administrator_cannot_tell_ports_apart_either(
+    checked_client: CheckedClient, request_for: dict[str, Any]
+) -> None:
+    _, key = add_key(checked_client.appliance, checked_client.member["id"], "admin.accounts")
+    request = changed(request_for, {"imap.port": CLOSED_PORT}) | {"ownerMemberId": checked_client.member["id"]}
+    told = [
+        checked_client.ask("POST", "/admin/accounts", request, token=token) for token in (key, checked_client.token)
+    ]
+    assert [one.refusal for one in told] == [(503, "provider_unavailable")] * 2
+    assert ["only administrators see" in one.message for one in told] == [True, False]
+
+
+def test_what_became_of_a_members_server_does_not_tell_its_port_either(
+    checked_client: CheckedClient, request_for: dict[str, Any]
+) -> None:
+    """As where the name that a member gave leads to another address since."""
+    appliance = checked_client.appliance
+    owners: tuple[tuple[str, Role, bool], ...] = (("bob", "member", False), ("eve", "admin", True))
+    for name, role, exact in owners:
+        box = FilledMailbox(appliance, add_member(appliance, name, role), f"{name}@private.test")
+        for use in (appliance.logins.imap, appliance.logins.smtp):
+            opening = ImapMailbox.open if use == appliance.logins.imap else Submission.open
+            with pytest.raises(RemoteFault) as caught:
+                use(box.id, partial(opening, ca_file="", timeout=5))
+            assert (caught.value.name == "connection_refused") is exact
 
 
 def test_beyond_four_waiting_requests_the_answer_is_503(
