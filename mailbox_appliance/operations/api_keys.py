@@ -1,6 +1,6 @@
 """API keys: those that members make for themselves, and what administrators do with everybody's."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated
 
 from msgspec import Meta
@@ -21,12 +21,16 @@ from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Name, refuse_controls
 from mailbox_appliance.permissions import KeyRights
-from mailbox_appliance.records import ApiKey, Capability, Deleted, KeyPermissions, Wire
+from mailbox_appliance.records import Answer, ApiKey, Capability, Deleted, KeyPermissions, Wire
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.tokens import hash_token, new_token
 
 _LONGEST_ID = 200
+_ALL_MAIL = (
+    "With `admin.members`, whoever has this key can issue a password reset for any member who is not an administrator,"
+    " and so read all their mail. Give it only to programs that you trust with that."
+)
 KeyId = Annotated[str, Meta(min_length=1, max_length=_LONGEST_ID)]
 
 
@@ -62,11 +66,12 @@ def list_keys(appliance: Appliance, caller: Caller) -> tuple[ApiKey, ...]:
 
 
 @operation(access=Access.SESSION, https_of=gives_administration)
-def create_key(appliance: Appliance, caller: Caller, request: NewKey) -> IssuedKey:
+def create_key(appliance: Appliance, caller: Caller, request: NewKey) -> Answer[IssuedKey]:
     """Make an API key of yours. Its token is shown this once.
 
     It can do no more than you can, now and later: with every request, what it stores and what you may do then count.
-    From another computer one with a capability of administration is made by HTTPS only.
+    From another computer one with a capability of administration is made by HTTPS only. `warnings` say what
+    `admin.members` amounts to: all mail of every member who is not an administrator.
     """
     return _create(appliance, caller, caller.member.id, request)
 
@@ -84,7 +89,7 @@ def list_all_keys(appliance: Appliance, caller: Caller) -> tuple[ApiKey, ...]:  
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True)
-def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> IssuedKey:
+def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> Answer[IssuedKey]:
     """Make an API key of a member. Its token is shown this once.
 
     Nobody gives a key more than they hold themselves (403). One for somebody else gets no mail capability, now or
@@ -95,7 +100,7 @@ def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> Is
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_key_is_there)
-def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: KeyChange) -> ApiKey:
+def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: KeyChange) -> Answer[ApiKey]:
     """Change what an API key may do, or the mailboxes it is limited to; what is left out stays.
 
     `customCapabilities` replaces everything, so it goes with no other list of capabilities. `permissionProfile` keeps
@@ -112,9 +117,10 @@ def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: Key
         _require_grantable(store, require_still(store, caller, Capability.ADMIN_API_KEYS), key, after)
         _require_reached(store, key.member_id, request)
         if after == before:
-            return key
+            return Answer(key)
         store.audit.record(caller.actor, "api_key.update", ("api_key", key_id), about=key.member_id)
-        return store.api_keys.set_permissions(key_id, after)
+        added = set(after.capabilities) - set(before.capabilities)
+        return Answer(store.api_keys.set_permissions(key_id, after), _warnings(added))
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_key_is_there)
@@ -123,7 +129,9 @@ def revoke_any_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Delet
     return _revoke(appliance, caller, key_id, None, Capability.ADMIN_API_KEYS)
 
 
-def _create(appliance: Appliance, caller: Caller, owner_id: str, request: NewKey, *needed: Capability) -> IssuedKey:
+def _create(
+    appliance: Appliance, caller: Caller, owner_id: str, request: NewKey, *needed: Capability
+) -> Answer[IssuedKey]:
     store, given, token = appliance.store, first_permissions(request), new_token("mbxk")
     with store.database.transaction(durable=True):
         found = require_still(store, caller, *needed)
@@ -138,7 +146,12 @@ def _create(appliance: Appliance, caller: Caller, owner_id: str, request: NewKey
         _require_reached(store, owner_id, request)
         key = store.api_keys.add(owner_id, request.name, hash_token(token), given, made_by=maker)
         store.audit.record(caller.actor, "api_key.create", ("api_key", key.id), about=owner_id)
-    return IssuedKey(api_key=key, token=token)
+    return Answer(IssuedKey(api_key=key, token=token), _warnings(key.capabilities))
+
+
+def _warnings(granted: Collection[Capability]) -> tuple[str, ...]:
+    """What capabilities amount to that one does not see from their names."""
+    return (_ALL_MAIL,) if Capability.ADMIN_MEMBERS in granted else ()
 
 
 def _shown_to(store: Store, found: FoundCredential) -> str:

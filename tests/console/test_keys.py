@@ -153,7 +153,14 @@ def test_an_administrator_makes_a_key_that_administrates(walker: Walker) -> None
     page.get_by_role("button", name="Create a key").click()
     page.get_by_label("Name").fill("Watcher")
     page.get_by_text("Administration").click()
+    members = page.get_by_label("and reset their passwords, which opens all their mail")
+    members.check()
+    expect(page.get_by_role("complementary")).to_contain_text(
+        "Whoever has it can issue a password reset for any member who is not an administrator, and so read all"
+    )
+    walker.look("key-new-members")
     page.get_by_label("Read the audit log").check()
+    members.uncheck()
     expect(page.get_by_role("complementary")).to_contain_text("It can also read the audit log.")
     page.get_by_label("Choose one by one").check()
     page.get_by_label("Read, list and search mail").uncheck()

@@ -72,6 +72,23 @@ def test_lists_are_answered_in_the_order_given_each_once(
     assert (key["permissionProfile"], key["capabilities"], key["supplementalCapabilities"]) == stored
 
 
+def test_what_admin_members_amounts_to_is_warned_of(people: People) -> None:
+    told = "can issue a password reset for any member who is not an administrator"
+    for given, is_told in (
+        ({"permissionProfile": "read-only", "supplementalCapabilities": ["admin.members"]}, True),
+        ({"customCapabilities": ["mail.read", "admin.members"]}, True),
+        ({"permissionProfile": "full", "supplementalCapabilities": ["admin.audit"]}, False),
+    ):
+        answer = people.ada.ask("POST", OWN, {"name": "k", **given})
+        assert [told in warning for warning in answer.warnings] == [True] * is_told
+    # The last of them has it added, once.
+    change = {"supplementalCapabilities": ["admin.audit", "admin.members"]}
+    path = f"{ALL}/{answer.data['apiKey']['id']}"
+    assert [told in warning for warning in people.ada.ask("PATCH", path, change).warnings] == [True]
+    assert people.ada.ask("PATCH", path, change).warnings == []
+    assert people.ada.ask("PATCH", path, {"supplementalCapabilities": ["admin.members"]}).warnings == []
+
+
 # fmt: off
 #: What is wrong with the body of a new key -> what the error names.
 WRONG: tuple[tuple[dict[str, Any], list[str]], ...] = (

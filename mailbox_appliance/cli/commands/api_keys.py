@@ -27,7 +27,8 @@ _RIGHTS: tuple[click.Parameter, ...] = (
         multiple=True,
         type=click.Choice(ADMIN),
         metavar="CAPABILITY",
-        help=f"What it may do besides (repeatable): {', '.join(ADMIN)}.",
+        help=f"What it may do besides (repeatable): {', '.join(ADMIN)}. With admin.members it can reset the password of"
+        " any member who is not an administrator, and so read all their mail.",
     ),
     click.Option(
         ["--capability", "capabilities"],

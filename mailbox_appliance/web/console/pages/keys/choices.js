@@ -41,7 +41,7 @@ function Administration({ of: form, isOpen }) {
   const choices = ADMIN.map((one) => ({ value: one.id, label: one.full, hint: one.id }));
   return html`<details open=${isOpen}>
     <summary>Administration</summary>
-    <p><small>For programs that look after the appliance. None of it opens mail; assistants need none.</small></p>
+    <p><small>For programs that look after the appliance. AI agents need none of it. Of these, only managing members opens mail.</small></p>
     <${Picks} of=${form} name="admin" legend="Besides, it may" choices=${choices} />
   </details>`;
 }

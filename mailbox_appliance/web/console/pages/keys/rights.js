@@ -44,7 +44,7 @@ export const ADMIN = [
   {
     id: "admin.members",
     brief: "manage members",
-    full: "Invite, change, suspend and remove members who are no administrators, reset their passwords",
+    full: "Invite, change, suspend and remove members who are not administrators, and reset their passwords, which opens all their mail",
   },
   { id: "admin.api_keys", brief: "manage API keys", full: "See everybody's API keys, change and revoke them" },
   { id: "admin.license", brief: "change the licence", full: "See and change the licence" },
@@ -138,7 +138,10 @@ export function cautions(rights) {
       mail.length > 0 && rights.reach === "some" && rights.accounts.length === 0,
       "No mailbox is chosen, so it reaches none.",
     ],
-    [has.includes("admin.members"), "Whoever has it can reset a member's password, and then read that member's mail."],
+    [
+      has.includes("admin.members"),
+      "Whoever has it can issue a password reset for any member who is not an administrator, and so read all their mail.",
+    ],
   ];
   return rules.filter(([isSo]) => isSo).map(([, text]) => text);
 }
