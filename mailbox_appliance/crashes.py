@@ -16,6 +16,7 @@ import msgspec
 
 from mailbox_appliance import regular_files
 from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.records import Timestamp, Wire
 from mailbox_appliance.system import make_private, move
 
@@ -85,7 +86,7 @@ def watch(data_dir: Path) -> None:
 def find(data_dir: Path) -> Crash | None:
     """The last crash, unless it was dismissed."""
     try:
-        return msgspec.json.decode(regular_files.read(data_dir / _FOLDER / _LAST, _LARGEST), type=Crash)
+        return decode_json(regular_files.read(data_dir / _FOLDER / _LAST, _LARGEST), Crash)
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -28,7 +28,7 @@ def staged(mail: MailServer, folder: Path, seed: int, largest: int) -> Iterator[
         running.set_up()
         yield Scene.of(running, mail, seed, largest)
         code = running.stop()
-        assert code == 0, f"it ended with {code}: {running.said()}"
+        assert code == 0, f"it ended with {code}: {running.said()}{running.threads()}"
     finally:
         if running.is_alive:
             running.kill()

@@ -3,6 +3,7 @@
 import argparse
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ ENVIRONMENT = {"MALLOC_PERTURB_": "165", "MALLOC_MMAP_THRESHOLD_": "65536", "PYT
 _TURN = 30.0  # seconds of one child
 _PATIENCE = 180.0  # for a child to end after its time
 _LONGEST_TRACE = 20_000
+_DYING_THREAD = re.compile(r"^Current thread .*\n(?:  .*\n)*", re.MULTILINE)
 _ROOT = Path(__file__).parents[2]
 
 
@@ -41,8 +43,13 @@ class Tally:
         found = [*ends, *([code] if code else [])]
         self.deaths.update(_named(end) for end in found)
         if found and len(self.traces) < 3:
-            stacks = errors[max(0, errors.find("Fatal Python error")) :]
-            self.traces.append(f"{', '.join(_named(end) for end in found)}\n{stacks[:_LONGEST_TRACE]}")
+            self.traces.append(f"{', '.join(_named(end) for end in found)}\n{_stacks(errors)}")
+
+
+def _stacks(errors: str) -> str:
+    """What died, once for each death, and then the stacks of all threads at the first one."""
+    dying = _DYING_THREAD.findall(errors)
+    return "\n\n".join([*dying, errors[max(0, errors.find("Fatal Python error")) :][:_LONGEST_TRACE]])
 
 
 def _named(code: int | str) -> str:
