@@ -2,6 +2,8 @@
 
 import sys
 
+from mailbox_appliance import ownership
+
 #: What the command line offers of the floors above it, named here so that nothing is imported before it is used.
 SERVICES = {
     "serve": "mailbox_appliance.run:serve",
@@ -42,6 +44,7 @@ PARSE_MAIL = "parse-mail"
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    ownership.restrict_umask()  # before any file is made
     try:
         if sys.argv[1:] == [PARSE_MAIL]:
             from mailbox_appliance.sync import parsing

@@ -13,6 +13,7 @@ from typing import TextIO
 
 import msgspec
 
+from mailbox_appliance import ownership
 from mailbox_appliance.clock import from_millis, to_timestamp
 
 #: The id of the request being answered in this thread, set by a door.
@@ -126,7 +127,7 @@ class _StandardError(logging.StreamHandler[TextIO]):
 
 
 def _make_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ownership.make_folder(folder)
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -88,9 +88,6 @@ if sys.platform == "win32":
             os.lseek(handle, offset, os.SEEK_SET)
             return os.write(handle, content)
 
-    def make_private(handle: int) -> None:
-        """Let nobody but its owner read an open file: here its folder decides that, as Windows makes a user's own."""
-
     def sync_folder(folder: Path) -> None:
         """Put a folder's entries on the disk: here NTFS keeps a journal of them, and Python cannot open a folder."""
 
@@ -189,10 +186,6 @@ else:
 
     def _wait_for_lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX)
-
-    def make_private(handle: int) -> None:
-        """Let nobody but its owner read an open file."""
-        os.fchmod(handle, 0o600)
 
     def sync_folder(folder: Path) -> None:
         """Put a folder's entries on the disk: renames are lasting only after this."""

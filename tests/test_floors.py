@@ -37,6 +37,7 @@ COMMON = (
     "tokens",
     "licensing",
     "oauth_environment",
+    "ownership",
     "keychain",
     "program",
     "regular_files",

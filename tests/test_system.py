@@ -212,13 +212,11 @@ def test_a_file_that_somebody_reads_is_replaced_a_moment_later(
         windows.move(tmp_path / "a", tmp_path / "b")
 
 
-def test_room_modes_and_the_disk(room: ModuleType, tmp_path: Path) -> None:
+def test_room_and_the_disk(room: ModuleType, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"x")
     room.sync_file(file)
     room.sync_folder(tmp_path)
-    with file.open("r+b") as stream:
-        room.make_private(stream.fileno())
     assert room.free_bytes(tmp_path) > 0
     assert room.processors() >= 1
 

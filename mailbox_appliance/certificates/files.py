@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from mailbox_appliance import regular_files
+from mailbox_appliance import ownership, regular_files
 from mailbox_appliance.certificates import making
 from mailbox_appliance.certificates.tls import context_of
 from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
@@ -129,8 +129,7 @@ class CertificateFiles:
     def _changing(self) -> Iterator[None]:
         """One process at a time changes the pair. Raises CertificateNotWritten for what the file system refuses."""
         try:
-            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.folder.mkdir(mode=0o700, exist_ok=True)
+            ownership.make_folder(self.folder)
             with locked_folder(self.folder):
                 yield
         except OSError as error:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from mailbox_appliance import ownership
 from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.system import move
 
@@ -26,8 +27,8 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def write(file: Path, value: dict[str, Any]) -> None:
-    """Replace the file, readable by its owner alone (0600, the folder 0700 when it is made here)."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Replace the file, readable by its owner alone (0600; folders that are made here 0700)."""
+    ownership.make_folder(file.parent)
     import tempfile
 
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # made with 0600

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mailbox_appliance import ownership
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import (
     Conflict,
@@ -149,7 +150,7 @@ def _owned(data_dir: Path) -> Iterator[DirectoryLock]:
     """The directory, locked; one that was not there stays only where something comes into it."""
     is_new = not data_dir.exists()
     with failures_as_unusable(data_dir):
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ownership.make_folder(data_dir)
         lock = DirectoryLock(data_dir)
         try:
             yield lock

@@ -4,6 +4,7 @@ The copy has the same key and the same rows; it begins with other random bytes, 
 changes with it.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from mailbox_appliance.errors import StoreDamaged
 from mailbox_appliance.records import Progress
 from mailbox_appliance.store import room
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.files import write_private
+from mailbox_appliance.store.files import open_private, write_private
 from mailbox_appliance.store.keyfile import read_file, render
 from mailbox_appliance.store.reencrypt import require_whole
 from mailbox_appliance.store.renewal import Renewal, renewing, require_writable
@@ -66,13 +67,13 @@ def _write(renewal: Renewal, tell: Progress) -> None:
         done += _EVERY
         tell("writing the database anew", min(done, expected), expected)
 
+    os.close(open_private(renewal.database))  # SQLite writes into an empty file, and would make it as the umask says
     with database.watched(_EVERY, look):
         try:
             # A plain path: the copy gets this connection's key, which is written out nowhere.
             database.rows("VACUUM INTO ?", (str(renewal.database),))
         except apsw.CorruptError as error:
             raise StoreDamaged(file=renewal.old_database, reason="a page of it cannot be read") from error
-    renewal.database.chmod(0o600)
 
 
 def _require_same_counts(renewal: Renewal) -> None:

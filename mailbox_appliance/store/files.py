@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from mailbox_appliance.system import make_private, move, sync_folder
+from mailbox_appliance.system import BINARY, move, sync_folder
 
 #: In a data directory, and in a backup of it.
 DATABASE: Final = "mailbox.db"
@@ -16,10 +16,9 @@ RUN_FILE: Final = "run.json"
 def write_private(file: Path, content: bytes) -> None:
     """Replace a file by new content, readable by its owner only, on the disk when this returns."""
     temporary = half_written(file)
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    handle = open_private(temporary)
     try:
         with os.fdopen(handle, "wb") as stream:  # not os.write: on a disk that fills up it may write only a part
-            make_private(handle)
             stream.write(content)
             stream.flush()
             os.fsync(handle)
@@ -28,6 +27,12 @@ def write_private(file: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(file.parent)
+
+
+def open_private(file: Path) -> int:
+    """Open a file to write it anew, with mode 0600 from its first moment. Returns a handle; raises OSError."""
+    file.unlink(missing_ok=True)  # a crash may have left it, with whatever mode
+    return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
 
 
 def half_written(file: Path) -> Path:

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mailbox_appliance import ownership
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import Conflict, ReplacedUnopened
 from mailbox_appliance.records import BackupSummary, Progress
@@ -138,7 +139,7 @@ def _made(target: Path) -> bool:
     with telling(target):
         _require_empty(target)
         is_new = not target.exists()
-        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ownership.make_folder(target)
         return is_new
 
 

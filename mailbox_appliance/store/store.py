@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from mailbox_appliance import ownership
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged
 from mailbox_appliance.records import Progress
@@ -106,7 +107,7 @@ class Store:
         """
         clock, key_file = clock or SystemClock(), key_file or folder / KEY
         with failures_as_unusable(folder):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ownership.make_folder(folder)
             lock = DirectoryLock(folder)
             try:
                 return cls.open_locked(folder, lock, clock, key_file, passphrase=passphrase, progress=progress)

@@ -18,7 +18,7 @@ from typing import Any
 
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.store import own_certificate, room
-from mailbox_appliance.store.files import DATABASE, KEY, copy_private, half_written
+from mailbox_appliance.store.files import DATABASE, KEY, copy_private, half_written, open_private, write_private
 from mailbox_appliance.system import move, sync_file, sync_folder
 
 _MAKING, _READY = ".next.making", ".next"
@@ -65,7 +65,7 @@ def decide(folder: Path, key_file: Path | None = None, absent: Sequence[str] = (
     """
     making = folder / _MAKING
     plan = {"key": None if key_file is None else _place(folder, key_file), "absent": list(absent)}
-    (making / _PLAN).write_text(json.dumps(plan), encoding="utf-8")
+    write_private(making / _PLAN, json.dumps(plan).encode())
     for path in sorted(making.rglob("*"), reverse=True):
         sync_folder(path) if path.is_dir() else sync_file(path)
     sync_folder(making)
@@ -167,8 +167,7 @@ def _put(new: Path, target: Path) -> None:
 def _copy_over(new: Path, target: Path) -> None:
     """The same to another disk. What is copied stays until all is done: after a crash it is copied again."""
     beside = half_written(target)
-    with new.open("rb") as source, beside.open("wb") as copy:
-        beside.chmod(0o600)
+    with new.open("rb") as source, os.fdopen(open_private(beside), "wb") as copy:
         shutil.copyfileobj(source, copy, _PIECE)
     sync_file(beside)
     move(beside, target)

@@ -16,7 +16,7 @@ from mailbox_appliance.errors import KeyDamaged, KeyUnusable, ReplacedUnopened, 
 from mailbox_appliance.records import BackupSummary, Progress
 from mailbox_appliance.store.backup_content import keeps_what_was_replaced, summary_of, summary_of_unpacked
 from mailbox_appliance.store.container import Container
-from mailbox_appliance.store.files import DATABASE, KEY
+from mailbox_appliance.store.files import DATABASE, KEY, write_private
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_place import is_lent
 from mailbox_appliance.store.key_slots import Slot, wrap_file
@@ -147,8 +147,7 @@ def _write_key_file(target: Path, key: StoreKey, slots: tuple[Slot, ...], place:
     `place` is where it is to lie.
     """
     if may_write(place):
-        target.write_bytes(render(key, slots))
-        target.chmod(0o600)
+        write_private(target, render(key, slots))
     elif not is_known and slots_there(place, key) is None:
         raise KeyUnusable(reason=f"{place} cannot be written, and does not hold the key of the backup.")
 

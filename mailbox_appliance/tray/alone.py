@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mailbox_appliance import system
+from mailbox_appliance import ownership, system
 from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.tray import owner
@@ -66,7 +66,7 @@ def end_tray(data_dir: Path) -> bool:
 
 def _opened(data_dir: Path) -> int:
     try:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ownership.make_folder(data_dir)
         # No child inherits it: O_CLOEXEC is Python's default.
         return os.open(_lock_of(data_dir), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mailbox_appliance import regular_files
+from mailbox_appliance import ownership, regular_files
 from mailbox_appliance.tray.login_items import LoginItem
 
 _NAME = "mailbox-appliance.desktop"
@@ -97,7 +97,7 @@ class DesktopEntry:
 
     def write(self, command: Sequence[str]) -> None:
         """Replace the file whole; behind a link, the file that is meant."""
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ownership.make_folder(self._file.parent)
         # Where the program is gone, as with its package, the desktop starts nothing and complains of nothing.
         entry = _ENTRY.format(_escaped(command[0]), exec_line(command))
         replace(self._file.resolve(), entry.encode("utf-8", "surrogateescape"))

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mailbox_appliance import program
+from mailbox_appliance import ownership, program
 
 #: Seconds after which what was started and goes on counts as opened.
 _BEGINS_WITHIN = 3.0
@@ -143,6 +143,7 @@ class Opening:
                 stderr=subprocess.DEVNULL,
                 start_new_session=self.platform != "win32",
                 creationflags=creationflags,
+                umask=ownership.given_umask(),
             )
         return None
 

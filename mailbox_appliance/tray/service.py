@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance import logs, program, settings, system
+from mailbox_appliance import logs, ownership, program, settings, system
 from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.tray import owner
@@ -142,7 +142,7 @@ class Service:
                 child.wait(_ENDS_WITHIN)
 
     def _begun(self, *options: str) -> "subprocess.Popen[bytes]":
-        self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ownership.make_folder(self._data_dir)
         with self._one_birth, self._words.listening() as stderr:
             if self._is_over:
                 raise _stopped()

@@ -74,7 +74,7 @@ def test_no_help_and_no_completion_imports_what_only_asking_needs() -> None:
     assert "click.shell_completion" in found
     assert found & {*HEAVY, *ASKING, "mcp", "pydantic"} == set()
     ground = {name.split(".")[1] for name in found if name.startswith("mailbox_appliance.")} - {"cli", "control"}
-    assert ground <= {"errors", "regular_files", "streams", "system", "version"}
+    assert ground <= {"errors", "ownership", "regular_files", "streams", "system", "version"}
 
 
 def test_a_command_imports_no_server_and_no_keychain(client_of: CommandLine, server: RecordingServer) -> None:
