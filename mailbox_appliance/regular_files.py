@@ -5,6 +5,7 @@ import os
 import stat
 from pathlib import Path
 
+from mailbox_appliance.ownership import require_own_handle
 from mailbox_appliance.system import BINARY, NO_WAIT
 
 
@@ -22,4 +23,13 @@ def opened(file: Path) -> int:
 def read(file: Path, most: int) -> bytes:
     """The content of a regular file, no more than its first `most` bytes. Raises OSError, also for what is none."""
     with os.fdopen(opened(file), "rb") as stream:
+        return stream.read(most)
+
+
+def read_own(file: Path, most: int, *, is_read_only: bool = False) -> bytes:
+    """Return the first `most` bytes of a regular file that is the effective user's alone, or also root's if
+    `is_read_only`. Raises OSError, and StoreUnusable for a file of somebody else or with several hard links.
+    """
+    with os.fdopen(opened(file), "rb") as stream:
+        require_own_handle(stream.fileno(), file, is_read_only=is_read_only)
         return stream.read(most)

@@ -20,8 +20,9 @@ if sys.platform == "win32":
     import threading
     import time
 
-    #: Open flags that are not everywhere: bytes as they are; not waiting for a pipe's other end; no terminal of ours.
-    BINARY, NO_WAIT, NO_TERMINAL = os.O_BINARY, 0, 0
+    #: Open flags that are not everywhere: bytes as they are; not waiting for a pipe's other end; no terminal of ours;
+    #: no link at the end of the path.
+    BINARY, NO_WAIT, NO_TERMINAL, NO_FOLLOW = os.O_BINARY, 0, 0, 0
 
     # For the shared form as many places are tried: one may be another's who asks for it too, but all are the holder's.
     _LOCK_AT, _LOCK_LENGTH, _SHARED_TRIES = 0x7000_0000, 509, 3
@@ -155,7 +156,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    BINARY, NO_WAIT, NO_TERMINAL = 0, os.O_NONBLOCK, os.O_NOCTTY
+    BINARY, NO_WAIT, NO_TERMINAL, NO_FOLLOW = 0, os.O_NONBLOCK, os.O_NOCTTY, os.O_NOFOLLOW
     read_at, write_at = os.pread, os.pwrite
 
     def lock_file(handle: int, *, shared: bool = False) -> bool:

@@ -1,10 +1,12 @@
-"""The files of the appliance are for its user alone from the moment they are made, whatever the umask is."""
+"""A data directory is its user's alone: what others own or can reach is refused; modes are narrowed."""
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +14,339 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance import ownership
-from mailbox_appliance.store.files import DATABASE
+from mailbox_appliance.__main__ import SERVICES
+from mailbox_appliance.errors import StoreUnusable
+from mailbox_appliance.store.files import DATABASE, KEY
+from mailbox_appliance.store.store import Store
+from tests.cli.conftest import CommandLine
 from tests.servers.running import RunningAppliance
 from tests.store_proof.children import can_trace
 from tests.stores.opening import copied
+from tests.templates import Template
+
+FOREIGN = 54321
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="giving files to another user takes root")
+
+#: Everything that opens a data directory.
+COMMANDS = (
+    ("serve", "--port", "0"),
+    ("setup", "--name", "Ada", "--email", "ada@example.org", "--password-stdin"),
+    ("status",),
+    ("tray",),
+    ("logs",),
+    ("store", "status"),
+    ("store", "check"),
+    ("store", "compact"),
+    ("store", "rekey"),
+    ("store", "migrate"),
+    ("store", "migrate", "--dry-run"),
+    ("key", "show"),
+    ("key", "use-file"),
+    ("backup", "create"),
+    ("backup", "list"),
+    ("backup", "restore", "--yes", "BACKUP"),
+    ("https", "status"),
+    ("https", "enable"),
+    ("https", "fingerprint"),
+    ("audit", "verify"),
+)
+FOLDERS = ("tls", "logs", "backups", ".next", ".next.making")
+#: What a directory that was in use has.
+NAMES = (
+    DATABASE,
+    f"{DATABASE}-wal",
+    f"{DATABASE}-shm",
+    f"{DATABASE}-journal",
+    KEY,
+    "config.toml",
+    "run.json",
+    "setup-code",
+    "lock",
+    "key-place",
+    "tray.lock",
+    "tls/cert.pem",
+    "tls/key.pem",
+    "tls/.next/key.pem",
+    "logs/appliance.log",
+    ".next/mailbox.db",
+)
+LINKED = (DATABASE, KEY, "config.toml", "tls/cert.pem", "tls/key.pem")
+#: Root may own these: it reads everything anyhow, and often it is what brings them.
+READ = (KEY, "config.toml", "tls/cert.pem", "tls/key.pem", "logs/appliance.log")
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> CommandLine:
+    """A command line on a directory that is empty."""
+    return CommandLine(tmp_path, services=dict(SERVICES))
+
+
+@pytest.fixture
+def owned(cli: CommandLine, templates: dict[str, Template]) -> CommandLine:
+    """A command line on a store of our own, with nothing amiss."""
+    shutil.copytree(templates["new"].folder, cli.data_dir, dirs_exist_ok=True)
+    cli.data_dir.chmod(0o700)
+    (cli.data_dir / "lock").unlink()
+    return cli
+
+
+def put(folder: Path, name: str) -> Path:
+    """A file (or folder) of this name, where there is none yet."""
+    path = folder / name
+    if name in FOLDERS:
+        path.mkdir(mode=0o700, exist_ok=True)
+    else:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    return path
+
+
+def look(folder: Path) -> dict[str, tuple[object, ...]]:
+    """All that a refusal must not change."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in (folder, *sorted(folder.rglob("*"))):
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() else b""
+        found[str(path)] = (status.st_mode, status.st_uid, status.st_nlink, status.st_mtime_ns, content)
+    return found
+
+
+def require_refused(cli: CommandLine, argv: tuple[str, ...], *words: str) -> None:
+    """The command names what is wrong, with exit code 1, and leaves the directory as it was."""
+    before = look(cli.data_dir)
+    outcome = cli(*argv, stdin=b"correct horse battery\n")
+    assert outcome.code == 1, (argv, outcome)
+    assert outcome.error["code"] == "store_unusable"
+    for word in (*words, "Nothing was changed."):
+        assert word in outcome.error["message"]
+    assert look(cli.data_dir) == before
+
+
+@as_root
+@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
+def test_every_command_refuses_a_directory_of_another_user(owned: CommandLine, argv: tuple[str, ...]) -> None:
+    """Also root does: the owner could exchange every file in it."""
+    os.chown(owned.data_dir, FOREIGN, FOREIGN)
+    owned.data_dir.chmod(0o755)
+    require_refused(owned, argv, str(owned.data_dir), f"uid {FOREIGN}", "root (uid 0)", f"chown -R 0 {owned.data_dir}")
+
+
+@as_root
+def test_an_empty_directory_of_another_user_is_refused(cli: CommandLine) -> None:
+    os.chown(cli.data_dir, FOREIGN, FOREIGN)
+    require_refused(cli, ("serve", "--port", "0"), f"uid {FOREIGN}")
+
+
+@as_root
+def test_a_backup_is_not_restored_into_a_directory_of_another_user(owned: CommandLine, tmp_path: Path) -> None:
+    backup = owned("backup", "create").data["fileName"]
+    target = tmp_path / "elsewhere"
+    target.mkdir()
+    os.chown(target, FOREIGN, FOREIGN)
+    for options in ((), ("--dry-run",)):
+        outcome = owned("backup", "restore", str(owned.data_dir / "backups" / backup), "--to", str(target), *options)
+        assert (outcome.code, outcome.error["code"]) == (1, "store_unusable")
+        assert f"chown -R 0 {target}" in outcome.error["message"]
+    assert list(target.iterdir()) == []
+
+
+@as_root
+@pytest.mark.parametrize("name", [*NAMES, *FOLDERS])
+def test_a_file_of_another_user_is_refused(owned: CommandLine, name: str) -> None:
+    path = put(owned.data_dir, name)
+    os.chown(path, FOREIGN, FOREIGN)
+    require_refused(owned, ("store", "check"), f"{path} belongs to uid {FOREIGN}")
+    with pytest.raises(StoreUnusable, match=f"uid {FOREIGN}"):
+        Store.open(owned.data_dir)
+    assert name == "lock" or not (owned.data_dir / "lock").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_with_a_second_name_is_refused(owned: CommandLine, tmp_path: Path, name: str) -> None:
+    path = put(owned.data_dir, name)
+    (tmp_path / "elsewhere").hardlink_to(path)
+    require_refused(owned, ("store", "check"), f"{path} has 2 hard links", f"cp -p {path}")
+
+
+def test_the_command_that_mends_a_second_name_does(owned: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "else where").hardlink_to(owned.data_dir / DATABASE)
+    message = owned("store", "check").error["message"]
+    subprocess.run(message.partition("`")[2].partition("`")[0], shell=True, check=True)
+    assert owned("store", "check").code == 0
+    assert (owned.data_dir / DATABASE).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", [f"{DATABASE}-wal", "lock", "run.json", "setup-code"])
+def test_what_is_no_regular_file_is_refused(owned: CommandLine, name: str) -> None:
+    (owned.data_dir / name).unlink(missing_ok=True)
+    os.mkfifo(owned.data_dir / name)
+    outcome = owned("store", "compact")
+    assert outcome.code == 1
+    assert f"{owned.data_dir / name} is not a regular file" in outcome.error["message"]
+
+
+def test_a_link_in_place_of_what_is_written_is_refused_and_its_target_stays(owned: CommandLine, tmp_path: Path) -> None:
+    victim = tmp_path / "diary"
+    victim.write_text("Dear diary")
+    for name in ("lock", "run.json", "setup-code", f"{DATABASE}-wal"):
+        (owned.data_dir / name).symlink_to(victim)
+        require_refused(owned, ("store", "compact"), f"{owned.data_dir / name} is a link")
+        (owned.data_dir / name).unlink()
+    assert victim.read_text() == "Dear diary"
+
+
+def test_a_directory_may_be_reached_by_a_link(owned: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(owned.data_dir)
+    assert owned("--data-dir", str(tmp_path / "link"), "store", "check").code == 0
+
+
+@as_root
+@pytest.mark.parametrize("name", LINKED)
+def test_a_link_is_refused_if_another_user_owns_it_or_its_target(owned: CommandLine, tmp_path: Path, name: str) -> None:
+    path, real = put(owned.data_dir, name), tmp_path / "real"
+    path.rename(real)
+    path.symlink_to(real)
+    ownership.require_own(owned.data_dir)
+    os.chown(path, FOREIGN, FOREIGN, follow_symlinks=False)
+    require_refused(owned, ("store", "check"), f"{path} belongs to uid {FOREIGN}", f"chown -h 0 {path}")
+    os.chown(path, 0, 0, follow_symlinks=False)
+    os.chown(real, FOREIGN, FOREIGN)
+    require_refused(owned, ("store", "check"), f"{path} belongs to uid {FOREIGN}", f"chown 0 {path}")
+
+
+@as_root
+def test_the_log_beside_a_linked_database_is_checked_as_well(owned: CommandLine, tmp_path: Path) -> None:
+    (owned.data_dir / DATABASE).rename(tmp_path / "real.db")
+    (owned.data_dir / DATABASE).symlink_to(tmp_path / "real.db")
+    (tmp_path / "real.db-wal").touch(mode=0o600)
+    os.chown(tmp_path / "real.db-wal", FOREIGN, FOREIGN)
+    require_refused(owned, ("store", "check"), str(tmp_path / "real.db-wal"))
+
+
+# --- the key elsewhere ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def key(owned: CommandLine, tmp_path: Path) -> Path:
+    """The key of the store, in a file elsewhere that is named."""
+    place = tmp_path / "kept" / "the.key"
+    place.parent.mkdir()
+    (owned.data_dir / KEY).rename(place)
+    owned.environment["MAILBOX_APPLIANCE_KEY_FILE"] = str(place)
+    return place
+
+
+@pytest.fixture
+def named(key: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, where the whole process is told."""
+    monkeypatch.setenv("MAILBOX_APPLIANCE_KEY_FILE", str(key))
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    return key
+
+
+@as_root
+def test_a_key_elsewhere_of_another_user_is_refused(owned: CommandLine, named: Path) -> None:
+    assert owned("store", "check").code == 0
+    os.chown(named, FOREIGN, FOREIGN)
+    (owned.data_dir / "lock").unlink(missing_ok=True)
+    require_refused(owned, ("store", "compact"), f"{named} belongs to uid {FOREIGN}")
+
+
+@as_root
+def test_a_credential_may_be_anybodys(owned: CommandLine, named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's secret has the owner that it has on the host; whoever starts the service has chosen it."""
+    credential = named.rename(named.with_name("db-key"))
+    os.chown(credential, FOREIGN, FOREIGN)
+    monkeypatch.delenv("MAILBOX_APPLIANCE_KEY_FILE")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credential.parent))
+    assert owned("store", "check").code == 0
+
+
+#: Runs as another user than root: what they may use is a key that root owns, if others cannot write to it.
+_AS_ANOTHER = """
+import os, sys
+from pathlib import Path
+from mailbox_appliance import ownership
+from mailbox_appliance.errors import StoreUnusable
+os.setgid(54321); os.setuid(54321)
+for path in map(Path, sys.argv[1:]):
+    try:
+        (ownership.require_own if path.is_dir() else ownership.require_own_key)(path)
+        print("used")
+    except StoreUnusable as error:
+        print(error.message)
+"""
+
+
+@pytest.fixture
+def reachable(tmp_path: Path) -> Iterator[Path]:
+    """A folder that other users can reach."""
+    with tempfile.TemporaryDirectory(prefix="ownership-", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@as_root
+def test_another_user_may_use_what_root_brings_for_reading(reachable: Path) -> None:
+    data = reachable / "data"
+    for name in READ:
+        put(data, name).chmod(0o644)
+    for path in (data, data / "tls", data / "logs"):
+        path.chmod(0o755)
+        os.chown(path, FOREIGN, FOREIGN)
+    key, wide = reachable / "key", reachable / "wide"
+    for path, mode in ((key, 0o440), (wide, 0o666)):
+        path.touch()
+        path.chmod(mode)
+    theirs = reachable / "theirs"
+    theirs.mkdir()
+    (put(theirs, DATABASE)).chmod(0o644)
+    os.chown(theirs, FOREIGN, FOREIGN)
+    argv = [sys.executable, "-c", _AS_ANOTHER, *map(str, (data, key, wide, theirs))]
+    told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert told[:2] == ["used", "used"]
+    assert f"Other users may write to {wide}" in told[2]
+    assert f"{theirs / DATABASE} belongs to root (uid 0), but this process runs as uid {FOREIGN}" in told[3]
+
+
+# --- modes ------------------------------------------------------------------------------------------------------------
+
+
+def test_wide_modes_are_narrowed_when_a_store_is_opened(owned: CommandLine) -> None:
+    names = (KEY, "config.toml", "setup-code", "tls/cert.pem", "logs/appliance.log", "backups/a.mbxbackup")
+    for name in names:
+        put(owned.data_dir, name).chmod(0o666)
+    (owned.data_dir / "mine.txt").touch(mode=0o644)
+    for path in (owned.data_dir, *(owned.data_dir / name for name in ("tls", "logs", "backups"))):
+        path.chmod(0o777)
+    Store.open(owned.data_dir).close()
+    found = {str(path.relative_to(owned.data_dir)): path.stat().st_mode & 0o777 for path in owned.data_dir.rglob("*")}
+    assert owned.data_dir.stat().st_mode & 0o777 == 0o700
+    assert {name: found[name] for name in (*names, "tls", "logs", "backups")} == {
+        **dict.fromkeys(names, 0o600),
+        **dict.fromkeys(("tls", "logs", "backups"), 0o700),
+    }
+    assert found["mine.txt"] == 0o644
+
+
+def test_what_a_certificate_links_to_keeps_its_mode(owned: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "fullchain.pem").touch(mode=0o644)
+    put(owned.data_dir, "tls")
+    (owned.data_dir / "tls" / "cert.pem").symlink_to(tmp_path / "fullchain.pem")
+    Store.open(owned.data_dir).close()
+    assert (tmp_path / "fullchain.pem").stat().st_mode & 0o777 == 0o644
+
+
+@as_root
+@pytest.mark.parametrize("name", [".", "tls", KEY])
+def test_what_is_exchanged_before_the_directory_is_closed_is_seen_after(owned: CommandLine, name: str) -> None:
+    owned.data_dir.chmod(0o755)
+    put(owned.data_dir, "tls")
+    (owned.data_dir / name).chmod(0o777)
+    os.chown(owned.data_dir / DATABASE, FOREIGN, FOREIGN)
+    with pytest.raises(StoreUnusable, match=DATABASE):
+        ownership.close_to_writers(owned.data_dir)
+    assert owned.data_dir.stat().st_mode & 0o777 == 0o700
 
 
 def test_folders_that_are_missing_are_made_closed(tmp_path: Path) -> None:

@@ -34,7 +34,15 @@ class Invocation:
         return self.terminal.environment.get(ENVIRONMENT + name) or None
 
     def data_directory(self) -> "Path":
-        """The data directory: named, or this user's."""
+        """The data directory: named, or this user's. Raises StoreUnusable for one of another user (`ownership`)."""
+        from mailbox_appliance import ownership
+
+        folder = self._data_directory()
+        ownership.require_own(folder)
+        return folder
+
+    def _data_directory(self) -> "Path":
+        """The same, not looked at: for what may be about another appliance."""
         from mailbox_appliance.control.local import default_data_dir
 
         named = self.data_dir or self.variable("DATA_DIR")
@@ -51,7 +59,7 @@ class Invocation:
         """The instances that this user remembers."""
         from mailbox_appliance.control.instances import Instances
 
-        return Instances(self.config_directory(), self.data_directory())
+        return Instances(self.config_directory(), self._data_directory())
 
     def tokens(self) -> "Tokens":
         """The tokens of this user."""
@@ -73,7 +81,7 @@ class Invocation:
         """The instance that is spoken to."""
         from mailbox_appliance.control.instances import choose
 
-        return choose(self.instances(), self.wanted(), self.data_directory())
+        return choose(self.instances(), self.wanted(), self._data_directory())
 
     def client(self) -> "Client":
         """A client of the chosen instance that shows a token: the environment's, else the one of the last login."""

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mailbox_appliance import ownership
 from mailbox_appliance.control import local, private_files
 from mailbox_appliance.control.address import Address
 from mailbox_appliance.control.failures import ACCESS, INPUT, Failure, unreachable, wrong_usage
@@ -123,7 +124,11 @@ def find_local(data_dir: Path) -> Instance | None:
 
 
 def get_local(data_dir: Path) -> Instance:
-    """The appliance that runs on the data directory; none is a Failure that says how to start one."""
+    """The appliance that runs on the data directory; none is a Failure that says how to start one.
+
+    Raises StoreUnusable for a data directory of another user.
+    """
+    ownership.require_own(data_dir)
     instance = find_local(data_dir)
     if instance is None:
         raise unreachable(

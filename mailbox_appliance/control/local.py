@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mailbox_appliance import regular_files
 from mailbox_appliance.control.failures import Failure, wrong_usage
+from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.system import is_locked
 
 APPLICATION = "mailbox-appliance"
@@ -62,9 +63,9 @@ def find_running(data_dir: Path) -> Running | None:
         # In this order: a file that is read while the lock is held was written by the holder, or by one before it.
         if not file.exists() or not is_held(lock):
             return None
-        values = json.loads(regular_files.read(file, _LARGEST))
+        values = json.loads(regular_files.read_own(file, _LARGEST))
         running = Running(int(values["pid"]), str(values["url"]), str(values["secret"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, StoreUnusable):
         return None
     return running if _pid_in(lock) in (None, running.pid) else None
 
@@ -104,6 +105,6 @@ def _pid_in(lock: Path) -> int | None:
 def find_setup_code(data_dir: Path) -> str | None:
     """The code for the first set-up, if it has not been used yet."""
     try:
-        return regular_files.read(data_dir / "setup-code", _LARGEST).decode("utf-8").strip() or None
-    except (OSError, UnicodeDecodeError):
+        return regular_files.read_own(data_dir / "setup-code", _LARGEST).decode("utf-8").strip() or None
+    except (OSError, UnicodeDecodeError, StoreUnusable):
         return None

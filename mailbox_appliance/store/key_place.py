@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance import regular_files
+from mailbox_appliance import ownership, regular_files
 from mailbox_appliance.errors import KeyUnusable
 from mailbox_appliance.store.files import KEY, write_private
 
@@ -24,9 +24,15 @@ _LONGEST = 64 * 1024
 
 
 def place_of_key(data_dir: Path, environment: Mapping[str, str]) -> Path:
-    """The key file of the store in a data directory, whether it is there or not."""
+    """The key file of the store in a data directory, whether it is there or not.
+
+    Raises StoreUnusable for one elsewhere that neither the effective user nor root owns, unless it is a credential.
+    """
     if named := environment.get(KEY_FILE_VARIABLE):
-        return Path(named).expanduser().absolute()
+        file = Path(named).expanduser().absolute()
+        if not is_lent(file, environment):
+            ownership.require_own_key(file)
+        return file
     return _credential(_KEY, environment) or data_dir / KEY
 
 

@@ -7,10 +7,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance import regular_files
+from mailbox_appliance import ownership, regular_files
 from mailbox_appliance.errors import StoreInUse, StoreUnusable
 from mailbox_appliance.store.files import RUN_FILE
-from mailbox_appliance.system import BINARY, NO_WAIT, is_locked, lock_file, read_at, unlock_file, write_at
+from mailbox_appliance.system import BINARY, NO_FOLLOW, NO_WAIT, is_locked, lock_file, read_at, unlock_file, write_at
 
 # The command line looks whether the lock is held by taking a shared one for a moment; that moment is waited for.
 _TRIES, _PAUSE = 6, 0.03
@@ -19,10 +19,12 @@ _TRIES, _PAUSE = 6, 0.03
 class DirectoryLock:
     """The lock of a data directory, held from construction to `release`.
 
-    Raises StoreInUse, naming the owner's pid, where another process holds it, and StoreUnusable where it cannot be had.
+    Raises StoreInUse, naming the owner's pid, where another process holds it, and StoreUnusable where it cannot be had,
+    or where the directory or a file in it is another user's (`ownership`); then nothing on the disk was changed.
     """
 
     def __init__(self, folder: Path) -> None:
+        ownership.require_own(folder)
         # O_CLOEXEC is Python's default: a child process does not inherit the lock.
         try:
             self._file = _opened(folder / "lock")
@@ -64,7 +66,12 @@ def holder(folder: Path) -> int | None:
 
 
 def _opened(file: Path) -> int:
-    handle = os.open(file, os.O_RDWR | os.O_CREAT | NO_WAIT | BINARY, 0o600)
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | NO_WAIT | NO_FOLLOW | BINARY, 0o600)
+    try:
+        ownership.require_own_handle(handle, file)
+    except BaseException:
+        os.close(handle)
+        raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "Not a regular file", str(file))

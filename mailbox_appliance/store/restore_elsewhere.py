@@ -140,11 +140,13 @@ def _made(target: Path) -> bool:
         _require_empty(target)
         is_new = not target.exists()
         ownership.make_folder(target)
+        ownership.narrow(target, target / KEY)
         return is_new
 
 
 def _require_empty(target: Path) -> None:
-    """Raise Conflict for what is there, and no empty directory."""
+    """Raise Conflict for what is there and is not an empty directory, StoreUnusable for another user's directory."""
+    ownership.require_own(target)
     if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
         raise Conflict(reason=f"{target} is not an empty directory. Name one that is, or that is not there yet.")
 

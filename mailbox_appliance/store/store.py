@@ -128,6 +128,7 @@ class Store:
     ) -> "Store":
         """The same under a lock that is held already, and stays so whatever comes of it; the store takes it over."""
         file, upgraded = folder / DATABASE, None
+        ownership.close_to_writers(folder)
         swap.finish(folder, key_file)
         _drop_unfinished(file)
         remove_unfinished(folder)
@@ -140,7 +141,7 @@ class Store:
         _keep_key(file, key_file, key)
         drop_half_written(key_file)
         put_back_triggers(database)
-        _make_private(folder, file, key_file)
+        ownership.narrow(folder, key_file)
         key_place.note_place(folder, key_file, os.environ)
         store = cls(folder, lock, database, key, clock, key_file)
         store.upgraded = upgraded
@@ -228,11 +229,3 @@ def _fill(database: Database, key: StoreKey, clock: Clock) -> None:
         database.change(f"PRAGMA application_id = {format_5.APPLICATION_ID}")
         database.change(f"PRAGMA user_version = {format_5.NUMBER}")
     database.close()
-
-
-def _make_private(folder: Path, *files: Path) -> None:
-    """Take away what others may do, e.g. after files were copied in. Where the system forbids that, so be it."""
-    for path, mode in ((folder, 0o700), *((file, 0o600) for file in files)):
-        if path.stat().st_mode & 0o077:
-            with suppress(OSError):
-                path.chmod(mode)

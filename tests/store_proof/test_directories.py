@@ -158,13 +158,24 @@ def test_a_directory_that_may_only_be_read(folder: Path) -> None:
 
 
 @as_root
+@pytest.mark.parametrize("before", [PLAIN_USER, []], ids=["plain", "root"])
 @pytest.mark.parametrize("mode", [0o700, 0o755])
-def test_a_directory_of_somebody_else(folder: Path, mode: int) -> None:
+def test_a_directory_of_somebody_else(folder: Path, mode: int, before: list[str]) -> None:
     folder.chmod(mode)
     for path in (folder, *folder.iterdir()):
         os.chown(path, NOBODY, NOBODY)
+    was = snapshot(folder, but=frozenset())
+    refused(served(folder, before=before), "store_unusable", f"{folder} belongs to nobody (uid {NOBODY})")
+    assert snapshot(folder, but=frozenset()) == was
+
+
+@as_root
+@pytest.mark.parametrize("name", [KEY, DATABASE, "config.toml"])
+def test_a_file_of_somebody_else(folder: Path, name: str) -> None:
+    os.chown(folder / name, NOBODY, NOBODY)
+    (folder / name).chmod(0o600)
     before = snapshot(folder, but=frozenset())
-    refused(served(folder, before=PLAIN_USER), "store_unusable", str(folder), "Permission denied")
+    refused(served(folder, before=PLAIN_USER), "store_unusable", f"{folder / name} belongs to nobody (uid {NOBODY})")
     assert snapshot(folder, but=frozenset()) == before
 
 
@@ -173,8 +184,7 @@ def test_a_directory_of_somebody_else(folder: Path, mode: int) -> None:
     ("name", "code"), [(KEY, "key_unusable"), (DATABASE, "store_unusable"), ("config.toml", "invalid_request")]
 )
 def test_a_file_that_may_not_be_read(folder: Path, name: str, code: str) -> None:
-    os.chown(folder / name, NOBODY, NOBODY)
-    (folder / name).chmod(0o600)
+    (folder / name).chmod(0)
     before = snapshot(folder)
     refused(served(folder, before=PLAIN_USER), code, str(folder / name), "Permission denied")
     assert snapshot(folder) == before
