@@ -18,7 +18,7 @@ from mailbox_appliance import regular_files
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.records import Timestamp, Wire
-from mailbox_appliance.system import make_private, move
+from mailbox_appliance.system import move
 
 TRACE, _LAST = "crash.txt", "last-crash.json"
 #: How many traces are kept.
@@ -79,7 +79,6 @@ def watch(data_dir: Path) -> None:
     Raises OSError.
     """
     handle = os.open(data_dir / _FOLDER / TRACE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-    make_private(handle)
     faulthandler.enable(handle, all_threads=True)  # the handle stays open until the process ends
 
 
