@@ -135,8 +135,8 @@ class Appliance:
         self.events.subscribe(AccountReconnected, lambda event: self.connections.drop(event.account_id))
         self.parts = Parts(self.store, self.connections, self.settings, self.events)
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
-        #: Reads HTML for requests; half of the workers may wait for it.
-        self.html = HtmlReaders(workers // 2)
+        #: Reads HTML for requests. Half of the workers may read bodies; of these, one is always quick.
+        self.html = HtmlReaders(workers // 2 - 1)
         self.bodies = Bodies(self.store, self.connections, self.parts, self.html)
         self.drafts = Drafts(self.connections, self.store, self.events)
         is_sending = self.sender.is_sending

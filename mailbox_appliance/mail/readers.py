@@ -31,6 +31,7 @@ UNCOMPARED = (
 )
 
 _FOR_A_BEGINNING = 20_000  # characters
+_LOOKED_THROUGH = 50  # times as much is looked through for style sheets and scripts as is read
 _MOST_REMOVED = 1_000  # elements
 _SPACES = re.compile(r"[ \t\r\f\u00a0]+")
 _EDGES = re.compile(r" ?\n ?")
@@ -75,15 +76,17 @@ class TagReader:
         """Return the text of the tags, in time linear in the length of the HTML."""
         if form == "beginning":
             html = html[:_FOR_A_BEGINNING]
+        most = self._longest * _LOOKED_THROUGH
+        is_whole = len(html) <= most
         if len(html) > self._longest:
-            html = _without(_without(html, "style"), "script")
+            html = _without(_without(html[:most], "style"), "script")
         text, hidden = visible_text(text_of_tags(html[: self._longest]))
-        return Seen(text, hidden, is_analyzed=False, is_whole=len(html) <= self._longest)
+        return Seen(text, hidden, is_analyzed=False, is_whole=is_whole and len(html) <= self._longest)
 
 
 TAGS = TagReader()
-#: For the threads of the service: a page and more, in a hundredth of a second or two.
-TAGS_OF_BEGINNING = TagReader(40_000)
+#: For the threads of the service: the first page, in a few thousandths of a second.
+TAGS_OF_BEGINNING = TagReader(12_000)
 
 
 def _without(html: str, name: str) -> str:

@@ -23,6 +23,7 @@ from mailbox_appliance.web.group import Group, join
 from mailbox_appliance.web.listener import Server
 from mailbox_appliance.web.memory import Memory
 from mailbox_appliance.web.ports import AddressInUse, CannotListen, open_all
+from mailbox_appliance.web.task_queue import TaskQueue
 
 __all__ = ["AddressInUse", "Bounds", "CannotListen", "Figures", "Group", "Listeners", "Server", "Workers"]
 
@@ -32,8 +33,10 @@ class Workers(ThreadedTaskDispatcher):
 
     logger = Discreet()
 
-    def __init__(self) -> None:
+    def __init__(self, most_slow: int) -> None:
+        """`most_slow`: how many of them may read bodies of mail at once."""
         super().__init__()
+        self.queue = TaskQueue(most_slow, self.queue_cv)
         self._started: list[threading.Thread] = []
 
     def start_new_thread(self, target: Callable[[int], None], thread_no: int) -> None:
@@ -45,6 +48,7 @@ class Workers(ThreadedTaskDispatcher):
     def stop(self, timeout: float) -> bool:
         """Let each finish what it does; returns whether all ended within so many seconds."""
         deadline = time.monotonic() + timeout
+        self.queue.lift_limit()
         self.shutdown(timeout=timeout)
         return join(self._started, deadline)
 
@@ -83,7 +87,7 @@ class Listeners:
 
         Raises CannotListen.
         """
-        self._count, self._workers = workers, Workers()
+        self._count, self._workers = workers, Workers(max(1, workers // 2))
         self.memory = Memory(bounds.memory, spool_folder)
         places = Places(per_peer, per_local_peer, trusted)
         self._open_one = partial(
