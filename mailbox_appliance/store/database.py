@@ -41,6 +41,19 @@ def give_key(connection: Any, cipher: str, key: bytes) -> None:
     connection.pragma("key", "raw:" + key.hex())  # `raw:`, since a plain hexkey is a passphrase to be stretched
 
 
+class _Cursor(apsw.Cursor):
+    """A cursor that is dropped and not closed.
+
+    In APSW 3.54 `Cursor.close` takes a reference to the cursor and never gives it back, so each closed cursor stayed in
+    memory: 5 MB for 10,000 requests. peewee closes every cursor that it has read to its end.
+    """
+
+    __slots__ = ()
+
+    def close(self, force: bool = False) -> None:
+        """Do nothing: the statement ends with the last reference."""
+
+
 class _EncryptedDatabase(APSWDatabase):
     """peewee's APSW database that gives the key before anything else is said on a connection."""
 
@@ -57,6 +70,7 @@ class _EncryptedDatabase(APSWDatabase):
 
     def _add_conn_hooks(self, conn: Any) -> None:
         self._opened.add(conn)
+        conn.cursor_factory = _Cursor
         # peewee closes a connection whose file cannot be read; the log must not be folded into such a file.
         conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         give_key(conn, self._cipher, self._key)
@@ -87,9 +101,8 @@ class Database:
 
     def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
         """The first row of a query, or None."""
-        cursor = self._connection().execute(sql, parameters)
-        first: Row | None = next(cursor, None)
-        cursor.close()
+        # To drop the cursor ends its statement.
+        first: Row | None = next(self._connection().execute(sql, parameters), None)
         return first
 
     def kept_row(self, sql: str, parameters: Sequence[object]) -> Row | None:

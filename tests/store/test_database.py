@@ -1,5 +1,6 @@
 """Transactions, readers and threads on one encrypted file."""
 
+import gc
 import sys
 import threading
 import time
@@ -9,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import apsw
+import peewee
 import psutil
 import pytest
 
@@ -351,4 +353,32 @@ def test_no_statement_keeps_a_large_parameter(database: Database, *, is_many: bo
     database.shrink()
     assert apsw.memory_used() - before < 1 << 20
     assert database.value("SELECT length(b) FROM t") == len(large)
+    database.close()
+
+
+def test_queries_leave_no_cursor_behind(database: Database) -> None:
+    def cursors() -> int:
+        return sum(isinstance(one, apsw.Cursor) for one in gc.get_objects())
+
+    with database.transaction():
+        database.change_many("INSERT INTO t (b) VALUES (?)", [("x",), ("y",)])
+    before = cursors()
+    for _ in range(50):
+        database.row("SELECT b FROM t")
+        database.value("SELECT count(*) FROM t")
+        database.rows("SELECT b FROM t")
+        next(database.each("SELECT b FROM t"))
+        with database.transaction():
+            database.change("UPDATE t SET b = 'z'")
+            assert list(database.run(peewee.Table("t", ("a", "b")).select()))
+    assert cursors() - before < 10
+    database.close()
+
+
+def test_a_row_ends_its_statement(database: Database) -> None:
+    with database.transaction():
+        database.change_many("INSERT INTO t (b) VALUES (?)", [("x",), ("y",)])
+    database.row("SELECT b FROM t")
+    # A statement that is under way keeps the log from being folded in.
+    assert database.row("PRAGMA wal_checkpoint(TRUNCATE)") == (0, 0, 0)
     database.close()
