@@ -229,9 +229,7 @@ def trim_memory() -> None:
 
 @cache
 def _malloc_trim() -> Callable[[int], int] | None:
-    if sys.platform != "linux":
-        return None
-    with suppress(AttributeError, ImportError, OSError):  # another C library, or a Python without ctypes
+    with suppress(AttributeError, ImportError, OSError, TypeError):  # another C library, or a Python without ctypes
         import ctypes
 
         trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim

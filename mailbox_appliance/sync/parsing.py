@@ -11,10 +11,10 @@ system can do that, and so is its processor time for each body: past either boun
 """
 
 import os
-import signal
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import IO, Any, TypeVar
 
@@ -34,7 +34,6 @@ DEADLINE, SHORTEST_DEADLINE = 2.0, 0.125
 #: Bytes of address space. Ordinary batches need less than a third of that.
 MOST_MEMORY = 512 << 20
 _NICENESS = 10
-_HAS_TIMER = hasattr(signal, "setitimer")
 
 T = TypeVar("T")
 
@@ -82,19 +81,35 @@ def main() -> None:
     os._exit(0)
 
 
-def _limit_process() -> None:
-    """Take low priority, and bound the memory. On Windows the parent sets the priority, and nothing bounds memory."""
-    if sys.platform == "win32":
-        return
-    import resource
+if sys.platform == "win32":
 
-    os.nice(_NICENESS)
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    bound = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
-    try:
-        resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
-    except (ValueError, OSError):  # macOS refuses it where the process has more already
-        pass
+    def _limit_process() -> None:
+        """The parent sets the priority; nothing bounds memory here."""
+
+    def _within(seconds: float, work: Callable[[], T]) -> T:  # noqa: ARG001 - as elsewhere
+        """Do something; the parent alone watches how long it takes."""
+        return work()
+
+else:
+    import resource
+    import signal
+
+    def _limit_process() -> None:
+        """Take low priority, and bound the memory."""
+        os.nice(_NICENESS)
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        bound = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
+        with suppress(ValueError, OSError):  # macOS refuses it where the process has more already
+            resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+
+    def _within(seconds: float, work: Callable[[], T]) -> T:
+        """Do something within so much processor time. Raises _DeadlinePassed."""
+        signal.signal(signal.SIGPROF, _pass_deadline)
+        try:
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            return work()
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
@@ -166,18 +181,6 @@ class _MessageReader:
 
 class _DeadlinePassed(BaseException):
     """The deadline of one body has passed. No `except Exception` of a parser takes it for a fault of the input."""
-
-
-def _within(seconds: float, work: Callable[[], T]) -> T:
-    """Do something within so much processor time. Raises _DeadlinePassed; on Windows the parent watches alone."""
-    if not _HAS_TIMER:
-        return work()
-    signal.signal(signal.SIGPROF, _pass_deadline)
-    try:
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        return work()
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _pass_deadline(_: int, __: FrameType | None) -> None:
