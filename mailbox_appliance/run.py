@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from mailbox_appliance import crashes, logs, oauth_environment, service_manager, settings, streams
+from mailbox_appliance import crashes, logs, oauth_environment, service_manager, settings, streams, system
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.last_resort import LastResort
 from mailbox_appliance.opening import Opening
@@ -42,6 +42,7 @@ def serve(
     far an upgrade is. `prepare` may subscribe to what happens, before anything does.
     Raises StoreUnusable, BadSetting, or CannotListen where the port is taken.
     """
+    system.tune_memory()
     last_resort = LastResort()
     signals = Signals(last_resort.begin)
     try:

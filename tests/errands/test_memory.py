@@ -47,3 +47,32 @@ def test_memory_is_given_back_after_large_work() -> None:
     kept, threads = said.stdout.splitlines()
     assert int(kept) <= 24 << 20
     assert threads == "['MainThread']"
+
+
+_LARGE_PIECES = """
+import sys, threading
+import psutil
+from mailbox_appliance import system
+if sys.argv[1] == "tuned":
+    system.tune_memory()
+def use():
+    for _ in range(3):
+        bytearray(24 << 20)
+    used.wait()
+    ended.wait()
+used, ended = threading.Barrier(9), threading.Event()
+before = psutil.Process().memory_info().rss
+threads = [threading.Thread(target=use) for _ in range(8)]
+for thread in threads:
+    thread.start()
+used.wait()
+print(psutil.Process().memory_info().rss - before)
+ended.set()
+"""
+
+
+@pytest.mark.skipif(not system.can_trim_memory(), reason="the habit of one C library")
+@pytest.mark.parametrize(("how", "is_kept"), [("as it is", True), ("tuned", False)])
+def test_threads_keep_no_large_pieces(how: str, *, is_kept: bool) -> None:
+    said = subprocess.run([sys.executable, "-c", _LARGE_PIECES, how], capture_output=True, check=True, timeout=60)
+    assert (int(said.stdout) > 48 << 20) == is_kept
