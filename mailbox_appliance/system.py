@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-# glibc's M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_ARENA_MAX: pieces above 4 MiB are mapped alone, a pool keeps 1 MiB, and
-# threads share four pools.
+# glibc's M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_ARENA_MAX: pieces above 4 MiB are mapped alone, a pool keeps 1 MiB,
+# and threads share four pools.
 _MALLOC_OPTIONS = ((-3, 4 << 20), (-1, 1 << 20), (-8, 4))
 
 if sys.platform == "win32":
