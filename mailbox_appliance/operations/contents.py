@@ -62,8 +62,9 @@ def get_body(
 
     Without a text, `text` is made from the HTML, and without HTML, `html` from the text; `markdown` is made from the
     HTML where there is any, else it is the text. Text and Markdown have no hidden text and no invisible characters, no
-    scripts, and nothing that is loaded from elsewhere; a warning tells how much was left out. Another one tells where
-    `text` says other things than the HTML, which is what mail programs show. HTML that takes too long to analyze is
+    scripts, and nothing that is loaded from elsewhere; a warning tells how much was left out. Text whose
+    style cannot be judged is kept, and a warning names that style. Another one tells where `text` says other things
+    than the HTML, which is what mail programs show. HTML that takes too long to analyze is
     replaced by the plain text, or by the text of its tags; a warning says that hidden text may be in it. `html` is
     what the sender wrote, as it is: never show it outside a sandbox.
     """
