@@ -41,6 +41,10 @@ def give_key(connection: Any, cipher: str, key: bytes) -> None:
     connection.pragma("key", "raw:" + key.hex())  # `raw:`, since a plain hexkey is a passphrase to be stretched
 
 
+#: Connections that are being closed, for good.
+_closing: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
 class _Cursor(apsw.Cursor):
     """A cursor that is dropped and not closed.
 
@@ -51,7 +55,10 @@ class _Cursor(apsw.Cursor):
     __slots__ = ()
 
     def close(self, force: bool = False) -> None:
-        """Do nothing: the statement ends with the last reference."""
+        """Do nothing, unless its connection is being closed: the statement ends with the last reference."""
+        with suppress(apsw.CursorClosedError, apsw.ConnectionClosedError):
+            if self.connection in _closing:
+                super().close(force)
 
 
 class _EncryptedDatabase(APSWDatabase):
@@ -261,6 +268,7 @@ def _has_large(parameters: Iterable[object]) -> bool:
 
 
 def _close(connection: Any, deadline: float) -> bool:
+    _closing.add(connection)
     while True:
         try:
             connection.close()

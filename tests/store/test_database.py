@@ -382,3 +382,23 @@ def test_a_row_ends_its_statement(database: Database) -> None:
     # A statement that is under way keeps the log from being folded in.
     assert database.row("PRAGMA wal_checkpoint(TRUNCATE)") == (0, 0, 0)
     database.close()
+
+
+def test_a_query_that_is_half_read_does_not_keep_a_database_open(database: Database, tmp_path: Path) -> None:
+    with database.transaction():
+        database.change_many("INSERT INTO t (b) VALUES (?)", [("x" * 500,) for _ in range(5000)])
+    begun, ended = threading.Event(), threading.Event()
+
+    def read() -> None:
+        rows = database.each("SELECT b FROM t")
+        next(rows)
+        begun.set()
+        ended.wait(10)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert begun.wait(10)
+    assert database.close()
+    assert [one.name for one in tmp_path.iterdir()] == ["some.db"]
+    ended.set()
+    thread.join()
