@@ -4,7 +4,10 @@ The file has no name from the moment it is opened (POSIX), or is deleted when it
 What remains on the disk is AES-256-CTR under a key that was never written down.
 """
 
+import errno
+import os
 import secrets
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -17,6 +20,9 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from mailbox_appliance.content import PIECE, Content
 
 _BLOCK = 16
+#: Bytes that stay free on the disk: the store and its journal lie there too.
+RESERVE = 64 << 20
+_LOOK_EVERY = 1 << 20
 
 
 class Spool:
@@ -28,14 +34,21 @@ class Spool:
         self._algorithm = AES256(secrets.token_bytes(32))
         self._encryptor = Cipher(self._algorithm, CTR(bytes(_BLOCK))).encryptor()
         self._lock = threading.Lock()  # the file has one position
-        self._size = 0
+        self._size = self._next_look = 0
+        self._folder = folder or Path(tempfile.gettempdir())
 
     def __len__(self) -> int:
         """How many bytes were written."""
         return self._size
 
     def append(self, data: bytes) -> None:
-        """Write bytes behind those that are here. Raises OSError, and is of no more use then."""
+        """Write bytes behind those that are here. Raises OSError, also where the disk would be nearly full, and is of
+        no more use then.
+        """
+        if self._size >= self._next_look:
+            self._next_look = self._size + _LOOK_EVERY
+            if shutil.disk_usage(self._folder).free < RESERVE + _LOOK_EVERY:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         encrypted = memoryview(self._encryptor.update(data))
         with self._lock:
             self._file.seek(self._size)

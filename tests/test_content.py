@@ -114,3 +114,12 @@ def test_a_spool_has_no_name(tmp_path: Path) -> None:
     spool.close()
     with pytest.raises(ValueError, match="closed"):
         spool.content().read()
+
+
+def test_a_spool_leaves_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool()
+    spool.append(b"x" * LARGE)
+    monkeypatch.setattr("mailbox_appliance.spool.RESERVE", 1 << 60)
+    with pytest.raises(OSError, match="No space left"):
+        spool.append(b"x")
+    spool.close()
