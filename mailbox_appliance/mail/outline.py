@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from mailbox_appliance.content import LARGE, Content
-from mailbox_appliance.mail.parse import attachment_bytes, parse
+from mailbox_appliance.mail.parse import attachments_bytes, parse
 from mailbox_appliance.records import ParsedAttachment, ParsedMessage
 
 # A run of whole lines: what we compose has 76 characters a line (RFC 2045 6.8); Apple's programs write 72.
-_RUN = re.compile(rb"(?:[A-Za-z0-9+/]{76}\r\n){64,}|(?:[A-Za-z0-9+/]{72}\r\n){64,}")
+# Anchored and possessive: a search that begins anew at each byte of a line takes seconds.
+_RUN = re.compile(rb"(?m)^(?:(?:[A-Za-z0-9+/]{76}\r\n)++|(?:[A-Za-z0-9+/]{72}\r\n)++)")
+_FEWEST_LINES = 64
 _RAW_LINE = 57
 _LONGEST_LINE = 1000
 
@@ -24,9 +26,12 @@ def parse_content(content: Content) -> ParsedMessage:
     runs: dict[bytes, tuple[int, int]] = {}
     outline = b"".join(_outlined(content, runs))
     parsed = parse(outline)
-    sized = tuple(_sized(outline, attachment, runs) for attachment in parsed.attachments)
-    # A run that belongs to no attachment is text: then nothing may be left out.
-    return parse(content.read()) if runs else replace(parsed, attachments=sized)
+    if runs:
+        bytes_of = attachments_bytes(outline)
+        sized = tuple(_sized(bytes_of(one.part) or b"", one, runs) for one in parsed.attachments)
+        # A run that belongs to no attachment is text: then nothing may be left out.
+        parsed = parse(content.read()) if runs else replace(parsed, attachments=sized)
+    return parsed
 
 
 def _outlined(content: Content, runs: dict[bytes, tuple[int, int]]) -> Iterator[bytes]:
@@ -42,6 +47,8 @@ def _leave_out(runs: dict[bytes, tuple[int, int]]) -> "Callable[[re.Match[bytes]
         mark, size = secrets.token_bytes(_RAW_LINE), run.end() - run.start()
         line = run[0].find(b"\r\n")
         lines = size // (line + 2)
+        if lines < _FEWEST_LINES:
+            return run[0]
         runs[mark] = (size - 78, lines * (line // 4 * 3) - _RAW_LINE)
         return binascii.b2a_base64(mark, newline=False) + b"\r\n"
 
@@ -60,9 +67,8 @@ def _whole_lines(content: Content) -> Iterator[bytes]:
     yield held
 
 
-def _sized(outline: bytes, attachment: ParsedAttachment, runs: dict[bytes, tuple[int, int]]) -> ParsedAttachment:
-    """The attachment with the size of what was left out of it; takes these runs away."""
-    found = attachment_bytes(outline, attachment.part) or b""
+def _sized(found: bytes, attachment: ParsedAttachment, runs: dict[bytes, tuple[int, int]]) -> ParsedAttachment:
+    """The attachment with the size of what was left out of its bytes; takes these runs away."""
     size = attachment.size_bytes
     for mark, (raw, decoded) in list(runs.items()):
         if mark in found:

@@ -75,9 +75,18 @@ def unreadable(source: bytes) -> ParsedMessage:
 
 def attachment_bytes(source: bytes, part: str) -> bytes | None:
     """The decoded bytes of the part with this number; None where there is none, or where it only holds other parts."""
+    return attachments_bytes(source)(part)
+
+
+def attachments_bytes(source: bytes) -> Callable[[str], bytes | None]:
+    """As `attachment_bytes`, for several parts of one message, which is read once."""
     root, _, _ = structure.read(source)
-    found = structure.find(root, part)
-    return None if found is None or found.children else found.content()[0]
+
+    def bytes_of(part: str) -> bytes | None:
+        found = structure.find(root, part)
+        return None if found is None or found.children else found.content()[0]
+
+    return bytes_of
 
 
 def part_sizes(source: bytes) -> dict[tuple[str, str], int]:

@@ -25,7 +25,8 @@ _MIME_PARAMETER = re.compile(
     r"""(?:"((?:[ !#-\[\]-~]|\\[ -~]){0,200})"|([A-Za-z0-9!#$%&'*+.^_`{|}~-]{1,200}))"""
 )
 _OWN_PARAMETERS = ("name", "boundary")  # the name of a file stands in Content-Disposition
-_TOO_LONG = re.compile(rb"[^\n]{1000}")  # 998 octets are allowed, and there is a CR (RFC 5322 2.1.1)
+# 998 octets are allowed, and there is a CR (RFC 5322 2.1.1). Anchored: else it begins anew at each byte of a line.
+_TOO_LONG = re.compile(rb"(?m)^[^\n]{1000}")
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,900}")
 
 
