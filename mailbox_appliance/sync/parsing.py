@@ -96,7 +96,8 @@ else:
 
     def _limit_process() -> None:
         """Take low priority, and bound the memory."""
-        os.nice(_NICENESS)
+        with suppress(OSError):  # a sandbox that does not allow it
+            os.nice(_NICENESS)
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         bound = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
         with suppress(ValueError, OSError):  # macOS refuses it where the process has more already
