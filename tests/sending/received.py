@@ -11,6 +11,7 @@ from mailbox_appliance.mail.replies import recipients, threading
 from mailbox_appliance.mail.saved_draft import released
 from mailbox_appliance.mail.threads import reply_subject
 from mailbox_appliance.records import Address, Composed, Outgoing, OutgoingAttachment
+from mailbox_appliance.sync.parsing import BoundedReader
 from tests.mail.parents import as_stored
 from tests.mail.test_compose import DATE, MESSAGES
 
@@ -87,7 +88,7 @@ def answer(parent: bytes, **given: object) -> Outgoing:
 
 def passed_on(original: bytes, comment: str | None, *, with_attachments: bool = True) -> Outgoing:
     """A message forwarded to Bob, as Alice sends it."""
-    made = forwarded(parse(original), comment, with_attachments=with_attachments)
+    made = forwarded(parse(original), comment, with_attachments=with_attachments, reader=BoundedReader())
     return Outgoing(
         sender=ALICE,
         to=(Address(email="bob@example.org", name="Bob"),),

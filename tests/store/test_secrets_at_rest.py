@@ -150,6 +150,7 @@ def test_nothing_readable_lies_in_the_data_directory(running: RunningAppliance, 
     assert [path for path in running.folder.rglob("*") if path.stat().st_mode & 0o077] == []
     assert running.stop() == 0
     after = files_of(running)
-    assert sorted(after) == ["encryption.key", "lock", "logs/appliance.log", "mailbox.db"]
+    assert sorted(after) == ["encryption.key", "lock", "logs/appliance.log", "logs/crash.txt", "mailbox.db"]
+    assert not after["logs/crash.txt"]
     assert len(after["mailbox.db"]) > 200_000
     assert found(after, secrets) == {("encryption.key", "key")}
