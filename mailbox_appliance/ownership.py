@@ -11,6 +11,7 @@ of this kind: nothing is refused there.
 """
 
 import os
+import re
 import shlex
 import stat
 import sys
@@ -28,6 +29,8 @@ _ROOT = 0
 _UMASK, _OTHERS, _OTHERS_WRITE = 0o077, 0o077, 0o022
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 _DATABASE, _BACKUPS = "mailbox.db", "backups"
+# Tools that rotate or ship logs leave files of their own there, which nothing here reads.
+_LOGS, _OWN_LOG = "logs", re.compile(r"appliance\.log(\.\d+)?|crash[^/]*\.txt|last-crash\.json")
 _given_umask = -1
 
 
@@ -137,7 +140,9 @@ def _entries(folder: "Path") -> "Iterator[tuple[Path, _Kind]]":
     yield folder / _BACKUPS, _Kind.FOLDER
     for name, kind in _FOLDERS.items():
         yield folder / name, _Kind.FOLDER
-        yield from ((path, kind) for path in (folder / name).rglob("*"))
+        yield from (
+            (path, kind) for path in (folder / name).rglob("*") if name != _LOGS or _OWN_LOG.fullmatch(path.name)
+        )
 
 
 def _require_own_path(path: "Path", kind: _Kind) -> None:
@@ -181,8 +186,8 @@ def _require_nobody_else(path: "Path", found: os.stat_result) -> None:
     elif found.st_nlink > 1:
         copy = _quoted(path.with_name(f"{path.name}.copy"))
         raise _refusal(
-            f"{path} has {found.st_nlink} hard links, so it can be read and changed by another name. Give it one"
-            f" name: `cp -p {_quoted(path)} {copy} && mv -f {copy} {_quoted(path)}`."
+            f"{path} has {found.st_nlink} hard links, so it can be read and changed by another name. Stop the appliance,"
+            f" then give the file one name: `cp -p {_quoted(path)} {copy} && mv -f {copy} {_quoted(path)}`."
         )
 
 

@@ -161,6 +161,13 @@ def test_a_file_of_another_user_is_refused(owned: CommandLine, name: str) -> Non
     assert name == "lock" or not (owned.data_dir / "lock").exists()
 
 
+@as_root
+@pytest.mark.parametrize("name", ["logs/appliance.log.1.gz", "logs/shipper.state"])
+def test_what_other_programs_put_beside_the_logs_is_let_be(owned: CommandLine, name: str) -> None:
+    os.chown(put(owned.data_dir, name), FOREIGN, FOREIGN)
+    assert owned("store", "check").code == 0
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_with_a_second_name_is_refused(owned: CommandLine, tmp_path: Path, name: str) -> None:
     path = put(owned.data_dir, name)
