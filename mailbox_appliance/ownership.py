@@ -186,8 +186,8 @@ def _require_nobody_else(path: "Path", found: os.stat_result) -> None:
     elif found.st_nlink > 1:
         copy = _quoted(path.with_name(f"{path.name}.copy"))
         raise _refusal(
-            f"{path} has {found.st_nlink} hard links, so it can be read and changed by another name. Stop the appliance,"
-            f" then give the file one name: `cp -p {_quoted(path)} {copy} && mv -f {copy} {_quoted(path)}`."
+            f"{path} has {found.st_nlink} hard links, so it can be read and changed by another name. Stop the"
+            f" appliance, then give the file one name: `cp -p {_quoted(path)} {copy} && mv -f {copy} {_quoted(path)}`."
         )
 
 
