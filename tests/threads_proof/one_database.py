@@ -25,6 +25,7 @@ _SECONDS = 1.0  # of a round, until everything is closed
 _ENDED = (
     StoreUnusable,
     apsw.ConnectionClosedError,
+    apsw.CursorClosedError,
     apsw.InterruptError,
     peewee.InterfaceError,
     peewee.OperationalError,
