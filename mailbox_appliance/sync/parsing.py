@@ -13,6 +13,7 @@ system can do that, and so is its processor time for each body: past either boun
 import os
 import struct
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
@@ -33,6 +34,8 @@ NUMBER = struct.Struct(">I")
 DEADLINE, SHORTEST_DEADLINE = 2.0, 0.125
 #: Bytes of address space. Ordinary batches need less than a third of that.
 MOST_MEMORY = 512 << 20
+#: Seconds of processor time for one message beyond which the deadline halves, and below which it doubles again.
+_MUCH, _LITTLE = 0.25, 0.05
 _NICENESS = 10
 
 T = TypeVar("T")
@@ -133,6 +136,8 @@ class BoundedReader:
         self._deadline = deadline
         #: A body was too expensive. None of the same message is analyzed any more.
         self.has_failed = False
+        #: Seconds of processor time that all bodies took so far; the deadline is for their sum.
+        self.used = 0.0
 
     def see(self, html: str, form: ReadForm) -> Seen:
         """Return what is seen of HTML, or the text of its tags where it cannot be analyzed in time."""
@@ -143,18 +148,24 @@ class BoundedReader:
         return self._bounded(lambda: _differs(text, html))
 
     def _bounded(self, work: Callable[[], T]) -> T | None:
+        if self.has_failed or self.used >= self._deadline:
+            self.has_failed = True
+            return None
+        began = time.process_time()
         try:
-            return None if self.has_failed else _within(self._deadline, work)
+            return _within(self._deadline - self.used, work)
         except (_DeadlinePassed, MemoryError):
             self.has_failed = True
             return None
+        finally:
+            self.used += time.process_time() - began
 
 
 class _MessageReader:
     """Parses messages, one after the other.
 
-    Each message that passes the deadline halves it for the next one, and each other message doubles it again: a crowd
-    of expensive messages delays those behind them by seconds, and not by minutes.
+    Each message that is expensive to analyze halves the deadline for the next one, and each cheap one doubles it again:
+    a crowd of expensive messages delays those behind them by seconds, and not by minutes.
     """
 
     def __init__(self) -> None:
@@ -171,13 +182,17 @@ class _MessageReader:
         """Return what is seen of the HTML of a large message."""
         reader = BoundedReader(self._deadline)
         seen = reader.see(html, form)
-        if reader.has_failed or form != "beginning":  # which is quick, and says little of the rest
+        if form != "beginning" or _is_expensive(reader):  # a beginning that is cheap says little of the rest
             self._heed(reader)
         return seen
 
     def _heed(self, reader: BoundedReader) -> None:
-        factor = 0.5 if reader.has_failed else 2.0
+        factor = 0.5 if _is_expensive(reader) else 2.0 if reader.used < _LITTLE else 1.0
         self._deadline = min(DEADLINE, max(SHORTEST_DEADLINE, self._deadline * factor))
+
+
+def _is_expensive(reader: BoundedReader) -> bool:
+    return reader.has_failed or reader.used > _MUCH
 
 
 class _DeadlinePassed(BaseException):

@@ -1,0 +1,42 @@
+"""What the child process does with messages that are expensive to analyze, called in this process."""
+
+import sys
+import time
+
+import pytest
+
+from mailbox_appliance.mail.hidden import of_html
+from mailbox_appliance.sync.parsing import BoundedReader, _MessageReader
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no deadline within the child there")
+
+
+def taking(seconds: float) -> str:
+    """HTML whose analysis takes about as much processor time on this machine."""
+    count, took = 500, 0.0
+    while took < seconds * 0.7:
+        count = count * 2 if took < seconds / 4 else int(count * seconds / took) + 1
+        began = time.process_time()
+        of_html("<style>td{color:#111}</style><table>" + "<tr><td>x<td>y" * count, "text")
+        took = time.process_time() - began
+    return "<style>td{color:#111}</style><table>" + "<tr><td>x<td>y" * count
+
+
+def test_one_deadline_holds_for_all_bodies_of_a_message() -> None:
+    reader, html = BoundedReader(0.6), taking(0.3)
+    began = time.process_time()
+    seen = [reader.see(html, "text").is_analyzed for _ in range(12)]
+    assert time.process_time() - began < 0.5 * 12 * 0.3
+    assert reader.has_failed
+    assert not any(seen[4:])
+
+
+def test_messages_just_below_the_deadline_do_not_add_up() -> None:
+    messages, html = _MessageReader(), taking(0.8)
+    began = time.process_time()
+    for _ in range(10):
+        messages.see(html, "text")
+    assert time.process_time() - began < 0.6 * 10 * 0.8
+    for _ in range(10):
+        messages.see("<p>cheap</p>", "text")
+    assert messages.see(taking(0.3), "text").is_analyzed
