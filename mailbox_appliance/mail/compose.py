@@ -74,7 +74,7 @@ def has_text(text: str | None, html: str | None) -> bool:
     if not html or not html.strip():
         return False
     # A picture, also one that is not attached, is something to see.
-    return "<img" in html.lower() or bool(TAGS.see(html, "text").text)
+    return "<img" in html.lower() or TAGS.has_text(html)
 
 
 def _header_texts(message: Outgoing) -> Iterator[str]:

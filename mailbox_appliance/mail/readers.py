@@ -5,6 +5,7 @@ reader that asks such a child.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
 from typing import Literal, Protocol
@@ -76,12 +77,21 @@ class TagReader:
         """Return the text of the tags, in time linear in the length of the HTML."""
         if form == "beginning":
             html = html[:_FOR_A_BEGINNING]
+        html, is_whole = self._cut(html)
+        text, hidden = visible_text(text_of_tags(html))
+        return Seen(text, hidden, is_analyzed=False, is_whole=is_whole)
+
+    def has_text(self, html: str) -> bool:
+        """Return whether there is text between the tags. Reads no further than its first visible character."""
+        return any(visible_text(piece)[0].strip() for piece in _pieces(self._cut(html)[0]))
+
+    def _cut(self, html: str) -> tuple[str, bool]:
+        """The HTML that is read, and whether that is all of it."""
         most = self._longest * _LOOKED_THROUGH
         is_whole = len(html) <= most
         if len(html) > self._longest:
             html = _without(_without(html[:most], "style"), "script")
-        text, hidden = visible_text(text_of_tags(html[: self._longest]))
-        return Seen(text, hidden, is_analyzed=False, is_whole=is_whole and len(html) <= self._longest)
+        return html[: self._longest], is_whole and len(html) <= self._longest
 
 
 TAGS = TagReader()
@@ -109,19 +119,21 @@ def text_of_tags(html: str) -> str:
 
     Linear in the length of the HTML, of which 2 Mi characters are read (`markup.MAX_INPUT`).
     """
-    pieces: list[str] = []
+    text = _EDGES.sub("\n", _SPACES.sub(" ", "".join(_pieces(html))))
+    return _EMPTY_LINES.sub("\n\n", text).strip()
+
+
+def _pieces(html: str) -> Iterator[str]:
     is_text = True
     for token in tokens(html):
         name = token.name
         if not name:
             if is_text:
                 content = unescape(token.content) if "&" in token.content else token.content
-                pieces.append(content.replace("\n", " "))
+                yield content.replace("\n", " ")
         elif name in NO_TEXT:
             is_text = token.closes
         elif name in _LINES:
-            pieces.append("\n")
+            yield "\n"
         elif name in _CELLS:
-            pieces.append(" ")
-    text = _EDGES.sub("\n", _SPACES.sub(" ", "".join(pieces)))
-    return _EMPTY_LINES.sub("\n\n", text).strip()
+            yield " "

@@ -2,6 +2,7 @@
 
 import email
 import re
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from email.header import decode_header
@@ -17,6 +18,7 @@ from mailbox_appliance.mail.compose import compose, has_text, new_message_id, re
 from mailbox_appliance.mail.parse import attachment_bytes, parse
 from mailbox_appliance.mail.part_writing import encode_text
 from mailbox_appliance.mail.preview import preview_of
+from mailbox_appliance.mail.readers import TAGS
 from mailbox_appliance.records import Address, Composed, Outgoing, OutgoingAttachment
 
 DATE = datetime(2026, 3, 1, 12, 30, 5, tzinfo=timezone(timedelta(hours=1)))
@@ -470,3 +472,27 @@ def test_what_has_a_text(text: str | None, html: str | None, expected: bool) -> 
 
 def test_an_attached_text_without_line_breaks_is_folded_with_crlf() -> None:
     assert encode_text("ü".encode() + b"x" * 200)[1].count(b"=\r\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<p>x</p>", True),
+        ("<p> \u200b&nbsp;</p>", False),
+        ("<style>p{}</style><title>t</title>", False),
+        ("<img src=x>", True),
+        (f"<style>{'x' * 3_000_000}</style>x", True),
+    ],
+)
+def test_whether_html_has_text(html: str, expected: bool) -> None:
+    assert has_text(None, html) == expected
+
+
+def test_whether_html_has_text_shows_at_its_first_word() -> None:
+    html = "<p>word</p>" * 100_000
+    began = time.process_time()
+    assert has_text(None, html)
+    first = time.process_time() - began
+    began = time.process_time()
+    TAGS.see(html, "text")
+    assert first < (time.process_time() - began) / 5
