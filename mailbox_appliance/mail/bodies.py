@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mailbox_appliance.mail import charsets, field_reading, invisible
-from mailbox_appliance.mail.readers import TAGS, UNANALYZED, HtmlReader
+from mailbox_appliance.mail.readers import TAGS, UNANALYZED_PART, HtmlReader
 from mailbox_appliance.mail.structure import Part
 
 MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
@@ -90,15 +90,14 @@ def text_of(chosen: Chosen, warn: Callable[[str], None], reader: HtmlReader = TA
     """The plain text, its parts one after the other; None where the message has none.
 
     HTML beside plain parts is shown with them (the footers of lists, Apple Mail's text around pictures), so its text
-    stands between theirs. Where they say nothing, all of it is left to the HTML.
+    stands between theirs. Where they say nothing, all of it is left to the HTML. HTML that cannot be analyzed is left
+    out, with a warning, and so is the HTML after it: previews and excerpts are made of this text, and come without
+    warnings.
     """
     found = [_plain(part, warn) if part.mime_type == "text/plain" else None for part in chosen.text]
     plain = [piece for piece in found if piece is not None]
     if len(plain) < len(found) and any(map(str.strip, plain)):
-        plain = [
-            _of_html(part, warn, reader) if piece is None else piece
-            for part, piece in zip(chosen.text, found, strict=True)
-        ]
+        plain = _with_html(chosen.text, found, warn, reader)
     return (
         _bounded("\n\n".join(piece for piece in plain if piece) if len(plain) > 1 else plain[0], warn)
         if plain
@@ -125,14 +124,23 @@ def _bounded(text: str, warn: Callable[[str], None]) -> str:
     return text[:MAX_BODY]
 
 
-def _of_html(part: Part, warn: Callable[[str], None], reader: HtmlReader) -> str:
-    """Return the text of HTML, and warn of what is left out of it."""
-    seen = reader.see(_bounded(_decoded(part, warn), warn), "text")
-    if not seen.is_analyzed:
-        warn(UNANALYZED)
-    for sentence in seen.hidden.sentences():
-        warn(sentence)
-    return seen.text
+def _with_html(
+    parts: Sequence[Part], texts: Sequence[str | None], warn: Callable[[str], None], reader: HtmlReader
+) -> list[str]:
+    """Return the texts of parts, with those of HTML in their places up to the first that cannot be analyzed."""
+    pieces: list[str] = []
+    is_analyzed = True
+    for part, text in zip(parts, texts, strict=True):
+        if text is not None:
+            pieces.append(text)
+        elif is_analyzed:
+            seen = reader.see(_bounded(_decoded(part, warn), warn), "text")
+            is_analyzed = seen.is_analyzed
+            for sentence in seen.hidden.sentences() if is_analyzed else (UNANALYZED_PART,):
+                warn(sentence)
+            if is_analyzed:
+                pieces.append(seen.text)
+    return pieces
 
 
 def _plain(part: Part, warn: Callable[[str], None]) -> str:

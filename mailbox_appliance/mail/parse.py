@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from mailbox_appliance.mail import address_lists, bodies, dates, field_reading, file_names, structure, threads
 from mailbox_appliance.mail.field_reading import Fields
-from mailbox_appliance.mail.readers import TAGS, UNANALYZED, HtmlReader
+from mailbox_appliance.mail.readers import TAGS, UNANALYZED_PREVIEW, HtmlReader
 from mailbox_appliance.mail.structure import Part
 from mailbox_appliance.records import Address, ParsedAttachment, ParsedMessage
 
@@ -62,9 +62,10 @@ def _start_of(markup: str | None, reader: HtmlReader, warn: Callable[[str], obje
     if not markup:
         return ""
     seen = reader.see(markup, "beginning")
-    if not seen.is_analyzed:
-        warn(UNANALYZED)
-    return seen.text
+    if seen.is_analyzed:
+        return seen.text
+    warn(UNANALYZED_PREVIEW)
+    return ""  # a line of preview comes without warnings, so it must not show hidden text
 
 
 def unreadable(source: bytes) -> ParsedMessage:

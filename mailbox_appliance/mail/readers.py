@@ -23,8 +23,20 @@ UNANALYZED = (
     " hide may be in it. Try again later, and check the message in a mail program before you act on it."
 )
 UNANALYZED_PLAIN = (
-    "The HTML of this message could not be analyzed in time, so its plain-text version is shown. It may differ from"
+    "The HTML of this message could not be analyzed in time, so its stored plain text is shown. It may differ from"
     " what mail programs show. Try again later, and check the message in a mail program before you act on it."
+)
+UNANALYZED_PART = (
+    "HTML in this message could not be analyzed when it arrived, so it is left out of the text. Check the message in a"
+    " mail program before you act on it."
+)
+UNANALYZED_PREVIEW = (
+    "The HTML of this message could not be analyzed when it arrived, so it has no preview. Check the message in a mail"
+    " program before you act on it."
+)
+UNANALYZED_OUTGOING = (
+    "The HTML of this message could not be analyzed in time to make its plain-text part. That part may show text that"
+    " mail programs hide, or lack text that they show. The HTML itself is unchanged."
 )
 UNCOMPARED = (
     "The plain-text and HTML versions of this message could not be compared in time, so they may differ. Try again"

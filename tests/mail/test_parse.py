@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mailbox_appliance.mail.address import has_forbidden
 from mailbox_appliance.mail.parse import attachment_bytes, header_message_id, parse
+from mailbox_appliance.mail.readers import UNANALYZED_PART, UNANALYZED_PREVIEW
 from mailbox_appliance.records import Address, ParsedMessage
 
 
@@ -302,7 +303,15 @@ def test_a_header_that_is_empty_or_all_there_is_is_not_missing(source: bytes) ->
 
 def test_only_html() -> None:
     read = head("Content-Type: text/html; charset=utf-8", "<style>x</style><p>Grüße &amp; so</p>".encode())
-    assert (read.text, read.html, read.snippet) == (None, "<style>x</style><p>Grüße &amp; so</p>", "Grüße & so")
+    assert (read.text, read.html) == (None, "<style>x</style><p>Grüße &amp; so</p>")
+    # Without an analysis any of it may be hidden, and a preview has no warning beside it.
+    assert (read.snippet, read.warnings) == ("", (UNANALYZED_PREVIEW,))
+
+
+def test_html_beside_a_text_is_left_out_without_an_analysis() -> None:
+    parts = b"--B\r\n\r\nHi\r\n--B\r\nContent-Type: text/html\r\n\r\n<p hidden>no</p>\r\n--B\r\n\r\nBye\r\n--B--\r\n"
+    read = head("Content-Type: multipart/mixed; boundary=B", parts)
+    assert (read.text, read.snippet, read.warnings) == ("Hi\n\nBye", "Hi Bye", (UNANALYZED_PART,))
     assert head("Content-Type: text/html", b'<meta charset="iso-8859-2">\xb3').html == '<meta charset="iso-8859-2">ł'
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from mailbox_appliance import program
 from mailbox_appliance.mail.parse import unreadable
-from mailbox_appliance.mail.readers import UNANALYZED
+from mailbox_appliance.mail.readers import UNANALYZED_PREVIEW
 from mailbox_appliance.records import ParsedMessage
 from mailbox_appliance.sync import parser_process
 from mailbox_appliance.sync.parser import FEW, Parsers, read
@@ -83,14 +83,14 @@ def test_a_message_with_html_is_parsed_by_a_child(parsers: Parsers) -> None:
     assert (found.snippet, found.searched, found.warnings) == ("seen", "seen", ())
     assert len(children()) == 1
     # Without a child, what a style sheet hides is not known.
-    assert (read(source).snippet, read(source).warnings) == ("seen not seen", (UNANALYZED,))
+    assert (read(source).snippet, read(source).warnings) == ("", (UNANALYZED_PREVIEW,))
 
 
 def test_html_that_is_too_expensive_keeps_no_other_message_from_being_read(parsers: Parsers) -> None:
     plain = with_html("<p>seen</p><p hidden>not seen</p>")
     first, *hostile, last = parsers.begin([plain, *(with_html(HOSTILE, str(n)) for n in range(3)), plain]).result()
     assert [each.subject for each in hostile] == ["0", "1", "2"]
-    assert all(each.warnings == () or each.warnings == (UNANALYZED,) for each in hostile)
+    assert all(each.warnings == () or each.warnings == (UNANALYZED_PREVIEW,) for each in hostile)
     assert all(each.searched and "x" in each.searched for each in hostile)
     assert first.snippet == last.snippet == "seen"
     assert len(children()) == 1  # it has not died of it
@@ -107,7 +107,7 @@ def test_a_message_that_kills_the_child_costs_no_other_one_its_analysis(parsers:
     os.kill(child, signal.SIGKILL)
     first, second, third = begun.result()
     assert (first.snippet, third.snippet) == ("seen", "seen")
-    assert second.warnings == (UNANALYZED,)
+    assert second.warnings == (UNANALYZED_PREVIEW,)
     assert behind.result()[0].snippet == "seen"
 
 

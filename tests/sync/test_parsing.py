@@ -6,9 +6,15 @@ import time
 import pytest
 
 from mailbox_appliance.mail.hidden import of_html
+from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.readers import UNANALYZED_PART
+from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.sync.parsing import BoundedReader, _MessageReader
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no deadline within the child there")
+
+SHEET = f"<style>{'.qa .b>.c~.d+.e{color:red}' * 20_000}</style>"
+HIDDEN = f"{SHEET}<p style='display:none'>HIDDENINSTR</p>{'<p>x</p>' * 3_000}"
 
 
 def taking(seconds: float) -> str:
@@ -40,3 +46,15 @@ def test_messages_just_below_the_deadline_do_not_add_up() -> None:
     for _ in range(10):
         messages.see("<p>cheap</p>", "text")
     assert messages.see(taking(0.3), "text").is_analyzed
+
+
+def test_hidden_text_that_could_not_be_analyzed_is_in_no_text_and_no_preview() -> None:
+    source = (
+        "Content-Type: multipart/mixed; boundary=B\r\n\r\n--B\r\n\r\nHi\r\n--B\r\nContent-Type: text/html\r\n\r\n"
+        f"{HIDDEN}\r\n--B--\r\n"
+    )
+    reader = BoundedReader(0.1)
+    parsed = with_words(parse(source.encode(), reader), reader)
+    assert (parsed.text, parsed.snippet, parsed.warnings) == ("Hi", "Hi", (UNANALYZED_PART,))
+    assert parsed.searched is not None
+    assert "HIDDENINSTR" not in parsed.searched
