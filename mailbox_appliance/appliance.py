@@ -137,7 +137,7 @@ class Appliance:
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
         #: Reads HTML for requests. Half of the workers may read bodies; of these, one is always quick.
         self.html = HtmlReaders(workers // 2 - 1)
-        self.bodies = Bodies(self.store, self.connections, self.parts, self.html)
+        self.bodies = Bodies(self.store, self.connections, self.parts, self.html.for_request)
         self.drafts = Drafts(self.connections, self.store, self.events)
         is_sending = self.sender.is_sending
         self.copier = Copier(self.store, self.logins, self.settings, self.events, self.clock, is_sending)

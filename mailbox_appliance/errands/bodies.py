@@ -1,5 +1,7 @@
 """The body of a message of which only the header is here yet, fetched because somebody wants to read it now."""
 
+from collections.abc import Callable
+
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errands.parts import Parts
@@ -19,8 +21,11 @@ _HEADER_ONLY = 0
 class Bodies:
     """Fetches bodies. May be used from any thread."""
 
-    def __init__(self, store: Store, connections: Connections, parts: Parts, reader: HtmlReader = TAGS) -> None:
-        self._store, self._connections, self._parts, self._reader = store, connections, parts, reader
+    def __init__(
+        self, store: Store, connections: Connections, parts: Parts, make_reader: Callable[[], HtmlReader] = lambda: TAGS
+    ) -> None:
+        """`make_reader`: makes a reader for all HTML of one message, which reads it whole: the text is stored."""
+        self._store, self._connections, self._parts, self._make_reader = store, connections, parts, make_reader
 
     def fill(self, account_id: str, message_id: str) -> None:
         """Have the body here, unless it is already. Waits for the server.
@@ -52,7 +57,7 @@ class Bodies:
         self._store.mirror.fill(message.folder, [fetched], large=message.size > LARGE)
 
     def _fetch(self, mailbox: ImapMailbox, uid: int, message: LocatedMessage) -> tuple[FetchedMessage, ParsedMessage]:
-        reader = self._reader
+        reader = self._make_reader()
         is_large = message.size > LARGE
         fetched, parsed = _large(mailbox, uid, message, reader) if is_large else _whole(mailbox, uid, reader)
         return fetched, with_words(parsed, reader)

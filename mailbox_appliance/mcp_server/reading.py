@@ -105,13 +105,14 @@ def get_email_body(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
 def get_thread(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
     """A page of a conversation's messages, the oldest first, each with the beginning of its body."""
     given = CONVERSATION.read(arguments)
-    return presenting.page(
-        _Conversation(asked, given).page,
-        int(given.request.values["limit"]),
-        tool="get_thread",
-        about="A conversation, the oldest message first; get_email_body goes on where a body is cut.",
-        senders=THREAD,
-    )
+    with asked.appliance.html.sharing():  # one deadline for the whole conversation
+        return presenting.page(
+            _Conversation(asked, given).page,
+            int(given.request.values["limit"]),
+            tool="get_thread",
+            about="A conversation, the oldest message first; get_email_body goes on where a body is cut.",
+            senders=THREAD,
+        )
 
 
 @dataclass

@@ -10,6 +10,7 @@ from mailbox_appliance.errands.drafts import Version
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.compose import with_bcc
+from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
 from mailbox_appliance.operations import messages
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.given import DraftMessage
@@ -49,13 +50,13 @@ def create_draft(appliance: Appliance, caller: Caller, account: Account, message
     first, since the draft may be there.
     """
     resolved = resolve_draft(appliance.store, account, message)
-    version = _version(appliance, resolved.outgoing)
+    version, told = _version(appliance, resolved.outgoing)
     try:
         draft_id = appliance.drafts.create(account.id, version, thread_of(appliance.store, account, resolved.outgoing))
     except RemoteFault as fault:
         raise problem_of(fault) from fault
     found = get_draft(appliance, caller, account, draft_id)
-    return Answer(found.data, (*resolved.warnings, *found.warnings))
+    return Answer(found.data, (*resolved.warnings, *told, *found.warnings))
 
 
 @operation(needs=Capability.MAIL_DRAFTS, body_limit=MAIL_LIMIT)
@@ -73,11 +74,11 @@ def update_draft(
     may_delete = Capability.MAIL_DELETE in caller.capabilities
     appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
     resolved = resolve_draft(appliance.store, account, message)
-    version = _version(appliance, resolved.outgoing)
+    version, told = _version(appliance, resolved.outgoing)
     with _deciding(appliance, account, draft_id):
         warnings = appliance.drafts.replace(account.id, draft_id, version, may_delete=may_delete)
     found = get_draft(appliance, caller, account, draft_id)
-    return Answer(found.data, (*resolved.warnings, *found.warnings, *warnings))
+    return Answer(found.data, (*resolved.warnings, *told, *found.warnings, *warnings))
 
 
 @operation(needs=Capability.MAIL_DRAFTS)
@@ -102,10 +103,12 @@ def _deciding(appliance: Appliance, account: Account, draft_id: str) -> Iterator
             raise problem_of(fault) from fault
 
 
-def _version(appliance: Appliance, outgoing: Outgoing) -> Version:
-    now = appliance.clock.now()
-    made = composed(outgoing, now, appliance.html)
-    return Version(with_bcc(made.wire, made.bcc_header), made.message_id, now)
+def _version(appliance: Appliance, outgoing: Outgoing) -> tuple[Version, tuple[str, ...]]:
+    """The draft as it is to be kept, and warnings about its plain text."""
+    now, reader = appliance.clock.now(), appliance.html.for_request()
+    made = composed(outgoing, now, reader)
+    version = Version(with_bcc(made.wire, made.bcc_header), made.message_id, now)
+    return version, (UNANALYZED_OUTGOING,) if reader.has_failed else ()
 
 
 def _require_draft(message: Message) -> None:

@@ -9,6 +9,7 @@ from mailbox_appliance.errands.parts import MOST_PARSED
 from mailbox_appliance.errors import Detail, MessageTooLarge
 from mailbox_appliance.mail.forwarding import Forwarded, forwarded, taken_along
 from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING, HtmlReader
 from mailbox_appliance.operations.given import Forward
 from mailbox_appliance.operations.operation import MIB
 from mailbox_appliance.operations.outgoing import composed, people, require_files, require_lists, sender_of
@@ -41,16 +42,23 @@ def forwarding(
 def _around(appliance: Appliance, account: Account, message_id: str, request: Forward, empty: Outgoing) -> Prepared:
     """The original, quoted in the message that is empty as yet."""
     source = _original(appliance, account, message_id)
-    quoted = _quoted(appliance, source, request)
+    reader = appliance.html.for_request()
+    quoted = _quoted(source, request, reader)
     files = taken_along(source, quoted.parts)
     require_files((len(file.content) for file in files), _FILES, _WITHOUT)
     outgoing = replace(empty, subject=quoted.subject, text=quoted.text, html=quoted.html, attachments=files)
-    message = composed(outgoing, appliance.clock.now(), appliance.html)
-    return Prepared(message=message, to=empty.to, subject=quoted.subject, kind="forward", parent_id=message_id)
+    return Prepared(
+        message=composed(outgoing, appliance.clock.now()),
+        to=empty.to,
+        subject=quoted.subject,
+        kind="forward",
+        parent_id=message_id,
+        warnings=(UNANALYZED_OUTGOING,) if reader.has_failed else (),
+    )
 
 
-def _quoted(appliance: Appliance, source: bytes, request: Forward) -> Forwarded:
-    original, reader = parse(source, appliance.html), appliance.html
+def _quoted(source: bytes, request: Forward, reader: HtmlReader) -> Forwarded:
+    original = parse(source, reader)
     return forwarded(original, request.comment or None, with_attachments=request.include_attachments, reader=reader)
 
 

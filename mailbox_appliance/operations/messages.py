@@ -171,7 +171,7 @@ def _page(
             raise NotFound(what="folder")
     position = decode_cursor(cursor, name, folder, wanted)
     items, more = appliance.store.messages.list(
-        ids, wanted, folders=folders, before=position, limit=limit, reader=appliance.html
+        ids, wanted, folders=folders, before=position, limit=limit, reader=appliance.html.for_request()
     )
     warnings = (*warnings, *filters.warnings(wanted), *_backlog_warnings(appliance, ids, wanted))
     return Answer(Page(items=items, next_cursor=encode_cursor(more, name, folder, wanted)), warnings)

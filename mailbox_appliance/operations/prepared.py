@@ -18,6 +18,7 @@ from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge, NotFound
 from mailbox_appliance.mail.compose import has_text, new_message_id
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
 from mailbox_appliance.mail.saved_draft import released
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.operations.caller import Caller
@@ -104,16 +105,16 @@ def _inline(
 ) -> Prepared:
     store = appliance.store
     resolved = resolve(store, account, message)
-    outgoing = resolved.outgoing
+    outgoing, reader = resolved.outgoing, appliance.html.for_request()
     return Prepared(
-        message=composed(outgoing, send_at or now, appliance.html),
+        message=composed(outgoing, send_at or now, reader),
         to=outgoing.to,
         subject=outgoing.subject,
         kind="send" if send_at is None else "scheduled",
         thread_id=thread_of(store, account, outgoing),
         parent_id=message.reply_to_message_id or None,
         send_at=send_at,
-        warnings=resolved.warnings,
+        warnings=resolved.warnings + ((UNANALYZED_OUTGOING,) if reader.has_failed else ()),
     )
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from mailbox_appliance.decoding import decode_msgpack
 from mailbox_appliance.mail.charsets import without_surrogates
-from mailbox_appliance.mail.readers import TAGS_OF_BEGINNING, ReadForm, Seen
+from mailbox_appliance.mail.readers import TAGS, TAGS_OF_BEGINNING, ReadForm, Seen, TagReader
 from mailbox_appliance.sync.parser_process import IDLE, Batch, Child
 from mailbox_appliance.sync.parsing import Body, Comparison, Request
 
@@ -45,46 +45,78 @@ class HtmlReaders:
         self._turns = _Turns([Child(idle=idle) for _ in range(_CHILDREN)], most_waiting)
         self._kept, self._verdicts = _Kept[Seen](), _Kept[str]()
         self._tags = threading.Lock()
+        self._shared = threading.local()
+
+    def for_request(self, within: float = WITHIN) -> "RequestReader":
+        """Return a reader for all bodies of one request that writes or stores their text.
+
+        `within`: seconds for all of them together, from the first one on.
+        """
+        return RequestReader(self, within, TAGS)
+
+    @contextmanager
+    def sharing(self, within: float = WITHIN) -> Iterator[None]:
+        """Give all bodies that this thread shows meanwhile one deadline, in seconds from the first one on."""
+        self._shared.reader = RequestReader(self, within, TAGS_OF_BEGINNING)
+        try:
+            yield
+        finally:
+            self._shared.reader = None
 
     def see(self, html: str, form: ReadForm) -> Seen:
-        """Return what is seen of HTML, or the text of its tags where it cannot be analyzed in time."""
+        """Return what to show of HTML: without an analysis in time, the text of its first tags."""
+        return self._for_display().see(html, form)
+
+    def differs(self, text: str, html: str) -> bool | None:
+        """Return whether a text says what its HTML does not show; None where that cannot be told in time."""
+        return self._for_display().differs(text, html)
+
+    def _for_display(self) -> "RequestReader":
+        shared: RequestReader | None = getattr(self._shared, "reader", None)
+        return shared or RequestReader(self, self._within, TAGS_OF_BEGINNING)
+
+    def read(self, html: str, form: ReadForm, until: float, tags: TagReader) -> Seen:
+        """Return what is seen of HTML. Without an analysis until then (monotonic seconds), `tags` reads it."""
         key = _digest(html)
-        found = self._kept.find(key, form) or self._kept.find(key, _ANY)
-        if found is not None:
-            return found
-        answer, is_final = self._ask(Body(without_surrogates(html), form))
-        seen = _decoded(answer) or self._tags_of(key, html, form)
+        seen, is_final = self._kept.find(key, form) or self._kept.find(key, _ANY), False
+        if seen is None:
+            answer, is_final = self._ask(Body(without_surrogates(html), form), until)
+            seen = _decoded(answer)
+        if seen is None or (tags is TAGS and not (seen.is_analyzed or seen.is_whole)):
+            seen = self._tags_of(key, html, form, tags)
         if is_final and (seen.is_analyzed or form != "beginning"):
             self._kept.keep(key, form if seen.is_analyzed else _ANY, seen, len(seen.text))
         return seen
 
-    def differs(self, text: str, html: str) -> bool | None:
-        """Return whether a text says what its HTML does not show; None where that cannot be told in time."""
+    def compare(self, text: str, html: str, until: float) -> bool | None:
+        """Return whether a text says what its HTML does not show; None if that is not known until then."""
         key = _digest(text) + _digest(html)
         found = self._verdicts.find(key, "")
         if found is None:
-            answer, is_final = self._ask(Comparison(without_surrogates(text), without_surrogates(html)))
+            answer, is_final = self._ask(Comparison(without_surrogates(text), without_surrogates(html)), until)
             found = _VERDICTS.get(answer, "unknown")
             if is_final:
                 self._verdicts.keep(key, "", found)
         return None if found == "unknown" else found == "differs"
 
-    def _tags_of(self, key: bytes, html: str, form: ReadForm) -> Seen:
+    def _tags_of(self, key: bytes, html: str, form: ReadForm, tags: TagReader) -> Seen:
+        if tags is TAGS:
+            return tags.see(html, form)
         with self._tags:  # one at a time: this is pure Python, and other requests need the processor
-            return self._kept.find(key, _ANY) or TAGS_OF_BEGINNING.see(html, form)
+            return self._kept.find(key, _ANY) or tags.see(html, form)
 
     def close(self) -> None:
         """End the children. Requests that come later get the text of the tags."""
         self._turns.close()
 
-    def _ask(self, request: Request) -> tuple[bytes, bool]:
+    def _ask(self, request: Request, until: float) -> tuple[bytes, bool]:
         """The answer, empty where there is none; and whether asking again would be of no use."""
-        until = time.monotonic() + self._within
-        with self._turns.wait(time.monotonic() + min(MOST_WAIT, self._within / 2)) as child:
-            if child is None:
+        with self._turns.wait(min(until, time.monotonic() + min(MOST_WAIT, self._within / 2))) as child:
+            left = until - time.monotonic()
+            if child is None or left < LONG:
                 return b"", False
             batch = Batch([request])
-            guard = threading.Timer(max(0.0, until - time.monotonic()), child.kill)
+            guard = threading.Timer(left, child.kill)
             guard.name, guard.daemon = "html-reader-guard", True
             guard.start()
             try:
@@ -92,7 +124,40 @@ class HtmlReaders:
                 batch.ended.wait()
             finally:
                 guard.cancel()
-            return b"".join(batch.answers), bool(batch.answers) or batch.is_cause
+            # A body that had only the rest of a request's time is not too expensive for the next request.
+            had_time = left >= self._within / 2 - LONG
+            return b"".join(batch.answers), bool(batch.answers) or (batch.is_cause and had_time)
+
+
+class RequestReader:
+    """Reads the bodies of one request, all within one deadline.
+
+    After the deadline, or after the first body that could not be analyzed, the others are read by their tags at once,
+    unless an analysis of them is kept. One thread uses it.
+    """
+
+    def __init__(self, readers: HtmlReaders, within: float, tags: TagReader) -> None:
+        self._readers, self._within, self._tags = readers, within, tags
+        self._until: float | None = None
+        #: A body could not be analyzed, or compared.
+        self.has_failed = False
+
+    def see(self, html: str, form: ReadForm) -> Seen:
+        """Return what is seen of HTML, or the text of its tags if it cannot be analyzed in time."""
+        seen = self._readers.read(html, form, self._deadline(), self._tags)
+        self.has_failed |= not seen.is_analyzed
+        return seen
+
+    def differs(self, text: str, html: str) -> bool | None:
+        """Return whether a text says what its HTML does not show; None if that cannot be told in time."""
+        differs = self._readers.compare(text, html, self._deadline())
+        self.has_failed |= differs is None
+        return differs
+
+    def _deadline(self) -> float:
+        if self._until is None:
+            self._until = time.monotonic() + self._within
+        return 0.0 if self.has_failed else self._until
 
 
 class _Turns:

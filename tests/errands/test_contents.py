@@ -11,7 +11,8 @@ from mailbox_appliance.errands.bodies import Bodies
 from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errors import Unavailable, Unsupported
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import Attachment
+from mailbox_appliance.records import Attachment, MessageFilter, Term
+from mailbox_appliance.sync.html_readers import HtmlReaders
 from tests.errands.rig import Rig, letter
 from tests.servers.dovecot import MailServer
 
@@ -157,3 +158,17 @@ def set_size(mirrored: Mirrored, message_id: str, size: int) -> None:
     database = mirrored.rig.store.database
     with database.transaction():
         database.change("UPDATE messages SET size = ? WHERE id = ?", (size, message_id))
+
+
+def test_html_that_cannot_be_analyzed_is_searched_to_its_end(mirrored: Mirrored) -> None:
+    readers = HtmlReaders(4)
+    readers.close()  # as under a flood of hostile mail
+    rig = mirrored.rig
+    mirrored.bodies = Bodies(rig.store, rig.connections, mirrored.parts, readers.for_request)
+    html = b"<p>word</p>\r\n" * 5_000 + b"<p>Rhinoceros</p>"
+    message_id = mirrored.deliver(b"Subject: long\r\nContent-Type: text/html\r\n\r\n" + html)
+    mirrored.fill(message_id)
+    found, _ = rig.store.messages.list(
+        [rig.account_id], MessageFilter(terms=(Term("rhinoceros"),)), folders=None, before=None, limit=10
+    )
+    assert [one.id for one in found] == [message_id]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.box import Box
 from tests.operations.conftest import Mailbox
@@ -171,3 +172,13 @@ def test_who_may_only_send_forwards_too(box: Forwards) -> None:
     message = box.deliver(original(subject=base64.b32encode(b"any").decode()))
     _, token = add_key(box.client.appliance, box.client.member["id"], "mail.send")
     assert box.forward(message, token=token).data["status"] == "succeeded"
+
+
+def test_a_plain_part_made_of_tags_alone_is_whole_and_told(box: Forwards) -> None:
+    sheet = f"<style>{'.qa .b>.c~.d+.e{color:red}' * 20_000}</style>"
+    html = sheet + "<p>word</p>\r\n" * 10_000
+    message = box.deliver(f"Subject: slow\r\nContent-Type: text/html\r\n\r\n{html}".encode())
+    answer = box.forward(message)
+    assert (answer.status, answer.warnings) == (200, [UNANALYZED_OUTGOING])
+    text = box.last().get_body(("plain",)).get_content()  # type: ignore[union-attr]
+    assert text.count("word") == 10_000

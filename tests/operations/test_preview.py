@@ -7,6 +7,7 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.conftest import Mailbox
 from tests.operations.filled import add_key, add_member, everything_stored, letter
@@ -116,3 +117,10 @@ def test_what_goes_out_is_what_was_shown(mailbox: Mailbox, asking: CheckedClient
     assert [(each.filename, each.size_bytes) for each in got.attachments] == [
         (each["filename"], each["sizeBytes"]) for each in shown["attachments"]
     ]
+
+
+def test_a_plain_part_made_of_tags_alone_is_whole_and_told(box: RestingMailbox) -> None:
+    box.client.appliance.html.close()  # as under a flood of hostile mail: nothing can be analyzed
+    answer = preview(box, a_message(body={"html": "<p>word</p>" * 5_000}))
+    assert (answer.status, answer.warnings) == (200, [UNANALYZED_OUTGOING])
+    assert answer.data["bodyTextChars"] >= 5_000 * len("word")

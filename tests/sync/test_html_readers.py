@@ -1,0 +1,85 @@
+"""HTML that requests read: whole where its text is written or stored, and all of a request within one deadline."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from mailbox_appliance.mail.compose import with_text
+from mailbox_appliance.mail.forwarding import forwarded
+from mailbox_appliance.mail.hidden import of_html
+from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.readers import TAGS
+from mailbox_appliance.records import Address, Outgoing
+from mailbox_appliance.sync.html_readers import HtmlReaders
+
+WORDS = 5_000
+LONG_HTML = "<p>word</p>" * WORDS
+PLAIN = "<p>seen</p><p hidden>not seen</p>"
+
+
+def expensive(number: int) -> str:
+    """HTML that takes seconds to analyze, and milliseconds to read by its tags."""
+    return f"<style>{'.qa .b>.c~.d+.e{color:red}' * 20_000}</style><p>number {number}</p>{'<p>x</p>' * 3_000}"
+
+
+@pytest.fixture
+def readers() -> Iterator[HtmlReaders]:
+    made = HtmlReaders(4, within=60.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def busy() -> HtmlReaders:
+    """Readers without a child to analyze anything, as under a flood of hostile mail."""
+    made = HtmlReaders(4)
+    made.close()
+    return made
+
+
+def test_a_request_reads_what_cannot_be_analyzed_whole(busy: HtmlReaders) -> None:
+    shown = busy.see(LONG_HTML, "text")
+    assert not shown.is_whole
+    for reader in (busy.for_request(), busy.for_request()):
+        assert reader.see(LONG_HTML, "text") == TAGS.see(LONG_HTML, "text")
+        assert reader.has_failed
+
+
+def test_mail_that_is_sent_loses_nothing_of_its_plain_part(busy: HtmlReaders) -> None:
+    outgoing = Outgoing(sender=Address(email="a@example.org"), html=LONG_HTML)
+    text = with_text(outgoing, busy.for_request()).text
+    assert text is not None
+    assert text.count("word") == WORDS
+    original = parse(f"Content-Type: text/html\r\n\r\n{LONG_HTML}".encode())
+    assert forwarded(original, None, with_attachments=False, reader=busy.for_request()).text.count("word") == WORDS
+
+
+def test_after_a_body_that_is_too_expensive_the_others_are_read_by_their_tags(readers: HtmlReaders) -> None:
+    assert readers.see(PLAIN, "text").is_analyzed
+    reader = readers.for_request(within=1.5)
+    began = time.monotonic()
+    first = reader.see(expensive(0), "text")
+    first_seconds = time.monotonic() - began
+    others = [reader.see(expensive(number), "text") for number in range(1, 6)]
+    assert time.monotonic() - began < 2 * first_seconds
+    assert not first.is_analyzed
+    for number, seen in enumerate([first, *others]):
+        assert (seen.is_analyzed, seen.text[:10].strip()) == (False, f"number {number}")
+    assert reader.see(PLAIN, "text").text == "seen"  # its analysis is kept
+
+
+def test_bodies_that_are_shown_together_share_a_deadline(readers: HtmlReaders) -> None:
+    began = time.monotonic()
+    with readers.sharing(within=1.5):
+        assert not readers.see(expensive(0), "text").is_analyzed
+        first_seconds = time.monotonic() - began
+        assert not any(readers.see(expensive(number), "markdown").is_analyzed for number in range(1, 6))
+        assert readers.differs("seen", PLAIN) is None
+        assert time.monotonic() - began < 2 * first_seconds
+    assert readers.differs("seen", PLAIN) is False
+
+
+def test_a_request_without_time_does_not_make_a_body_too_expensive_for_the_next(readers: HtmlReaders) -> None:
+    readers.for_request(within=0.2).see(PLAIN, "text")
+    assert readers.for_request(within=60.0).see(PLAIN, "text").text == of_html(PLAIN, "text")[0]
