@@ -38,6 +38,7 @@ _LOOKED_AT = (
     "class",
 )
 _TELLING = re.compile("style|hidden|popover|color|background|text|size|width|height|href|open")
+_MOST_DOUBTED = 8  # rules that are judged alone, for one element
 _MOST_CLASSES = 50  # of one element
 _LONGEST_KEPT = 1_000  # characters
 _OF_THEIR_OWN = UNSHOWN | {
@@ -209,6 +210,9 @@ class Looks:
         if doubtful:
             other = self._style_by(usual, name, facts, (*certain, *doubtful))
             style = either(style, other, min(rule.doubt for rule in doubtful))
+            # One may hide what another one shows, and they do not always count together.
+            for rule in doubtful[:_MOST_DOUBTED] if len(doubtful) > 1 else ():
+                style = either(style, self._style_by(usual, name, facts, (*certain, rule)), rule.doubt)
         return style
 
     def _style_by(self, around: Style, name: str, facts: Facts, rules: Sequence[Rule]) -> Style:

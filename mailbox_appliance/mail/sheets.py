@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from html import unescape
 
-from mailbox_appliance.mail import css
+from mailbox_appliance.mail import css, media
 from mailbox_appliance.mail.markup import attributes_of, tokens
 from mailbox_appliance.mail.properties import Declared, declared
 from mailbox_appliance.mail.selectors import Compound, Known, NotUnderstood, Selector, asks_for_place, fits, selector
@@ -25,8 +25,6 @@ _LONGEST_KEPT = 200_000  # characters
 _LONGEST_PARENT = 500  # characters of a selector
 _DEEPEST = 5  # `@media` in `@media`, rules in rules
 _MOST_SIGNS = 12  # `&` in one selector
-_CONDITION = re.compile(r"\(\s*(min|max)-(?:device-)?(?:width|height)\s*:\s*(\d{1,6})(?:\.\d+)?(px)?\s*\)")
-_EVERY_SCREEN = range(320, 3_000)  # pixels: a screen is at least so wide, and at most
 _LAYERS = re.compile(r"@layer\s++([^;{}\s][^;{}]{0,499}+)[;{]")
 _UNLAYERED = (float("inf"),)
 _INCLUDED = re.compile(r"@import\s*+(?:url\(\s*+)?[\"']?\s*+(?:data|cid):")
@@ -62,7 +60,7 @@ def sheets_of(html: str) -> Iterator[str]:
     """
     lower = html.lower()
     last = max(lower.rfind("<style"), lower.rfind("<link"))
-    is_css = False
+    counts: bool | str = False
     if last < 0:
         return
     for token in tokens(html):
@@ -72,13 +70,14 @@ def sheets_of(html: str) -> Iterator[str]:
         elif token.name == "style" and not token.closes:
             attributes = attributes_of(token.content)
             kind = attributes.get("type", "").strip().lower()
-            is_css = kind in ("", "text/css") and is_for_screens(attributes.get("media", ""))
+            counts = kind in ("", "text/css") and media.holds(unescape(attributes.get("media", "")))
             continue
-        elif is_css:
-            yield unescape(token.content)
+        elif counts:
+            sheet = unescape(token.content)
+            yield sheet if counts is True else f"@media (unknown) {{{sheet}}}"
         if token.end > last:
             return
-        is_css = False
+        counts = False
 
 
 def _is_included(attributes: dict[str, str]) -> bool:
@@ -89,17 +88,11 @@ def _is_included(attributes: dict[str, str]) -> bool:
     return address.startswith(("data:", "cid:"))
 
 
-def is_for_screens(media: str) -> bool:
-    """Whether a media query holds on every screen: a list of `screen`, `all`, and of widths that all screens have."""
-    queries = [query.strip() for query in media.lower().split(",")]
-    return queries == [""] or any(_holds(query) for query in queries)
-
-
 def _holds_here(prelude: str) -> bool | str:
     """Whether the rules in such a block count; a name where that cannot be told."""
     name = re.split(r"[\s(]", prelude, maxsplit=1)[0]
     if name.startswith("@media"):
-        return is_for_screens(prelude.removeprefix("@media"))
+        return media.holds(prelude.removeprefix("@media"))
     if name == "@supports":
         return _is_supported(prelude)
     return _DOUBTED.get(name, name == "@layer")
@@ -111,19 +104,6 @@ def _is_supported(prelude: str) -> bool | str:
     if found is None or not any(declared(found[2])):
         return "@supports"
     return not found[1]
-
-
-def _holds(query: str) -> bool:
-    parts = [part.strip().removeprefix("only ").strip() for part in re.split(r"\band\b", query)]
-    return all(part in ("screen", "all") or _is_met(part) for part in parts)
-
-
-def _is_met(condition: str) -> bool:
-    found = _CONDITION.fullmatch(condition)
-    if found is None:
-        return False
-    pixels = int(found[2])
-    return pixels <= _EVERY_SCREEN.start if found[1] == "min" else pixels >= _EVERY_SCREEN.stop
 
 
 @dataclass

@@ -228,6 +228,9 @@ def _behind(around: Backdrop, declared: Mapping[str, object], letters: Colour | 
 def _by_colour(style: Style) -> bool | Unjudged:
     """Whether letters are not seen for their colour."""
     letters = style.fill or style.colour
+    if isinstance(letters, Unjudged) and letters.options:
+        is_seen = not any(each[3] < _LEAST_OPACITY or style.behind.hides(each) for each in letters.options)
+        return False if is_seen else letters
     if not isinstance(letters, tuple):
         return letters or False
     return letters[3] < _LEAST_OPACITY or style.behind.hides(letters)
@@ -287,13 +290,20 @@ def either(one: Style, other: Style, doubt: str) -> Style:
     doubts = one.doubts | other.doubts | ({doubt} if one.hidden or other.hidden else set())
     style = replace(shown, doubts=doubts, unsure=one.unsure | other.unsure)
     for name in ("colour", "fill"):
-        if getattr(one, name) != getattr(other, name):
-            setattr(style, name, Unjudged(doubt))
+        colour, other_colour = getattr(one, name), getattr(other, name)
+        if colour != other_colour:
+            setattr(style, name, _either_colour(colour, other_colour, doubt))
     if one.behind != other.behind:
         style.behind = _either_behind(one.behind, other.behind, doubt)
     if one.behind_blocks != other.behind_blocks:
         style.behind_blocks = _either_behind(one.behind_blocks, other.behind_blocks, doubt)
     return judged(style)
+
+
+def _either_colour(one: Colour | Unjudged | None, other: Colour | Unjudged | None, doubt: str) -> Unjudged:
+    """A color of letters that is one or the other."""
+    options = [each.options if isinstance(each, Unjudged) else (each,) if each else () for each in (one, other)]
+    return Unjudged(doubt, options[0] + options[1] if all(options) else ())
 
 
 def _either_behind(one: Backdrop, other: Backdrop, doubt: str) -> Backdrop:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """A declared value that may hide text or not."""
+    """A declared value that may hide text or not. `options`: for a color, every color that it can be, if known."""
 
     name: str
+    options: tuple[tuple[float, float, float, float], ...] = ()
 
 
 # fmt: off
