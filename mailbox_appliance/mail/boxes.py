@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from mailbox_appliance.mail.elements import BLOCKS, TABLE_PARTS
 from mailbox_appliance.mail.lengths import Length
 from mailbox_appliance.mail.properties import INHERIT, INITIAL
+from mailbox_appliance.mail.shapes import CLIPS
 
 HEIGHT = "height"
 LEAST_BOX = 1.0  # pixels of a box whose overflow is hidden
@@ -16,6 +17,8 @@ VERY_FAR = 5_000.0  # in any direction: nobody scrolls there
 _SEEN_PADDING = 8.0  # pixels in which something of the content is seen
 _COVERING = 10.0  # pixels by which a box lies over the line before it
 _LEAST_COVER = 0.3  # of opacity
+_PAINTED = frozenset({"img", "hr", "textarea", "svg", "input", "button"})  # without a background of their own
+_PAINTING = ("box-shadow", "border", "border-image", "backdrop-filter")
 GROW = TABLE_PARTS | {"table"}  # with what is in them
 
 Declared = Mapping[str, object]
@@ -41,7 +44,8 @@ def pixels(declared: Declared, name: str, letters: float) -> float | None:
 
 def clips(declared: Declared) -> bool:
     """Whether what flows over is not shown."""
-    return declared.get("overflow-x") is True or declared.get("overflow-y") is True
+    is_hidden = declared.get("overflow-x") is True or declared.get("overflow-y") is True
+    return is_hidden or declared.get("clip-path") == CLIPS
 
 
 def is_flat(name: str, declared: Declared, letters: float, low: str = "") -> bool:
@@ -122,7 +126,14 @@ def _offset(declared: Declared, side: str, letters: float) -> float:
 def moved(declared: Declared) -> tuple[float, bool]:
     """How far a transform moves a box, in pixels, and whether nothing is left of it."""
     value = declared.get("transform")
-    return value if isinstance(value, tuple) else (0.0, False)
+    return value[:2] if isinstance(value, tuple) else (0.0, False)
+
+
+def scaled(declared: Declared) -> float:
+    """The factor by which transforms change the size of letters in a box."""
+    transform, scale = declared.get("transform"), declared.get("scale")
+    factor = scale if isinstance(scale, float) else 1.0
+    return factor * transform[2] if isinstance(transform, tuple) else factor
 
 
 def moves_line(declared: Declared, letters: float) -> bool:
@@ -136,16 +147,19 @@ def may_cover(name: str, declared: Declared, letters: float, *, is_behind_text: 
     is_free = position in ("absolute", "fixed", "sticky")
     if not is_free and not (is_behind_text and (position == "relative" or "float" in declared)):
         return False
-    if not (name == "img" or _is_opaque(declared)):
+    if not (name in _PAINTED or _is_opaque(declared)):
         return False
     if is_free:
         return not is_off_screen(name, declared, letters)
     shifts = [pixels(declared, f"margin-{side}", letters) or 0.0 for side in ("top", "left")]
-    shifts += [_offset(declared, side, letters) for side in ("top", "left")] if position == "relative" else []
+    if position == "relative":
+        shifts += [_offset(declared, side, letters) for side in ("top", "left")]
+        shifts += [-_offset(declared, side, letters) for side in ("bottom", "right")]
     return min(shifts) <= -_COVERING
 
 
 def _is_opaque(declared: Declared) -> bool:
     colour, picture = declared.get("background-color"), declared.get("background-image")
     is_coloured = colour[3] > _LEAST_COVER if isinstance(colour, tuple) else colour not in (None, INITIAL, INHERIT)
-    return is_coloured or picture not in (None, False, INITIAL, INHERIT)
+    others = (declared.get(each) for each in _PAINTING)
+    return is_coloured or any(each not in (None, False, INITIAL, INHERIT) for each in (picture, *others))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from mailbox_appliance.mail import boxes
 from mailbox_appliance.mail.lengths import Length
-from mailbox_appliance.mail.properties import INHERIT, INHERITED
+from mailbox_appliance.mail.properties import INHERIT, INHERITED, INITIAL
 from mailbox_appliance.mail.unjudged import Unjudged
 
 _COLOURS = frozenset({
@@ -21,6 +21,7 @@ _OF_BOXES = _SIZES | {
     "transform", "transform-origin", "scale", "rotate", "translate", "offset-path", "margin-top", "overflow-x",
     "overflow-y", "contain", "text-indent"
 }  # fmt: skip
+_HIGHEST_LINE = 10.0  # times the height of a box
 _TURNS = ("transform", "rotate", "scale")
 
 
@@ -57,6 +58,11 @@ def own(name: str, declared: Mapping[str, object], letters: float, low: str, *, 
         padding = sum(boxes.pixels(declared, f"padding-{side}", letters) or 0.0 for side in ("top", "bottom"))
         if height is not None and max(height, least) + padding < letters / 2:
             found.add("overflow: hidden")
+        line = declared.get("line-height")
+        if height and isinstance(line, Length):
+            size = line.pixels * letters if line.is_number else line.resolved(letters, letters / 100)
+            if size > _HIGHEST_LINE * max(height, least):
+                found.add("overflow: hidden")  # letters lie in the middle of their line, below the box
         if low and not (height and height > letters / 2):
             if low != boxes.HEIGHT:
                 found.add(low)
@@ -74,6 +80,8 @@ def _matters(key: str, name: str, declared: Mapping[str, object], letters: float
         return declared.get("position", "static") not in ("static", INHERIT)
     if key in ("overflow-x", "overflow-y"):
         return boxes.is_flat(name, declared, letters) or boxes.is_narrow(name, declared, letters, around=False)
+    if key == "z-index":
+        return declared.get("position", "static") not in ("static", INHERIT, INITIAL)
     if key == "clip":
         return declared.get("position") in ("absolute", "fixed")
     if key == "transform-origin":

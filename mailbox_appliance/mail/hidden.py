@@ -22,8 +22,8 @@ TECHNIQUES: Mapping[str, str] = {
     ),
     "opacity": "`opacity` and `filter: opacity()` below 0.1, all elements around taken together",
     "size": (
-        "letters below 2 pixels, also by `zoom` and `font-size-adjust`; lines or boxes of at most 1 pixel whose"
-        " overflow is not shown; `scale(0)` and turns by 90 degrees out of the page; `clip` and `clip-path` that"
+        "letters below 2 pixels, also by `zoom`, `scale` and `font-size-adjust`; lines or boxes of at most 1 pixel"
+        " whose overflow is not shown; `scale(0)` and turns by 90 degrees out of the page; `clip` and `clip-path` that"
         " leave nothing; pictures of at most 1 pixel"
     ),
     "colour": (

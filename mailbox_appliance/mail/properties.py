@@ -9,8 +9,9 @@ from functools import lru_cache
 
 from mailbox_appliance.mail import backdrop, colours, css, shapes, unjudged
 from mailbox_appliance.mail.backdrop import Picture
-from mailbox_appliance.mail.lengths import Length, length
+from mailbox_appliance.mail.lengths import PERCENT_OF_SCREEN, Length, length
 from mailbox_appliance.mail.rare_properties import RARE, RARE_ALIASES, Reader, box_shadow
+from mailbox_appliance.mail.unjudged import Unjudged
 
 #: What is declared: of each property what its value means. The words `inherit` and `initial` stand for themselves.
 Declared = dict[str, object]
@@ -90,7 +91,7 @@ def _read(reader: Reader, name: str, value: str) -> Mapping[str, object]:
     return found or {}
 
 
-_SHOWING = ("padding", "min-")  # properties that hide nothing
+_SHOWING = ("padding", "min-", "border")  # properties that hide nothing
 
 
 def _display(value: str) -> Mapping[str, object] | None:
@@ -229,6 +230,9 @@ def _overflow_of(name: str) -> Reader:
     return lambda value: {name: value != "visible"} if value in _OVERFLOWS else None
 
 
+_OFFSETS = ("top", "right", "bottom", "left")
+
+
 def _sides(*names: str) -> Reader:
     """Of a shorthand for four sides: top, right, bottom and left; those that have a name here."""
 
@@ -239,9 +243,25 @@ def _sides(*names: str) -> Reader:
         sides = (words[place] for place in _PLACES[len(words)])
         found: dict[str, object] = {}
         for name, word in zip(names, sides, strict=True):
-            if name and (one := _length_of(name)(word)):
+            if name and (one := (_offset if name in _OFFSETS else _length_of)(name)(word)):
                 found |= one
         return found
+
+    return read
+
+
+_OF_SCREEN = re.compile(r"\d(?:[sld]?v)(?:[hwib]|min|max)\b")
+
+
+def _offset(name: str) -> Reader:
+    """One of the size of the screen or more may lie where nobody scrolls to."""
+    read_length = _length_of(name)
+
+    def read(value: str) -> Mapping[str, object] | None:
+        found = length(value)
+        if found and found.pixels >= 100 * PERCENT_OF_SCREEN and _OF_SCREEN.search(value):
+            return {name: Unjudged(f"{name}: viewport units")}
+        return read_length(value)
 
     return read
 
@@ -273,7 +293,7 @@ _READERS: dict[str, Reader] = (
         "box-shadow": _box_shadow,
         "margin": _sides("margin-top", "margin-right", "", "margin-left"),
         "padding": _sides("padding-top", "padding-right", "padding-bottom", "padding-left"),
-        "inset": _sides("top", "right", "bottom", "left"),
+        "inset": _sides(*_OFFSETS),
         "transform": shapes.transform,
         "transform-origin": shapes.transform_origin,
         "rotate": shapes.rotate,
@@ -282,10 +302,11 @@ _READERS: dict[str, Reader] = (
         "clip": shapes.clip,
         "clip-path": shapes.clip_path,
     }
+    | {name: _offset(name) for name in _OFFSETS}
     | {
         name: _length_of(name)
         for name in (
-            *("height", "width", "max-height", "max-width", "top", "right", "bottom", "left"),
+            *("height", "width", "max-height", "max-width"),
             *("min-height", "min-width", "text-indent", "margin-top", "margin-right", "margin-left"),
             *("padding-top", "padding-right", "padding-bottom", "padding-left"),
         )

@@ -14,6 +14,7 @@ _LARGEST_ZOOM = 10.0
 _LEAST_SPACING = -0.5  # times the size of letters: closer ones lie on each other
 _THICK = 4.0  # pixels of a line that covers letters
 _LEAST_OUTLINE = -5.0
+_WIDE_BORDER = 20.0  # pixels: a narrower one is a line, or the triangle of an arrow
 _WIDEST = 50.0  # times the height of a box
 _MINMAX = re.compile(r"minmax\([^(),]*,([^(),]*)\)")
 _FRACTION = re.compile(r"([\d.]{1,20})fr")
@@ -147,6 +148,18 @@ def _tracks(value: str) -> Mapping[str, object] | None:
     return {"grid": False}
 
 
+def _border(value: str) -> Mapping[str, object] | None:
+    """Whether a border is so wide that it may cover text."""
+    widest = max((each.resolved(16.0) for each in map(length, value.split()) if each), default=0.0)
+    return {"border": widest >= _WIDE_BORDER and not {"transparent", "none", "hidden"} & set(value.split())}
+
+
+def _z_index(value: str) -> Mapping[str, object] | None:
+    """What lies below 0 lies behind the backgrounds around it (CSS 2.1, appendix E)."""
+    found = length(value)
+    return {"z-index": Unjudged("z-index") if found and found.pixels < 0 else value}
+
+
 def _stroke(value: str) -> Mapping[str, object] | None:
     return _thick("-webkit-text-stroke", _THICK)(value)
 
@@ -156,6 +169,9 @@ RARE: dict[str, Reader] = {
     "animation": lambda value: {"animation": value},
     "aspect-ratio": _aspect_ratio,
     "backface-visibility": lambda value: {"backface-visibility": value},
+    "backdrop-filter": lambda value: {"backdrop-filter": value != "none"},
+    "border": _border,
+    "border-image": lambda value: {"border-image": "fill" in value.split()},
     "color-scheme": _color_scheme,
     "contain": _contain,
     "content": _content,
@@ -176,11 +192,17 @@ RARE: dict[str, Reader] = {
     "-webkit-text-security": _only("-webkit-text-security", "none"),
     "-webkit-text-stroke": _stroke,
     "word-spacing": _spacing("word-spacing"),
+    "z-index": _z_index,
     "zoom": _zoom,
 }
 #: Names that are read as if they were another one of these.
 RARE_ALIASES = {
     "-webkit-animation": "animation",
+    "-webkit-backdrop-filter": "backdrop-filter",
+    **{f"border-{side}": "border" for side in ("top", "right", "bottom", "left")},
+    **{f"border-{side}-width": "border" for side in ("top", "right", "bottom", "left")},
+    "border-width": "border",
+    "border-image-slice": "border-image",
     "animation-name": "animation",
     "-webkit-animation-name": "animation",
     "-webkit-backface-visibility": "backface-visibility",

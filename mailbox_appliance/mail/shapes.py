@@ -11,6 +11,7 @@ _CALL = re.compile(r"([a-z0-9-]{1,20})\(((?:[^()]|\([^()]*+\))*+)\)")
 _CLIP = re.compile(r"rect\(([^()]{1,100})\)")
 _PLACES = {1: (0, 0, 0, 0), 2: (0, 1, 0, 1), 3: (0, 1, 2, 1), 4: (0, 1, 2, 3)}  # of one to four words, for four sides
 _PERCENT_OF_ITSELF = 3.0  # pixels of something of the usual size: `translate(-50%)` is for what is centred
+_FAR = 400.0  # pixels
 _LEAST_SCALE, _LEAST_AREA = 0.06, 0.0036
 _LARGEST_SCALE = 10.0  # beyond that letters are larger than what is around them
 _LARGEST_SKEW = 80.0  # degrees
@@ -20,22 +21,30 @@ _EMPTY_PATH = re.compile(r"""["'](?:[mz]|[\d.,\s+-])*+["']""")
 _FILL_RULE = re.compile(r"\A\s*+(?:nonzero|evenodd)\s*+,")
 
 
+#: Of a `clip-path` that is the box itself: what flows over is not shown.
+CLIPS = "box"
+_BOXES = frozenset({"border-box", "padding-box", "content-box", "margin-box", "fill-box", "stroke-box", "view-box"})
+#: How far something is moved in pixels, whether nothing is left of it, and the factor of the size of its letters.
+_Effect = tuple[float, bool, float]
+_NO_EFFECT: _Effect = (0.0, False, 1.0)
+
+
 def transform(value: str) -> Mapping[str, object] | None:
-    """How it is moved, in pixels, and whether nothing is left of it."""
+    """How far it is moved, in pixels, whether nothing is left of it, and the factor of the size of its letters."""
     if value == "none":
-        return {"transform": (0.0, False), "turned": False}
+        return {"transform": (0.0, False, 1.0), "turned": False}
     if "(" not in value:
         return None
-    moved, is_flat, unjudged, turned = 0.0, False, "", False
+    moved, is_flat, factor, unjudged, turned = 0.0, False, 1.0, "", False
     for name, content in _CALL.findall(value):
         found = _one_transform(name, content)
         if found is None:
             unjudged = unjudged or (name if name in _TRANSFORMS else "unknown function")
             continue
-        moved, is_flat = moved + found[0], is_flat or found[1]
+        moved, is_flat, factor = moved + found[0], is_flat or found[1], factor * found[2]
     turned = any(f"rotate{axis}" in value for axis in "xy3") or "matrix3d" in value
     if is_flat or moved >= 400 or not unjudged:
-        return {"transform": (moved, is_flat), "turned": turned}
+        return {"transform": (moved, is_flat, factor), "turned": turned}
     name = f"transform: {unjudged}{'' if ' ' in unjudged else '()'}"
     return {"transform": Unjudged(name), "turned": turned}
 
@@ -49,18 +58,18 @@ _TRANSFORMS = frozenset({
 # fmt: on
 
 
-def _one_transform(name: str, content: str) -> tuple[float, bool] | None:
-    """How one function moves it, and whether nothing is left; None where that is not worked out."""
+def _one_transform(name: str, content: str) -> _Effect | None:
+    """The effect of one function; None where that is not worked out."""
     words = content.replace(",", " ").split() if "(" not in content else [each.strip() for each in content.split(",")]
     if name in ("rotate", "rotatez"):
-        return (0.0, False)
+        return _NO_EFFECT
     if name in ("rotatex", "rotatey"):
         return _turned(content.strip())
     if name == "rotate3d":
         return _rotated(words)
     if name.startswith("skew"):
         angles = [_degrees(word) for word in words]
-        return (0.0, False) if all(each is not None and abs(each) < _LARGEST_SKEW for each in angles) else None
+        return _NO_EFFECT if all(each is not None and abs(each) < _LARGEST_SKEW for each in angles) else None
     lengths = [length(word) for word in words]
     if not words or None in lengths:
         return None
@@ -69,9 +78,10 @@ def _one_transform(name: str, content: str) -> tuple[float, bool] | None:
         factors = [each.pixels + each.percent / 100 for each in lengths if each]
         return _scaled([] if name == "scalez" else factors[:2])
     if name in ("translate", "translatex", "translatey") or (name == "translate3d" and not any(numbers[2:])):
-        return (max(map(abs, numbers)), False)
+        moved = max(map(abs, numbers))
+        return None if moved < _FAR and _is_by_its_size(lengths) else (moved, False, 1.0)
     if name == "translatez" and not any(numbers):
-        return (0.0, False)
+        return _NO_EFFECT
     if name == "matrix" and len(numbers) == 6:
         return _by_matrix(numbers)
     if name == "matrix3d" and len(numbers) == 16:
@@ -81,17 +91,24 @@ def _one_transform(name: str, content: str) -> tuple[float, bool] | None:
     return None
 
 
-def _by_matrix(numbers: list[float]) -> tuple[float, bool] | None:
+def _is_by_its_size(lengths: list[Length | None]) -> bool:
+    """Whether it is moved by its own size or more, so that it may lie where its surroundings cut it off."""
+    return any(each and abs(each.percent) >= 100 for each in lengths)
+
+
+def _by_matrix(numbers: list[float]) -> _Effect | None:
     is_flat = abs(numbers[0] * numbers[3] - numbers[1] * numbers[2]) < _LEAST_AREA
     if max(map(abs, numbers[:4])) > _LARGEST_SCALE and not is_flat:
         return None
-    return (max(abs(numbers[4]), abs(numbers[5])), is_flat)
+    factor = min(math.hypot(*numbers[:2]), math.hypot(*numbers[2:4]))
+    return (max(abs(numbers[4]), abs(numbers[5])), is_flat, factor)
 
 
-def _scaled(factors: list[float]) -> tuple[float, bool] | None:
-    if any(abs(factor) < _LEAST_SCALE for factor in factors):
-        return (0.0, True)
-    return None if any(abs(factor) > _LARGEST_SCALE for factor in factors) else (0.0, False)
+def _scaled(factors: list[float]) -> _Effect | None:
+    least = min(map(abs, factors), default=1.0)
+    if least < _LEAST_SCALE:
+        return (0.0, True, least)
+    return None if any(abs(factor) > _LARGEST_SCALE for factor in factors) else (0.0, False, least)
 
 
 def _degrees(word: str) -> float | None:
@@ -104,19 +121,19 @@ def _degrees(word: str) -> float | None:
         return None
 
 
-def _turned(angle: str) -> tuple[float, bool] | None:
+def _turned(angle: str) -> _Effect | None:
     """Of a turn out of the plane of the page."""
     degrees = _degrees(angle)
-    return None if degrees is None else (0.0, abs(math.cos(math.radians(degrees))) < _LEAST_SCALE)
+    return None if degrees is None else (0.0, abs(math.cos(math.radians(degrees))) < _LEAST_SCALE, 1.0)
 
 
-def _rotated(words: list[str]) -> tuple[float, bool] | None:
+def _rotated(words: list[str]) -> _Effect | None:
     """Of three parts of an axis, and an angle."""
     axis = [each.pixels for each in map(length, words[:3]) if each]
     if len(axis) < 3 or len(words) != 4:
         return None
     if not any(axis[:2]):
-        return (0.0, False)
+        return _NO_EFFECT
     return _turned(words[3]) if not axis[2] else None
 
 
@@ -128,7 +145,7 @@ def rotate(value: str) -> Mapping[str, object] | None:
     axes = [word for word in words if word in ("x", "y", "z")]
     angles = [word for word in words if _degrees(word) is not None and not word.replace(".", "").isdigit()]
     if len(axes) == 1 and len(words) == 2 and angles:
-        found = (0.0, False) if axes[0] == "z" else _turned(angles[0])
+        found = _NO_EFFECT if axes[0] == "z" else _turned(angles[0])
     elif len(words) == 4 and len(angles) == 1:
         found = _rotated([*(word for word in words if word != angles[0]), angles[0]])
     else:
@@ -138,14 +155,14 @@ def rotate(value: str) -> Mapping[str, object] | None:
 
 
 def scale(value: str) -> Mapping[str, object] | None:
-    """Whether nothing is left of it."""
+    """The factor by which its letters shrink or grow; True if nothing is left of it."""
     if value == "none":
-        return {"scale": False}
+        return {"scale": 1.0}
     numbers = [each.pixels + each.percent / 100 for each in map(length, value.split()) if each]
     if not numbers:
         return None
     found = _scaled(numbers[:2])
-    return {"scale": found[1] if found else Unjudged("scale")}
+    return {"scale": (found[1] or found[2]) if found else Unjudged("scale")}
 
 
 def translate(value: str) -> Mapping[str, object] | None:
@@ -155,7 +172,8 @@ def translate(value: str) -> Mapping[str, object] | None:
     if None in found:
         return None
     numbers = [abs(each.resolved(16.0, _PERCENT_OF_ITSELF)) for each in found if each]
-    return {"translate": max(numbers[:2], default=0.0)}
+    moved = max(numbers[:2], default=0.0)
+    return {"translate": Unjudged("translate") if moved < _FAR and _is_by_its_size(found) else moved}
 
 
 def transform_origin(value: str) -> Mapping[str, object] | None:
@@ -187,7 +205,7 @@ def clip_path(value: str) -> Mapping[str, object] | None:
     """Whether the shape that is shown is empty (CSS Masking 1, 5; CSS Shapes 2, 3)."""
     found = _CALL.match(value)
     if found is None:
-        return {"clip-path": False} if value == "none" else None
+        return {"clip-path": CLIPS if value in _BOXES else False} if value == "none" or value in _BOXES else None
     shape, content = found[1], found[2]
     if shape == "path":
         is_empty = _EMPTY_PATH.fullmatch(_FILL_RULE.sub("", content).strip())
@@ -198,7 +216,7 @@ def clip_path(value: str) -> Mapping[str, object] | None:
     if numbers and _leaves_nothing(shape, given, numbers):
         return {"clip-path": True}
     if shape == "inset" and numbers and all(each.resolved(16.0) <= 0 for each in numbers):
-        return {"clip-path": False}
+        return {"clip-path": False if any(each.resolved(16.0) < 0 for each in numbers) else CLIPS}
     return None  # not understood, so reported
 
 

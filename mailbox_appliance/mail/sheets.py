@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from html import unescape
 
-from mailbox_appliance.mail import css, media
+from mailbox_appliance.mail import boxes, css, media
 from mailbox_appliance.mail.markup import attributes_of, tokens
 from mailbox_appliance.mail.properties import Declared, declared
 from mailbox_appliance.mail.selectors import Compound, Known, NotUnderstood, Selector, asks_for_place, fits, selector
@@ -31,7 +31,7 @@ _INCLUDED = re.compile(r"@import\s*+(?:url\(\s*+)?[\"']?\s*+(?:data|cid):")
 _SUPPORTED = re.compile(r"@supports\s*+\(?\s*+(not\s*+)?\(\s*+([\w-]+\s*+:[^()]++)\)\s*+\)?")
 #: Blocks whose rules may count or not: the appliance does not know the size of boxes or what happens over time.
 _DOUBTED = {name: name for name in ("@container", "@scope", "@starting-style", "@when", "@else")}
-_PSEUDO = re.compile(r"::?(first-line|first-letter|before|after)\s*\Z", re.I)
+_PSEUDO = re.compile(r"::?(first-line|first-letter|before|after|details-content)\s*\Z", re.I)
 _LETTERS = frozenset({"color", "-webkit-text-fill-color"})
 _PAINTED = frozenset({"background-color", "background-image"})
 #: What a mail declares that concerns all of its text, and cannot be judged.
@@ -250,8 +250,8 @@ class _Place:
 def _of_pseudo_element(name: str, found: Declared, could_hide: bool) -> str:
     """A name where letters may be hidden by what is declared of a line, of a letter, or of what is put over them."""
     if name in ("before", "after"):
-        is_over = found.get("position") in ("absolute", "fixed")
-        return f"::{name}" if is_over and not _PAINTED.isdisjoint(found) else ""
+        kind = "img" if isinstance(found.get("content"), Unjudged) else ""
+        return f"::{name}" if boxes.may_cover(kind, found, 16.0, is_behind_text=True) else ""
     is_coloured = name == "first-line" and not _LETTERS.isdisjoint(found)
     return f"::{name}" if could_hide or is_coloured else ""
 

@@ -101,7 +101,7 @@ def styled(around: Style, name: str, declared: Mapping[str, object]) -> Style:
         visible=_visible(declared, usual),
         opacity=usual.opacity * _factor(declared, "opacity") * _factor(declared, "filter"),
         letters=letters,
-        zoom=usual.zoom * _factor(declared, "zoom"),
+        zoom=usual.zoom * _factor(declared, "zoom") * (1.0 if inline else boxes.scaled(declared)),
         adjusted=_adjusted(declared, usual),
         flat=_flat(declared, usual, letters),
         clips=usual.clips or (not inline and boxes.clips(declared)),

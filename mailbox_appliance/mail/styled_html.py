@@ -171,6 +171,8 @@ class Reader(Nesting):
 
     def _start_closed(self, name: str, content: str) -> None:
         """Of what only its own tag closes."""
+        if name == "svg":
+            self._look_at_cover(name, self._around(name), self._looks.facts(name, content).declared)
         if content.endswith("/") and name in ("svg", "math"):
             return
         self._within, self._depth, self._piece = name, 1, self._piece_of_unshown()
@@ -217,8 +219,10 @@ class Reader(Nesting):
         style = self._style(around, name, token.content)
         if name in ("br", "hr"):
             self._line = None
-        if name == "img":
+        is_unseen = name == "input" and attributes_of(token.content).get("type", "").strip().lower() == "hidden"
+        if name in ("img", "hr", "input") and not is_unseen:
             self._look_at_cover(name, style, self._looks.facts(name, token.content).declared)
+        if name == "img":
             self._picture(token, around, style)
         elif name == "input":
             self._input(attributes_of(token.content), style)

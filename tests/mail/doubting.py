@@ -15,6 +15,25 @@ UNJUDGED: dict[str, list[str]] = {
         sheet("p:first-line{color:#fff}", "<p>X</p>"),
         sheet("@media screen{div p::first-line{color:transparent}}", "<div><p>X</p></div>"),
     ],
+    "::after": [
+        sheet("p{position:relative}p::after{content:'';position:absolute;inset:0;border:40px solid #fff}", "<p>X</p>"),
+        sheet("p::after{content:'';position:absolute;inset:0;box-shadow:inset 0 0 0 99px #fff}", "<p>X</p>"),
+        sheet(
+            "p::after{content:'';display:block;position:relative;margin-top:-40px;height:60px;background:#fff}",
+            "<p>X</p>",
+        ),
+        sheet("p::after{content:'';display:block;position:sticky;top:0;height:60px;background:#fff}", "<p>X</p>"),
+    ],
+    "::details-content": [
+        sheet(
+            "details[open]::details-content{display:none}", "<details open><summary>a</summary>X</details>"
+        ),
+    ],
+    "z-index": ["<div style='background:#fff'><p style='position:relative;z-index:-1'>X</p></div>"],
+    "top: viewport units": [style("position:fixed;top:100vh"), style("position:relative;top:120vh")],
+    "left: viewport units": [style("position:absolute;left:100vw"), style("position:fixed;inset:0 0 0 100vw")],
+    "transform: translatex()": ["<div style='overflow:hidden'><p style='transform:translateX(-100%)'>X</p></div>"],
+    "translate": ["<div style='overflow:hidden'><p style='translate:0 100%'>X</p></div>"],
     "::first-letter": [sheet("p::first-letter{font-size:0}", "<p>X</p>")],
     "::before": [
         sheet(
@@ -49,6 +68,16 @@ UNJUDGED: dict[str, list[str]] = {
         "<div style='position:relative'>X<div style='position:absolute;inset:0;background:#fff'></div></div>",
         "<div style='position:relative'>X<img src='x.png' style='position:absolute;left:0;top:0;width:9em'></div>",
         "X<div style='position:relative;margin-top:-40px;height:60px;background:#fff'></div>",
+        "X<div style='position:relative;bottom:40px;height:60px;background:#fff'></div>",
+        "X<div style='position:absolute;left:0;top:0;border:50px solid #fff'></div>",
+        "X<div style='position:absolute;inset:0;box-shadow:inset 0 0 0 999px #fff'></div>",
+        "X<div style='position:absolute;inset:0;border-image:linear-gradient(#fff,#fff) 1 fill'></div>",
+        "X<div style='position:absolute;inset:0;backdrop-filter:brightness(9)'></div>",
+        "X<hr style='position:absolute;left:0;top:0;width:99px;height:99px'>",
+        "X<textarea style='position:absolute;left:0;top:0'></textarea>",
+        "X<svg style='position:absolute;left:0;top:0'><rect width=99 height=99 fill=#fff /></svg>",
+        "X<input style='position:absolute;left:0;top:0'>",
+        "X<button style='position:absolute;left:0;top:0;width:99px;height:99px'></button>",
     ],
     "style sheet in a data: URL": [
         f"{_LINK}<p>X</p>",
@@ -86,7 +115,11 @@ UNJUDGED: dict[str, list[str]] = {
     "clip-path: inset()": [style("clip-path:inset(300px 0 0)")],
     "filter: contrast()": [style("filter:contrast(0);background:#777")],
     "filter: blur()": [style("filter:blur(99px)")],
-    "overflow: hidden": [style("height:3px;overflow:hidden")],
+    "overflow: hidden": [
+        style("height:3px;overflow:hidden"),
+        style("height:20px;line-height:400px;overflow:hidden"),
+        style("max-height:20px;line-height:30;overflow:hidden"),
+    ],
     "aspect-ratio": [style("aspect-ratio:9999/1;overflow:hidden")],
     "background-image: gradient": [
         style(f"{_GRADIENT}(90deg,#fff,#fff 90%,#f00);color:#fff"),
@@ -228,6 +261,15 @@ QUIET = [
     "<table><col width=50><col style='width:50px'><tr><td>X<td>b</table>",
     "<table><col style='visibility:collapse'><tr><td>a<td>X</table>",
     style("letter-spacing:-0.5px"),
+    style("clip-path:border-box"),
+    style("transform:scale(.5)"),
+    style("position:relative;z-index:2"),
+    style("top:100vh"),
+    style("position:absolute;top:10vh"),
+    style("height:40px;line-height:40px;overflow:hidden"),
+    sheet("p{position:relative}p::after{content:'';position:absolute;border:8px solid #ccc}", "<p>X</p>"),
+    "X<div style='position:absolute;border:30px solid transparent'></div>",
+    "X<input type=hidden style='position:absolute;left:0;top:0'>",
     style("font-size:30px;text-decoration:line-through"),
     style("outline:1px solid red;outline-offset:2px"),
     style("color-scheme:light dark"),
