@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from html import unescape
 from typing import Protocol
 
-from mailbox_appliance.mail import backdrop, colours
+from mailbox_appliance.mail import backdrop, colours, variables
 from mailbox_appliance.mail.colours import Colour
 from mailbox_appliance.mail.elements import BLOCKS, UNSHOWN
 from mailbox_appliance.mail.lengths import Length
@@ -102,7 +102,9 @@ class Looks:
     _interned: dict[tuple[object, ...], Style] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        index = index_of(tuple(sheets_of(self.html)))
+        sheets = tuple(sheets_of(self.html))
+        self._variables = variables.constants(self.html, sheets)
+        index = index_of(tuple([variables.replaced(sheet, self._variables) for sheet in sheets]))
         self._matching = Matching(index) if index.count else None
         self._animations = index.animations
         self._root = replace(ROOT, doubts=frozenset(index.unjudged)) if index.unjudged else ROOT
@@ -167,7 +169,7 @@ class Looks:
                     asking.setdefault(rule.around[0], []).append(rule)
                 else:
                     (doubtful if rule.doubt else rules).append(rule)
-        hints, style = _hints(name, attributes), attributes.get("style", "")
+        hints, style = _hints(name, attributes), variables.replaced(attributes.get("style", ""), self._variables)
         declared = cascaded(rules, hints, style)
         is_link = name == "a" and "href" in attributes
         if not (self._matching and self._matching.index.asks_around):

@@ -84,6 +84,8 @@ def _read(reader: Reader, name: str, value: str) -> Mapping[str, object]:
     names = _LONGHANDS.get(name, (name,))
     if word and name != "all":
         return dict.fromkeys(names, word)
+    if "env(" in value:
+        value = _SAFE_AREA.sub("0px", value)
     found = reader(value) if (late := unjudged.late(name, value)) is None else None
     if found is None and "(" in value and not name.startswith(_SHOWING):
         doubt = late or unjudged.unread(name, value)
@@ -91,6 +93,8 @@ def _read(reader: Reader, name: str, value: str) -> Mapping[str, object]:
     return found or {}
 
 
+#: Nothing of a usual screen is cut off (CSS Environment Variables 1, 2.1).
+_SAFE_AREA = re.compile(r"(?<![\w-])env\(\s*+safe-area-inset-(?:top|right|bottom|left)\s*+(?:,[^()]*+)?\)")
 _SHOWING = ("padding", "min-", "border")  # properties that hide nothing
 
 

@@ -21,6 +21,7 @@ _FRACTION = re.compile(r"([\d.]{1,20})fr")
 _FILTERS = re.compile(
     r"(?<![\w-])(blur|brightness|contrast|hue-rotate|invert|saturate|sepia|grayscale|url)\(([^()]*)\)"
 )
+_HARMLESS_FILTERS = frozenset({"grayscale", "sepia", "hue-rotate"})  # letters stay as different from what is behind
 _OPACITY = re.compile(r"opacity\(\s*([\d.]{1,20})(%?)\s*\)")
 _RATIO = re.compile(r"(?:auto\s+)?([\d.]{1,20})(?:\s*/\s*([\d.]{1,20}))?(?:\s+auto)?")
 
@@ -44,7 +45,9 @@ def _filter(value: str) -> Mapping[str, object] | None:
         return {"filter": rest}
     for name, content in _FILTERS.findall(value):
         radius = length(content.strip()) if name == "blur" and content.strip() else None
-        if not (name == "blur" and (not content.strip() or (radius and radius.resolved(16.0) <= 1))):
+        if name not in _HARMLESS_FILTERS and not (
+            name == "blur" and (not content.strip() or (radius and radius.resolved(16.0) <= 1))
+        ):
             return {"filter": Unjudged(f"filter: {name}()")}
     return {"filter": rest}
 

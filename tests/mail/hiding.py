@@ -81,6 +81,8 @@ HIDDEN: dict[str, list[str]] = {
         sheet("@media screen{.a{display:none}}", "<p class=a>X</p>"),
         sheet("@media only screen and (min-width:1px){.a{display:none}}", "<p class=a>X</p>"),
         sheet("<!-- .a{display:none} -->", "<p class=a>X</p>"),
+        sheet(":root{--x:none}p{display:var(--x)}", "<p>X</p>"),
+        sheet("html,body{--x: none ;--y:1}", "<p style='display:VAR( --x, block )'>X</p>"),
         sheet("@media (color){p{display:none}}", "<p>X</p>"),
         sheet("@media not print{p{display:none}}", "<p>X</p>"),
         sheet("@media (width>1px){p{display:none}}", "<p>X</p>"),
@@ -130,6 +132,7 @@ HIDDEN: dict[str, list[str]] = {
     "size": [
         style("font-size:0"),
         style("font-size:1px"),
+        style("font-size:env(safe-area-inset-top, 9px)"),
         style("font-size:0.1em"),
         style("font-size:.05rem"),
         style("font-size:5%"),
