@@ -10,7 +10,7 @@ MEDIA = "@media"
 _LEAST_SCREEN, _LARGEST_PHONE = 320.0, 1_024.0  # pixels of width
 _WIDEST_WINDOW, _WIDEST_SCREEN = 3_000.0, 10_000.0
 _DEEPEST = 5  # parentheses in each other
-_QUERY = re.compile(r"(?:(not|only)\s+)?(?!(?:not|only|and|or)\b)([a-z][\w-]*)(?:\s+and\b(.*))?", re.S)
+_QUERY = re.compile(r"(?:(not|only)\s+)?(?!(?:not|only|and|or)\b)([a-z][\w-]*)(?:\s+and\s+(.*))?", re.S)
 _SIZE = re.compile(r"(?:(min|max)-)?(?:device-)?(width|height)")
 _RANGE = re.compile(r"([^<>=]*?)\s*([<>]=?|=)\s*([^<>=]*?)(?:\s*([<>]=?)\s*([^<>=]*))?")
 _RESOLUTION = re.compile(
@@ -44,7 +44,7 @@ def holds(queries: str) -> bool | str:
 
     Queries of phones and of dark mode count as not met.
     """
-    text = css.unescaped(queries).lower().strip()
+    text = css.unescaped(css.without_comments(queries)).lower().strip()
     met = max(map(_query, css.split(text, ","))) if text else _Met.ALWAYS
     return MEDIA if met == _Met.SOMETIMES else met == _Met.ALWAYS
 

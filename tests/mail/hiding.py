@@ -93,6 +93,7 @@ HIDDEN: dict[str, list[str]] = {
         sheet("@media (-webkit-min-device-pixel-ratio:0){p{display:none}}", "<p>X</p>"),
         sheet("@media print,((color) and (not (max-width:1px))){p{display:none}}", "<p>X</p>"),
         "<style media='not print'>p{display:none}</style><p>X</p>",
+        "<style media='/**/screen'>p{display:none}</style><p>X</p>",
         "<style media='scre&#101;n'>p{display:none}</style><p>X</p>",
         sheet("@import url(x); @charset 'y'; .a{display:none}", "<p class=a>X</p>"),
         sheet(r".\61 {display:none}", "<p class=a>X</p>"),
