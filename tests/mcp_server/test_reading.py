@@ -1,6 +1,7 @@
 """Reading through tools: what the API says, in pages that go on; no mail server stands behind the store."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,24 @@ def test_style_that_cannot_be_judged_is_noted(library: Library, form: str) -> No
         assert "Maybe" in shown.text
         assert told in " ".join(shown.structured["warnings"])
         assert told in shown.text
+
+
+def test_a_conversation_of_expensive_mail_takes_the_time_of_one_message(library: Library) -> None:
+    """Each of the messages alone takes 2 s of processor time; together they get 4 s, whatever the machine does."""
+    sheet = f"<style>{'.qa .b>.c~.d+.e{color:red}' * 20_000}</style>"
+    sources = [
+        letter("Slow", f"{sheet}<p>number {one}</p>{'<p></p>' * 6_000}", number=6000 + one, answers=6000)
+        for one in range(10)
+    ]
+    messages = library.other.deliver(
+        *(one.replace(b"Subject:", b"Content-Type: text/html\r\nSubject:") for one in sources)
+    )
+    where = {"accountId": library.other.id}
+    thread = library.tools.data("get_email", messageId=messages[-1], bodyFormat="none", **where)["threadId"]
+    began = time.monotonic()
+    items = library.tools.data("get_thread", threadId=thread, **where)["messages"]["items"]
+    assert time.monotonic() - began < 12
+    assert [item["body"]["content"][:8] for item in items] == [f"number {one}" for one in range(10)]
 
 
 def test_how_much_of_a_body_is_wanted_may_be_said(library: Library) -> None:

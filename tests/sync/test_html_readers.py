@@ -9,7 +9,7 @@ from mailbox_appliance.mail.compose import with_text
 from mailbox_appliance.mail.forwarding import forwarded
 from mailbox_appliance.mail.hidden import of_html
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.mail.readers import TAGS
+from mailbox_appliance.mail.readers import TAGS, UNANALYZED_PART
 from mailbox_appliance.records import Address, Outgoing
 from mailbox_appliance.sync.html_readers import HtmlReaders
 
@@ -67,6 +67,18 @@ def test_after_a_body_that_is_too_expensive_the_others_are_read_by_their_tags(re
     for number, seen in enumerate([first, *others]):
         assert (seen.is_analyzed, seen.text[:10].strip()) == (False, f"number {number}")
     assert reader.see(PLAIN, "text").text == "seen"  # its analysis is kept
+
+
+def test_mail_of_many_expensive_parts_takes_the_time_of_one(readers: HtmlReaders) -> None:
+    parts = "".join(f"--B\r\nContent-Type: text/html\r\n\r\n{expensive(number)}\r\n" for number in range(12))
+    source = f"Content-Type: multipart/mixed; boundary=B\r\n\r\n--B\r\n\r\nHi\r\n{parts}--B--\r\n".encode()
+    began = time.monotonic()
+    assert not readers.for_request(within=1.5).see(expensive(99), "text").is_analyzed
+    one = time.monotonic() - began
+    began = time.monotonic()
+    parsed = parse(source, readers.for_request(within=1.5))
+    assert time.monotonic() - began < 5 * one
+    assert (parsed.text, parsed.warnings[0]) == ("Hi", UNANALYZED_PART)
 
 
 def test_bodies_that_are_shown_together_share_a_deadline(readers: HtmlReaders) -> None:
