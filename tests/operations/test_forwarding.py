@@ -176,7 +176,7 @@ def test_who_may_only_send_forwards_too(box: Forwards) -> None:
 
 def test_a_plain_part_made_of_tags_alone_is_whole_and_told(box: Forwards) -> None:
     sheet = f"<style>{'.qa .b>.c~.d+.e{color:red}' * 20_000}</style>"
-    html = sheet + "<p>word</p>\r\n" * 10_000
+    html = sheet + "<p class='qa b c d e'>word</p>\r\n" * 10_000
     message = box.deliver(f"Subject: slow\r\nContent-Type: text/html\r\n\r\n{html}".encode())
     answer = box.forward(message)
     assert (answer.status, answer.warnings) == (200, [UNANALYZED_OUTGOING])
