@@ -15,7 +15,8 @@ from mailbox_appliance.records import ParsedAttachment, ParsedMessage
 # Anchored and possessive: a search that begins anew at each byte of a line takes seconds.
 _RUN = re.compile(rb"(?m)^(?:(?:[A-Za-z0-9+/]{76}\r\n)++|(?:[A-Za-z0-9+/]{72}\r\n)++)")
 _FEWEST_LINES = 64
-_RAW_LINE = 57
+# What stands for a run: one line of 76 characters with its CRLF, and the bytes that it decodes to.
+_MARK_LINE, _RAW_LINE = 78, 57
 _LONGEST_LINE = 1000
 
 
@@ -49,7 +50,7 @@ def _leave_out(runs: dict[bytes, tuple[int, int]]) -> "Callable[[re.Match[bytes]
         lines = size // (line + 2)
         if lines < _FEWEST_LINES:
             return run[0]
-        runs[mark] = (size - 78, lines * (line // 4 * 3) - _RAW_LINE)
+        runs[mark] = (size - _MARK_LINE, lines * (line // 4 * 3) - _RAW_LINE)
         return binascii.b2a_base64(mark, newline=False) + b"\r\n"
 
     return stand_in
