@@ -2,7 +2,7 @@
 
 import re
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from mailbox_appliance.mail import invisible
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
@@ -28,4 +28,4 @@ def words_of(parsed: ParsedMessage, reader: HtmlReader = TAGS) -> str:
 
 def with_words(parsed: ParsedMessage, reader: HtmlReader = TAGS) -> ParsedMessage:
     """Return the message with `searched` made: that takes long, above all of HTML, so it is done beforehand."""
-    return parsed if parsed.searched is not None else replace(parsed, searched=words_of(parsed, reader))
+    return parsed if parsed.searched is not None else structs.replace(parsed, searched=words_of(parsed, reader))

@@ -1,7 +1,7 @@
 """One value that an operation takes: its names, its type, and where it stands in a REST call."""
 
-import inspect
 from dataclasses import dataclass
+from inspect import Parameter as PythonParameter
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ class Parameter:
     wire: str
     name: str
     type: Any
-    default: Any = inspect.Parameter.empty
+    default: Any = PythonParameter.empty
 
     @property
     def place(self) -> str:
@@ -32,7 +32,7 @@ class Parameter:
     @property
     def is_required(self) -> bool:
         """Whether it must be given."""
-        return self.default is inspect.Parameter.empty
+        return self.default is PythonParameter.empty
 
 
 def wire_name(name: str) -> str:
