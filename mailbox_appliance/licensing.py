@@ -3,6 +3,9 @@
 A licence token is a JWS in compact form (RFC 7515 7.1), signed with Ed25519 (`EdDSA`, RFC 8037 3.1), whose payload is
 `{plan, maxMembers, maxAccounts, expiresAt, issuedTo}`. Nothing but that algorithm is ever looked for, whatever the
 token's own header names, so none can be talked down to another.
+
+An unknown field in the payload is refused, unlike one in the header (RFC 7515 4): a limit with a mistyped name would
+otherwise be no limit.
 """
 
 import base64

@@ -1,4 +1,8 @@
-"""Hashing of passwords with Argon2id (RFC 9106), written as PHC strings; release 0.10 used scrypt (RFC 7914)."""
+"""Hashing of passwords with Argon2id (RFC 9106), written as PHC strings; release 0.10 used scrypt (RFC 7914).
+
+While anybody has a hash of release 0.10, each sign-in computes both kinds: the time would otherwise tell whose email is
+known. The last such member who signs in ends it.
+"""
 
 import base64
 import hashlib

@@ -1,4 +1,8 @@
-"""A certificate of the operator's own: looked at before it takes the place of another, every fault in a sentence."""
+"""A certificate of the operator's own: looked at before it takes the place of another, every fault in a sentence.
+
+An import is written again as plain PEM: the certificates of one text, and the key of the other that fits the first of
+them. So no key is in `cert.pem`. Ed25519 is refused, since browsers do not accept it.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

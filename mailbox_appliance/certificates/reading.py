@@ -1,4 +1,9 @@
-"""What a certificate says."""
+"""What a certificate says.
+
+It is read from a handshake in memory, not from the file: OpenSSL accepts labels and versions that other readers do not,
+so a client might pin what is not served. This also finds a key that no client can use. The numbers of an RSA key are
+not tested for primality, which takes seconds.
+"""
 
 import hashlib
 import ssl

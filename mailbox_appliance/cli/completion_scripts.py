@@ -1,6 +1,9 @@
 """What bash, zsh and fish run to complete a command line of ours; `cli/completion.py` answers them.
 
 The program is called as it stands in the line, so each one completes itself, and a function of that name will do.
+
+click's own scripts join words with spaces and split them again, and do not know that bash splits at `:` and `=`, which
+names of instances contain. These scripts pass the line unchanged.
 """
 
 _BASH = r"""# Completion of mailbox-appliance for bash. With bash-completion it belongs into

@@ -1,4 +1,7 @@
-"""The manual page, in roff of man(7), made of the same commands and options that `--help` shows."""
+"""The manual page, in roff of man(7), made of the same commands and options that `--help` shows.
+
+The page has no date, so that it is the same in every build.
+"""
 
 import re
 import textwrap

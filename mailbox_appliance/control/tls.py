@@ -1,6 +1,9 @@
 """HTTPS to an appliance that is known by a certificate: pinned by its fingerprint, or vouched for as this system goes.
 
 Nothing of a request, and so no password and no token, is sent before the certificate has been looked at.
+
+A pin replaces chain, name and dates, and refuses a certificate that the system trusts as well. If the system refuses
+one, a second connection reads its fingerprint, since OpenSSL does not give it out.
 """
 
 import hashlib

@@ -1,4 +1,8 @@
-"""Forwarding a message: its subject, the text and HTML that quote it, and what goes along (RFC 5322, RFC 2392)."""
+"""Forwarding a message: its subject, the text and HTML that quote it, and what goes along (RFC 5322, RFC 2392).
+
+A forward names no parent, so it is not a reply in the conversation. Its subject keeps the base of the original's, and
+clients that thread by subject (RFC 5256 3, step 5) show both together.
+"""
 
 import re
 from collections.abc import Iterable, Iterator

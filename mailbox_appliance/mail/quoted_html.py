@@ -1,4 +1,7 @@
-"""HTML of a received message as it stands inside the HTML of another: without what would break that, else as it is."""
+"""HTML of a received message as it stands inside the HTML of another: without what would break that, else as it is.
+
+Its style sheets reach the comment and the header block too, as in all mail programs.
+"""
 
 import re
 from collections.abc import Callable

@@ -1,6 +1,10 @@
 """Whether the plain part of a message says what its HTML shows: by runs of words, so that one sentence is found.
 
 Senders have two forms of one text (RFC 2046 5.1.4), mail programs show one of them, and nothing makes the two agree.
+
+They are compared when the message is read, not when it arrives: a comparison takes a millisecond, four times as long as
+parsing. Three words in a row are compared, not a share of words, since one sentence in a long letter matters. Known
+sentences of newsletters count as shown.
 """
 
 import re

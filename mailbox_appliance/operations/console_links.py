@@ -1,4 +1,8 @@
-"""Links from a program that is logged in, such as the tray, into the console in a browser."""
+"""Links from a program that is logged in, such as the tray, into the console in a browser.
+
+A link depends on the session that asked for it and ends with it. The session that it gives ends 90 days after the
+password was typed.
+"""
 
 from datetime import timedelta
 

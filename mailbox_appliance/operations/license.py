@@ -2,6 +2,8 @@
 
 Whoever makes a member or connects a mailbox asks `require_room_for_...` inside the transaction; the endpoints that
 list 502 ask `require_verified` first. Reading mail asks nothing of this.
+
+An issuer that refuses and one that does not reply count the same: there are 7 days to fix it.
 """
 
 from functools import partial

@@ -5,6 +5,8 @@
     whom the mailbox is granted to ... nothing
 
 It holds with the next request of everybody, under every credential, and for what they scheduled when it is due.
+
+Which of these a caller is shows only after the mailbox is reached, so `https_required` comes after 404 here.
 """
 
 from typing import Annotated

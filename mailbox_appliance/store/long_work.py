@@ -1,4 +1,7 @@
-"""What takes long is done one at a time, and tells how far it is: backups, their verification, checks, a restore."""
+"""What takes long is done one at a time, and tells how far it is: backups, their verification, checks, a restore.
+
+A second job is refused rather than queued, since each waiting request holds a worker.
+"""
 
 import threading
 from collections.abc import Iterator

@@ -1,6 +1,8 @@
 """Which of the daily backups are kept: the newest of each of some days, and of each of some weeks (ISO 8601, UTC).
 
 Days and weeks are those that there is a backup of, so that a machine that was off for a month keeps as many as another.
+
+A backup from the future is kept and counts for nothing: the clock was wrong then, or is wrong now.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable

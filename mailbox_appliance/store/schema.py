@@ -1,4 +1,8 @@
-"""What a store of this format consists of beside its rows: whether it is all there, and what of it is put back."""
+"""What a store of this format consists of beside its rows: whether it is all there, and what of it is put back.
+
+A missing table is damage. A trigger that is missing or different is put back, with a line in the log: without it rows
+of the audit log could be changed, and an open must not fail for what can be mended.
+"""
 
 import logging
 import re

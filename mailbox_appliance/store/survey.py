@@ -1,4 +1,8 @@
-"""What an upgrade would do to a store of format 3 or 4, and what stands in its way; nothing on the disk is changed."""
+"""What an upgrade would do to a store of format 3 or 4, and what stands in its way; nothing on the disk is changed.
+
+It runs the upgrade in memory, but for the audit log, stored answers and messages, which may be too large. What it calls
+ready can still be refused for these.
+"""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,8 @@
-"""`backup restore`: on files, so that the appliance of the data directory must not run; or asked of one that runs."""
+"""`backup restore`: on files, so that the appliance of the data directory must not run; or asked of one that runs.
+
+It never guesses which store it replaces (`docs/decisions/035-commands-never-guess.md`). With `--online` it waits for a
+new row in the audit log, which reports both how the restore ended and that it is over.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,8 @@
-"""Sending messages, forwarding them, and what became of it: commands of `emails`, and the one of `drafts`."""
+"""Sending messages, forwarding them, and what became of it: commands of `emails`, and the one of `drafts`.
+
+A dry run is the preview's request with the send's options: the appliance works out what would be sent, never the
+client.
+"""
 
 import re
 from dataclasses import replace
