@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from mailbox_appliance.mail.large import LARGE
 from mailbox_appliance.records import FetchedMessage
 from mailbox_appliance.sync import bodies
+from mailbox_appliance.sync.context import SyncSession
 from mailbox_appliance.sync.folder import FolderSync
-from mailbox_appliance.sync.means import Means
 from mailbox_appliance.sync.parser import Pending
 
 BATCH_COUNT = 200
@@ -32,9 +32,9 @@ class _Begun:
 class Backlog:
     """The bodies that are still to come, for as long as a connection lasts. Empty until `note` is told of folders."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, session: SyncSession) -> None:
         self.left = 0
-        self._means = means
+        self._session = session
         self._folders: deque[FolderSync] = deque()
         self._listed: deque[tuple[int, int]] = deque()
         self._begun: _Begun | None = None
@@ -50,7 +50,7 @@ class Backlog:
         if self._folders:
             self.left += added  # counting again each time would take longer and longer
         else:
-            self.left = self._means.store.mirror.backlog(self._means.account_id)
+            self.left = self._session.store.mirror.backlog(self._session.account_id)
         if self.left:
             self._folders.extend(folder for folder in folders if folder not in self._folders)
 
@@ -91,8 +91,8 @@ class Backlog:
         while self._folders and not self._listed:
             self.finish()  # so that what is listed now is still to come
             folder = self._folders[0]
-            resting = self._means.caution.resting(folder.folder.number)
-            unfilled = self._means.store.mirror.unfilled(folder.folder.number, _LISTED + len(resting))
+            resting = self._session.backoff.list_postponed(folder.folder.number)
+            unfilled = self._session.store.mirror.unfilled(folder.folder.number, _LISTED + len(resting))
             listed = [(uid, size) for uid, size in unfilled if uid not in resting]
             # Large ones come last: each between two small ones would end a batch, and small batches cost far more.
             self._listed.extend(sorted(listed, key=lambda pair: pair[1] > LARGE))
@@ -102,13 +102,13 @@ class Backlog:
 
     def _take(self, folder: FolderSync) -> list[int]:
         """The UIDs of a batch. What was not given before is asked for alone."""
-        caution, number = self._means.caution, folder.folder.number
-        most = caution.most(BATCH_COUNT)
+        backoff, number = self._session.backoff, folder.folder.number
+        most = backoff.batch_size(BATCH_COUNT)
         uids: list[int] = []
         weight = 0
         while self._listed and len(uids) < most:
             uid, size = self._listed[0]
-            is_suspect = caution.is_suspect(number, uid)
+            is_suspect = backoff.is_suspect(number, uid)
             if size > LARGE or (uids and (is_suspect or weight + size > BATCH_BYTES)):
                 break
             uids.append(uid)
@@ -119,22 +119,22 @@ class Backlog:
         return uids
 
     def _fetch(self, folder: FolderSync, uids: list[int]) -> None:
-        messages = bodies.whole(self._means, folder.folder.number, uids)
-        begun = _Begun(folder, messages, self._means.parsers.begin([message.source for message in messages]))
+        messages = bodies.whole(self._session, folder.folder.number, uids)
+        begun = _Begun(folder, messages, self._session.services.parsers.begin([message.source for message in messages]))
         self.finish()
         self._begun = begun
         self._leave(folder, set(uids) - {message.uid for message in messages})
 
     def _leave(self, folder: FolderSync, uids: set[int]) -> None:
         """These were not given; they are asked for again another time, unless they are gone."""
-        if uids - bodies.leave(self._means, folder.folder.number, uids):
-            self._means.caution.rest(folder.folder.number, uids)
+        if uids - bodies.leave(self._session, folder.folder.number, uids):
+            self._session.backoff.postpone(folder.folder.number, uids)
             folder.is_due = True
 
     def _read_large(self, folder: FolderSync, uid: int) -> None:
-        means, number = self._means, folder.folder.number
-        found = list(means.mailbox.fetch_headers([uid]))
-        pairs = bodies.read_large(means, number, found[0]) if found else []
+        session, number = self._session, folder.folder.number
+        found = list(session.mailbox.fetch_headers([uid]))
+        pairs = bodies.read_large(session, number, found[0]) if found else []
         if not pairs:
             self._leave(folder, {uid})
         self._large += pairs
@@ -144,6 +144,6 @@ class Backlog:
 
     def _store(self, folder: FolderSync, pairs: bodies.Read, *, is_large: bool = False) -> None:
         if pairs:
-            self._means.store.mirror.fill(folder.folder, pairs, large=is_large)
-            self._means.arrived(())
+            self._session.store.mirror.fill(folder.folder, pairs, large=is_large)
+            self._session.announce(())
             self.left = max(0, self.left - len(pairs))

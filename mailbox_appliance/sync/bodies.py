@@ -10,57 +10,57 @@ from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.records import FetchedMessage, ParsedMessage
 from mailbox_appliance.remote import large_messages
 from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.sync.means import Means, is_of_server
+from mailbox_appliance.sync.context import SyncSession, is_server_fault
 
 Read = list[tuple[FetchedMessage, ParsedMessage]]
 
 
-def read(means: Means, folder_number: int, messages: Sequence[FetchedMessage]) -> Iterator[tuple[bool, Read]]:
+def read(session: SyncSession, folder_number: int, messages: Sequence[FetchedMessage]) -> Iterator[tuple[bool, Read]]:
     """Messages of the selected folder, of which the headers are known, in groups: whether these are large, and they.
 
     Those that are gone meanwhile, or are not given, are left out. Raises RemoteFault.
     """
-    found = whole(means, folder_number, [message.uid for message in messages if message.size <= LARGE])
-    parsed = means.parsers.begin([message.source for message in found]).result()
+    found = whole(session, folder_number, [message.uid for message in messages if message.size <= LARGE])
+    parsed = session.services.parsers.begin([message.source for message in found]).result()
     yield False, list(zip(found, parsed, strict=True))
     for message in messages:
         if message.size > LARGE:
-            yield True, read_large(means, folder_number, message)
+            yield True, read_large(session, folder_number, message)
 
 
-def whole(means: Means, folder_number: int, uids: Sequence[int]) -> list[FetchedMessage]:
+def whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -> list[FetchedMessage]:
     """Small messages, with all of their sources, without those that are gone or cannot be had."""
-    caution = means.caution
-    asked = [uid for uid in uids if not caution.is_hopeless("bodies", folder_number, uid)]
+    backoff = session.backoff
+    asked = [uid for uid in uids if not backoff.has_given_up("bodies", folder_number, uid)]
     if not asked:
         return []
-    with caution.trying("bodies", folder_number, asked):
-        found = list(means.mailbox.fetch(asked))
-    caution.given(folder_number, [message.uid for message in found])
+    with backoff.attempt("bodies", folder_number, asked):
+        found = list(session.mailbox.fetch(asked))
+    backoff.record_success(folder_number, [message.uid for message in found])
     return found
 
 
-def read_large(means: Means, folder_number: int, message: FetchedMessage) -> Read:
+def read_large(session: SyncSession, folder_number: int, message: FetchedMessage) -> Read:
     """A large message: its header, structure and texts are fetched. Nothing where it cannot be had."""
-    caution, uid = means.caution, message.uid
-    if caution.is_hopeless("bodies", folder_number, uid):
+    backoff, uid = session.backoff, message.uid
+    if backoff.has_given_up("bodies", folder_number, uid):
         return []
     try:
-        with caution.trying("bodies", folder_number, [uid]):
-            found = large_messages.read_large(means.mailbox, uid, means.go_on, means.parsers)
+        with backoff.attempt("bodies", folder_number, [uid]):
+            found = large_messages.read_large(session.mailbox, uid, session.stop.check, session.services.parsers)
     except RemoteFault as fault:
-        if fault.kind != "refused" or is_of_server(fault):
+        if fault.kind != "refused" or is_server_fault(fault):
             raise
         return []
-    caution.given(folder_number, [uid])
-    return [(message, with_words(found, means.parsers))]
+    backoff.record_success(folder_number, [uid])
+    return [(message, with_words(found, session.services.parsers))]
 
 
-def leave(means: Means, folder_number: int, uids: Collection[int]) -> frozenset[int]:
+def leave(session: SyncSession, folder_number: int, uids: Collection[int]) -> frozenset[int]:
     """Leave messages of the selected folder alone for a while that were not given; those of them that are there."""
     if not uids:
         return frozenset()
-    means.mailbox.refresh()  # most likely they were moved away or deleted this moment
-    there = means.mailbox.flags(sorted(uids)).keys() & set(uids)
-    means.caution.rest(folder_number, there)
+    session.mailbox.refresh()  # most likely they were moved away or deleted this moment
+    there = session.mailbox.flags(sorted(uids)).keys() & set(uids)
+    session.backoff.postpone(folder_number, there)
     return frozenset(there)

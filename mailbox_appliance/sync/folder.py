@@ -1,7 +1,10 @@
 """The mirror of one folder: learns what happened, carries the plan out, takes new messages in, a batch at a time.
 
-    look ...... news -> plan -> gone, flags: written; new UIDs: put on top of what is to be taken in
-    take_in ... headers of the newest of them -> moved ones recognised -> the others added; at the end: position
+    look ............ news -> plan -> gone, flags: written; new UIDs: put on top of what is to be taken in
+    fetch_headers ... headers of the newest of them -> moved ones recognised, as far as their old folders were looked at
+    take_in ......... the others added; at the end: position
+
+Between the last two the follower looks at the folders that messages may have moved out of (`HeaderBatch.origins`).
 
 Each batch is one transaction, none is open while the server is asked. Whatever is broken off is taken up again: the
 position is noted last, and what was brought in by then is not asked for twice.
@@ -10,6 +13,7 @@ position is noted last, and what was brought in by then is not asked for twice.
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from mailbox_appliance.mail.parse import parse
@@ -23,7 +27,7 @@ from mailbox_appliance.records import (
     Sighting,
 )
 from mailbox_appliance.sync import bodies
-from mailbox_appliance.sync.means import Means
+from mailbox_appliance.sync.context import SyncSession
 from mailbox_appliance.sync.plan import (
     ChangeFlags,
     Detach,
@@ -46,16 +50,30 @@ _WRITTEN = 1000  # flags, or messages that are gone, in one transaction
 _REST = 20
 
 
+@dataclass
+class HeaderBatch:
+    """Messages to take in whose headers were fetched.
+
+    `uids`: all that were asked for. `messages`: those of them that are new to us. `is_whole`: their bodies are taken in
+    too. `origins`: the numbers of folders in which some of them were, and may be still.
+    """
+
+    uids: Sequence[int]
+    messages: bodies.Read
+    is_whole: bool
+    origins: frozenset[int] = frozenset()
+
+
 class FolderSync:
     """A folder, for as long as a connection lasts."""
 
-    def __init__(self, folder: MirroredFolder, means: Means) -> None:
+    def __init__(self, folder: MirroredFolder, session: SyncSession) -> None:
         self.folder = folder
         self.is_due = False
         self.is_urgent = False
         self.pending: list[int] = []  # UIDs to take in, the newest last
         self._refused_since: float | None = None
-        self._means = means
+        self._session = session
         self._seen = self._noted = folder.state
         self._told: FolderState | None = None  # by STATUS, before the last look
         self._rests_until = 0.0
@@ -115,13 +133,13 @@ class FolderSync:
         Raises RemoteFault.
         """
         began = time.monotonic()
-        means, number = self._means, self.folder.number
+        session, number = self._session, self.folder.number
         if self._count is None:
-            self._count = means.store.mirror.count(number)
+            self._count = session.store.mirror.count(number)
         known = self._count + len(self.pending)
-        means.selected = None
-        news = means.mailbox.news(self.folder.path, self._seen, known)
-        means.selected = self.folder.path
+        session.selected = None
+        news = session.mailbox.news(self.folder.path, self._seen, known)
+        session.selected = self.folder.path
         self.is_due = self.is_urgent = False
         is_detached = False
         for step in plan(FolderMirror(self._seen, self._flags(news)), news):
@@ -136,29 +154,29 @@ class FolderSync:
 
     def _flags(self, news: FolderNews) -> dict[int, frozenset[str]]:
         uids = None if news.present is not None else news.changed.keys() | news.vanished
-        return self._means.store.mirror.known(self.folder.number, uids) if uids is None or uids else {}
+        return self._session.store.mirror.known(self.folder.number, uids) if uids is None or uids else {}
 
     def _carry_out(self, step: Step) -> bool:
         """Do it; whether messages may be gone from here now."""
-        mirror, number = self._means.store.mirror, self.folder.number
+        mirror, number = self._session.store.mirror, self.folder.number
         match step:
             case Resettle():
                 detached = mirror.detach(number, None) if self._noted is not None else 0
                 self._count = None
-                self._means.store.folders.set_state(number, step.state)
+                self._session.store.folders.set_state(number, step.state)
                 self._noted = step.state
                 self.pending.clear()
                 return detached > 0
             case Detach():
                 for uids in _parts(step.uids, _WRITTEN):
-                    self._means.go_on()
+                    self._session.stop.check()
                     self._counted(-mirror.detach(number, uids))
                 return True
             case ChangeFlags():
                 for changes in _parts(step.changes, _WRITTEN):
-                    self._means.go_on()
+                    self._session.stop.check()
                     mirror.change_flags(number, changes)
-                    self._means.note_labels(change.flags for change in changes)
+                    self._session.note_labels(change.flags for change in changes)
             case TakeIn():
                 self.pending = sorted({*self.pending, *step.uids})
         return False
@@ -173,88 +191,90 @@ class FolderSync:
             return
         self._refused_since = None
         if self._seen is not None and self._seen != self._noted:
-            self._means.store.folders.set_state(self.folder.number, self._seen)
+            self._session.store.folders.set_state(self.folder.number, self._seen)
             self._noted = self._seen
 
     # --- taking in ---
 
     def enter(self) -> bool:
         """Select it, if it is not. False: its UIDs mean other messages now, so it is due."""
-        if self._means.selected == self.folder.path:
+        if self._session.selected == self.folder.path:
             return True
-        state = self._means.select(self.folder.path)
+        state = self._session.select(self.folder.path)
         self.is_due = self.is_due or state != self._seen
         return self._seen is not None and state.uidvalidity == self._seen.uidvalidity
 
-    def take_in(self) -> int:
-        """Take the newest of the new messages in; of how many the bodies are left for later. Raises RemoteFault."""
+    def fetch_headers(self) -> HeaderBatch | None:
+        """Fetch the headers of the newest of the new messages; None if it has to be looked at first.
+
+        Raises RemoteFault.
+        """
         is_whole = len(self.pending) <= FEW
-        uids = self.pending[-self._means.caution.most(HEADERS) :][::-1]
+        uids = self.pending[-self._session.backoff.batch_size(HEADERS) :][::-1]
         if not self.enter():
-            return 0
-        messages = self._without_moved(self._headers(uids), is_few=is_whole)
-        if not is_whole:
-            self._list(messages)
-        elif messages:
-            if not self.enter():  # we may have looked at other folders
+            return None
+        batch = HeaderBatch(uids, self._headers(uids), is_whole)
+        has_labels = self._session.mailbox.has_labels  # then a message is known by its provider's id, wherever it lay
+        if self._session.has_gone or (has_labels and is_whole):
+            self.reattach(batch)
+        # In the first sync of a large folder, every copy of a message would be asked after.
+        if batch.messages and not has_labels and (is_whole or is_settled(self._noted)):
+            sightings = list(map(_sighting, batch.messages))
+            batch.origins = self._session.store.mirror.elsewhere(self.folder, sightings)
+        return batch
+
+    def reattach(self, batch: HeaderBatch) -> None:
+        """Recognise the messages of a batch that are gone elsewhere: they keep their ids, and are not new."""
+        found = self._session.store.mirror.reattach(self.folder, list(map(_sighting, batch.messages)))
+        self._counted(len(found))
+        batch.messages = [pair for pair in batch.messages if pair[0].uid not in found]
+
+    def take_in(self, batch: HeaderBatch) -> int:
+        """Store a batch; of how many messages the bodies are left for later. Raises RemoteFault."""
+        if not batch.is_whole:
+            self._list(batch.messages)
+        elif batch.messages:
+            if not self.enter():  # other folders may have been looked at since
                 return 0
-            self._take_in_whole(messages)
-        del self.pending[len(self.pending) - len(uids) :]  # not [-len(uids):], which is all of it for none
+            self._take_in_whole(batch.messages)
+        del self.pending[len(self.pending) - len(batch.uids) :]  # not [-len(uids):], which is all of it for none
         self._note_position()
-        return 0 if is_whole else len(messages)
+        return 0 if batch.is_whole else len(batch.messages)
 
     def _take_in_whole(self, messages: bodies.Read) -> None:
-        mirror, missing = self._means.store.mirror, {message.uid: (message, parsed) for message, parsed in messages}
-        for is_large, pairs in bodies.read(self._means, self.folder.number, [message for message, _ in messages]):
+        mirror, missing = self._session.store.mirror, {message.uid: (message, parsed) for message, parsed in messages}
+        for is_large, pairs in bodies.read(self._session, self.folder.number, [message for message, _ in messages]):
             self._arrived(pairs, mirror.add(self.folder, pairs, large=is_large) if pairs else ())
             for message, _ in pairs:
                 del missing[message.uid]
-        self._list([missing[uid] for uid in bodies.leave(self._means, self.folder.number, missing)])
+        self._list([missing[uid] for uid in bodies.leave(self._session, self.folder.number, missing)])
 
     def _list(self, messages: bodies.Read) -> None:
         """Have messages in the mirror with their headers, without their bodies."""
-        self._arrived(messages, self._means.store.mirror.add_headers(self.folder, messages) if messages else ())
+        self._arrived(messages, self._session.store.mirror.add_headers(self.folder, messages) if messages else ())
 
     def _arrived(self, messages: bodies.Read, new: tuple[str, ...]) -> None:
         self._counted(len(new) if len(new) == len(messages) else None)  # else copies of ours were among them
         if messages:
-            self._means.arrived(new)
+            self._session.announce(new)
 
     def _counted(self, more: int | None) -> None:
         """So many more are in the mirror; None: nobody knows."""
         self._count = None if self._count is None or more is None else self._count + more
 
     def _headers(self, uids: Sequence[int]) -> bodies.Read:
-        caution, number = self._means.caution, self.folder.number
-        asked = [uid for uid in uids if not caution.is_hopeless("headers", number, uid)]
-        with caution.trying("headers", number, asked):
-            messages = [(message, parse(message.source)) for message in self._means.mailbox.fetch_headers(asked)]
-        self._means.note_labels(message.flags for message, _ in messages)
+        backoff, number = self._session.backoff, self.folder.number
+        asked = [uid for uid in uids if not backoff.has_given_up("headers", number, uid)]
+        with backoff.attempt("headers", number, asked):
+            messages = [(message, parse(message.source)) for message in self._session.mailbox.fetch_headers(asked)]
+        self._session.note_labels(message.flags for message, _ in messages)
         self._list_unreadable(set(uids) - {message.uid for message, _ in messages})
         return messages
 
     def _list_unreadable(self, uids: set[int]) -> None:
         """List messages that the server has, and of which it does not even give the header."""
-        there = bodies.leave(self._means, self.folder.number, uids)
-        self._list([(message, parse(b"")) for message in self._means.mailbox.outlines(sorted(there))])
-
-    def _without_moved(self, messages: bodies.Read, *, is_few: bool) -> bodies.Read:
-        """Those that are new to us: others came from elsewhere, and keep their ids."""
-        means = self._means
-        has_labels = means.mailbox.has_labels  # then a message is known by its provider's id, wherever it lay
-        if means.has_gone or (has_labels and is_few):
-            messages = self._reattached(messages)
-        # In the first sync of a large folder, every copy of a message would be asked after.
-        if messages and not has_labels and (is_few or is_settled(self._noted)):
-            others = means.store.mirror.elsewhere(self.folder, list(map(_sighting, messages)))
-            if others and means.look_at(others):
-                messages = self._reattached(messages)
-        return messages
-
-    def _reattached(self, messages: bodies.Read) -> bodies.Read:
-        found = self._means.store.mirror.reattach(self.folder, list(map(_sighting, messages)))
-        self._counted(len(found))
-        return [pair for pair in messages if pair[0].uid not in found]
+        there = bodies.leave(self._session, self.folder.number, uids)
+        self._list([(message, parse(b"")) for message in self._session.mailbox.outlines(sorted(there))])
 
 
 def _sighting(pair: tuple[FetchedMessage, ParsedMessage]) -> Sighting:

@@ -10,18 +10,19 @@ that began after it was found gone, and in which every folder could be looked at
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Literal
 
 from mailbox_appliance.records import FolderState, ListedFolder
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sync import listing
 from mailbox_appliance.sync.backlog import Backlog
+from mailbox_appliance.sync.context import SyncSession
 from mailbox_appliance.sync.folder import FolderSync
 from mailbox_appliance.sync.label_counts import LabelCounts
 from mailbox_appliance.sync.listing import INBOX, Listing
-from mailbox_appliance.sync.means import Means
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,14 @@ LONGEST_REFUSAL = 3600.0
 
 #: What a round looks for: whatever changed, or messages that have come, to recognise those that moved.
 Round = Literal["everything", "arrivals"]
+
+
+class StepResult(Enum):
+    """What came of a step."""
+
+    WORKED = "one batch of work is done"
+    ROUND_ENDED = "a round has ended, and that is noted in the store"
+    NOTHING = "nothing is left to do"
 
 
 @dataclass
@@ -43,32 +52,30 @@ class _Round:
 class Follower:
     """Follows a mailbox. For one thread at a time."""
 
-    def __init__(self, means: Means, is_synced: Callable[[], None]) -> None:
-        """`is_synced` is told of every round that ends, after the commit."""
+    def __init__(self, session: SyncSession) -> None:
         self.folders: dict[str, FolderSync] = {}
         #: Whether the server tells of news in the home folder; where it does not, each round looks.
-        self.can_idle = means.mailbox.capabilities.idle
+        self.can_idle = session.mailbox.capabilities.idle
         self._home = INBOX
-        self._means, self._is_synced = means, is_synced
-        means.look_at = self._look_at
-        means.has_gone = means.store.mirror.has_gone(means.account_id)
-        self._backlog = Backlog(means)
+        self._session = session
+        session.has_gone = session.store.mirror.has_gone(session.account_id)
+        self._backlog = Backlog(session)
         self._round: _Round | None = None
         self._round_due: Round | None = "everything"
         self._listed: tuple[ListedFolder, ...] = ()
         self._noted = Listing()
-        self._label_counts = LabelCounts(means)
+        self._label_counts = LabelCounts(session)
         self._must_list = True
         self._wanted: set[str] = set()
         self._asked_about: set[str] = set()
 
     def want(self, path: str | None) -> None:
         """Look at this folder as soon as can be; None: at everything."""
-        means = self._means
-        means.has_gone = means.has_gone or means.store.mirror.has_gone(means.account_id)
+        session = self._session
+        session.has_gone = session.has_gone or session.store.mirror.has_gone(session.account_id)
         if path is None:
             self._must_list, self._round_due = True, "everything"
-            means.caution.relent()
+            session.backoff.reset()
         elif folder := self._shown_in(path):
             folder.want()
         else:
@@ -83,8 +90,8 @@ class Follower:
         """It is time to look at everything again."""
         self._round_due = "everything"
 
-    def step(self) -> bool:
-        """Do the most urgent piece of work, one batch of it; False when there is none. Raises RemoteFault."""
+    def step(self) -> StepResult:
+        """Do the most urgent piece of work, one batch of it. Raises RemoteFault."""
         if self._wanted:  # a folder that we have just made
             self._list("arrivals")
         elif (folder := self._next()) is not None:
@@ -92,12 +99,13 @@ class Follower:
             self._attend(folder)
         elif self._round is not None:
             self._end_round(self._round)
+            return StepResult.ROUND_ENDED
         elif self._round_due is not None:
             self._backlog.finish()
             self._begin_round(self._round_due)
-        else:
-            return self._fill()
-        return True
+        elif not self._fill():
+            return StepResult.NOTHING
+        return StepResult.WORKED
 
     def pause(self) -> None:
         """Leave nothing half done in memory: others have their turn."""
@@ -108,15 +116,15 @@ class Follower:
         home = self.folders.get(self._home)
         if home is None or home.is_due:
             return
-        if self._means.selected == self._home:
-            home.is_due = self._means.mailbox.idle_news()
+        if self._session.selected == self._home:
+            home.is_due = self._session.mailbox.idle_news()
         else:
-            home.hear(self._means.mailbox.status(self._home), thorough=False)
+            home.hear(self._session.mailbox.status(self._home), thorough=False)
 
     def is_at_home(self) -> bool:
         """Whether the home folder is selected, and nothing in it unknown; where it is not, that is the next step."""
         home = self.folders.get(self._home)
-        if home is not None and self._means.selected != self._home:
+        if home is not None and self._session.selected != self._home:
             home.is_due = True
         return home is None or not home.is_due
 
@@ -149,15 +157,24 @@ class Follower:
         try:
             if folder.is_due:
                 self._look(folder)
-            elif (added := folder.take_in()) > 0:
-                self._backlog.note([folder], added)
+            else:
+                self._take_in(folder)
         except RemoteFault as fault:
             self._refuse(folder, fault)
         self._note_labels()
 
+    def _take_in(self, folder: FolderSync) -> None:
+        batch = folder.fetch_headers()
+        if batch is None:
+            return
+        if batch.origins and self._look_at(batch.origins):
+            folder.reattach(batch)
+        if (added := folder.take_in(batch)) > 0:
+            self._backlog.note([folder], added)
+
     def _note_labels(self) -> None:
         """Have the folders listed when a message has a label that none shows: somebody made or hides it."""
-        unknown = self._means.labels - self._noted.labels.keys() - self._asked_about
+        unknown = self._session.labels - self._noted.labels.keys() - self._asked_about
         if unknown:
             self._asked_about |= unknown
             self._must_list, self._round_due = True, self._round_due or "arrivals"
@@ -174,11 +191,12 @@ class Follower:
     def _look(self, folder: FolderSync) -> bool:
         is_detached = folder.look()
         if is_detached:
-            self._means.has_gone = True
+            self._session.has_gone = True
             self._round_due = self._round_due or "arrivals"
         return is_detached
 
     def _look_at(self, numbers: frozenset[int]) -> bool:
+        """Look at these folders, since messages may have moved out of them; whether any did."""
         found = False
         for folder in [folder for folder in self.folders.values() if folder.folder.number in numbers]:
             try:
@@ -199,7 +217,7 @@ class Follower:
         # Without the home folder there is nothing to follow.
         if fault.kind != "refused" or folder.folder.path == self._home:
             raise fault
-        log.info("a folder was refused", extra={"accountId": self._means.account_id, "folderId": folder.folder.id})
+        log.info("a folder was refused", extra={"accountId": self._session.account_id, "folderId": folder.folder.id})
         folder.refuse()
         self._backlog.forget(folder)
         # What was moved to where we may never look is gone for us.
@@ -210,24 +228,23 @@ class Follower:
     # --- rounds ---
 
     def _begin_round(self, kind: Round) -> None:
-        means = self._means
-        gone = means.store.mirror.gone(means.account_id) if means.has_gone else frozenset()
+        session = self._session
+        gone = session.store.mirror.gone(session.account_id) if session.has_gone else frozenset()
         self._round_due = None
         self._list(kind)
         self._round = _Round(gone)
 
     def _end_round(self, ended: _Round) -> None:
-        means, self._round = self._means, None
+        session, self._round = self._session, None
         if self._noted.counted and self._label_counts.differs(self._noted.counted):
             self._doubt_labels()
         if ended.is_complete and ended.gone:
-            means.store.mirror.purge(means.account_id, ended.gone)
-        if means.has_gone and self._round_due is None:
-            means.has_gone = means.store.mirror.has_gone(means.account_id)
+            session.store.mirror.purge(session.account_id, ended.gone)
+        if session.has_gone and self._round_due is None:
+            session.has_gone = session.store.mirror.has_gone(session.account_id)
         # Some were moved, by others or by us, before their bodies came; others were not given, and have rested.
         self._backlog.note(self.folders.values())
-        means.store.accounts.mark_synced(means.account_id)
-        self._is_synced()
+        session.store.accounts.mark_synced(session.account_id)
 
     def _doubt_labels(self) -> None:
         for folder in self.folders.values():
@@ -235,8 +252,8 @@ class Follower:
 
     def _list(self, kind: Round) -> None:
         """List the folders, and see which of them have news."""
-        listed, states = self._means.mailbox.look()
-        self._home = listing.home_of(listed, has_labels=self._means.mailbox.has_labels)
+        listed, states = self._session.mailbox.look()
+        self._home = listing.home_of(listed, has_labels=self._session.mailbox.has_labels)
         if listed != self._listed or self._must_list or self._is_stale():
             self._note_listed(listed)
         for path, folder in self.folders.items():
@@ -247,7 +264,7 @@ class Follower:
 
     def _is_stale(self) -> bool:
         """Whether others have made or dropped folders in the store."""
-        there = {folder.number for folder in self._means.store.folders.list(self._means.account_id)}
+        there = {folder.number for folder in self._session.store.folders.list(self._session.account_id)}
         return there != self._noted.numbers
 
     def _hear(self, folder: FolderSync, path: str, states: Mapping[str, FolderState], kind: Round) -> None:
@@ -255,25 +272,25 @@ class Follower:
             folder.hear(states[path], thorough=kind == "everything")
         else:
             folder.is_due = True
-        if path == self._home and self._means.selected == path:
+        if path == self._home and self._session.selected == path:
             # STATUS of the selected folder may tell what it was when it was selected, and IDLE tells of no labels.
-            is_told = (self.can_idle and not self._means.mailbox.has_labels) or kind != "everything"
-            folder.is_due = folder.is_due or not is_told or self._means.mailbox.idle_news()
+            is_told = (self.can_idle and not self._session.mailbox.has_labels) or kind != "everything"
+            folder.is_due = folder.is_due or not is_told or self._session.mailbox.idle_news()
 
     def _note_listed(self, listed: tuple[ListedFolder, ...]) -> None:
-        means, is_first = self._means, not self._listed
-        noted = listing.note(means.store.folders, means.account_id, listed, self._home, is_first=is_first)
+        session, is_first = self._session, not self._listed
+        noted = listing.note(session.store.folders, session.account_id, listed, self._home, is_first=is_first)
         self._listed, self._noted, self._must_list = listed, noted, False
         kept = {one.folder.number: one for one in self.folders.values()}  # a path that came back is another folder
         for number in kept.keys() - {folder.number for folder in noted.followed}:
             self._backlog.forget(kept[number])
-        self.folders = {one.path: kept.get(one.number) or FolderSync(one, means) for one in noted.followed}
+        self.folders = {one.path: kept.get(one.number) or FolderSync(one, session) for one in noted.followed}
         self._label_counts.note_new(noted.new_labels)
         if noted.has_dropped_label:
             self._doubt_labels()
         if noted.has_dropped:
             # Deleted, or renamed: what was in them is gone, and may be found elsewhere.
-            means.has_gone, self._round_due = True, self._round_due or "arrivals"
+            session.has_gone, self._round_due = True, self._round_due or "arrivals"
         if is_first:
             self._backlog.note(self.folders.values())
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.sync.means import Means
+from mailbox_appliance.sync.context import SyncSession
 
 #: Seconds until the same folder may give rise to a comparison again.
 REST = 6 * 3600.0
@@ -23,8 +23,8 @@ _NEW: _Counts = (-1, -1)
 class LabelCounts:
     """What is known of the counts, for as long as a connection lasts."""
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
+    def __init__(self, session: SyncSession) -> None:
+        self._session = session
         self._order: deque[str] = deque()
         self._suspects: dict[str, _Counts] = {}
 
@@ -42,7 +42,7 @@ class LabelCounts:
             self._suspects.pop(path or "", None)
             return False
         if self._suspects.pop(path, None) in (counts, _NEW):
-            self._means.caution.label_rests[path] = time.monotonic() + REST
+            self._session.backoff.label_pauses[path] = time.monotonic() + REST
             return True
         self._suspects[path] = counts  # it may have changed since the messages were looked at
         self._order.appendleft(path)
@@ -51,7 +51,7 @@ class LabelCounts:
     def _next(self, numbers: Mapping[str, int]) -> str | None:
         if not self._order:
             self._order.extend(sorted(numbers))
-        rests, now = self._means.caution.label_rests, time.monotonic()
+        rests, now = self._session.backoff.label_pauses, time.monotonic()
         while self._order:
             path = self._order.popleft()
             if path in numbers and rests.get(path, now) <= now:
@@ -60,7 +60,7 @@ class LabelCounts:
 
     def _counts(self, path: str, number: int) -> _Counts | None:
         try:
-            return self._means.mailbox.status(path).exists, self._means.store.folders.count_labeled(number)
+            return self._session.mailbox.status(path).exists, self._session.store.folders.count_labeled(number)
         except RemoteFault as fault:
             if fault.kind != "refused":
                 raise

@@ -9,7 +9,7 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events, FolderTouched
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.sync.house import House
+from mailbox_appliance.sync.context import SyncServices
 from mailbox_appliance.sync.mailbox import MailboxSync
 from mailbox_appliance.sync.parser import Parsers
 from mailbox_appliance.sync.pool import Pool
@@ -27,7 +27,7 @@ class Supervisor:
 
     def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
         self._parsers = Parsers()
-        self._house = House(store, logins, settings, events, clock, self._parsers)
+        self._services = SyncServices(store, logins, settings, events, clock, self._parsers)
         self._watcher = Watcher(self._has_work)
         self._pool = Pool(settings.number("sync.workers"), self._watcher)
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Begin to mirror every mailbox in the store."""
-        for account_id in self._house.store.accounts.list_ids():
+        for account_id in self._services.store.accounts.list_ids():
             self.add(account_id)
 
     def add(self, account_id: str) -> None:
@@ -48,7 +48,7 @@ class Supervisor:
             if not self._is_started:
                 self._is_started = True
                 self._watcher.start()
-            mailbox = self._mailboxes[account_id] = MailboxSync(account_id, self._house)
+            mailbox = self._mailboxes[account_id] = MailboxSync(account_id, self._services)
         self._pool.submit(mailbox)
 
     def remove(self, account_id: str) -> None:
