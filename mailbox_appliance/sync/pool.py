@@ -1,4 +1,8 @@
-"""The threads that talk to servers: a few, for any number of mailboxes, which take turns."""
+"""The threads that talk to servers: a few, for any number of mailboxes, which take turns.
+
+sync-watcher ... waits for what rests, and queues it     sync-1, sync-2 ... work, one turn at a time
+sync-minder .... starts a spare thread when turns are late
+"""
 
 import logging
 import threading
@@ -39,8 +43,8 @@ class Pool:
     them. When turns are late all the same, others have a spare thread for each of these, up to as many again.
     """
 
-    def __init__(self, size: int, watcher: Watcher) -> None:
-        self._size, self._watcher = size, watcher
+    def __init__(self, size: int) -> None:
+        self._size, self._watcher = size, Watcher()
         lock = threading.Lock()
         self._changed, self._crowded = threading.Condition(lock), threading.Condition(lock)
         self._queue: deque[Task] = deque()
@@ -50,7 +54,13 @@ class Pool:
         self._lively: set[Task] = set()
         self._threads: list[threading.Thread] = []
         self._minder: threading.Thread | None = None
+        self._watch_thread: threading.Thread | None = None
         self._is_stopped = False
+
+    def start(self) -> None:
+        """Begin; before the first task is submitted."""
+        self._watcher.open()
+        self._watch_thread = self._begin(self._watch, "sync-watcher")
 
     def submit(self, task: Task, *, is_heard: bool = False) -> None:
         """Give a task a turn soon, also when it rests; one that has its turn gets another.
@@ -64,7 +74,10 @@ class Pool:
                 self._enqueue(task, is_lively=is_heard)
 
     def stop(self, timeout: float) -> None:
-        """End the threads, each after the turn that it is at; waits so many seconds for all of them."""
+        """End the threads, each after the turn that it is at; waits so many seconds for all of them.
+
+        Then it stops watching, for which it waits as long again at most.
+        """
         with self._changed:
             self._is_stopped = True
             self._queue.clear()
@@ -73,6 +86,20 @@ class Pool:
         deadline = time.monotonic() + timeout
         for thread in [*self._threads, *([self._minder] if self._minder else [])]:
             thread.join(max(0.0, deadline - time.monotonic()))
+        if self._watch_thread is not None:
+            self._watcher.stop()
+            self._watch_thread.join(timeout)
+            if not self._watch_thread.is_alive():
+                self._watcher.close()
+
+    def _watch(self) -> None:
+        while not self._watcher.is_stopped:
+            try:
+                for task, is_heard in self._watcher.wait():
+                    self.submit(task, is_heard=is_heard)
+            except Exception:
+                log.exception("the watcher of sync met a fault of ours")
+                time.sleep(1)
 
     def _enqueue(self, task: Task, *, is_lively: bool) -> None:
         if self._is_stopped:
@@ -117,7 +144,12 @@ class Pool:
                     self._changed.wait()
                 if self._is_stopped or task is None:
                     return
-            after = _turn(task)
+            after: Next
+            try:
+                after = task.turn()
+            except Exception:
+                log.exception("a turn of sync failed")
+                after = Rest(_AFTER_A_FAULT)
             with self._changed:
                 self._place(task, after, self._running.pop(task))
                 self._changed.notify()
@@ -145,11 +177,3 @@ class Pool:
             self._watcher.watch(task, after)
         else:
             self._enqueue(task, is_lively=not turn.is_late)
-
-
-def _turn(task: Task) -> Next:
-    try:
-        return task.turn()
-    except Exception:
-        log.exception("a turn of sync failed")
-        return Rest(_AFTER_A_FAULT)

@@ -13,8 +13,6 @@ from mailbox_appliance.sync.context import SyncServices
 from mailbox_appliance.sync.mailbox import MailboxSync
 from mailbox_appliance.sync.parser import Parsers
 from mailbox_appliance.sync.pool import Pool
-from mailbox_appliance.sync.turns import Task
-from mailbox_appliance.sync.watcher import Watcher
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +26,7 @@ class Supervisor:
     def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
         self._parsers = Parsers()
         self._services = SyncServices(store, logins, settings, events, clock, self._parsers)
-        self._watcher = Watcher(self._has_work)
-        self._pool = Pool(settings.number("sync.workers"), self._watcher)
+        self._pool = Pool(settings.number("sync.workers"))
         self._lock = threading.Lock()
         self._mailboxes: dict[str, MailboxSync] = {}
         self._is_started = self._is_stopped = False
@@ -47,7 +44,7 @@ class Supervisor:
                 return
             if not self._is_started:
                 self._is_started = True
-                self._watcher.start()
+                self._pool.start()
             mailbox = self._mailboxes[account_id] = MailboxSync(account_id, self._services)
         self._pool.submit(mailbox)
 
@@ -87,11 +84,7 @@ class Supervisor:
             self._mailboxes.clear()
         self._parsers.close()
         self._end(mailboxes, timeout)
-        for part in (self._pool, self._watcher):
-            part.stop(min(STOP_TIMEOUT, max(0.1, until - time.monotonic())))
-
-    def _has_work(self, task: Task, is_heard: bool) -> None:
-        self._pool.submit(task, is_heard=is_heard)
+        self._pool.stop(min(STOP_TIMEOUT, max(0.1, until - time.monotonic())))
 
     def _end(self, mailboxes: list[MailboxSync], timeout: float = STOP_TIMEOUT + CUT_TIMEOUT) -> None:
         until = time.monotonic() + timeout

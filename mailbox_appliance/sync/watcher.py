@@ -1,11 +1,11 @@
-"""One thread that watches over everything that rests: the sockets of connections in IDLE, and when a rest is over."""
+"""Watches over everything that rests: the sockets of connections in IDLE, and when a rest is over."""
 
 import logging
 import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mailbox_appliance.sync.turns import Rest, Task
@@ -20,48 +20,53 @@ class _Resting:
 
 
 class Watcher:
-    """Watches tasks, and hands each on that has something to do. May be called from any thread."""
+    """Watches tasks, and returns each that has something to do. One thread waits; others may call the rest."""
 
-    def __init__(self, has_work: Callable[[Task, bool], None]) -> None:
-        """`has_work` is called in the watcher's thread, with nothing locked, for a task it no longer watches.
-
-        It is told whether the task was heard, rather than that its time is up.
-        """
-        self._has_work = has_work
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._resting: dict[Task, _Resting] = {}
         #: Those that are being asked what they heard, with nothing locked, and whether they are wanted meanwhile.
         self._asked: dict[Task, bool] = {}
-        self._is_stopped = False
-        self._thread = threading.Thread(target=self._run, name="sync-watcher", daemon=True)
+        self.is_stopped = False
 
-    def start(self) -> None:
-        """Begin; before anything is to be watched."""
+    def open(self) -> None:
+        """Open what `wait` waits on; before anything is to be watched."""
         self._selector = selectors.DefaultSelector()
         self._woken, self._signal = socket.socketpair()
         for end in (self._woken, self._signal):
             end.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ)
-        self._thread.start()
 
-    def stop(self, timeout: float) -> None:
-        """End, and forget whatever rests."""
+    def stop(self) -> None:
+        """End the waiting, and forget whatever rests."""
         with self._lock:
-            self._is_stopped = True
-        if self._thread.ident is None:
-            return
+            self.is_stopped = True
         self._wake()
-        self._thread.join(timeout)
-        if not self._thread.is_alive():
-            self._selector.close()
-            self._woken.close()
-            self._signal.close()
+
+    def close(self) -> None:
+        """Close what `open` opened, once nobody waits any more."""
+        self._selector.close()
+        self._woken.close()
+        self._signal.close()
+
+    def wait(self) -> Iterator[tuple[Task, bool]]:
+        """Wait until tasks have something to do, or somebody calls; yield these tasks, which are no longer watched.
+
+        With each: whether it was heard, rather than that its time is up. Nothing is locked meanwhile.
+        """
+        ready = [key.data for key, _ in self._selector.select(self._left())]
+        if None in ready:
+            self._forget_wakes()
+        for task in self._heard(ready):
+            yield task, True
+        for task in self._over():
+            yield task, False
 
     def watch(self, task: Task, rest: Rest) -> None:
         """Watch over the rest of a task; from now on it is the watcher's."""
         until = None if rest.seconds is None else time.monotonic() + rest.seconds
         with self._lock:
-            if self._is_stopped:
+            if self.is_stopped:
                 return
             self._watch(task, _Resting(until, rest.sock))
         self._wake()
@@ -82,23 +87,9 @@ class Watcher:
 
     def _release(self, task: Task) -> _Resting | None:
         resting = self._resting.pop(task, None)
-        if resting is not None and resting.sock is not None and not self._is_stopped:
+        if resting is not None and resting.sock is not None and not self.is_stopped:
             self._selector.unregister(resting.sock)
         return resting
-
-    def _run(self) -> None:
-        while not self._is_stopped:
-            try:
-                ready = [key.data for key, _ in self._selector.select(self._left())]
-                if None in ready:
-                    self._forget_wakes()
-                for task in self._heard(ready):
-                    self._has_work(task, True)
-                for task in self._over():
-                    self._has_work(task, False)
-            except Exception:
-                log.exception("the watcher of sync met a fault of ours")
-                time.sleep(1)
 
     def _left(self) -> float | None:
         with self._lock:
@@ -115,7 +106,7 @@ class Watcher:
         with self._lock:
             asked, self._asked = self._asked, {}
             for task in resting.keys() - heard:
-                if not asked[task] and not self._is_stopped:
+                if not asked[task] and not self.is_stopped:
                     self._watch(task, resting[task])
         return [task for task in resting if task in heard or asked[task]]
 

@@ -11,7 +11,6 @@ import pytest
 from mailbox_appliance.sync import pool
 from mailbox_appliance.sync.pool import Pool
 from mailbox_appliance.sync.turns import After, Next, Rest, Task
-from mailbox_appliance.sync.watcher import Watcher
 from tests.servers.dovecot import wait_until
 
 
@@ -45,12 +44,11 @@ class Turns:
 
 
 class House:
-    """A pool and its watcher."""
+    """A pool and its tasks."""
 
     def __init__(self, size: int) -> None:
-        self.watcher = Watcher(self.submit)
-        self.pool = Pool(size, self.watcher)
-        self.watcher.start()
+        self.pool = Pool(size)
+        self.pool.start()
         self.tasks: list[Turns] = []
 
     def submit(self, task: Task, is_heard: bool = False) -> None:
@@ -64,7 +62,6 @@ class House:
 
     def stop(self) -> None:
         self.pool.stop(5)
-        self.watcher.stop(5)
         for task in self.tasks:
             task.ours.close()
             task.theirs.close()
