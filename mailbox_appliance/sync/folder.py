@@ -30,11 +30,11 @@ from mailbox_appliance.sync import bodies
 from mailbox_appliance.sync.context import SyncSession
 from mailbox_appliance.sync.plan import (
     ChangeFlags,
-    Detach,
+    FetchMessages,
     FolderMirror,
-    Resettle,
+    RemoveMessages,
+    ResetFolder,
     Step,
-    TakeIn,
     is_settled,
     may_be_news,
     plan,
@@ -160,14 +160,14 @@ class FolderSync:
         """Do it; whether messages may be gone from here now."""
         mirror, number = self._session.store.mirror, self.folder.number
         match step:
-            case Resettle():
+            case ResetFolder():
                 detached = mirror.detach(number, None) if self._noted is not None else 0
                 self._count = None
                 self._session.store.folders.set_state(number, step.state)
                 self._noted = step.state
                 self.pending.clear()
                 return detached > 0
-            case Detach():
+            case RemoveMessages():
                 for uids in _parts(step.uids, _WRITTEN):
                     self._session.stop.check()
                     self._counted(-mirror.detach(number, uids))
@@ -177,7 +177,7 @@ class FolderSync:
                     self._session.stop.check()
                     mirror.change_flags(number, changes)
                     self._session.note_labels(change.flags for change in changes)
-            case TakeIn():
+            case FetchMessages():
                 self.pending = sorted({*self.pending, *step.uids})
         return False
 

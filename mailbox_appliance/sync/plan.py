@@ -1,9 +1,9 @@
 """What is to be done so that the mirror of a folder equals the folder on the server. Pure.
 
-    first time, or other UIDVALIDITY .. Resettle: all we had is gone from here; it may be recognised
-    UID known, no longer there ........ Detach: gone from here; it may have moved
+    first time, or other UIDVALIDITY .. ResetFolder: all we had is gone from here; it may be recognised
+    UID known, no longer there ........ RemoveMessages: gone from here; it may have moved
     UID known, other flags ............ ChangeFlags
-    UID there, unknown ................ TakeIn, the newest first
+    UID there, unknown ................ FetchMessages, the newest first
 
 Carrying out the steps makes both sides equal, and planning again then gives no step. They may be broken off anywhere:
 the position is noted after the last of them, so the news since the old one come again, and what is done is not planned.
@@ -27,14 +27,14 @@ class FolderMirror:
 
 
 @dataclass(frozen=True)
-class Resettle:
+class ResetFolder:
     """All of the folder is gone; from here on UIDs belong to this UIDVALIDITY, and nothing is known under it."""
 
     state: FolderState
 
 
 @dataclass(frozen=True)
-class Detach:
+class RemoveMessages:
     """These messages are gone from the folder."""
 
     uids: tuple[int, ...]
@@ -48,13 +48,13 @@ class ChangeFlags:
 
 
 @dataclass(frozen=True)
-class TakeIn:
+class FetchMessages:
     """Bring in these messages, in this order."""
 
     uids: tuple[int, ...]
 
 
-Step = Resettle | Detach | ChangeFlags | TakeIn
+Step = ResetFolder | RemoveMessages | ChangeFlags | FetchMessages
 Steps = tuple[Step, ...]
 #: The position of a folder when a change in it was told unasked, and the number of messages that was told then.
 Told = tuple[FolderState | None, int]
@@ -65,7 +65,7 @@ def plan(have: FolderMirror, news: FolderNews) -> Steps:
     steps: list[Step] = []
     known = have.flags
     if have.state is None or have.state.uidvalidity != news.state.uidvalidity:
-        steps.append(Resettle(nothing_known(news.state)))
+        steps.append(ResetFolder(nothing_known(news.state)))
         known = {}
     there = news.changed.keys() - news.vanished if news.present is None else news.present
     gone = known.keys() & news.vanished if news.present is None else known.keys() - news.present
@@ -74,10 +74,10 @@ def plan(have: FolderMirror, news: FolderNews) -> Steps:
         for uid, flags in sorted(news.changed.items())
         if uid in there and known.get(uid, flags) != flags
     )
-    steps += [Detach(tuple(sorted(gone)))] if gone else []
+    steps += [RemoveMessages(tuple(sorted(gone)))] if gone else []
     steps += [ChangeFlags(changes)] if changes else []
     new = tuple(sorted(there - known.keys(), reverse=True))
-    steps += [TakeIn(new)] if new else []
+    steps += [FetchMessages(new)] if new else []
     return tuple(steps)
 
 

@@ -9,11 +9,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from mailbox_appliance.records import FlagChange, FolderNews, FolderState
 from mailbox_appliance.sync.plan import (
     ChangeFlags,
-    Detach,
+    FetchMessages,
     FolderMirror,
-    Resettle,
+    RemoveMessages,
+    ResetFolder,
     Step,
-    TakeIn,
     is_settled,
     may_be_news,
     nothing_known,
@@ -90,16 +90,16 @@ class Mirror:
 
     def carry_out(self, step: Step, server: Server) -> None:
         match step:
-            case Resettle():
+            case ResetFolder():
                 self.state, self.flags = step.state, {}
-            case Detach():
+            case RemoveMessages():
                 for uid in step.uids:
                     del self.flags[uid]
             case ChangeFlags():
                 for change in step.changes:
                     assert self.flags[change.uid] != change.flags
                     self.flags[change.uid] = change.flags
-            case TakeIn():
+            case FetchMessages():
                 assert list(step.uids) == sorted(step.uids, reverse=True)
                 for uid in step.uids:
                     assert uid not in self.flags
@@ -172,20 +172,22 @@ def test_one_of_each() -> None:
     state, seen = FolderState(7, 10, 3), frozenset({"\\Seen"})
     have = FolderMirror(state, {1: NOTHING, 2: NOTHING, 3: seen})
     there = {2: seen, 3: seen, 8: NOTHING, 9: NOTHING}
-    steps = (Detach((1,)), ChangeFlags((FlagChange(2, seen),)), TakeIn((9, 8)))
+    steps = (RemoveMessages((1,)), ChangeFlags((FlagChange(2, seen),)), FetchMessages((9, 8)))
     assert plan(have, FolderNews(state, there, present=frozenset(there))) == steps
     assert plan(have, FolderNews(state, {2: seen, 8: NOTHING, 9: NOTHING}, vanished=frozenset({1, 4}))) == steps
 
 
 def test_what_is_there_and_was_lost_here_is_taken_in_again() -> None:
     state = FolderState(7, 10, 3, 5)
-    assert plan(FolderMirror(state, {1: NOTHING}), FolderNews(state, {}, present=frozenset({1, 2}))) == (TakeIn((2,)),)
+    assert plan(FolderMirror(state, {1: NOTHING}), FolderNews(state, {}, present=frozenset({1, 2}))) == (
+        FetchMessages((2,)),
+    )
 
 
 def test_another_uidvalidity_knows_nothing() -> None:
     have = FolderMirror(FolderState(7, 10, 1), {1: NOTHING})
     news = FolderNews(FolderState(8, 2, 1, 44), {1: NOTHING}, present=frozenset({1}))
-    assert plan(have, news) == (Resettle(FolderState(8, 1, 0, None)), TakeIn((1,)))
+    assert plan(have, news) == (ResetFolder(FolderState(8, 1, 0, None)), FetchMessages((1,)))
 
 
 def test_what_counts_as_news() -> None:
