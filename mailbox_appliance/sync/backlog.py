@@ -21,7 +21,7 @@ _LISTED = 2000  # so many are looked up at once
 
 
 @dataclass
-class _Begun:
+class _ParsingBatch:
     """A batch that is fetched, and being parsed."""
 
     folder: FolderSync
@@ -30,120 +30,121 @@ class _Begun:
 
 
 class Backlog:
-    """The bodies that are still to come, for as long as a connection lasts. Empty until `note` is told of folders."""
+    """The bodies that are still to come, for as long as a connection lasts. Empty until `add` is called."""
 
     def __init__(self, session: SyncSession) -> None:
-        self.left = 0
+        self.remaining = 0
         self._session = session
         self._folders: deque[FolderSync] = deque()
-        self._listed: deque[tuple[int, int]] = deque()
-        self._begun: _Begun | None = None
-        self._large: bodies.Read = []  # of the current folder
+        self._waiting: deque[tuple[int, int]] = deque()
+        self._batch: _ParsingBatch | None = None
+        self._large: bodies.ParsedMessages = []  # of the current folder
 
     @property
-    def folder(self) -> FolderSync | None:
+    def current_folder(self) -> FolderSync | None:
         """The folder whose turn it is."""
         return self._folders[0] if self._folders else None
 
-    def note(self, folders: Iterable[FolderSync], added: int = 0) -> None:
+    def add(self, folders: Iterable[FolderSync], added: int = 0) -> None:
         """Bodies of these folders may be missing; `added`: so many more than were known of."""
         if self._folders:
-            self.left += added  # counting again each time would take longer and longer
+            self.remaining += added  # counting again each time would take longer and longer
         else:
-            self.left = self._session.store.mirror.backlog(self._session.account_id)
-        if self.left:
+            self.remaining = self._session.store.mirror.backlog(self._session.account_id)
+        if self.remaining:
             self._folders.extend(folder for folder in folders if folder not in self._folders)
 
-    def forget(self, folder: FolderSync) -> None:
+    def remove(self, folder: FolderSync) -> None:
         """The server does not let us into this folder now, or it is gone."""
         if folder in self._folders:
             self.finish()
             self._folders.remove(folder)
-            self._listed.clear()
+            self._waiting.clear()
 
     def step(self) -> bool:
         """Do one batch; False when there is nothing left to do. Raises RemoteFault."""
-        folder = self._current()
+        folder = self._find_current()
         if folder is None:
-            self.left = 0
+            self.remaining = 0
             return self.finish()
-        if not folder.enter():
-            self._listed.clear()
+        if not folder.select():
+            self._waiting.clear()
             return True
-        if self._listed[0][1] > LARGE:
-            self._read_large(folder, self._listed.popleft()[0])
+        if self._waiting[0][1] > LARGE:
+            self._fetch_large(folder, self._waiting.popleft()[0])
         else:
-            self._fetch(folder, self._take(folder))
+            self._fetch(folder, self._take_uids(folder))
         return True
 
     def finish(self) -> bool:
-        """Store what is begun; whether anything was."""
-        begun, self._begun = self._begun, None
+        """Store what was fetched; return whether anything was."""
+        batch, self._batch = self._batch, None
         large, self._large = self._large, []
-        if begun is not None:
-            self._store(begun.folder, list(zip(begun.messages, begun.pending.result(), strict=True)))
+        if batch is not None:
+            self._store(batch.folder, list(zip(batch.messages, batch.pending.result(), strict=True)))
         if large:
             self._store(self._folders[0], large, is_large=True)
-        return begun is not None or bool(large)
+        return batch is not None or bool(large)
 
-    def _current(self) -> FolderSync | None:
+    def _find_current(self) -> FolderSync | None:
         """The folder whose turn it is, with messages listed; None when all are done."""
-        while self._folders and not self._listed:
+        while self._folders and not self._waiting:
             self.finish()  # so that what is listed now is still to come
             folder = self._folders[0]
             resting = self._session.backoff.list_postponed(folder.folder.number)
             unfilled = self._session.store.mirror.unfilled(folder.folder.number, _LISTED + len(resting))
             listed = [(uid, size) for uid, size in unfilled if uid not in resting]
             # Large ones come last: each between two small ones would end a batch, and small batches cost far more.
-            self._listed.extend(sorted(listed, key=lambda pair: pair[1] > LARGE))
-            if not self._listed:
+            self._waiting.extend(sorted(listed, key=lambda pair: pair[1] > LARGE))
+            if not self._waiting:
                 self._folders.popleft()
-        return self._folders[0] if self._listed else None
+        return self._folders[0] if self._waiting else None
 
-    def _take(self, folder: FolderSync) -> list[int]:
+    def _take_uids(self, folder: FolderSync) -> list[int]:
         """The UIDs of a batch. What was not given before is asked for alone."""
         backoff, number = self._session.backoff, folder.folder.number
         most = backoff.batch_size(BATCH_COUNT)
         uids: list[int] = []
         weight = 0
-        while self._listed and len(uids) < most:
-            uid, size = self._listed[0]
+        while self._waiting and len(uids) < most:
+            uid, size = self._waiting[0]
             is_suspect = backoff.is_suspect(number, uid)
             if size > LARGE or (uids and (is_suspect or weight + size > BATCH_BYTES)):
                 break
             uids.append(uid)
             weight += size
-            self._listed.popleft()
+            self._waiting.popleft()
             if is_suspect:
                 break
         return uids
 
     def _fetch(self, folder: FolderSync, uids: list[int]) -> None:
-        messages = bodies.whole(self._session, folder.folder.number, uids)
-        begun = _Begun(folder, messages, self._session.services.parsers.begin([message.source for message in messages]))
+        messages = bodies.fetch_whole(self._session, folder.folder.number, uids)
+        pending = self._session.services.parsers.begin([message.source for message in messages])
+        batch = _ParsingBatch(folder, messages, pending)
         self.finish()
-        self._begun = begun
-        self._leave(folder, set(uids) - {message.uid for message in messages})
+        self._batch = batch
+        self._postpone(folder, set(uids) - {message.uid for message in messages})
 
-    def _leave(self, folder: FolderSync, uids: set[int]) -> None:
+    def _postpone(self, folder: FolderSync, uids: set[int]) -> None:
         """These were not given; they are asked for again another time, unless they are gone."""
-        if uids - bodies.leave(self._session, folder.folder.number, uids):
+        if uids - bodies.postpone(self._session, folder.folder.number, uids):
             self._session.backoff.postpone(folder.folder.number, uids)
             folder.is_due = True
 
-    def _read_large(self, folder: FolderSync, uid: int) -> None:
+    def _fetch_large(self, folder: FolderSync, uid: int) -> None:
         session, number = self._session, folder.folder.number
         found = list(session.mailbox.fetch_headers([uid]))
-        pairs = bodies.read_large(session, number, found[0]) if found else []
+        pairs = bodies.fetch_large(session, number, found[0]) if found else []
         if not pairs:
-            self._leave(folder, {uid})
+            self._postpone(folder, {uid})
         self._large += pairs
         texts = sum(len(parsed.text or "") + len(parsed.html or "") for _, parsed in self._large)
         if len(self._large) >= LARGE_COUNT or texts > BATCH_BYTES:
             self.finish()
 
-    def _store(self, folder: FolderSync, pairs: bodies.Read, *, is_large: bool = False) -> None:
+    def _store(self, folder: FolderSync, pairs: bodies.ParsedMessages, *, is_large: bool = False) -> None:
         if pairs:
             self._session.store.mirror.fill(folder.folder, pairs, large=is_large)
             self._session.announce(())
-            self.left = max(0, self.left - len(pairs))
+            self.remaining = max(0, self.remaining - len(pairs))

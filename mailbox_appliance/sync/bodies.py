@@ -12,23 +12,25 @@ from mailbox_appliance.remote import large_messages
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sync.context import SyncSession, is_server_fault
 
-Read = list[tuple[FetchedMessage, ParsedMessage]]
+ParsedMessages = list[tuple[FetchedMessage, ParsedMessage]]
 
 
-def read(session: SyncSession, folder_number: int, messages: Sequence[FetchedMessage]) -> Iterator[tuple[bool, Read]]:
+def fetch(
+    session: SyncSession, folder_number: int, messages: Sequence[FetchedMessage]
+) -> Iterator[tuple[bool, ParsedMessages]]:
     """Messages of the selected folder, of which the headers are known, in groups: whether these are large, and they.
 
     Those that are gone meanwhile, or are not given, are left out. Raises RemoteFault.
     """
-    found = whole(session, folder_number, [message.uid for message in messages if message.size <= LARGE])
+    found = fetch_whole(session, folder_number, [message.uid for message in messages if message.size <= LARGE])
     parsed = session.services.parsers.begin([message.source for message in found]).result()
     yield False, list(zip(found, parsed, strict=True))
     for message in messages:
         if message.size > LARGE:
-            yield True, read_large(session, folder_number, message)
+            yield True, fetch_large(session, folder_number, message)
 
 
-def whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -> list[FetchedMessage]:
+def fetch_whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -> list[FetchedMessage]:
     """Small messages, with all of their sources, without those that are gone or cannot be had."""
     backoff = session.backoff
     asked = [uid for uid in uids if not backoff.has_given_up("bodies", folder_number, uid)]
@@ -40,7 +42,7 @@ def whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -> list
     return found
 
 
-def read_large(session: SyncSession, folder_number: int, message: FetchedMessage) -> Read:
+def fetch_large(session: SyncSession, folder_number: int, message: FetchedMessage) -> ParsedMessages:
     """A large message: its header, structure and texts are fetched. Nothing where it cannot be had."""
     backoff, uid = session.backoff, message.uid
     if backoff.has_given_up("bodies", folder_number, uid):
@@ -56,7 +58,7 @@ def read_large(session: SyncSession, folder_number: int, message: FetchedMessage
     return [(message, with_words(found, session.services.parsers))]
 
 
-def leave(session: SyncSession, folder_number: int, uids: Collection[int]) -> frozenset[int]:
+def postpone(session: SyncSession, folder_number: int, uids: Collection[int]) -> frozenset[int]:
     """Leave messages of the selected folder alone for a while that were not given; those of them that are there."""
     if not uids:
         return frozenset()

@@ -1,10 +1,10 @@
 """The mirror of one folder: learns what happened, carries the plan out, takes new messages in, a batch at a time.
 
-    look ............ news -> plan -> gone, flags: written; new UIDs: put on top of what is to be taken in
-    fetch_headers ... headers of the newest of them -> moved ones recognised, as far as their old folders were looked at
-    take_in ......... the others added; at the end: position
+    catch_up ...... news -> plan -> gone, flags: written; new UIDs: put on top of what is to be taken in
+    fetch_batch ... headers of the newest of them -> moved ones recognised, as far as their old folders were looked at
+    store_batch ... the others added; at the end: position
 
-Between the last two the follower looks at the folders that messages may have moved out of (`HeaderBatch.origins`).
+Between the last two the follower catches up with the folders that messages may have moved out of (`origins`).
 
 Each batch is one transaction, none is open while the server is asked. Whatever is broken off is taken up again: the
 position is noted last, and what was brought in by then is not asked for twice.
@@ -45,9 +45,9 @@ T = TypeVar("T")
 HEADERS = 500  # a batch
 #: New messages that are taken in whole at once; of more, first the headers.
 FEW = 50
-_WRITTEN = 1000  # flags, or messages that are gone, in one transaction
-#: After a look at all flags (no CONDSTORE), so many times as long until the next for flags alone.
-_REST = 20
+_WRITE_COUNT = 1000  # flags, or messages that are gone, in one transaction
+#: After all flags were compared (no CONDSTORE), so many times as long until the next time for flags alone.
+_PAUSE = 20
 
 
 @dataclass
@@ -59,7 +59,7 @@ class HeaderBatch:
     """
 
     uids: Sequence[int]
-    messages: bodies.Read
+    messages: bodies.ParsedMessages
     is_whole: bool
     origins: frozenset[int] = frozenset()
 
@@ -74,60 +74,61 @@ class FolderSync:
         self.pending: list[int] = []  # UIDs to take in, the newest last
         self._refused_since: float | None = None
         self._session = session
-        self._seen = self._noted = folder.state
-        self._told: FolderState | None = None  # by STATUS, before the last look
-        self._rests_until = 0.0
+        self._reached = self._stored = folder.state
+        self._status: FolderState | None = None  # by STATUS, before it last caught up
+        self._pauses_until = 0.0
         self._count: int | None = None  # of the rows with a UID; None where that is to be counted
 
     @property
     def position(self) -> FolderState | None:
         """Up to where the server has told us what happened."""
-        return self._seen
+        return self._reached
 
     @property
     def has_work(self) -> bool:
         """Whether it is to be looked at, or has messages to be taken in."""
         return self.is_due or bool(self.pending)
 
-    def want(self) -> None:
+    def request(self) -> None:
         """Look at it as soon as can be: somebody of us wrote to it, on the server and in the store."""
         self.is_due = self.is_urgent = True
         self._count = None
 
-    def doubt(self) -> None:
+    def require_full_compare(self) -> None:
         """Compare all flags and labels the next time: what is known to have changed since may not be all."""
         self.is_due = True
-        if self._seen is not None:
-            self._seen = dataclasses.replace(self._seen, highestmodseq=None)
+        if self._reached is not None:
+            self._reached = dataclasses.replace(self._reached, highestmodseq=None)
 
-    def hear(self, state: FolderState, *, thorough: bool) -> None:
+    def apply_status(self, state: FolderState, *, thorough: bool) -> None:
         """Compare with what STATUS tells; it becomes due where there may be news."""
-        # Some servers' SELECT and STATUS never agree, so what STATUS said before the last look counts as well.
-        if all(may_be_news(one, state, thorough=thorough) for one in (self._seen, self._told)):
-            is_cheap = state.highestmodseq is not None or state not in (self._seen, self._told)
-            self.is_due = self.is_due or is_cheap or time.monotonic() >= self._rests_until
-        self._told = state
+        # Some servers' SELECT and STATUS never agree, so what STATUS said before we last caught up counts as well.
+        if all(may_be_news(one, state, thorough=thorough) for one in (self._reached, self._status)):
+            is_cheap = state.highestmodseq is not None or state not in (self._reached, self._status)
+            self.is_due = self.is_due or is_cheap or time.monotonic() >= self._pauses_until
+        self._status = state
 
-    def refuse(self) -> None:
+    def mark_refused(self) -> None:
         """Leave it alone until the next time everything is looked at: the server does not let us in."""
         self._refused_since = self._refused_since or time.monotonic()
-        self.is_due, self._told = False, None
+        self.is_due, self._status = False, None
         self.pending.clear()
-        self._seen = self._noted
+        self._reached = self._stored
 
-    def refused_for(self) -> float:
+    @property
+    def refusal_seconds(self) -> float:
         """For how many seconds it has been refused."""
         return time.monotonic() - self._refused_since if self._refused_since is not None else 0.0
 
-    def count(self) -> tuple[int, int]:
+    def count_messages(self) -> tuple[int, int]:
         """How many messages are there, as far as was told, and how many of them are not taken in."""
-        state = self._told or self._seen
+        state = self._status or self._reached
         there = state.exists if state else 0
-        return there, len(self.pending) if is_settled(self._seen) else there
+        return there, len(self.pending) if is_settled(self._reached) else there
 
-    # --- looking ---
+    # --- catching up ---
 
-    def look(self) -> bool:
+    def catch_up(self) -> bool:
         """Learn what happened and write it; new messages are taken in later. Whether any are gone from here.
 
         Raises RemoteFault.
@@ -138,21 +139,21 @@ class FolderSync:
             self._count = session.store.mirror.count(number)
         known = self._count + len(self.pending)
         session.selected = None
-        news = session.mailbox.news(self.folder.path, self._seen, known)
+        news = session.mailbox.news(self.folder.path, self._reached, known)
         session.selected = self.folder.path
         self.is_due = self.is_urgent = False
         is_detached = False
-        for step in plan(FolderMirror(self._seen, self._flags(news)), news):
+        for step in plan(FolderMirror(self._reached, self._load_flags(news)), news):
             is_detached |= self._carry_out(step)
         self._forget_vanished(news)
         if news.present is not None:
             self._count = None  # it did not add up, or cannot be told in another way
-        self._seen = news.state
+        self._reached = news.state
         self._note_position()
-        self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
+        self._pauses_until = time.monotonic() + _PAUSE * (time.monotonic() - began)
         return is_detached
 
-    def _flags(self, news: FolderNews) -> dict[int, frozenset[str]]:
+    def _load_flags(self, news: FolderNews) -> dict[int, frozenset[str]]:
         uids = None if news.present is not None else news.changed.keys() | news.vanished
         return self._session.store.mirror.known(self.folder.number, uids) if uids is None or uids else {}
 
@@ -161,19 +162,19 @@ class FolderSync:
         mirror, number = self._session.store.mirror, self.folder.number
         match step:
             case ResetFolder():
-                detached = mirror.detach(number, None) if self._noted is not None else 0
+                detached = mirror.detach(number, None) if self._stored is not None else 0
                 self._count = None
                 self._session.store.folders.set_state(number, step.state)
-                self._noted = step.state
+                self._stored = step.state
                 self.pending.clear()
                 return detached > 0
             case RemoveMessages():
-                for uids in _parts(step.uids, _WRITTEN):
+                for uids in _split(step.uids, _WRITE_COUNT):
                     self._session.stop.check()
-                    self._counted(-mirror.detach(number, uids))
+                    self._adjust_count(-mirror.detach(number, uids))
                 return True
             case ChangeFlags():
-                for changes in _parts(step.changes, _WRITTEN):
+                for changes in _split(step.changes, _WRITE_COUNT):
                     self._session.stop.check()
                     mirror.change_flags(number, changes)
                     self._session.note_labels(change.flags for change in changes)
@@ -190,100 +191,100 @@ class FolderSync:
         if self.pending:
             return
         self._refused_since = None
-        if self._seen is not None and self._seen != self._noted:
-            self._session.store.folders.set_state(self.folder.number, self._seen)
-            self._noted = self._seen
+        if self._reached is not None and self._reached != self._stored:
+            self._session.store.folders.set_state(self.folder.number, self._reached)
+            self._stored = self._reached
 
     # --- taking in ---
 
-    def enter(self) -> bool:
+    def select(self) -> bool:
         """Select it, if it is not. False: its UIDs mean other messages now, so it is due."""
         if self._session.selected == self.folder.path:
             return True
         state = self._session.select(self.folder.path)
-        self.is_due = self.is_due or state != self._seen
-        return self._seen is not None and state.uidvalidity == self._seen.uidvalidity
+        self.is_due = self.is_due or state != self._reached
+        return self._reached is not None and state.uidvalidity == self._reached.uidvalidity
 
-    def fetch_headers(self) -> HeaderBatch | None:
+    def fetch_batch(self) -> HeaderBatch | None:
         """Fetch the headers of the newest of the new messages; None if it has to be looked at first.
 
         Raises RemoteFault.
         """
         is_whole = len(self.pending) <= FEW
         uids = self.pending[-self._session.backoff.batch_size(HEADERS) :][::-1]
-        if not self.enter():
+        if not self.select():
             return None
-        batch = HeaderBatch(uids, self._headers(uids), is_whole)
+        batch = HeaderBatch(uids, self._fetch_headers(uids), is_whole)
         has_labels = self._session.mailbox.has_labels  # then a message is known by its provider's id, wherever it lay
         if self._session.has_gone or (has_labels and is_whole):
             self.reattach(batch)
         # In the first sync of a large folder, every copy of a message would be asked after.
-        if batch.messages and not has_labels and (is_whole or is_settled(self._noted)):
-            sightings = list(map(_sighting, batch.messages))
+        if batch.messages and not has_labels and (is_whole or is_settled(self._stored)):
+            sightings = list(map(_make_sighting, batch.messages))
             batch.origins = self._session.store.mirror.elsewhere(self.folder, sightings)
         return batch
 
     def reattach(self, batch: HeaderBatch) -> None:
         """Recognise the messages of a batch that are gone elsewhere: they keep their ids, and are not new."""
-        found = self._session.store.mirror.reattach(self.folder, list(map(_sighting, batch.messages)))
-        self._counted(len(found))
+        found = self._session.store.mirror.reattach(self.folder, list(map(_make_sighting, batch.messages)))
+        self._adjust_count(len(found))
         batch.messages = [pair for pair in batch.messages if pair[0].uid not in found]
 
-    def take_in(self, batch: HeaderBatch) -> int:
+    def store_batch(self, batch: HeaderBatch) -> int:
         """Store a batch; of how many messages the bodies are left for later. Raises RemoteFault."""
         if not batch.is_whole:
-            self._list(batch.messages)
+            self._store_headers(batch.messages)
         elif batch.messages:
-            if not self.enter():  # other folders may have been looked at since
+            if not self.select():  # other folders may have been looked at since
                 return 0
-            self._take_in_whole(batch.messages)
+            self._store_whole(batch.messages)
         del self.pending[len(self.pending) - len(batch.uids) :]  # not [-len(uids):], which is all of it for none
         self._note_position()
         return 0 if batch.is_whole else len(batch.messages)
 
-    def _take_in_whole(self, messages: bodies.Read) -> None:
+    def _store_whole(self, messages: bodies.ParsedMessages) -> None:
         mirror, missing = self._session.store.mirror, {message.uid: (message, parsed) for message, parsed in messages}
-        for is_large, pairs in bodies.read(self._session, self.folder.number, [message for message, _ in messages]):
-            self._arrived(pairs, mirror.add(self.folder, pairs, large=is_large) if pairs else ())
+        for is_large, pairs in bodies.fetch(self._session, self.folder.number, [message for message, _ in messages]):
+            self._announce(pairs, mirror.add(self.folder, pairs, large=is_large) if pairs else ())
             for message, _ in pairs:
                 del missing[message.uid]
-        self._list([missing[uid] for uid in bodies.leave(self._session, self.folder.number, missing)])
+        self._store_headers([missing[uid] for uid in bodies.postpone(self._session, self.folder.number, missing)])
 
-    def _list(self, messages: bodies.Read) -> None:
+    def _store_headers(self, messages: bodies.ParsedMessages) -> None:
         """Have messages in the mirror with their headers, without their bodies."""
-        self._arrived(messages, self._session.store.mirror.add_headers(self.folder, messages) if messages else ())
+        self._announce(messages, self._session.store.mirror.add_headers(self.folder, messages) if messages else ())
 
-    def _arrived(self, messages: bodies.Read, new: tuple[str, ...]) -> None:
-        self._counted(len(new) if len(new) == len(messages) else None)  # else copies of ours were among them
+    def _announce(self, messages: bodies.ParsedMessages, new: tuple[str, ...]) -> None:
+        self._adjust_count(len(new) if len(new) == len(messages) else None)  # else copies of ours were among them
         if messages:
             self._session.announce(new)
 
-    def _counted(self, more: int | None) -> None:
+    def _adjust_count(self, more: int | None) -> None:
         """So many more are in the mirror; None: nobody knows."""
         self._count = None if self._count is None or more is None else self._count + more
 
-    def _headers(self, uids: Sequence[int]) -> bodies.Read:
+    def _fetch_headers(self, uids: Sequence[int]) -> bodies.ParsedMessages:
         backoff, number = self._session.backoff, self.folder.number
         asked = [uid for uid in uids if not backoff.has_given_up("headers", number, uid)]
         with backoff.attempt("headers", number, asked):
             messages = [(message, parse(message.source)) for message in self._session.mailbox.fetch_headers(asked)]
         self._session.note_labels(message.flags for message, _ in messages)
-        self._list_unreadable(set(uids) - {message.uid for message, _ in messages})
+        self._store_unreadable(set(uids) - {message.uid for message, _ in messages})
         return messages
 
-    def _list_unreadable(self, uids: set[int]) -> None:
+    def _store_unreadable(self, uids: set[int]) -> None:
         """List messages that the server has, and of which it does not even give the header."""
-        there = bodies.leave(self._session, self.folder.number, uids)
-        self._list([(message, parse(b"")) for message in self._session.mailbox.outlines(sorted(there))])
+        there = bodies.postpone(self._session, self.folder.number, uids)
+        self._store_headers([(message, parse(b"")) for message in self._session.mailbox.outlines(sorted(there))])
 
 
-def _sighting(pair: tuple[FetchedMessage, ParsedMessage]) -> Sighting:
+def _make_sighting(pair: tuple[FetchedMessage, ParsedMessage]) -> Sighting:
     message, parsed = pair
     message_id = canonical_message_id(parsed.message_id or "")
     ids = (message.provider_id, message.provider_thread_id)
     return Sighting(message.uid, message.flags, message_id, message.size, message.internal_date, *ids)
 
 
-def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+def _split(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(items), size):
         yield items[start : start + size]

@@ -63,47 +63,47 @@ class Follower:
         self._round: _Round | None = None
         self._round_due: Round | None = "everything"
         self._listed: tuple[ListedFolder, ...] = ()
-        self._noted = Listing()
+        self._listing = Listing()
         self._label_counts = LabelCounts(session)
         self._must_list = True
-        self._wanted: set[str] = set()
-        self._asked_about: set[str] = set()
+        self._requested: set[str] = set()
+        self._checked_labels: set[str] = set()
 
-    def want(self, path: str | None) -> None:
+    def request(self, path: str | None) -> None:
         """Look at this folder as soon as can be; None: at everything."""
         session = self._session
         session.has_gone = session.has_gone or session.store.mirror.has_gone(session.account_id)
         if path is None:
             self._must_list, self._round_due = True, "everything"
             session.backoff.reset()
-        elif folder := self._shown_in(path):
-            folder.want()
+        elif folder := self._find_folder(path):
+            folder.request()
         else:
-            self._wanted.add(path)
+            self._requested.add(path)
 
-    def want_home(self) -> None:
-        """The server told of news in the home folder."""
+    def request_home(self) -> None:
+        """Look at the home folder next: the server told of news in it."""
         if home := self.folders.get(self._home):
             home.is_due = home.is_urgent = True
 
-    def want_round(self) -> None:
-        """It is time to look at everything again."""
+    def request_round(self) -> None:
+        """Look at everything again."""
         self._round_due = "everything"
 
     def step(self) -> StepResult:
         """Do the most urgent piece of work, one batch of it. Raises RemoteFault."""
-        if self._wanted:  # a folder that we have just made
-            self._list("arrivals")
-        elif (folder := self._next()) is not None:
+        if self._requested:  # a folder that we have just made
+            self._list_folders("arrivals")
+        elif (folder := self._pick_folder()) is not None:
             self._backlog.finish()
-            self._attend(folder)
+            self._process(folder)
         elif self._round is not None:
             self._end_round(self._round)
             return StepResult.ROUND_ENDED
         elif self._round_due is not None:
             self._backlog.finish()
             self._begin_round(self._round_due)
-        elif not self._fill():
+        elif not self._fetch_bodies():
             return StepResult.NOTHING
         return StepResult.WORKED
 
@@ -111,7 +111,7 @@ class Follower:
         """Leave nothing half done in memory: others have their turn."""
         self._backlog.finish()
 
-    def glance(self) -> None:
+    def check_inbox(self) -> None:
         """See whether there is news in the home folder, while there is other work."""
         home = self.folders.get(self._home)
         if home is None or home.is_due:
@@ -119,17 +119,17 @@ class Follower:
         if self._session.selected == self._home:
             home.is_due = self._session.mailbox.idle_news()
         else:
-            home.hear(self._session.mailbox.status(self._home), thorough=False)
+            home.apply_status(self._session.mailbox.status(self._home), thorough=False)
 
-    def is_at_home(self) -> bool:
-        """Whether the home folder is selected, and nothing in it unknown; where it is not, that is the next step."""
+    def return_home(self) -> bool:
+        """Whether the home folder is selected, and nothing in it unknown; if not, make it the next step."""
         home = self.folders.get(self._home)
         if home is not None and self._session.selected != self._home:
             home.is_due = True
         return home is None or not home.is_due
 
     @property
-    def at_home(self) -> FolderState | None:
+    def home_position(self) -> FolderState | None:
         """The position reached in the home folder."""
         found = self.folders.get(self._home)
         return found.position if found else None
@@ -137,92 +137,92 @@ class Follower:
     @property
     def progress(self) -> str | None:
         """How far a large piece of work has come, for a person."""
-        counts = [folder.count() for folder in self.folders.values()]
+        counts = [folder.count_messages() for folder in self.folders.values()]
         total, left = sum(there for there, _ in counts), sum(left for _, left in counts)
         if left > 0:
             return f"{max(0, total - left):,} of {total:,} messages"
-        return bodies_left(self._backlog.left) if self._backlog.left else None
+        return describe_bodies_left(self._backlog.remaining) if self._backlog.remaining else None
 
     # --- folders ---
 
-    def _shown_in(self, path: str) -> FolderSync | None:
+    def _find_folder(self, path: str) -> FolderSync | None:
         """The followed folder in which the messages lie that are shown at this path."""
-        return self.folders.get(self._home if path in self._noted.labels else path)
+        return self.folders.get(self._home if path in self._listing.labels else path)
 
-    def _next(self) -> FolderSync | None:
+    def _pick_folder(self) -> FolderSync | None:
         busy = [folder for folder in self.folders.values() if folder.has_work]
         return next((folder for folder in busy if folder.is_urgent), busy[0] if busy else None)
 
-    def _attend(self, folder: FolderSync) -> None:
+    def _process(self, folder: FolderSync) -> None:
         try:
             if folder.is_due:
-                self._look(folder)
+                self._catch_up(folder)
             else:
-                self._take_in(folder)
+                self._fetch_new(folder)
         except RemoteFault as fault:
-            self._refuse(folder, fault)
-        self._note_labels()
+            self._handle_refusal(folder, fault)
+        self._check_labels()
 
-    def _take_in(self, folder: FolderSync) -> None:
-        batch = folder.fetch_headers()
+    def _fetch_new(self, folder: FolderSync) -> None:
+        batch = folder.fetch_batch()
         if batch is None:
             return
-        if batch.origins and self._look_at(batch.origins):
+        if batch.origins and self._catch_up_origins(batch.origins):
             folder.reattach(batch)
-        if (added := folder.take_in(batch)) > 0:
-            self._backlog.note([folder], added)
+        if (added := folder.store_batch(batch)) > 0:
+            self._backlog.add([folder], added)
 
-    def _note_labels(self) -> None:
+    def _check_labels(self) -> None:
         """Have the folders listed when a message has a label that none shows: somebody made or hides it."""
-        unknown = self._session.labels - self._noted.labels.keys() - self._asked_about
+        unknown = self._session.labels - self._listing.labels.keys() - self._checked_labels
         if unknown:
-            self._asked_about |= unknown
+            self._checked_labels |= unknown
             self._must_list, self._round_due = True, self._round_due or "arrivals"
 
-    def _fill(self) -> bool:
+    def _fetch_bodies(self) -> bool:
         try:
             return self._backlog.step()
         except RemoteFault as fault:
-            if (folder := self._backlog.folder) is None:
+            if (folder := self._backlog.current_folder) is None:
                 raise
-            self._refuse(folder, fault)
+            self._handle_refusal(folder, fault)
             return True
 
-    def _look(self, folder: FolderSync) -> bool:
-        is_detached = folder.look()
+    def _catch_up(self, folder: FolderSync) -> bool:
+        is_detached = folder.catch_up()
         if is_detached:
             self._session.has_gone = True
             self._round_due = self._round_due or "arrivals"
         return is_detached
 
-    def _look_at(self, numbers: frozenset[int]) -> bool:
-        """Look at these folders, since messages may have moved out of them; whether any did."""
+    def _catch_up_origins(self, numbers: frozenset[int]) -> bool:
+        """Catch up with these folders, since messages may have moved out of them; return whether any did."""
         found = False
         for folder in [folder for folder in self.folders.values() if folder.folder.number in numbers]:
             try:
-                found |= self._look(folder)
+                found |= self._catch_up(folder)
             except RemoteFault as fault:
-                self._refuse(folder, fault)
-                found |= self._is_dropped(folder)
+                self._handle_refusal(folder, fault)
+                found |= self._confirm_dropped(folder)
         return found
 
-    def _is_dropped(self, folder: FolderSync) -> bool:
-        """Whether the server no longer lists a folder; then what was in it is gone from there."""
+    def _confirm_dropped(self, folder: FolderSync) -> bool:
+        """List the folders again; return whether this one is dropped. Then what was in it is gone from there."""
         self._must_list = True
-        self._list("arrivals")
+        self._list_folders("arrivals")
         return all(one is not folder for one in self.folders.values())
 
-    def _refuse(self, folder: FolderSync, fault: RemoteFault) -> None:
+    def _handle_refusal(self, folder: FolderSync, fault: RemoteFault) -> None:
         """A folder is closed to us, or was just deleted. Raises the fault where it is about more than the folder."""
         # Without the home folder there is nothing to follow.
         if fault.kind != "refused" or folder.folder.path == self._home:
             raise fault
         log.info("a folder was refused", extra={"accountId": self._session.account_id, "folderId": folder.folder.id})
-        folder.refuse()
-        self._backlog.forget(folder)
+        folder.mark_refused()
+        self._backlog.remove(folder)
         # What was moved to where we may never look is gone for us.
         is_closed = fault.code == "NOPERM" and folder.folder.state is None
-        if self._round is not None and not is_closed and folder.refused_for() < LONGEST_REFUSAL:
+        if self._round is not None and not is_closed and folder.refusal_seconds < LONGEST_REFUSAL:
             self._round.is_complete = False
 
     # --- rounds ---
@@ -231,45 +231,45 @@ class Follower:
         session = self._session
         gone = session.store.mirror.gone(session.account_id) if session.has_gone else frozenset()
         self._round_due = None
-        self._list(kind)
+        self._list_folders(kind)
         self._round = _Round(gone)
 
     def _end_round(self, ended: _Round) -> None:
         session, self._round = self._session, None
-        if self._noted.counted and self._label_counts.differs(self._noted.counted):
-            self._doubt_labels()
+        if self._listing.counted and self._label_counts.check_next(self._listing.counted):
+            self._require_label_compare()
         if ended.is_complete and ended.gone:
             session.store.mirror.purge(session.account_id, ended.gone)
         if session.has_gone and self._round_due is None:
             session.has_gone = session.store.mirror.has_gone(session.account_id)
         # Some were moved, by others or by us, before their bodies came; others were not given, and have rested.
-        self._backlog.note(self.folders.values())
+        self._backlog.add(self.folders.values())
         session.store.accounts.mark_synced(session.account_id)
 
-    def _doubt_labels(self) -> None:
+    def _require_label_compare(self) -> None:
         for folder in self.folders.values():
-            folder.doubt()
+            folder.require_full_compare()
 
-    def _list(self, kind: Round) -> None:
+    def _list_folders(self, kind: Round) -> None:
         """List the folders, and see which of them have news."""
         listed, states = self._session.mailbox.look()
-        self._home = listing.home_of(listed, has_labels=self._session.mailbox.has_labels)
+        self._home = listing.find_home(listed, has_labels=self._session.mailbox.has_labels)
         if listed != self._listed or self._must_list or self._is_stale():
-            self._note_listed(listed)
+            self._apply_listing(listed)
         for path, folder in self.folders.items():
-            self._hear(folder, path, states, kind)
-        for wanted in filter(None, map(self._shown_in, self._wanted)):
-            wanted.want()
-        self._wanted.clear()
+            self._apply_status(folder, path, states, kind)
+        for requested in filter(None, map(self._find_folder, self._requested)):
+            requested.request()
+        self._requested.clear()
 
     def _is_stale(self) -> bool:
         """Whether others have made or dropped folders in the store."""
         there = {folder.number for folder in self._session.store.folders.list(self._session.account_id)}
-        return there != self._noted.numbers
+        return there != self._listing.numbers
 
-    def _hear(self, folder: FolderSync, path: str, states: Mapping[str, FolderState], kind: Round) -> None:
+    def _apply_status(self, folder: FolderSync, path: str, states: Mapping[str, FolderState], kind: Round) -> None:
         if path in states:
-            folder.hear(states[path], thorough=kind == "everything")
+            folder.apply_status(states[path], thorough=kind == "everything")
         else:
             folder.is_due = True
         if path == self._home and self._session.selected == path:
@@ -277,24 +277,24 @@ class Follower:
             is_told = (self.can_idle and not self._session.mailbox.has_labels) or kind != "everything"
             folder.is_due = folder.is_due or not is_told or self._session.mailbox.idle_news()
 
-    def _note_listed(self, listed: tuple[ListedFolder, ...]) -> None:
+    def _apply_listing(self, listed: tuple[ListedFolder, ...]) -> None:
         session, is_first = self._session, not self._listed
-        noted = listing.note(session.store.folders, session.account_id, listed, self._home, is_first=is_first)
-        self._listed, self._noted, self._must_list = listed, noted, False
+        noted = listing.update_folders(session.store.folders, session.account_id, listed, self._home, is_first=is_first)
+        self._listed, self._listing, self._must_list = listed, noted, False
         kept = {one.folder.number: one for one in self.folders.values()}  # a path that came back is another folder
         for number in kept.keys() - {folder.number for folder in noted.followed}:
-            self._backlog.forget(kept[number])
+            self._backlog.remove(kept[number])
         self.folders = {one.path: kept.get(one.number) or FolderSync(one, session) for one in noted.followed}
-        self._label_counts.note_new(noted.new_labels)
+        self._label_counts.add_new(noted.new_labels)
         if noted.has_dropped_label:
-            self._doubt_labels()
+            self._require_label_compare()
         if noted.has_dropped:
             # Deleted, or renamed: what was in them is gone, and may be found elsewhere.
             session.has_gone, self._round_due = True, self._round_due or "arrivals"
         if is_first:
-            self._backlog.note(self.folders.values())
+            self._backlog.add(self.folders.values())
 
 
-def bodies_left(count: int) -> str:
-    """As `Follower.progress`, when only bodies are to come."""
+def describe_bodies_left(count: int) -> str:
+    """Describe how many bodies are to come, as `Follower.progress`."""
     return f"{count:,} messages still without their text"

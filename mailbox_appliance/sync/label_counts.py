@@ -14,7 +14,7 @@ from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sync.context import SyncSession
 
 #: Seconds until the same folder may give rise to a comparison again.
-REST = 6 * 3600.0
+PAUSE = 6 * 3600.0
 
 _Counts = tuple[int, int]  # at the server, and here
 _NEW: _Counts = (-1, -1)
@@ -28,37 +28,40 @@ class LabelCounts:
         self._order: deque[str] = deque()
         self._suspects: dict[str, _Counts] = {}
 
-    def note_new(self, paths: Iterable[str]) -> None:
+    def add_new(self, paths: Iterable[str]) -> None:
         """Look at these folders first: a difference there is no coincidence."""
         for path in paths:
             self._suspects[path] = _NEW
             self._order.appendleft(path)
 
-    def differs(self, numbers: Mapping[str, int]) -> bool:
-        """Whether labels are to be compared, by the next folder of these, whose numbers are by path. RemoteFault."""
-        path = self._next(numbers)
-        counts = None if path is None else self._counts(path, numbers[path])
+    def check_next(self, numbers: Mapping[str, int]) -> bool:
+        """Compare the counts of the next of these folders (path to number); return whether to compare all labels.
+
+        Raises RemoteFault.
+        """
+        path = self._pick_folder(numbers)
+        counts = None if path is None else self._fetch_counts(path, numbers[path])
         if path is None or counts is None or counts[0] == counts[1]:
             self._suspects.pop(path or "", None)
             return False
         if self._suspects.pop(path, None) in (counts, _NEW):
-            self._session.backoff.label_pauses[path] = time.monotonic() + REST
+            self._session.backoff.label_pauses[path] = time.monotonic() + PAUSE
             return True
         self._suspects[path] = counts  # it may have changed since the messages were looked at
         self._order.appendleft(path)
         return False
 
-    def _next(self, numbers: Mapping[str, int]) -> str | None:
+    def _pick_folder(self, numbers: Mapping[str, int]) -> str | None:
         if not self._order:
             self._order.extend(sorted(numbers))
-        rests, now = self._session.backoff.label_pauses, time.monotonic()
+        pauses, now = self._session.backoff.label_pauses, time.monotonic()
         while self._order:
             path = self._order.popleft()
-            if path in numbers and rests.get(path, now) <= now:
+            if path in numbers and pauses.get(path, now) <= now:
                 return path
         return None
 
-    def _counts(self, path: str, number: int) -> _Counts | None:
+    def _fetch_counts(self, path: str, number: int) -> _Counts | None:
         try:
             return self._session.mailbox.status(path).exists, self._session.store.folders.count_labeled(number)
         except RemoteFault as fault:

@@ -38,7 +38,7 @@ class Listing:
     counted: Mapping[str, int] = field(default_factory=dict)
 
 
-def home_of(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
+def find_home(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
     """The path of the home folder. Raises RemoteFault where it is not listed."""
     if not any(folder.path == INBOX for folder in listed):
         # It is always there (RFC 9051 5.1): a list without it is no reason to believe that all else is gone.
@@ -50,7 +50,7 @@ def home_of(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
     return home
 
 
-def note(
+def update_folders(
     folders: Folders, account_id: str, listed: Sequence[ListedFolder], home: str, *, is_first: bool = False
 ) -> Listing:
     """Make the folders in the store those that are listed. `is_first`: none is followed yet."""
@@ -58,7 +58,7 @@ def note(
     paths = {folder.path for folder in listed}
     has_dropped_label = any(folder.label is not None and folder.path not in paths for folder in before)
     if has_dropped_label:  # noted first, so that it is not forgotten when we are stopped in between
-        _doubt_labels(folders, before)
+        _require_label_compare(folders, before)
     stored = folders.replace(account_id, listed)
     if is_set_aside := is_first and folders.set_aside_older(account_id, home):
         stored = folders.list(account_id)
@@ -73,7 +73,7 @@ def note(
     )
 
 
-def _doubt_labels(folders: Folders, mirrored: Sequence[MirroredFolder]) -> None:
+def _require_label_compare(folders: Folders, mirrored: Sequence[MirroredFolder]) -> None:
     """Have all labels compared: that one has another name may not count as a change of its messages."""
     for folder in mirrored:
         if folder.label is None and folder.state is not None:

@@ -16,8 +16,8 @@ from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.trouble import trouble
 from mailbox_appliance.retry import backoff
 from mailbox_appliance.sync.context import FetchBackoff, Stopped, StopSignal, SyncServices, SyncSession
-from mailbox_appliance.sync.follower import Follower, StepResult, bodies_left
-from mailbox_appliance.sync.plan import Told, is_old
+from mailbox_appliance.sync.follower import Follower, StepResult, describe_bodies_left
+from mailbox_appliance.sync.plan import Notice, is_repeated
 from mailbox_appliance.sync.turns import After, Next, Rest
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 FIRST_RETRY, LONGEST_RETRY = 2.0, 300.0
 #: Seconds after which another token is worth a try: one given a moment ago is not replaced (`authorization.tokens`).
 TOKEN_RETRY = 45.0
-#: Seconds of a turn, after which others have theirs, and the home folder is glanced at.
+#: Seconds of a turn, after which others have theirs, and the home folder is checked.
 TURN = 1.0
 #: Seconds after which the end of a connection is nothing to tell of: servers end them, as when an access token is over.
 LASTING = 60.0
@@ -44,14 +44,14 @@ class MailboxSync:
         self._services, self._store = services, services.store
         self._stop = StopSignal()
         self._lock = threading.Lock()
-        self._woken: list[str | None] = []
+        self._requests: list[str | None] = []
         self._backoff = FetchBackoff()
         self._reset_retries()
         self._retry_at: float | None = 0.0  # None: when told
         self._session: SyncSession | None = None
         self._follower: Follower | None = None
         self._has_begun = self._is_idling = self._is_ready = False
-        self._in_vain: Told | None = None
+        self._last_notice: Notice | None = None
         self._poll_at = self._connected_at = 0.0
 
     # --- from any thread ---
@@ -62,8 +62,8 @@ class MailboxSync:
         Whether that needs a turn.
         """
         with self._lock:
-            if path not in self._woken:
-                self._woken.append(path)
+            if path not in self._requests:
+                self._requests.append(path)
         return path is None or self._follower is not None
 
     def stop(self) -> None:
@@ -95,9 +95,9 @@ class MailboxSync:
         except (Stopped, NotFound):  # NotFound: the mailbox was removed while we were at it
             return self._end()
         except RemoteFault as fault:
-            return self._end() if self._stop.is_set else self._fail(fault)
+            return self._end() if self._stop.is_set else self._handle_fault(fault)
         except Unsupported as problem:
-            return self._rest_for_good(AccountError(code=problem.code, message=problem.message))
+            return self._give_up(AccountError(code=problem.code, message=problem.message))
         except Exception:
             if self._stop.is_set:
                 return self._end()
@@ -107,9 +107,9 @@ class MailboxSync:
     def _work(self) -> Next:
         self._stop.check()
         if not self._has_begun:
-            self._begin()
+            self._report_start()
         if self._session is None or self._follower is None:
-            woken = self._take_woken()
+            woken = self._take_requests()
             now = self._services.clock.monotonic()
             if None not in woken and (self._retry_at is None or now < self._retry_at):
                 return Rest(None if self._retry_at is None else self._retry_at - now)
@@ -118,51 +118,51 @@ class MailboxSync:
         if self._is_idling:
             self._is_idling = False
             if self._session.mailbox.end_idle():
-                self._follower.want_home()
+                self._follower.request_home()
         return self._follow(self._session, self._follower)
 
     def _follow(self, session: SyncSession, follower: Follower) -> Next:
         clock = self._services.clock
         until = clock.monotonic() + TURN
         while True:
-            self._listen(follower)
+            self._apply_requests(follower)
             result = follower.step()
             if result is StepResult.ROUND_ENDED:
                 self._note_round(follower)
-            if result is StepResult.NOTHING and follower.is_at_home():
+            if result is StepResult.NOTHING and follower.return_home():
                 self.progress = follower.progress
-                if (rest := self._rest(session, follower)) is not None:
+                if (rest := self._begin_rest(session, follower)) is not None:
                     return rest
             elif clock.monotonic() >= until:
                 follower.pause()
-                follower.glance()
+                follower.check_inbox()
                 self.progress = follower.progress
                 return After.AGAIN
 
-    def _listen(self, follower: Follower) -> None:
-        """Heed what we were told, and the time."""
+    def _apply_requests(self, follower: Follower) -> None:
+        """Pass on what was requested, and a round that is due. Raises Stopped."""
         self._stop.check()
-        for path in self._take_woken():
-            follower.want(path)
+        for path in self._take_requests():
+            follower.request(path)
             if path is None:  # the time to the next round is counted anew, as it may have been set to another
                 self._poll_at = self._services.clock.monotonic()
         if self._services.clock.monotonic() >= self._poll_at:
             self._poll_at = self._services.clock.monotonic() + self._poll_interval()
-            follower.want_round()
+            follower.request_round()
 
-    def _rest(self, session: SyncSession, follower: Follower) -> Rest | None:
+    def _begin_rest(self, session: SyncSession, follower: Follower) -> Rest | None:
         """Rest until something happens; None when it has already."""
         mailbox = session.mailbox
         has_heard = self._begin_idle(session, follower) or mailbox.idle_news()
         # Seen in practice: servers that tell in each IDLE, at once, what they have told before.
-        told = (follower.at_home, mailbox.told_exists) if has_heard else None
-        has_heard, self._in_vain = has_heard and not is_old(self._in_vain, told), told
-        if has_heard or self._woken:
+        told = (follower.home_position, mailbox.told_exists) if has_heard else None
+        has_heard, self._last_notice = has_heard and not is_repeated(self._last_notice, told), told
+        if has_heard or self._requests:
             if self._is_idling:
                 self._is_idling = False
                 has_heard = mailbox.end_idle() or has_heard
             if has_heard:
-                follower.want_home()
+                follower.request_home()
             return None
         left = self._poll_at - self._services.clock.monotonic()
         return Rest(max(0.0, min(left, LONGEST_IDLE)), mailbox.socket)
@@ -182,11 +182,11 @@ class MailboxSync:
 
     # --- connecting, and what goes wrong ---
 
-    def _begin(self) -> None:
+    def _report_start(self) -> None:
         self._has_begun = True
-        self._tell("connecting")
+        self._set_status("connecting")
         left = self._store.mirror.backlog(self.account_id)
-        self.progress = bodies_left(left) if left else None
+        self.progress = describe_bodies_left(left) if left else None
 
     def _connect(self) -> Follower:
         self._is_ready = False
@@ -194,7 +194,7 @@ class MailboxSync:
         self.server = f"{endpoint.host}:{endpoint.port}"
         mailbox = self._services.connect(self.account_id, self._stop)
         session = SyncSession(self.account_id, self._services, mailbox, self._backoff, self._stop)
-        self._session, self._in_vain = session, None
+        self._session, self._last_notice = session, None
         self._connected_at = self._services.clock.monotonic()
         self._store.accounts.set_capabilities(self.account_id, mailbox.capabilities)
         self._store.accounts.set_status(self.account_id, "syncing")
@@ -208,11 +208,11 @@ class MailboxSync:
             self._reset_retries()
             self._store.accounts.set_status(self.account_id, "ready")
 
-    def _fail(self, fault: RemoteFault) -> Next:
+    def _handle_fault(self, fault: RemoteFault) -> Next:
         extra = {"accountId": self.account_id, "server": fault.server, "kind": fault.kind}
         log.warning("sync met a fault", extra=extra)
         if fault.kind == "login_refused" and (fault.server == "oauth" or fault.name != "token_refused"):
-            return self._rest_for_good(trouble(fault), "reauth_required")
+            return self._give_up(trouble(fault), "reauth_required")
         if fault.kind == "login_refused":
             return self._retry_later(trouble(fault), "reauth_required", is_token=True)
         has_served = self._is_ready and self._services.clock.monotonic() - self._connected_at >= LASTING
@@ -223,10 +223,10 @@ class MailboxSync:
         self._waits = backoff(FIRST_RETRY, LONGEST_RETRY)
         self._token_waits = backoff(TOKEN_RETRY, LONGEST_RETRY)
 
-    def _rest_for_good(self, error: AccountError, status: AccountStatus = "error") -> Next:
+    def _give_up(self, error: AccountError, status: AccountStatus = "error") -> Next:
         """Try no more until somebody says so."""
         self._disconnect()
-        self._tell(status, error)
+        self._set_status(status, error)
         self._retry_at = None
         return Rest(None)
 
@@ -237,12 +237,12 @@ class MailboxSync:
         self._backoff.record_failure()
         self._disconnect()
         if error is not None:
-            self._tell(status, error)
+            self._set_status(status, error)
         wait = next(self._token_waits if is_token else self._waits)
         self._retry_at = self._services.clock.monotonic() + wait
         return Rest(wait)
 
-    def _tell(self, status: AccountStatus, error: AccountError | None = None) -> None:
+    def _set_status(self, status: AccountStatus, error: AccountError | None = None) -> None:
         """Note a status; that it cannot be noted (a full disk) is no reason to end, it is all tried again later."""
         try:
             self._store.accounts.set_status(self.account_id, status, error)
@@ -263,9 +263,9 @@ class MailboxSync:
                 self._reset_retries()
             session.mailbox.close()
 
-    def _take_woken(self) -> list[str | None]:
+    def _take_requests(self) -> list[str | None]:
         with self._lock:
-            woken, self._woken = self._woken, []
+            woken, self._requests = self._requests, []
         return woken
 
     def _poll_interval(self) -> float:

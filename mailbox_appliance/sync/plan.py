@@ -57,7 +57,7 @@ class FetchMessages:
 Step = ResetFolder | RemoveMessages | ChangeFlags | FetchMessages
 Steps = tuple[Step, ...]
 #: The position of a folder when a change in it was told unasked, and the number of messages that was told then.
-Told = tuple[FolderState | None, int]
+Notice = tuple[FolderState | None, int]
 
 
 def plan(have: FolderMirror, news: FolderNews) -> Steps:
@@ -102,8 +102,8 @@ def may_be_news(reached: FolderState | None, state: FolderState, *, thorough: bo
     return reached != state or (thorough and not is_told)
 
 
-def is_old(before: Told | None, told: Told | None) -> bool:
-    """Whether the same was told before in vain, and no more messages than there are at that position, or were told."""
+def is_repeated(before: Notice | None, told: Notice | None) -> bool:
+    """Whether the same was told before, in vain, and no more messages than there are at that position, or were told."""
     if before is None or told is None or before[0] is None or before[0] != told[0]:
         return False
     return told[1] <= max(before[0].exists, before[1])

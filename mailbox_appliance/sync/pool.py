@@ -51,7 +51,7 @@ class Pool:
         self._running: dict[Task, _Turn] = {}
         #: Tasks whose last turn was late, and those that wait and whose server has just answered.
         self._stalled: set[Task] = set()
-        self._lively: set[Task] = set()
+        self._answering: set[Task] = set()
         self._threads: list[threading.Thread] = []
         self._minder: threading.Thread | None = None
         self._watch_thread: threading.Thread | None = None
@@ -60,7 +60,7 @@ class Pool:
     def start(self) -> None:
         """Begin; before the first task is submitted."""
         self._watcher.open()
-        self._watch_thread = self._begin(self._watch, "sync-watcher")
+        self._watch_thread = self._start_thread(self._watch, "sync-watcher")
 
     def submit(self, task: Task, *, is_heard: bool = False) -> None:
         """Give a task a turn soon, also when it rests; one that has its turn gets another.
@@ -71,7 +71,7 @@ class Pool:
             if task in self._running:
                 self._running[task].is_wanted = True
             elif task in self._queue or self._watcher.release(task):
-                self._enqueue(task, is_lively=is_heard)
+                self._enqueue(task, is_answering=is_heard)
 
     def stop(self, timeout: float) -> None:
         """End the threads, each after the turn that it is at; waits so many seconds for all of them.
@@ -101,46 +101,46 @@ class Pool:
                 log.exception("the watcher of sync met a fault of ours")
                 time.sleep(1)
 
-    def _enqueue(self, task: Task, *, is_lively: bool) -> None:
+    def _enqueue(self, task: Task, *, is_answering: bool) -> None:
         if self._is_stopped:
             return
         if task not in self._queue:
             self._queue.append(task)
-        if is_lively:
-            self._lively.add(task)
-        self._call_a_thread()
+        if is_answering:
+            self._answering.add(task)
+        self._wake_thread()
 
-    def _call_a_thread(self) -> None:
+    def _wake_thread(self) -> None:
         idle = len(self._threads) - len(self._running)
-        if idle < len(self._queue) and len(self._threads) < self._room():
-            self._threads.append(self._begin(self._work, f"sync-{len(self._threads) + 1}"))
-        self._minder = self._minder or self._begin(self._mind, "sync-minder")
+        if idle < len(self._queue) and len(self._threads) < self._thread_limit():
+            self._threads.append(self._start_thread(self._work, f"sync-{len(self._threads) + 1}"))
+        self._minder = self._minder or self._start_thread(self._watch_lateness, "sync-minder")
         self._changed.notify()
         self._crowded.notify()
 
-    def _begin(self, work: Callable[[], None], name: str) -> threading.Thread:
+    def _start_thread(self, work: Callable[[], None], name: str) -> threading.Thread:
         thread = threading.Thread(target=work, name=name, daemon=True)
         thread.start()
         return thread
 
-    def _room(self) -> int:
+    def _thread_limit(self) -> int:
         """How many turns there may be at once."""
         late = sum(turn.is_late for turn in self._running.values())
         return self._size + min(late, self._size, _MOST_SPARE)
 
-    def _mind(self) -> None:
+    def _watch_lateness(self) -> None:
         """See that others have their turns when some are late."""
         with self._crowded:
             while not self._is_stopped:
                 ends = [turn.began + LATE for turn in self._running.values() if not turn.is_late]
                 is_late = not self._crowded.wait(min(ends) - time.monotonic() if ends and self._queue else None)
                 if is_late and self._queue and not self._is_stopped:
-                    self._call_a_thread()
+                    self._wake_thread()
 
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not self._is_stopped and (task := self._take()) is None:
+                while not self._is_stopped and (task := self._take_task()) is None:
                     self._changed.wait()
                 if self._is_stopped or task is None:
                     return
@@ -151,29 +151,29 @@ class Pool:
                 log.exception("a turn of sync failed")
                 after = Rest(_AFTER_A_FAULT)
             with self._changed:
-                self._place(task, after, self._running.pop(task))
+                self._put_back(task, after, self._running.pop(task))
                 self._changed.notify()
 
-    def _take(self) -> Task | None:
+    def _take_task(self) -> Task | None:
         silent = {task.server for task, turn in self._running.items() if turn.is_late} - {""}
-        slow, room = sum(turn.is_slow or turn.is_late for turn in self._running.values()), self._room()
+        slow, room = sum(turn.is_slow or turn.is_late for turn in self._running.values()), self._thread_limit()
         for position, task in enumerate(self._queue):
             is_stalled = task in self._stalled or task.server in silent
-            is_slow = task.is_slow or (is_stalled and task not in self._lively)
+            is_slow = task.is_slow or (is_stalled and task not in self._answering)
             if len(self._running) < room and not (is_slow and slow >= max(1, self._size // 2)):
                 del self._queue[position]
-                self._lively.discard(task)
+                self._answering.discard(task)
                 self._running[task] = _Turn(is_slow)
                 if self._queue:
-                    self._call_a_thread()
+                    self._wake_thread()
                 return task
         return None
 
-    def _place(self, task: Task, after: Next, turn: _Turn) -> None:
+    def _put_back(self, task: Task, after: Next, turn: _Turn) -> None:
         (self._stalled.add if turn.is_late and after is not After.ENDED else self._stalled.discard)(task)
         if after is After.ENDED or self._is_stopped:
             return
         if isinstance(after, Rest) and not turn.is_wanted:
             self._watcher.watch(task, after)
         else:
-            self._enqueue(task, is_lively=not turn.is_late)
+            self._enqueue(task, is_answering=not turn.is_late)

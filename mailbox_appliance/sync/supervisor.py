@@ -53,7 +53,7 @@ class Supervisor:
         with self._lock:
             mailbox = self._mailboxes.pop(account_id, None)
         if mailbox is not None:
-            self._end([mailbox])
+            self._stop_mailboxes([mailbox])
 
     def wake(self, account_id: str, path: str | None) -> None:
         """Have a folder looked at now; None: the whole mailbox, also when it is waiting after a fault."""
@@ -83,21 +83,21 @@ class Supervisor:
             mailboxes = list(self._mailboxes.values())
             self._mailboxes.clear()
         self._parsers.close()
-        self._end(mailboxes, timeout)
+        self._stop_mailboxes(mailboxes, timeout)
         self._pool.stop(min(STOP_TIMEOUT, max(0.1, until - time.monotonic())))
 
-    def _end(self, mailboxes: list[MailboxSync], timeout: float = STOP_TIMEOUT + CUT_TIMEOUT) -> None:
+    def _stop_mailboxes(self, mailboxes: list[MailboxSync], timeout: float = STOP_TIMEOUT + CUT_TIMEOUT) -> None:
         until = time.monotonic() + timeout
         for mailbox in mailboxes:
             mailbox.stop()
             self._pool.submit(mailbox, is_heard=True)  # which waits for no server
-        left = _still_running(mailboxes, min(STOP_TIMEOUT, timeout / 2))
+        left = _wait_for_end(mailboxes, min(STOP_TIMEOUT, timeout / 2))
         # A thread that connects to a silent host cannot be cut; it ends by itself, and touches nothing.
         cut = [mailbox for mailbox in left if mailbox.interrupt()]
-        for mailbox in _still_running(cut, max(0.0, until - time.monotonic())):
+        for mailbox in _wait_for_end(cut, max(0.0, until - time.monotonic())):
             log.warning("the sync of a mailbox did not end in time", extra={"accountId": mailbox.account_id})
 
 
-def _still_running(mailboxes: list[MailboxSync], within: float) -> list[MailboxSync]:
+def _wait_for_end(mailboxes: list[MailboxSync], within: float) -> list[MailboxSync]:
     deadline = time.monotonic() + within
     return [mailbox for mailbox in mailboxes if not mailbox.ended.wait(max(0.0, deadline - time.monotonic()))]

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Resting:
+class _WatchEntry:
     until: float | None
     sock: socket.socket | None
 
@@ -24,7 +24,7 @@ class Watcher:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._resting: dict[Task, _Resting] = {}
+        self._resting: dict[Task, _WatchEntry] = {}
         #: Those that are being asked what they heard, with nothing locked, and whether they are wanted meanwhile.
         self._asked: dict[Task, bool] = {}
         self.is_stopped = False
@@ -54,12 +54,12 @@ class Watcher:
 
         With each: whether it was heard, rather than that its time is up. Nothing is locked meanwhile.
         """
-        ready = [key.data for key, _ in self._selector.select(self._left())]
+        ready = [key.data for key, _ in self._selector.select(self._find_timeout())]
         if None in ready:
-            self._forget_wakes()
-        for task in self._heard(ready):
+            self._drain_wakes()
+        for task in self._collect_heard(ready):
             yield task, True
-        for task in self._over():
+        for task in self._collect_expired():
             yield task, False
 
     def watch(self, task: Task, rest: Rest) -> None:
@@ -68,16 +68,16 @@ class Watcher:
         with self._lock:
             if self.is_stopped:
                 return
-            self._watch(task, _Resting(until, rest.sock))
+            self._watch(task, _WatchEntry(until, rest.sock))
         self._wake()
 
-    def _watch(self, task: Task, resting: _Resting) -> None:
+    def _watch(self, task: Task, resting: _WatchEntry) -> None:
         self._resting[task] = resting
         if resting.sock is not None:
             self._selector.register(resting.sock, selectors.EVENT_READ, task)
 
     def release(self, task: Task) -> bool:
-        """Watch this task no longer. False: it is just being asked what it heard, and is handed on right after that."""
+        """Watch this task no longer. False: it is being asked what it heard; `wait` yields it right after that."""
         with self._lock:
             if task in self._asked:
                 self._asked[task] = True
@@ -85,18 +85,18 @@ class Watcher:
             self._release(task)
             return True
 
-    def _release(self, task: Task) -> _Resting | None:
+    def _release(self, task: Task) -> _WatchEntry | None:
         resting = self._resting.pop(task, None)
         if resting is not None and resting.sock is not None and not self.is_stopped:
             self._selector.unregister(resting.sock)
         return resting
 
-    def _left(self) -> float | None:
+    def _find_timeout(self) -> float | None:
         with self._lock:
             ends = [resting.until for resting in self._resting.values() if resting.until is not None]
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
-    def _heard(self, ready: list[Task | None]) -> list[Task]:
+    def _collect_heard(self, ready: list[Task | None]) -> list[Task]:
         """Those of the tasks that heard of work, or are wanted; they are released."""
         with self._lock:
             # Others were released while we were looking: their sockets are somebody else's now.
@@ -110,7 +110,7 @@ class Watcher:
                     self._watch(task, resting[task])
         return [task for task in resting if task in heard or asked[task]]
 
-    def _over(self) -> list[Task]:
+    def _collect_expired(self) -> list[Task]:
         """The tasks whose time is up; they are released."""
         now = time.monotonic()
         with self._lock:
@@ -125,7 +125,7 @@ class Watcher:
         except OSError:  # full: it will wake anyway; closed: it has ended
             pass
 
-    def _forget_wakes(self) -> None:
+    def _drain_wakes(self) -> None:
         try:
             while self._woken.recv(4096):
                 pass
