@@ -12,7 +12,7 @@ from mailbox_appliance.records import FetchedMessage
 from mailbox_appliance.sync import bodies
 from mailbox_appliance.sync.context import SyncSession
 from mailbox_appliance.sync.folder import FolderSync
-from mailbox_appliance.sync.parser import Pending
+from mailbox_appliance.sync.parser import PendingBatch
 
 BATCH_COUNT = 200
 BATCH_BYTES = 3 << 20
@@ -26,7 +26,7 @@ class _ParsingBatch:
 
     folder: FolderSync
     messages: list[FetchedMessage]
-    pending: Pending
+    pending: PendingBatch
 
 
 class Backlog:

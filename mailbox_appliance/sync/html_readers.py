@@ -18,7 +18,7 @@ import msgspec
 from mailbox_appliance.decoding import decode_msgpack
 from mailbox_appliance.mail.charsets import without_surrogates
 from mailbox_appliance.mail.readers import TAGS, TAGS_OF_BEGINNING, ReadForm, Seen, TagReader
-from mailbox_appliance.sync.parser_process import IDLE, Batch, Child
+from mailbox_appliance.sync.parser_process import IDLE, Batch, ParserChild
 from mailbox_appliance.sync.parsing import Body, Comparison, Request
 
 #: Seconds within which a request is answered, whatever happens; and of these, for which it waits for its turn.
@@ -42,8 +42,8 @@ class HtmlReaders:
     def __init__(self, most_waiting: int, *, idle: float = IDLE, within: float = WITHIN) -> None:
         """`most_waiting`: requests that may wait whatever the children do, those in analysis among them."""
         self._within = within
-        self._turns = _Turns([Child(idle=idle) for _ in range(_CHILDREN)], most_waiting)
-        self._kept, self._verdicts = _Kept[Seen](), _Kept[str]()
+        self._queue = _ChildQueue([ParserChild(idle=idle) for _ in range(_CHILDREN)], most_waiting)
+        self._cache, self._verdicts = _Cache[Seen](), _Cache[str]()
         self._tags = threading.Lock()
         self._shared = threading.local()
 
@@ -78,14 +78,14 @@ class HtmlReaders:
     def read(self, html: str, form: ReadForm, until: float, tags: TagReader) -> Seen:
         """Return what is seen of HTML. Without an analysis until then (monotonic seconds), `tags` reads it."""
         key = _digest(html)
-        seen, is_final = self._kept.find(key, form) or self._kept.find(key, _ANY), False
+        seen, is_final = self._cache.find(key, form) or self._cache.find(key, _ANY), False
         if seen is None:
             answer, is_final = self._ask(Body(without_surrogates(html), form), until)
-            seen = _decoded(answer)
+            seen = _decode(answer)
         if seen is None or (tags is TAGS and not (seen.is_analyzed or seen.is_whole)):
-            seen = self._tags_of(key, html, form, tags)
+            seen = self._read_tags(key, html, form, tags)
         if is_final and (seen.is_analyzed or form != "beginning"):
-            self._kept.keep(key, form if seen.is_analyzed else _ANY, seen, len(seen.text))
+            self._cache.keep(key, form if seen.is_analyzed else _ANY, seen, len(seen.text))
         return seen
 
     def compare(self, text: str, html: str, until: float) -> bool | None:
@@ -99,19 +99,19 @@ class HtmlReaders:
                 self._verdicts.keep(key, "", found)
         return None if found == "unknown" else found == "differs"
 
-    def _tags_of(self, key: bytes, html: str, form: ReadForm, tags: TagReader) -> Seen:
+    def _read_tags(self, key: bytes, html: str, form: ReadForm, tags: TagReader) -> Seen:
         if tags is TAGS:
             return tags.see(html, form)
         with self._tags:  # one at a time: this is pure Python, and other requests need the processor
-            return self._kept.find(key, _ANY) or tags.see(html, form)
+            return self._cache.find(key, _ANY) or tags.see(html, form)
 
     def close(self) -> None:
         """End the children. Requests that come later get the text of the tags."""
-        self._turns.close()
+        self._queue.close()
 
     def _ask(self, request: Request, until: float) -> tuple[bytes, bool]:
         """The answer, empty where there is none; and whether asking again would be of no use."""
-        with self._turns.wait(min(until, time.monotonic() + min(MOST_WAIT, self._within / 2))) as child:
+        with self._queue.wait(min(until, time.monotonic() + min(MOST_WAIT, self._within / 2))) as child:
             left = until - time.monotonic()
             if child is None or left < LONG:
                 return b"", False
@@ -160,7 +160,7 @@ class RequestReader:
         return 0.0 if self.has_failed else self._until
 
 
-class _Turns:
+class _ChildQueue:
     """Which request has a child now, and which ones may wait for one.
 
     As many bodies are analyzed at once as there are children. Of the requests, half of the workers' number may be in
@@ -170,7 +170,7 @@ class _Turns:
     workers, and every other request finds a free one.
     """
 
-    def __init__(self, children: list[Child], most_waiting: int) -> None:
+    def __init__(self, children: list[ParserChild], most_waiting: int) -> None:
         self._children = children
         self._free = children[: max(1, min(len(children), most_waiting))]
         self._most = max(1, most_waiting)
@@ -179,12 +179,12 @@ class _Turns:
         self._changed = threading.Condition()
 
     @contextmanager
-    def wait(self, until: float) -> Iterator[Child | None]:
+    def wait(self, until: float) -> Iterator[ParserChild | None]:
         """Wait for a child until then, and have it for a while; None where that would take too long."""
         with self._changed:
             may_wait = self._here < self._most
             self._here += may_wait
-            child = self._take(until, may_wait=may_wait)
+            child = self._take_child(until, may_wait=may_wait)
         try:
             yield child
         finally:
@@ -195,7 +195,7 @@ class _Turns:
                     del self._since[id(child)]
                     self._changed.notify()
 
-    def _take(self, until: float, *, may_wait: bool) -> Child | None:
+    def _take_child(self, until: float, *, may_wait: bool) -> ParserChild | None:
         while not self._free:
             left = until - time.monotonic()
             if not may_wait:
@@ -212,7 +212,7 @@ class _Turns:
             child.close()
 
 
-class _Kept(Generic[T]):
+class _Cache(Generic[T]):
     """The latest findings, for a while; as many as `_MOST_KEPT`, and of texts as many characters as may be."""
 
     def __init__(self) -> None:
@@ -234,7 +234,7 @@ class _Kept(Generic[T]):
                 self._characters -= self._found.popitem(last=False)[1][2]
 
 
-def _decoded(answer: bytes) -> Seen | None:
+def _decode(answer: bytes) -> Seen | None:
     try:
         return decode_msgpack(answer, Seen) if answer else None
     except msgspec.MsgspecError:

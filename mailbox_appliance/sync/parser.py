@@ -19,7 +19,7 @@ from mailbox_appliance.mail.parse import parse, unreadable
 from mailbox_appliance.mail.readers import TAGS, ReadForm, Seen
 from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.records import ParsedMessage
-from mailbox_appliance.sync.parser_process import IDLE, PATIENCE, Batch, Child
+from mailbox_appliance.sync.parser_process import IDLE, PATIENCE, Batch, ParserChild
 from mailbox_appliance.sync.parsing import Body, WholeMessage
 
 log = logging.getLogger(__name__)
@@ -28,10 +28,10 @@ FEW, SMALL = 20, 1 << 20  # messages, and bytes of them, that are no backlog
 _MOST_CRASHES = 3  # of the child in one batch, after which the rest is parsed here
 
 
-class Pending:
+class PendingBatch:
     """A batch that is being parsed; without a child it is parsed when its result is wanted."""
 
-    def __init__(self, sources: Sequence[bytes], child: Child | None) -> None:
+    def __init__(self, sources: Sequence[bytes], child: ParserChild | None) -> None:
         self.sources = sources
         self._child = child
         self._batch = self._ask(sources) if child is not None else None
@@ -44,10 +44,10 @@ class Pending:
 
     def result(self) -> list[ParsedMessage]:
         """Wait, and return what the messages say, in their order. Never raises; ask once."""
-        answers = self._answers()
-        return [_read(source, answer) for source, answer in zip(self.sources, answers, strict=True)]
+        answers = self._collect_answers()
+        return [_decode_or_read(source, answer) for source, answer in zip(self.sources, answers, strict=True)]
 
-    def _answers(self) -> list[bytes]:
+    def _collect_answers(self) -> list[bytes]:
         """An answer for each message; an empty one for a message that the child cannot parse."""
         answers: list[bytes] = []
         batch, self._batch = self._batch, None
@@ -68,13 +68,13 @@ class Parsers:
     """Parses for all mailboxes. Any number of threads may use it."""
 
     def __init__(self, *, idle: float = IDLE, patience: float = PATIENCE) -> None:
-        self._for_few, self._for_many = (Child(idle=idle, patience=patience) for _ in range(2))
+        self._for_few, self._for_many = (ParserChild(idle=idle, patience=patience) for _ in range(2))
 
-    def begin(self, sources: Sequence[bytes]) -> Pending:
+    def begin(self, sources: Sequence[bytes]) -> PendingBatch:
         """Begin to parse a batch; of a backlog, wait until the child has taken it in."""
         if len(sources) > FEW or sum(map(len, sources)) > SMALL:
-            return Pending(sources, self._for_many)
-        return Pending(sources, self._for_few if any(map(_has_html, sources)) else None)
+            return PendingBatch(sources, self._for_many)
+        return PendingBatch(sources, self._for_few if any(map(_has_html, sources)) else None)
 
     def see(self, html: str, form: ReadForm) -> Seen:
         """Return what is seen of the HTML of a large message (`mail.readers.HtmlReader`)."""
@@ -97,7 +97,7 @@ def _has_html(source: bytes) -> bool:
     return b"text/html" in source or b"html" in source.lower()
 
 
-def _read(source: bytes, answer: bytes) -> ParsedMessage:
+def _decode_or_read(source: bytes, answer: bytes) -> ParsedMessage:
     try:
         if answer:
             return decode_msgpack(answer, ParsedMessage)

@@ -1,6 +1,6 @@
 """A child process that parses, with the two threads that keep it: one takes its answers, one watches over it.
 
-Child ........... the child that serves one kind of requests now: started on first use, and again when it has ended
+ParserChild ..... the child that serves one kind of requests now: started on first use, and again when it has ended
 ParserProcess ... one such process
 """
 
@@ -42,7 +42,7 @@ class Batch:
         self.ended = threading.Event()
 
 
-class Child:
+class ParserChild:
     """The child process of one kind of requests. Any number of threads may use it."""
 
     def __init__(self, *, idle: float = IDLE, patience: float = PATIENCE) -> None:
@@ -75,7 +75,7 @@ class Child:
         if self._process is not None and self._process.is_usable:
             return self._process
         if self._process is not None:
-            self._note(is_failure=self._process.has_failed and not self._process.has_started)
+            self._record_start(is_failure=self._process.has_failed and not self._process.has_started)
             self._process = None
         if self._closed.is_set() or time.monotonic() < self._next_start:
             return None
@@ -83,12 +83,12 @@ class Child:
             self._process = ParserProcess(idle=self._idle, patience=self._patience)
         except OSError:
             log.exception("the parsing process does not start")
-            self._note(is_failure=True)
+            self._record_start(is_failure=True)
         if self._closed.is_set() and self._process is not None:  # closed while it started
             self._process.close()
         return self._process
 
-    def _note(self, *, is_failure: bool) -> None:
+    def _record_start(self, *, is_failure: bool) -> None:
         self._failures = self._failures + 1 if is_failure else 0
         if self._failures >= _MOST_FAILURES:
             self._failures, self._next_start = 0, time.monotonic() + _PAUSE
@@ -164,14 +164,14 @@ class ParserProcess:
             parsing.read_block(self._process.stdout)
             self.has_started = True
             while True:
-                self._take(parsing.read_block(self._process.stdout))
+                self._take_answer(parsing.read_block(self._process.stdout))
         except (EOFError, OSError, IndexError):  # the last: an answer that nobody asked for
             pass
         finally:
             self._process.kill()
             self._finish(self._process.wait())
 
-    def _take(self, answer: bytes) -> None:
+    def _take_answer(self, answer: bytes) -> None:
         with self._lock:
             batch = self._waiting[0]
             batch.answers.append(answer)
@@ -186,7 +186,7 @@ class ParserProcess:
             left = list(self._waiting)
             self._waiting.clear()
         if self.has_failed:
-            log.warning("the parsing process ended", extra={"code": code, "said": self._complaint()})
+            log.warning("the parsing process ended", extra={"code": code, "said": self._read_complaint()})
         for batch in left:
             batch.is_cause = self.has_started and batch is left[0]
             batch.is_victim = self.has_started and not batch.is_cause
@@ -194,7 +194,7 @@ class ParserProcess:
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             _close(pipe)
 
-    def _complaint(self) -> str:
+    def _read_complaint(self) -> str:
         """What it wrote to stderr: frames and kinds of errors, never a message (`parsing.main`)."""
         stderr = self._process.stderr
         return stderr.read(_LONGEST_COMPLAINT).decode("utf-8", "replace") if stderr else ""

@@ -89,7 +89,7 @@ if sys.platform == "win32":
     def _limit_process() -> None:
         """The parent sets the priority; nothing bounds memory here."""
 
-    def _within(seconds: float, work: Callable[[], T]) -> T:  # noqa: ARG001 - as elsewhere
+    def _run_within(seconds: float, work: Callable[[], T]) -> T:  # noqa: ARG001 - as elsewhere
         """Do something; the parent alone watches how long it takes."""
         return work()
 
@@ -106,7 +106,7 @@ else:
         with suppress(ValueError, OSError):  # macOS refuses it where the process has more already
             resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
 
-    def _within(seconds: float, work: Callable[[], T]) -> T:
+    def _run_within(seconds: float, work: Callable[[], T]) -> T:
         """Do something within so much processor time. Raises _DeadlinePassed."""
         signal.signal(signal.SIGPROF, _pass_deadline)
         try:
@@ -141,19 +141,19 @@ class BoundedReader:
 
     def see(self, html: str, form: ReadForm) -> Seen:
         """Return what is seen of HTML, or the text of its tags where it cannot be analyzed in time."""
-        return self._bounded(lambda: _seen(html, form)) or TAGS.see(html, form)
+        return self._run_bounded(lambda: _analyze(html, form)) or TAGS.see(html, form)
 
     def differs(self, text: str, html: str) -> bool | None:
         """Return whether a text says what the HTML does not show; None where that takes too long."""
-        return self._bounded(lambda: _differs(text, html))
+        return self._run_bounded(lambda: _differs(text, html))
 
-    def _bounded(self, work: Callable[[], T]) -> T | None:
+    def _run_bounded(self, work: Callable[[], T]) -> T | None:
         if self.has_failed or self.used >= self._deadline:
             self.has_failed = True
             return None
         began = time.process_time()
         try:
-            return _within(self._deadline - self.used, work)
+            return _run_within(self._deadline - self.used, work)
         except (_DeadlinePassed, MemoryError):
             self.has_failed = True
             return None
@@ -175,7 +175,7 @@ class _MessageReader:
         """Return what a message says, and what is searched of it."""
         reader = BoundedReader(self._deadline)
         parsed = with_words(parse(source, reader), reader)
-        self._heed(reader)
+        self._adjust_deadline(reader)
         return parsed
 
     def see(self, html: str, form: ReadForm) -> Seen:
@@ -183,10 +183,10 @@ class _MessageReader:
         reader = BoundedReader(self._deadline)
         seen = reader.see(html, form)
         if form != "beginning" or _is_expensive(reader):  # a beginning that is cheap says little of the rest
-            self._heed(reader)
+            self._adjust_deadline(reader)
         return seen
 
-    def _heed(self, reader: BoundedReader) -> None:
+    def _adjust_deadline(self, reader: BoundedReader) -> None:
         factor = 0.5 if _is_expensive(reader) else 2.0 if reader.used < _LITTLE else 1.0
         self._deadline = min(DEADLINE, max(SHORTEST_DEADLINE, self._deadline * factor))
 
@@ -203,7 +203,7 @@ def _pass_deadline(_: int, __: FrameType | None) -> None:
     raise _DeadlinePassed
 
 
-def _seen(html: str, form: ReadForm) -> Seen:
+def _analyze(html: str, form: ReadForm) -> Seen:
     if form == "beginning":
         return Seen(of_beginning(html), Hidden())
     return Seen(*of_html(html, form))
@@ -215,12 +215,12 @@ def _differs(text: str, html: str) -> bool:
 
 def _answer(block: bytes, messages: _MessageReader) -> bytes:
     try:
-        return _encoder.encode(_answered(decode_msgpack(block, _REQUEST), messages))
+        return _encoder.encode(_evaluate(decode_msgpack(block, _REQUEST), messages))
     except Exception:  # noqa: BLE001 - the appliance reads this one again, without HTML
         return b""
 
 
-def _answered(request: Request, messages: _MessageReader) -> Any:
+def _evaluate(request: Request, messages: _MessageReader) -> Any:
     match request:
         case WholeMessage(source):
             return messages.read(source)
