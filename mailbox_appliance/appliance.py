@@ -34,9 +34,9 @@ from mailbox_appliance.options import Value
 from mailbox_appliance.places import Places
 from mailbox_appliance.records import Progress
 from mailbox_appliance.remote.calls import Calls
-from mailbox_appliance.sending.copier import Copier
-from mailbox_appliance.sending.due import Due
-from mailbox_appliance.sending.evidence import Evidence
+from mailbox_appliance.sending.copier import SentMailTask
+from mailbox_appliance.sending.due import Scheduler
+from mailbox_appliance.sending.evidence import Reconciler
 from mailbox_appliance.sending.graph_drafts import GraphDrafts
 from mailbox_appliance.sending.worker import Sender
 from mailbox_appliance.settings import Settings
@@ -140,16 +140,16 @@ class Appliance:
         self.bodies = Bodies(self.store, self.connections, self.parts, self.html.for_request)
         self.drafts = Drafts(self.connections, self.store, self.events)
         is_sending = self.sender.is_sending
-        self.copier = Copier(self.store, self.logins, self.settings, self.events, self.clock, is_sending)
+        self.sent_mail = SentMailTask(self.store, self.logins, self.settings, self.events, self.clock, is_sending)
         self.aftermath = Aftermath(self.store, self.connections, self.drafts, self.events, self.clock)
         lend = partial(self.connections.borrow, in_background=True)
-        self.evidence = Evidence(self.store, self.events, self.clock, lend, GraphDrafts(self.logins))
-        duties = (self.evidence, self.copier, self.aftermath)
+        self.reconciler = Reconciler(self.store, self.events, self.clock, lend, GraphDrafts(self.logins))
+        tasks = (self.reconciler, self.sent_mail, self.aftermath)
         holds = partial(self.settings.flag, "sending.hold_scheduled")
-        self.due = Due(self.store, self.clock, self.sender.begin_due, duties, holds)
-        self.events.subscribe(DeliveryScheduled, lambda _: self.due.notice())
-        self.events.subscribe(DeliverySettled, lambda _: self.due.notice())
-        self.events.subscribe(AccountReconnected, lambda _: self.due.notice())
+        self.scheduler = Scheduler(self.store, self.clock, self.sender.begin_due, tasks, holds)
+        self.events.subscribe(DeliveryScheduled, lambda _: self.scheduler.wake())
+        self.events.subscribe(DeliverySettled, lambda _: self.scheduler.wake())
+        self.events.subscribe(AccountReconnected, lambda _: self.scheduler.wake())
         self.confirmation = Confirmation(self.store, self.settings, self.clock)
         self.store_watch = StoreWatch(self.store, self.settings)
         self.sender_addresses = SenderAddresses(self.store, self.logins, self.events, self.clock)
@@ -179,7 +179,7 @@ class Appliance:
         if any(now[name] != before[name] for name in ("store.keep_phases_days", "sync.cache_mib")):
             self.store.upkeep.trim()
         if now["sending.hold_scheduled"] != before["sending.hold_scheduled"]:
-            self.due.notice()
+            self.scheduler.wake()
         if self.https is not None and any(now[name] != before[name] for name in _HTTPS):
             self.https.apply()
 
@@ -205,14 +205,14 @@ class Appliance:
         """Look after the store, take up interrupted sends and what is due, then bring mail in."""
         self.store.upkeep.start()
         self.sender.start()
-        self.due.start()
+        self.scheduler.start()
         for errand in self._errands:
             errand.start()
         self.sync.start()
 
     def release(self) -> None:
         """Begin to send nothing more, and let every request that waits for a send answer with what is known now."""
-        self.due.release()
+        self.scheduler.release()
         self.sender.release()
 
     def break_off(self) -> None:
@@ -236,7 +236,7 @@ class Appliance:
         self.sync.stop(max(_SYNC_WITHIN, timeout / 2))
         self.sender.stop(max(0.0, until - time.monotonic()))
         self.connections.stop(max(0.0, until - time.monotonic()))
-        self.due.stop(max(0.0, until - time.monotonic()))
+        self.scheduler.stop(max(0.0, until - time.monotonic()))
         for errand in self._errands:
             errand.stop(max(0.0, until - time.monotonic()))
 

@@ -319,7 +319,7 @@ def test_what_fails_once_it_works_again_brings_nothing_back(tmp_path: Path) -> N
     def prepare(appliance: Appliance) -> None:
         opened.append(appliance)
         if len(opened) == 2:
-            appliance.due.start()  # so that it cannot be started
+            appliance.scheduler.start()  # so that it cannot be started
 
     served = Served(tmp_path, prepare)
     served.start()

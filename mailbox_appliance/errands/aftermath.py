@@ -53,7 +53,7 @@ class Aftermath:
         self._events, self._clock = events, clock
         self._turns = Turns()
 
-    def waiting(self, now: datetime) -> tuple[str, ...]:
+    def due_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with chores whose time has come."""
         return self._store.due.chore_accounts(now)
 

@@ -25,7 +25,7 @@ from mailbox_appliance.records import (
     Input,
     Page,
 )
-from mailbox_appliance.sending.copies import copy_of, place_of_sent
+from mailbox_appliance.sending.copies import find_sent_folder, make_copy
 from mailbox_appliance.store.deliveries import Copy
 
 _LIST, _WHOLE_LIST = "deliveries", "all deliveries"
@@ -129,7 +129,7 @@ def resolve_delivery(
 def _copy(appliance: Appliance, work: DeliveryWork) -> Copy | None:
     """Our copy, to be read at once under `result.id`; None where there is no folder for it yet, or nothing to file."""
     try:
-        sent = place_of_sent(appliance.store, work.account_id)
+        sent = find_sent_folder(appliance.store, work.account_id)
     except AllMailHidden:  # what somebody knows of the message does not depend on it
         return None
-    return copy_of(work, sent) if sent is not None and work.status == "uncertain" and len(work.wire) else None
+    return make_copy(work, sent) if sent is not None and work.status == "uncertain" and len(work.wire) else None

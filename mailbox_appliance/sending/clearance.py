@@ -20,7 +20,7 @@ _JUMP = timedelta(minutes=5)
 _BELIEVED_AFTER = 120.0
 
 
-class Steadiness:
+class ClockGuard:
     """Whether the wall clock has been where it is for a while. At the start it is believed. For any thread."""
 
     def __init__(self, clock: Clock) -> None:
@@ -29,7 +29,7 @@ class Steadiness:
         self._doubted: datetime | None = None
         self._since = 0.0
 
-    def is_given(self) -> bool:
+    def is_trusted(self) -> bool:
         """Asked now; who asks more often learns sooner of a jump."""
         with self._lock:
             seen, passed = self._started_at(), self._clock.monotonic()
@@ -46,7 +46,7 @@ class Steadiness:
         return self._clock.now() - timedelta(seconds=self._clock.monotonic())
 
 
-def obstacle(store: Store, clock: Clock, work: DeliveryWork) -> str | None:
+def why_blocked(store: Store, clock: Clock, work: DeliveryWork) -> str | None:
     """The code with which it fails, or None where it may go."""
     try:
         own = store.sender_addresses.of(store.accounts.get(work.account_id))

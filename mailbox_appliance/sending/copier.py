@@ -13,7 +13,7 @@ from datetime import datetime
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events
-from mailbox_appliance.sending.copies import Filing
+from mailbox_appliance.sending.copies import SentMailFiler
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
@@ -21,7 +21,7 @@ from mailbox_appliance.store.store import Store
 _GLANCE, _LONGEST_HOLD = 0.1, 3.0
 
 
-class Copier:
+class SentMailTask:
     """Files copies. `is_sending` tells whether a message is being handed over."""
 
     name = "sent copies"
@@ -36,10 +36,10 @@ class Copier:
         is_sending: Callable[[], bool],
     ) -> None:
         self._store, self._clock, self._is_sending = store, clock, is_sending
-        self._filing = Filing(store, logins, settings, events, clock)
+        self._filer = SentMailFiler(store, logins, settings, events, clock)
         self._changed, self._at_work = threading.Condition(), set[str]()
 
-    def waiting(self, now: datetime) -> tuple[str, ...]:
+    def due_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with copies whose time has come."""
         return self._store.sent_copies.accounts(now)
 
@@ -52,13 +52,13 @@ class Copier:
             self._file(account_id, stopping)
 
     def _file(self, account_id: str, stopping: threading.Event) -> None:
-        with self._turn(account_id):
+        with self._lock(account_id):
             operations = self._store.sent_copies.due(self._clock.now(), account_id)
             if operations:
-                self._filing.file(account_id, operations, stopping)
+                self._filer.file(account_id, operations, stopping)
 
     @contextmanager
-    def _turn(self, account_id: str) -> Iterator[None]:
+    def _lock(self, account_id: str) -> Iterator[None]:
         """Have nobody else file the copies of this mailbox meanwhile."""
         with self._changed:
             self._changed.wait_for(lambda: account_id not in self._at_work)

@@ -39,7 +39,7 @@ _LATER = "The message was sent, but its copy could not be put into the Sent fold
 _NEVER = "The message was sent, but no copy of it was found in the Sent folder, which the provider fills by itself."
 
 
-class Filing:
+class SentMailFiler:
     """Puts copies into Sent. Each is noted as filed, or planned for later."""
 
     def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
@@ -55,7 +55,7 @@ class Filing:
         left, filed = list(operations), set[str]()
         try:
             with self._open(account_id) as mailbox:
-                files_itself = self._files_itself(account_id, mailbox)
+                files_itself = self._has_filing_provider(account_id, mailbox)
                 while left and not stopping.is_set():
                     path = self._file_or_postpone(mailbox, left[0], files_itself)
                     left.pop(0)
@@ -76,7 +76,7 @@ class Filing:
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
         return self._logins.imap(account_id, partial(ImapMailbox.open, ca_file=ca_file, timeout=timeout))
 
-    def _files_itself(self, account_id: str, mailbox: ImapMailbox) -> bool:
+    def _has_filing_provider(self, account_id: str, mailbox: ImapMailbox) -> bool:
         account = self._store.accounts.get(account_id)
         host = self._logins.endpoint(account_id, "smtp").host
         return files_sent_mail(account.provider, host, mailbox.features)
@@ -101,7 +101,7 @@ class Filing:
 
     def _file_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str:
         """File one copy, record it, and answer the path of the folder."""
-        sent = self._sent_folder(mailbox, work.account_id)
+        sent = self._ensure_sent_folder(mailbox, work.account_id)
         # We may have stopped between APPEND and the record of it; or the provider files by itself, and nobody knew.
         found = lookup.find(mailbox, sent, work.message_id) or _append(mailbox, work, sent)
         self._record(work, sent, found)
@@ -111,8 +111,8 @@ class Filing:
 
     def _await_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str | None:
         """Record the copy that the provider has filed, or plan when to look again."""
-        sent = place_of_sent(self._store, work.account_id)
-        found = None if sent is None else lookup.find(mailbox, sent, work.message_id, _flags_in(sent))
+        sent = find_sent_folder(self._store, work.account_id)
+        found = None if sent is None else lookup.find(mailbox, sent, work.message_id, _extra_flags(sent))
         if sent is not None and found is not None:
             self._record(work, sent, found)
             return sent.path
@@ -129,7 +129,7 @@ class Filing:
     def _record(self, work: DeliveryWork, sent: MirroredFolder, found: Found | None) -> None:
         store = self._store
         if not store.mirror.locate(work.account_id, [work.result_id]):  # there was no such folder when it was sent
-            store.deliveries.add_copy(work.operation_id, copy_of(work, sent))
+            store.deliveries.add_copy(work.operation_id, make_copy(work, sent))
         store.mirror.landed(work.result_id, found or Found(sent, None))
         store.sent_copies.mark_filed(work.operation_id)
 
@@ -138,7 +138,7 @@ class Filing:
         wait = retry.delay(attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
         self._store.sent_copies.postpone(operation_id, wait, _LATER)
 
-    def _sent_folder(self, mailbox: ImapMailbox, account_id: str) -> MirroredFolder:
+    def _ensure_sent_folder(self, mailbox: ImapMailbox, account_id: str) -> MirroredFolder:
         """The folder for sent mail; made where there is none."""
         folders = self._store.folders
         found = folders.find_by_role(account_id, "sent")
@@ -169,7 +169,7 @@ def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> F
         return None if uid is None else Found(sent, uid)
 
 
-def place_of_sent(store: Store, account_id: str) -> MirroredFolder | None:
+def find_sent_folder(store: Store, account_id: str) -> MirroredFolder | None:
     """Where what was sent lies: in Sent, or where that only shows what has its label, among all mail; None without it.
 
     Raises AllMailHidden.
@@ -177,14 +177,14 @@ def place_of_sent(store: Store, account_id: str) -> MirroredFolder | None:
     return store.folders.all_mail(account_id) or store.folders.find_by_role(account_id, "sent")
 
 
-def _flags_in(sent: MirroredFolder) -> frozenset[str]:
+def _extra_flags(sent: MirroredFolder) -> frozenset[str]:
     """What a sent message has there that others lack."""
     return frozenset({SENT}) if sent.role == "all" else frozenset()
 
 
-def copy_of(work: DeliveryWork, sent: MirroredFolder) -> Copy:
+def make_copy(work: DeliveryWork, sent: MirroredFolder) -> Copy:
     """Our copy of a sent message, as it will lie in Sent: read, and with its Bcc (RFC 5322 3.6.3)."""
     source = with_bcc(work.wire, work.bcc_header)
-    flags = frozenset({"\\Seen"}) | _flags_in(sent)
+    flags = frozenset({"\\Seen"}) | _extra_flags(sent)
     message = FetchedMessage(0, flags, work.dated_at, len(source), b"")  # the mirror takes what is parsed
     return sent, message, with_words(parse_content(source))

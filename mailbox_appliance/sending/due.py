@@ -19,23 +19,23 @@ from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Of each duty this many mailboxes at once.
+#: Of each task this many mailboxes at once.
 MOST_AT_ONCE = 4
 # Seconds between two looks at most, and at least, whatever there is to do.
 _LONGEST, _SHORTEST = 5.0, 0.1
-# Seconds that a mailbox's duty rests which could not even be planned, growing.
+# Seconds that a mailbox's task rests which could not even be planned, growing.
 _FIRST_REST, _LONGEST_REST = 5.0, 300.0
 
 
 @dataclass(frozen=True)
-class _Trouble:
+class _Failure:
     """Something that fails: how often in a row, and until when (monotonic) it rests."""
 
     failures: int
     until: float
 
 
-class Duty(Protocol):
+class TimedTask(Protocol):
     """Something that has its times, mailbox by mailbox, and waits for servers."""
 
     @property
@@ -43,7 +43,7 @@ class Duty(Protocol):
         """What it is called in the names of threads and in the log."""
         ...
 
-    def waiting(self, now: datetime) -> Collection[str]:
+    def due_accounts(self, now: datetime) -> Collection[str]:
         """The mailboxes in which something is due. Asks the store only."""
         ...
 
@@ -52,7 +52,7 @@ class Duty(Protocol):
         ...
 
 
-class Due:
+class Scheduler:
     """The timer. `begin` is told of scheduled sends that are due, by id and mailbox, until they are begun.
 
     It answers False where enough of that mailbox wait already: then the others of it are passed over in this look.
@@ -64,15 +64,15 @@ class Due:
         store: Store,
         clock: Clock,
         begin: Callable[[str, str], bool],
-        duties: Sequence[Duty],
+        tasks: Sequence[TimedTask],
         holds: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._store, self._clock, self._begin, self._duties = store, clock, begin, duties
+        self._store, self._clock, self._begin, self._tasks = store, clock, begin, tasks
         self._holds = holds
-        self._stopping, self._noticed = threading.Event(), threading.Event()
+        self._stopping, self._woken = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._at_work: dict[tuple[str, str], threading.Thread] = {}
-        self._troubles: dict[str, _Trouble] = {}
+        self._failures: dict[str, _Failure] = {}
         self._last_look: datetime | None = None
         self._thread = threading.Thread(target=self._run, name="due", daemon=True)
 
@@ -80,14 +80,14 @@ class Due:
         """Take up what was left, and keep looking."""
         self._thread.start()
 
-    def notice(self) -> None:
+    def wake(self) -> None:
         """Something may be due now, or sooner than it was."""
-        self._noticed.set()
+        self._woken.set()
 
     def release(self) -> None:
         """Begin nothing more."""
         self._stopping.set()
-        self._noticed.set()
+        self._woken.set()
 
     def stop(self, timeout: float) -> None:
         """End, giving what is under way so many seconds. What does not end in time stands in the store."""
@@ -101,25 +101,25 @@ class Due:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._noticed.clear()  # first, so that news of now is not lost
-            pause = self._look()
+            self._woken.clear()  # first, so that news of now is not lost
+            pause = self._run_due()
             self._stopping.wait(_SHORTEST)
-            self._noticed.wait(max(0.0, pause - _SHORTEST))
+            self._woken.wait(max(0.0, pause - _SHORTEST))
 
-    def _look(self) -> float:
+    def _run_due(self) -> float:
         """Begin what is due; answers in how many seconds to look again."""
         now = self._clock.now()
-        self._try("the clock", lambda: self._mind_the_clock(now))
+        self._try("the clock", lambda: self._check_clock(now))
         self._try("scheduled sends", lambda: self._begin_scheduled(now))
-        for duty in self._duties:
-            self._try(duty.name, lambda duty=duty: self._begin_duty(duty, now))  # type: ignore[misc]
+        for task in self._tasks:
+            self._try(task.name, lambda task=task: self._begin_task(task, now))  # type: ignore[misc]
         next_at: list[datetime | None] = []
         self._try("what is due", lambda: next_at.append(self._store.due.next(now)))
         if not next_at or next_at[0] is None:
             return _LONGEST
         return min(_LONGEST, (next_at[0] - self._clock.now()).total_seconds())
 
-    def _mind_the_clock(self, now: datetime) -> None:
+    def _check_clock(self, now: datetime) -> None:
         if self._last_look is None or now < self._last_look:
             self._store.due.hasten(now)
         self._last_look = now
@@ -134,48 +134,48 @@ class Due:
             if due.account_id not in full and not self._begin(due.operation_id, due.account_id):
                 full.add(due.account_id)
 
-    def _begin_duty(self, duty: Duty, now: datetime) -> None:
-        for account_id in duty.waiting(now):
+    def _begin_task(self, task: TimedTask, now: datetime) -> None:
+        for account_id in task.due_accounts(now):
             with self._lock:
-                busy = sum(1 for name, _ in self._at_work if name == duty.name)
+                busy = sum(1 for name, _ in self._at_work if name == task.name)
                 if self._stopping.is_set() or busy >= MOST_AT_ONCE:
                     return
-                if (duty.name, account_id) not in self._at_work and not self._rests(f"{duty.name} {account_id}"):
-                    self._put_to_work(duty, account_id)
+                if (task.name, account_id) not in self._at_work and not self._is_paused(f"{task.name} {account_id}"):
+                    self._start_task(task, account_id)
 
-    def _put_to_work(self, duty: Duty, account_id: str) -> None:
-        name = f"{duty.name} {account_id}"
-        thread = threading.Thread(target=self._work, args=(duty, account_id), name=name, daemon=True)
-        self._at_work[duty.name, account_id] = thread
+    def _start_task(self, task: TimedTask, account_id: str) -> None:
+        name = f"{task.name} {account_id}"
+        thread = threading.Thread(target=self._work, args=(task, account_id), name=name, daemon=True)
+        self._at_work[task.name, account_id] = thread
         try:
             thread.start()
         except BaseException:  # no more threads are to be had
-            del self._at_work[duty.name, account_id]
+            del self._at_work[task.name, account_id]
             raise
 
-    def _work(self, duty: Duty, account_id: str) -> None:
-        is_through = self._try(f"{duty.name} {account_id}", lambda: duty.work(account_id, self._stopping))
+    def _work(self, task: TimedTask, account_id: str) -> None:
+        is_through = self._try(f"{task.name} {account_id}", lambda: task.work(account_id, self._stopping))
         with self._lock:
-            del self._at_work[duty.name, account_id]
+            del self._at_work[task.name, account_id]
         if is_through:  # else it is due still, and the next look is soon enough
-            self.notice()
+            self.wake()
 
     def _try(self, what: str, act: Callable[[], object]) -> bool:
         """Do something that fails when the store does, say on a full disk; told once, until it succeeds again."""
         try:
             act()
         except Exception:
-            known = self._troubles.get(what)
+            known = self._failures.get(what)
             if known is None and not self._stopping.is_set():
                 log.exception("what is due cannot be done now; it is tried again", extra={"what": what})
             failures = known.failures + 1 if known is not None else 1
             rest = retry.delay(failures, _FIRST_REST, _LONGEST_REST)
-            self._troubles[what] = _Trouble(failures, time.monotonic() + rest)
+            self._failures[what] = _Failure(failures, time.monotonic() + rest)
             return False
-        if self._troubles.pop(what, None) is not None:
+        if self._failures.pop(what, None) is not None:
             log.info("what is due is done again", extra={"what": what})
         return True
 
-    def _rests(self, what: str) -> bool:
-        trouble = self._troubles.get(what)
+    def _is_paused(self, what: str) -> bool:
+        trouble = self._failures.get(what)
         return trouble is not None and time.monotonic() < trouble.until

@@ -26,7 +26,7 @@ from mailbox_appliance.records import Found, MirroredFolder, UncertainDelivery
 from mailbox_appliance.remote import lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
-from mailbox_appliance.sending.copies import copy_of, place_of_sent
+from mailbox_appliance.sending.copies import find_sent_folder, make_copy
 from mailbox_appliance.sending.graph_drafts import GraphDrafts
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.database import FAILED
@@ -44,7 +44,7 @@ MOST_LOOKS = 300
 Borrow = Callable[[str], AbstractContextManager[ImapMailbox]]
 
 
-def next_look(since: datetime, now: datetime, looks: int, *, is_made: bool) -> datetime | None:
+def next_search(since: datetime, now: datetime, looks: int, *, is_made: bool) -> datetime | None:
     """When to look again after a look at `now`, which could be made or not; None for never. `looks`: how many before.
 
     By the time that has passed, so that whoever was away for an hour goes on with every 10 minutes.
@@ -61,7 +61,7 @@ def next_look(since: datetime, now: datetime, looks: int, *, is_made: bool) -> d
     return None if is_made else now + EVERY
 
 
-class Evidence:
+class Reconciler:
     """Looks, and confirms what it finds."""
 
     name = "evidence"
@@ -70,7 +70,7 @@ class Evidence:
         self._store, self._events, self._clock, self._borrow = store, events, clock, borrow
         self._drafts = drafts
 
-    def waiting(self, now: datetime) -> tuple[str, ...]:
+    def due_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with operations whose time to be looked for has come."""
         return self._store.due.evidence_accounts(now)
 
@@ -84,15 +84,15 @@ class Evidence:
             if stopping.is_set():
                 return
             if is_reached:
-                is_reached = self._look_for(uncertain, stopping)
+                is_reached = self._search_for(uncertain, stopping)
             else:
-                self._plan(uncertain, is_made=False)
+                self._plan_next(uncertain, is_made=False)
 
-    def _look_for(self, uncertain: UncertainDelivery, stopping: threading.Event) -> bool:
+    def _search_for(self, uncertain: UncertainDelivery, stopping: threading.Event) -> bool:
         """Look for one message; answers whether the mailbox could be asked."""
         operation_id, is_reached = uncertain.operation_id, True
         try:
-            if self._is_draft_no_more(uncertain):
+            if self._has_left_drafts(uncertain):
                 self._confirm(uncertain, None)
                 return True
             found = self._find(uncertain)
@@ -113,12 +113,12 @@ class Evidence:
             log.exception("looking for evidence failed", extra={"operation": operation_id})
             found = None
         if found is None:
-            self._plan(uncertain, is_made=is_reached)
+            self._plan_next(uncertain, is_made=is_reached)
         else:
             self._confirm(uncertain, found)
         return is_reached
 
-    def _is_draft_no_more(self, uncertain: UncertainDelivery) -> bool:
+    def _has_left_drafts(self, uncertain: UncertainDelivery) -> bool:
         """Whether what was to be sent by its id has been; False also where that is not to be learnt now."""
         if uncertain.provider_draft_id is None:
             return False
@@ -129,14 +129,14 @@ class Evidence:
             log.info("what became of a draft is not to be learnt now", extra=facts)
             return False
 
-    def _plan(self, uncertain: UncertainDelivery, *, is_made: bool) -> None:
-        next_at = next_look(uncertain.since, self._clock.now(), uncertain.looks, is_made=is_made)
+    def _plan_next(self, uncertain: UncertainDelivery, *, is_made: bool) -> None:
+        next_at = next_search(uncertain.since, self._clock.now(), uncertain.looks, is_made=is_made)
         self._store.due.plan_evidence(uncertain.operation_id, next_at)
         if next_at is None:
             log.info("evidence is looked for no more", extra={"operation": uncertain.operation_id})
 
     def _find(self, uncertain: UncertainDelivery) -> Found | None:
-        places = list(self._places(uncertain))
+        places = list(self._folders_to_search(uncertain))
         if not places:
             return None
         with self._borrow(uncertain.account_id) as mailbox:
@@ -146,7 +146,7 @@ class Evidence:
                     return found
         return None
 
-    def _places(self, uncertain: UncertainDelivery) -> Iterator[tuple[MirroredFolder, tuple[str, ...]]]:
+    def _folders_to_search(self, uncertain: UncertainDelivery) -> Iterator[tuple[MirroredFolder, tuple[str, ...]]]:
         """The folders to look in, and which labels tell the message there from a draft of it."""
         account_id, folders = uncertain.account_id, self._store.folders
         own = self._store.accounts.get(account_id).email
@@ -162,7 +162,7 @@ class Evidence:
     def _confirm(self, uncertain: UncertainDelivery, found: Found | None) -> None:
         """It was sent; `found`: where its message lies, if that is known."""
         operation_id, account_id = uncertain.operation_id, uncertain.account_id
-        sent = place_of_sent(self._store, account_id)
+        sent = find_sent_folder(self._store, account_id)
         copy = self._copy(operation_id, found.folder if found is not None and found.folder.role == "sent" else sent)
         with self._store.database.transaction(durable=True):
             if not self._store.deliveries.confirm(operation_id, found, copy):
@@ -179,7 +179,7 @@ class Evidence:
     def _copy(self, operation_id: str, sent: MirroredFolder | None) -> Copy | None:
         """Our copy, which stands in the mirror until the server's is seen there; None without a folder for it."""
         try:
-            return None if sent is None else copy_of(self._store.deliveries.work(operation_id), sent)
+            return None if sent is None else make_copy(self._store.deliveries.work(operation_id), sent)
         except FAILED:
             raise
         except Exception:  # that our copy cannot be shown at once must not keep anybody from knowing

@@ -22,7 +22,7 @@ class GraphDrafts:
         graph = self._logins.graph(account_id)
         return self._logins.token(account_id, "graph", lambda token: graph.look(token, draft_id))
 
-    def clear_later(self, account_id: str, message_id: str) -> None:
+    def remove_later(self, account_id: str, message_id: str) -> None:
         """Remove the drafts of an operation that is withdrawn, without anybody waiting for it.
 
         No other operation has its Message-ID, ever: none of these drafts is about to be sent.

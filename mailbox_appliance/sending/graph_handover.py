@@ -25,8 +25,8 @@ from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.graph import LARGEST, Graph, Said
 from mailbox_appliance.remote.graph_files import LEAST_UPLOADED
 from mailbox_appliance.sending.outcome import Recorder
-from mailbox_appliance.sending.progress import Over, Progress
-from mailbox_appliance.sending.verdict import GoOn, Nobody, Refused, Verdict
+from mailbox_appliance.sending.progress import OperationClosed, Progress
+from mailbox_appliance.sending.verdict import Continue, Refused, TemporaryFailure, Verdict
 from mailbox_appliance.sending.verdict_graph import judge, judge_sending
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.deliveries import Copy
@@ -42,8 +42,8 @@ _TOO_MUCH_IN_ONE = (
 )
 
 
-class GraphHandover:
-    """One attempt; when it is recorded, `tidy`. `copy`: as it will lie in Sent."""
+class GraphDelivery:
+    """One attempt; when it is recorded, `remove_draft`. `copy`: as it will lie in Sent."""
 
     def __init__(
         self,
@@ -62,52 +62,52 @@ class GraphHandover:
         self.copy: Copy | None = None
 
     def attempt(self) -> Verdict:
-        """Take the message as far as it goes. Raises RemoteFault, Over, and NotFound where the mailbox is gone."""
+        """Try to deliver the message. Raises RemoteFault, OperationClosed, and NotFound where the mailbox is gone."""
         work = self._work
         parts = divided(work.wire.read(), LARGEST - len(work.bcc_header))
         mime = with_bcc(Content(parts.mime), work.bcc_header).read()
-        if (verdict := obstacle(mime, work.envelope)) is not None:
+        if (verdict := judge_message(mime, work.envelope)) is not None:
             return verdict
         if self._progress.phase is not Phase.CONNECTING:  # a try by SMTP came as far
             self._progress.enter(Phase.CONNECTING)
         graph = self._logins.graph(work.account_id)
-        drafted = self._logins.token(work.account_id, "graph", lambda token: self._drafted(graph, token, mime))
-        if not isinstance(drafted, GoOn):
+        drafted = self._logins.token(work.account_id, "graph", lambda token: self._create_draft(graph, token, mime))
+        if not isinstance(drafted, Continue):
             return drafted
         self._store.accounts.clear_refused_sending(work.account_id)
         for file in parts.files:
-            added = self._logins.token(work.account_id, "graph", partial(self._added, graph, file))
-            if not isinstance(added, GoOn):
+            added = self._logins.token(work.account_id, "graph", partial(self._attach, graph, file))
+            if not isinstance(added, Continue):
                 return added
-        return self._sent(graph)
+        return self._send_draft(graph)
 
-    def tidy(self, verdict: Verdict) -> None:
+    def remove_draft(self, verdict: Verdict) -> None:
         """Remove a draft that was surely not sent. Never raises: what is left lies among the drafts, for a person."""
-        if self._draft is None or self._token is None or not isinstance(verdict, Refused | Nobody):
+        if self._draft is None or self._token is None or not isinstance(verdict, Refused | TemporaryFailure):
             return
         try:
             self._logins.graph(self._work.account_id).remove(self._token, self._draft)
         except Exception as error:  # noqa: BLE001 - it is said out of courtesy
             log.warning("a draft was left", extra={"operation": self._work.operation_id, "error": type(error).__name__})
 
-    def _drafted(self, graph: Graph, token: str, mime: bytes) -> Verdict:
-        """Keep the draft, and know it by its id; GoOn where it may be sent."""
+    def _create_draft(self, graph: Graph, token: str, mime: bytes) -> Verdict:
+        """Keep the draft, and know it by its id; Continue where it may be sent."""
         self._remove_earlier(graph, token)
         if self._progress.phase is not Phase.ENVELOPE:
             self._progress.enter(Phase.ENVELOPE)
         made = graph.draft(token, mime)
         if isinstance(made, Said):
             verdict = judge("draft", made)
-            return Nobody("unavailable") if isinstance(verdict, GoOn) else verdict
+            return TemporaryFailure("unavailable") if isinstance(verdict, Continue) else verdict
         self._token, self._draft = token, made
-        self.copy = self._recorder.copy_of(self._work)
+        self.copy = self._recorder.make_copy(self._work)
         if not self._store.deliveries.mark(self._work.operation_id, Phase.DATA, provider_draft_id=made):
             self._give_up()
-        self._progress.tell(Phase.DATA)
-        return GoOn()
+        self._progress.begin(Phase.DATA)
+        return Continue()
 
-    def _added(self, graph: Graph, file: LeftOut, token: str) -> Verdict:
-        """Add a file to the draft; GoOn where it is there."""
+    def _attach(self, graph: Graph, file: LeftOut, token: str) -> Verdict:
+        """Add a file to the draft; Continue where it is there."""
         assert self._draft is not None  # noqa: S101 - it has just been made
         self._token = token
         if file.size >= LEAST_UPLOADED:
@@ -130,27 +130,27 @@ class GraphHandover:
         try:
             left |= set(graph.drafts(token, work.message_id))
         except RemoteFault as fault:
-            self._left_behind(fault)
+            self._note_left_draft(fault)
         for draft_id in left:
             try:
                 graph.remove(token, draft_id)
             except RemoteFault as fault:
-                self._left_behind(fault)
+                self._note_left_draft(fault)
 
-    def _left_behind(self, fault: RemoteFault) -> None:
+    def _note_left_draft(self, fault: RemoteFault) -> None:
         if fault.name == "token_refused":
             raise fault
         facts = {"operation": self._work.operation_id, "fault": fault.kind, "named": fault.name}
         log.warning("a draft of an earlier attempt may be left", extra=facts)
 
-    def _sent(self, graph: Graph) -> Verdict:
+    def _send_draft(self, graph: Graph) -> Verdict:
         assert self._draft is not None  # noqa: S101 - it has just been made
         account_id, timeout = self._work.account_id, self._settings.number("sending.dot_timeout")
         self._token = token = self._logins.token(account_id, "graph", str)  # a large draft may take longer than one
         try:
             # From here on the message may be sent: this must be on the disk before it is asked for.
             self._progress.commit(Phase.DOT)
-        except Over:
+        except OperationClosed:
             self._give_up()
         self._progress.publish(Phase.DOT)
         self._progress.phase = Phase.DOT
@@ -163,30 +163,30 @@ class GraphHandover:
             return judge_sending(fault)
 
     def _give_up(self) -> NoReturn:
-        """The operation is over, and its draft was not sent. Raises Over."""
-        self.tidy(Nobody("unavailable"))
-        raise Over
+        """The operation is over, and its draft was not sent. Raises OperationClosed."""
+        self.remove_draft(TemporaryFailure("unavailable"))
+        raise OperationClosed
 
 
-def obstacle(mime: bytes, envelope: Envelope) -> Verdict | None:
+def judge_message(mime: bytes, envelope: Envelope) -> Verdict | None:
     """Why a message cannot go by Graph; None where it can."""
     if envelope.smtputf8:
-        return Nobody("smtputf8")
+        return TemporaryFailure("smtputf8")
     if len(mime) > LARGEST:
         return Refused("message_too_large", None, _TOO_MUCH_IN_ONE)
-    return None if _fits(mime, envelope) else Refused("message_rejected", None)
+    return None if _matches_envelope(mime, envelope) else Refused("message_rejected", None)
 
 
-def _fits(mime: bytes, envelope: Envelope) -> bool:
+def _matches_envelope(mime: bytes, envelope: Envelope) -> bool:
     """Whether the fields of a message name the sender and the recipients of its envelope, and nobody else."""
     read = parse(mime)
-    named = {_travelling(each.email) for each in (*read.to, *read.cc, *read.bcc)}
+    named = {_to_comparable(each.email) for each in (*read.to, *read.cc, *read.bcc)}
     if read.sender is None or not same_mailbox(read.sender.email, envelope.sender):
         return False
-    return named == {_travelling(each) for each in envelope.recipients}
+    return named == {_to_comparable(each) for each in envelope.recipients}
 
 
-def _travelling(email: str) -> str:
+def _to_comparable(email: str) -> str:
     try:
         return to_envelope_address(email)
     except ValueError:

@@ -16,23 +16,23 @@ from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.events import Events
 from mailbox_appliance.records import Phase
 from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.sending.graph_handover import GraphHandover
-from mailbox_appliance.sending.outcome import Outcome, Recorder, unavailable
-from mailbox_appliance.sending.progress import Over, Progress
-from mailbox_appliance.sending.smtp_handover import SmtpHandover
-from mailbox_appliance.sending.submissions import Submissions
-from mailbox_appliance.sending.verdict import Accepted, Nobody, Removed, Uncertain, Verdict, judge_fault
+from mailbox_appliance.sending.graph_handover import GraphDelivery
+from mailbox_appliance.sending.outcome import Outcome, Recorder, to_problem
+from mailbox_appliance.sending.progress import OperationClosed, Progress
+from mailbox_appliance.sending.smtp_handover import SmtpDelivery
+from mailbox_appliance.sending.submissions import SmtpConnectionPool
+from mailbox_appliance.sending.verdict import Accepted, Removed, TemporaryFailure, Uncertain, Verdict, judge_fault
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
 _SMTP_IS_OFF = "smtp_auth_disabled"
-_LATE = Nobody("unavailable")
+_LATE = TemporaryFailure("unavailable")
 
 
-class Handover:
-    """One operation on its way. `run` may be called again after it failed: it sends at most once. Then `hang_up`."""
+class DeliveryAttempt:
+    """One operation on its way. `run` may be called again after it failed: it sends at most once. Then `close`."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class Handover:
         logins: Logins,
         settings: Settings,
         events: Events,
-        submissions: Submissions,
+        pool: SmtpConnectionPool,
         recorder: Recorder,
         operation_id: str,
     ) -> None:
         self._store, self._logins, self._settings = store, logins, settings
-        self._submissions, self._recorder = submissions, recorder
+        self._pool, self._recorder = pool, recorder
         self._operation_id = operation_id
         self._progress = Progress(store, events, operation_id)
-        self._way: SmtpHandover | GraphHandover | None = None
+        self._way: SmtpDelivery | GraphDelivery | None = None
         self._verdict: Verdict | None = None
         self._is_recorded = False
         self._size = 0
@@ -59,19 +59,19 @@ class Handover:
             self._work = self._store.deliveries.work(self._operation_id)
             self._size = len(self._work.wire)
         except NotFound:  # withdrawn while a second request with its key was about to wait for it
-            return Outcome(unavailable("unavailable"))
+            return Outcome(to_problem("unavailable"))
         is_open = self._recorder.begin(self._work) if self._work.status == "queued" else self._work.status == "sending"
         if not is_open:
             return Outcome()
         if self._verdict is None:
-            self._renewals = self._submissions.renewals(self._work.account_id)
-            self._verdict = self._judged()
+            self._renewals = self._pool.count_renewals(self._work.account_id)
+            self._verdict = self._judge()
         refused, copy = (self._way.refused, self._way.copy) if self._way is not None else ([], None)
-        is_late = self._is_of_an_older_login()
+        is_late = self._was_login_replaced()
         outcome = self._recorder.record(self._work, _LATE if is_late else self._verdict, refused, copy)
         self._is_recorded = True
-        if self._is_of_an_older_login():  # what waited was called when it did not wait yet
-            self._recorder.call_up(self._work.account_id)
+        if self._was_login_replaced():  # what waited was called when it did not wait yet
+            self._recorder.retry_soon(self._work.account_id)
         return outcome
 
     @property
@@ -79,63 +79,63 @@ class Handover:
         """Whether its message needed much memory."""
         return self._size > LARGE
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         """Leave the server, and nothing behind there. What is not recorded yet may still be asked for."""
         way, verdict = self._way, self._verdict
-        if isinstance(way, SmtpHandover):
-            way.hang_up(politely=isinstance(verdict, Accepted))
+        if isinstance(way, SmtpDelivery):
+            way.close(politely=isinstance(verdict, Accepted))
         elif way is not None and verdict is not None and self._is_recorded:
-            way.tidy(verdict)
+            way.remove_draft(verdict)
 
-    def _is_of_an_older_login(self) -> bool:
+    def _was_login_replaced(self) -> bool:
         """Whether a login was refused, and the mailbox has been given another one meanwhile."""
-        is_refused = isinstance(self._verdict, Nobody) and self._verdict.cause == "login"
-        return is_refused and self._renewals != self._submissions.renewals(self._work.account_id)
+        is_refused = isinstance(self._verdict, TemporaryFailure) and self._verdict.cause == "login"
+        return is_refused and self._renewals != self._pool.count_renewals(self._work.account_id)
 
-    def _judged(self) -> Verdict:
+    def _judge(self) -> Verdict:
         if self._work.phase is Phase.DOT:  # stopped between the dot and the record of its reply
             return Uncertain()
         try:
             return self._attempt()
-        except (Over, NotFound):
+        except (OperationClosed, NotFound):
             return Removed()
         except RemoteFault as fault:
             return judge_fault(self._progress.phase, fault)
         except Unsupported:  # of a provider that a later release may reach
-            return Nobody("unavailable")
+            return TemporaryFailure("unavailable")
         except Exception:  # a fault of ours, a full disk: what the server may have got decides all the same
             phase = self._progress.phase
             log.exception("handing over failed", extra={"operation": self._operation_id, "phase": phase})
-            return Uncertain() if phase is Phase.DOT else Nobody("internal")
+            return Uncertain() if phase is Phase.DOT else TemporaryFailure("internal")
 
     def _attempt(self) -> Verdict:
         login = self._store.oauth_logins.find(self._work.account_id)
         if login is not None and login.sends_via == "graph":
-            return self._by_graph()
+            return self._deliver_by_graph()
         try:
-            return self._by_smtp()
+            return self._deliver_by_smtp()
         except RemoteFault as fault:
             if login is None or login.provider != "outlook" or fault.name != _SMTP_IS_OFF:
                 raise
         # It was said at the login: nothing of the message has gone anywhere.
         log.info("a mailbox sends by Graph from now on", extra={"account": self._work.account_id})
         self._store.oauth_logins.set_sends_via(self._work.account_id, "graph")
-        return self._by_graph()
+        return self._deliver_by_graph()
 
-    def _by_smtp(self) -> Verdict:
-        self._way = way = SmtpHandover(
+    def _deliver_by_smtp(self) -> Verdict:
+        self._way = way = SmtpDelivery(
             self._store,
             self._logins,
             self._settings,
-            self._submissions,
+            self._pool,
             self._recorder,
             self._progress,
             self._work,
         )
         return way.attempt()
 
-    def _by_graph(self) -> Verdict:
-        self._way = way = GraphHandover(
+    def _deliver_by_graph(self) -> Verdict:
+        self._way = way = GraphDelivery(
             self._store, self._logins, self._settings, self._recorder, self._progress, self._work
         )
         return way.attempt()

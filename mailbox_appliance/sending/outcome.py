@@ -24,13 +24,13 @@ from mailbox_appliance.remote.named_faults import fault
 from mailbox_appliance.sending.clearance import (
     TOO_LATE,
     TRIED_FOR,
-    Steadiness,
+    ClockGuard,
     code_when_too_late,
     is_too_late,
-    obstacle,
+    why_blocked,
 )
-from mailbox_appliance.sending.copies import copy_of, place_of_sent
-from mailbox_appliance.sending.verdict import Accepted, Cause, Nobody, Refused, Removed, Verdict
+from mailbox_appliance.sending.copies import find_sent_folder, make_copy
+from mailbox_appliance.sending.verdict import Accepted, Cause, Refused, Removed, TemporaryFailure, Verdict
 from mailbox_appliance.store.deliveries import Copy
 from mailbox_appliance.store.store import Store
 
@@ -70,7 +70,7 @@ class Recorder:
 
     def __init__(self, store: Store, events: Events, clock: Clock) -> None:
         self._store, self._events, self._clock = store, events, clock
-        self._steadiness = Steadiness(clock)
+        self._clock_guard = ClockGuard(clock)
 
     def begin(self, work: DeliveryWork) -> bool:
         """The turn of a scheduled operation has come. False where it may not go, or does not wait, any more or yet.
@@ -78,27 +78,27 @@ class Recorder:
         What is too late by a clock that has just jumped ahead waits on; so does what is not due by one that was set
         back since.
         """
-        is_steady = self._steadiness.is_given()
+        is_steady = self._clock_guard.is_trusted()
         if work.send_at is not None and work.send_at > self._clock.now():
             return False
-        code = obstacle(self._store, self._clock, work)
+        code = why_blocked(self._store, self._clock, work)
         if code in TOO_LATE and not is_steady:
             return False
         if code is not None:
             warnings = _WARNINGS.get(work.last_cause, ()) if code in TOO_LATE else ()
             if self._store.deliveries.fail_queued(work.operation_id, code, warnings):
-                self._tell(work, "failed", code=code)
+                self._announce(work, "failed", code=code)
             return False
         if not self._store.deliveries.begin(work.operation_id):
             return False
         self._events.publish(DeliveryMarked(work.operation_id, Phase.ACCEPTED))
         return True
 
-    def copy_of(self, work: DeliveryWork) -> Copy | None:
+    def make_copy(self, work: DeliveryWork) -> Copy | None:
         """Our copy as it will lie in Sent, made beforehand; None where there is no such folder, or none can be made."""
         try:
-            sent = place_of_sent(self._store, work.account_id)
-            return None if sent is None else copy_of(work, sent)
+            sent = find_sent_folder(self._store, work.account_id)
+            return None if sent is None else make_copy(work, sent)
         except Exception:  # what becomes of the message must not depend on it
             log.exception("the sent copy cannot be shown yet", extra={"operation": work.operation_id})
             return None
@@ -118,34 +118,34 @@ class Recorder:
                 if why is not None:
                     warnings.append(why)
                 self._fail(work, code, warnings, reply)
-            case Nobody():
-                return self._nobody(work, verdict)
+            case TemporaryFailure():
+                return self._record_temporary_failure(work, verdict)
             case Removed():
                 self._fail(work, "account_removed")
             case _:
                 self._store.deliveries.settle(work.operation_id, "uncertain", None, [MAYBE_DELIVERED])
-                self._tell(work, "uncertain")
+                self._announce(work, "uncertain")
         return Outcome()
 
-    def put_back(self, work: DeliveryWork, cause: str, wait: float = 0) -> bool:
+    def requeue(self, work: DeliveryWork, cause: str, wait: float = 0) -> bool:
         """Have a scheduled operation wait again, of which nobody has got anything. False where it is over."""
         now = self._clock.now()
-        return self._queue_again(work, cause, min(now + timedelta(seconds=wait), (work.send_at or now) + TRIED_FOR))
+        return self._requeue_at(work, cause, min(now + timedelta(seconds=wait), (work.send_at or now) + TRIED_FOR))
 
-    def call_up(self, account_id: str) -> None:
+    def retry_soon(self, account_id: str) -> None:
         """Have what waits in a mailbox since a try failed be tried soon. Never raises: it is tried later anyway."""
         try:
             self._store.due.hasten_mailbox(account_id, self._clock.now())
         except Exception:
             log.exception("what waits could not be called up", extra={"account": account_id})
 
-    def _queue_again(self, work: DeliveryWork, cause: str, next_at: datetime) -> bool:
+    def _requeue_at(self, work: DeliveryWork, cause: str, next_at: datetime) -> bool:
         if not self._store.deliveries.requeue(work.operation_id, next_at, cause):
             return False
-        self._tell(work, "queued", cause=cause)
+        self._announce(work, "queued", cause=cause)
         return True
 
-    def _nobody(self, work: DeliveryWork, verdict: Nobody) -> Outcome:
+    def _record_temporary_failure(self, work: DeliveryWork, verdict: TemporaryFailure) -> Outcome:
         cause, error = verdict.cause, verdict.error
         if cause == "login":
             self._store.accounts.note_refused_sending(work.account_id, error or _LOGIN_REFUSED)
@@ -153,26 +153,26 @@ class Recorder:
             return self._withdraw(work, Unsupported(reason=_CAUSES[cause]), "recipient_rejected", cause)
         if work.send_at is not None:
             return self._try_later(work, verdict, work.send_at)
-        problem = unavailable(cause, error, verdict.server, verdict.wait)
+        problem = to_problem(cause, error, verdict.server, verdict.wait)
         return self._withdraw(work, problem, "provider_unavailable", cause)
 
-    def _try_later(self, work: DeliveryWork, verdict: Nobody, send_at: datetime) -> Outcome:
+    def _try_later(self, work: DeliveryWork, verdict: TemporaryFailure, send_at: datetime) -> Outcome:
         cause = verdict.cause
-        is_steady = self._steadiness.is_given()
+        is_steady = self._clock_guard.is_trusted()
         if not is_too_late(work, self._clock):
             attempts = self._store.deliveries.work(work.operation_id).attempts
             wait = max(retry.delay(attempts, _FIRST_WAIT, _LONGEST_WAIT), verdict.wait or 0)
-            self.put_back(work, cause, min(wait, _LONGEST_WAIT))  # what is planned for later is hastened (`store.due`)
+            self.requeue(work, cause, min(wait, _LONGEST_WAIT))  # what is planned for later is hastened (`store.due`)
         elif is_steady:
             self._fail(work, code_when_too_late(cause), _WARNINGS.get(cause, ()))
         else:  # `begin` has it wait until the clock is to be believed; put right, that makes it due when it was to be
-            self._queue_again(work, cause, send_at)
+            self._requeue_at(work, cause, send_at)
         return Outcome()
 
     def _withdraw(self, work: DeliveryWork, problem: Problem, code_when_shown: str, cause: Cause) -> Outcome:
         """Free the key, since nobody got the message; an operation that a client was shown ends as failed instead."""
         if self._store.deliveries.withdraw(work.operation_id):
-            self._tell(work, "withdrawn")
+            self._announce(work, "withdrawn")
             return Outcome(problem)
         self._fail(work, code_when_shown, _WARNINGS.get(cause, ()))
         return Outcome()
@@ -186,22 +186,22 @@ class Recorder:
             # It was sent: that our copy cannot be shown at once must not keep anybody from knowing.
             log.exception("the sent copy cannot be shown yet", extra={"operation": work.operation_id})
             self._store.deliveries.succeed(work.operation_id, None, reply_code=reply_code)
-        self._tell(work, "succeeded")
+        self._announce(work, "succeeded")
 
     def _fail(self, work: DeliveryWork, code: str, warnings: Sequence[str] = (), reply: Reply | None = None) -> None:
         number, enhanced = (None, None) if reply is None else (reply.code, reply.enhanced)
         self._store.deliveries.settle(
             work.operation_id, "failed", code, warnings, reply_code=number, reply_enhanced=enhanced
         )
-        self._tell(work, "failed", code=code, reply=number, enhanced=enhanced)
+        self._announce(work, "failed", code=code, reply=number, enhanced=enhanced)
 
-    def _tell(self, work: DeliveryWork, status: str, **facts: object) -> None:
+    def _announce(self, work: DeliveryWork, status: str, **facts: object) -> None:
         operation, account = work.operation_id, work.account_id
         log.info("delivery", extra={"operation": operation, "account": account, "status": status, **facts})
         self._events.publish(DeliverySettled(operation, account, status))
 
 
-def unavailable(
+def to_problem(
     cause: Cause, error: AccountError | None = None, server: ServerName = "smtp", wait: float | None = None
 ) -> Problem:
     """What a client is told of an operation that was withdrawn. `wait`: the seconds that its server wants, if any."""

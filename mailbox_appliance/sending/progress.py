@@ -5,7 +5,7 @@ from mailbox_appliance.records import Phase
 from mailbox_appliance.store.store import Store
 
 
-class Over(Exception):
+class OperationClosed(Exception):
     """The operation ended while it was being handed over: its mailbox is gone, or somebody withdrew it."""
 
 
@@ -17,17 +17,17 @@ class Progress:
         self.phase = Phase.ACCEPTED
 
     def enter(self, *phases: Phase) -> None:
-        """Write phases down and begin them. Raises Over."""
+        """Write phases down and begin them. Raises OperationClosed."""
         self.commit(*phases)
         for phase in phases:
-            self.tell(phase)
+            self.begin(phase)
 
     def commit(self, *phases: Phase) -> None:
-        """Write phases down, on the disk. Raises Over where the operation ended meanwhile."""
+        """Write phases down, on the disk. Raises OperationClosed where the operation ended meanwhile."""
         if not self._store.deliveries.mark(self.operation_id, *phases):
-            raise Over
+            raise OperationClosed
 
-    def tell(self, phase: Phase) -> None:
+    def begin(self, phase: Phase) -> None:
         """The act of a phase that is written down begins now."""
         self.phase = phase
         self.publish(phase)

@@ -36,7 +36,7 @@ class _Kept:
     since: float
 
 
-class Submissions:
+class SmtpConnectionPool:
     """Opens, keeps and closes connections. May be used from any thread."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
@@ -101,7 +101,7 @@ class Submissions:
         for kept in left:
             kept.session.quit(_SHORT_GOODBYE)
 
-    def renewals(self, account_id: str) -> int:
+    def count_renewals(self, account_id: str) -> int:
         """How often that has happened: a login that was refused before says nothing of the one that came since."""
         with self._changed:
             return self._renewals.get(account_id, 0)

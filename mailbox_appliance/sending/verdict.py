@@ -29,7 +29,7 @@ Cause = Literal["unavailable", "throttled", "login", "smtputf8", "internal"]
 
 
 @dataclass(frozen=True)
-class GoOn:
+class Continue:
     """The server agrees; take the next step."""
 
 
@@ -50,7 +50,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Nobody:
+class TemporaryFailure:
     """Nobody got the message, and another try may succeed.
 
     `error`: what is wrong with the mailbox, if anything; `server`: whose word that is; `wait`: the seconds it wants us
@@ -73,7 +73,7 @@ class Removed:
     """The mailbox is gone, or the operation is over; the dot was not sent."""
 
 
-Verdict = GoOn | Accepted | Refused | Nobody | Uncertain | Removed
+Verdict = Continue | Accepted | Refused | TemporaryFailure | Uncertain | Removed
 
 # RFC 4954 4 and 6: authentication required, mechanism too weak, credentials wrong, encryption required.
 _NO_LOGIN = (530, 534, 535, 538)
@@ -113,21 +113,22 @@ def judge_reply(step: Step, reply: Reply) -> Verdict:
     if step == "dot" and reply.code == 421:
         return Uncertain()
     if family == 4:
-        return Nobody("throttled" if _is_throttling(reply) or reply.name in _SLOWER else "unavailable")
+        return TemporaryFailure("throttled" if _is_throttling(reply) or reply.name in _SLOWER else "unavailable")
     if reply.code in _NO_LOGIN and step != "dot":  # says nothing about the message
-        return Nobody("login")
+        return TemporaryFailure("login")
     if step == "rcpt" and reply.code == 552 and reply.enhanced == "5.5.3":
-        return Nobody("unavailable")  # RFC 5321 4.5.3.1.10: too many recipients, said with the code of RFC 821
+        # RFC 5321 4.5.3.1.10: too many recipients, said with the code of RFC 821.
+        return TemporaryFailure("unavailable")
     if family == 5:
         return Refused(_refusal(step, reply), reply)
     if step == "dot":
         return Accepted(reply) if family == 2 else Uncertain()
     if family == (3 if step == "data" else 2):
-        return GoOn()
-    return Nobody("unavailable")  # a reply that makes no sense here; the dot was not sent
+        return Continue()
+    return TemporaryFailure("unavailable")  # a reply that makes no sense here; the dot was not sent
 
 
-def tells_of_connection(step: Step, reply: Reply) -> bool:
+def is_about_connection(step: Step, reply: Reply) -> bool:
     """Whether a reply to MAIL, RCPT or DATA says nothing about the message: it is closing, or no reply to this step."""
     return reply.code == 421 or reply.code // 100 not in (4, 5, 3 if step == "data" else 2)
 
@@ -138,13 +139,13 @@ def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
         return Uncertain()
     if phase is Phase.DATA and fault.reply is not None and fault.reply.code >= 500:  # it broke the message off
         return judge_reply("data", fault.reply)
-    return nobody(fault)
+    return temporary_failure(fault)
 
 
-def nobody(fault: RemoteFault) -> Nobody:
+def temporary_failure(fault: RemoteFault) -> TemporaryFailure:
     """What a fault means of which nobody can have got the message."""
     causes: dict[FaultKind, Cause] = {"login_refused": "login", "throttled": "throttled"}
-    return Nobody(causes.get(fault.kind, "unavailable"), trouble(fault), fault.server, fault.retry_after)
+    return TemporaryFailure(causes.get(fault.kind, "unavailable"), trouble(fault), fault.server, fault.retry_after)
 
 
 def _is_throttling(reply: Reply) -> bool:

@@ -26,13 +26,13 @@ from mailbox_appliance.remote.trouble import trouble
 from mailbox_appliance.sending.verdict import (
     Accepted,
     Cause,
+    Continue,
     FailureCode,
-    GoOn,
-    Nobody,
     Refused,
+    TemporaryFailure,
     Uncertain,
     Verdict,
-    nobody,
+    temporary_failure,
 )
 
 Step = Literal["draft", "attach", "session", "upload", "send"]
@@ -77,55 +77,59 @@ _NOT_SHARED = (
 def judge(step: Step, said: Said) -> Verdict:
     """What an answer means."""
     if 200 <= said.status < 300:
-        return _done(step, said)
+        return _judge_success(step, said)
     if said.status == 429:
-        return _for_now("throttled", said)
+        return _judge_temporary("throttled", said)
     if step == "upload" and said.status != 413 and said.code.lower() not in _SAYS:
-        return Nobody("unavailable", trouble(_BROKEN_OFF), "graph", said.retry_after)
+        return TemporaryFailure("unavailable", trouble(_BROKEN_OFF), "graph", said.retry_after)
     if said.status in (400, 403, 413):
-        return _refused(step, said)
+        return _judge_refusal(step, said)
     if said.status == 401 and step == "send":  # the draft was taken with it a moment ago
-        return Nobody("unavailable", trouble(_TAKEN_BACK), "graph")
+        return TemporaryFailure("unavailable", trouble(_TAKEN_BACK), "graph")
     if said.status == 401 or step != "send":
-        return _for_now("unavailable", said)
+        return _judge_temporary("unavailable", said)
     return Uncertain()
 
 
-def _done(step: Step, said: Said) -> Verdict:
+def _judge_success(step: Step, said: Said) -> Verdict:
     if step == "send":
         return Accepted(Reply(said.status))
     if step == "draft" or said.status == 201:
-        return GoOn()
+        return Continue()
     # Nobody looks at a draft before it is sent: a file is there where that was said in so many words.
-    return Nobody("unavailable", trouble(_BROKEN_OFF), "graph", said.retry_after)
+    return TemporaryFailure("unavailable", trouble(_BROKEN_OFF), "graph", said.retry_after)
 
 
 def judge_sending(fault: RemoteFault) -> Verdict:
     """What it means that no answer came to the request to send."""
     if fault.in_doubt:
         return Uncertain()
-    return nobody(fault)
+    return temporary_failure(fault)
 
 
-def _for_now(cause: Cause, said: Said) -> Nobody:
-    return Nobody(cause, trouble(refusal(said)), "graph", said.retry_after)
+def _judge_temporary(cause: Cause, said: Said) -> TemporaryFailure:
+    return TemporaryFailure(cause, trouble(refusal(said)), "graph", said.retry_after)
 
 
-def _refused(step: Step, said: Said) -> Verdict:
+def _judge_refusal(step: Step, said: Said) -> Verdict:
     code = said.code.lower()
     if code in _SAYS or said.status == 413:
         says = _SAYS.get(code, "message_too_large")
         return Refused(says, _reply(said), _TOO_LARGE if says == "message_too_large" else None)
     if code in _FOR_NOW:
-        return _for_now(_FOR_NOW[code], said)
+        return _judge_temporary(_FOR_NOW[code], said)
     if said.status == 403:
         fault = refusal(said)
         if step == "session" and fault.name == "consent_required":
             # The documents' list of known issues, "attaching large files to messages with delegated permissions".
             return Refused("message_too_large", None, _NOT_SHARED)
         if fault.kind == "login_refused":
-            return _for_now("login", said) if step in ("draft", "send") else Refused("message_rejected", _reply(said))
-        return Refused("sender_rejected", _reply(said)) if fault.name == "sending_blocked" else Nobody("unavailable")
+            if step in ("draft", "send"):
+                return _judge_temporary("login", said)
+            return Refused("message_rejected", _reply(said))
+        if fault.name == "sending_blocked":
+            return Refused("sender_rejected", _reply(said))
+        return TemporaryFailure("unavailable")
     return Refused("message_rejected", _reply(said))
 
 

@@ -18,10 +18,10 @@ from mailbox_appliance.events import AccountReconnected, AccountRemoved, Events,
 from mailbox_appliance.records import OpenDelivery, Phase
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sending.graph_drafts import GraphDrafts
-from mailbox_appliance.sending.handover import Handover
-from mailbox_appliance.sending.outcome import Recorder, unavailable
+from mailbox_appliance.sending.handover import DeliveryAttempt
+from mailbox_appliance.sending.outcome import Recorder, to_problem
 from mailbox_appliance.sending.queue import Line, Queue
-from mailbox_appliance.sending.submissions import Submissions
+from mailbox_appliance.sending.submissions import SmtpConnectionPool
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.database import FAILED
 from mailbox_appliance.store.store import Store
@@ -47,7 +47,7 @@ class Ticket:
     interrupted: OpenDelivery | None = None
     done: threading.Event = field(default_factory=threading.Event)
     problem: Problem | None = None
-    handover: Handover | None = None
+    attempt: DeliveryAttempt | None = None
     failures: int = 0
 
     def wait(self, seconds: float) -> bool:
@@ -61,7 +61,7 @@ class Sender:
     def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
         self._store, self._logins, self._settings = store, logins, settings
         self._events, self._clock = events, clock
-        self._submissions = Submissions(settings, clock.monotonic)
+        self._pool = SmtpConnectionPool(settings, clock.monotonic)
         self._recorder, self._drafts = Recorder(store, events, clock), GraphDrafts(logins)
         self._changed = threading.Condition()
         self._tickets: dict[str, Ticket] = {}
@@ -70,8 +70,8 @@ class Sender:
         self._idle = 0
         self._lacks_threads = False
         self._stopping = False
-        events.subscribe(AccountRemoved, lambda event: self._submissions.drop(event.account_id))
-        events.subscribe(AccountReconnected, lambda event: self._take_up(event.account_id))
+        events.subscribe(AccountRemoved, lambda event: self._pool.drop(event.account_id))
+        events.subscribe(AccountReconnected, lambda event: self._retry_account(event.account_id))
 
     def start(self) -> None:
         """Take up what was interrupted, by the phase that it had reached; then be ready for more.
@@ -79,13 +79,13 @@ class Sender:
         What cannot be taken back now, say on a full disk, is taken back later, and not sent before.
         """
         with self._changed:
-            self._hire()  # the one that stays, also when no more threads are to be had one day
+            self._start_thread()  # the one that stays, also when no more threads are to be had one day
         for left in self._store.deliveries.list_sending():
             if left.phase is Phase.DOT:
                 self.submit(left.operation_id, left.account_id)
                 continue
             try:
-                is_over = self._is_taken_back(left)
+                is_over = self._take_back(left)
             except Exception:
                 log.exception("what was interrupted could not be taken back", extra={"operation": left.operation_id})
                 self._submit(left.operation_id, self._line(left.account_id), left)
@@ -104,7 +104,7 @@ class Sender:
     def stop(self, timeout: float) -> None:
         """End, giving what is under way so many seconds. What does not end in time stands in the journal."""
         self.release()
-        self._submissions.stop()
+        self._pool.stop()
         deadline = self._clock.monotonic() + timeout
         with self._changed:
             threads = list(self._threads)
@@ -136,24 +136,24 @@ class Sender:
         """Whether a message is being handed over at this moment."""
         return self._queue.is_busy
 
-    def _take_up(self, account_id: str) -> None:
+    def _retry_account(self, account_id: str) -> None:
         """The mailbox has another login: what failed with the one before, a moment ago too, is tried again."""
-        self._submissions.renew(account_id)
-        self._recorder.call_up(account_id)
+        self._pool.renew(account_id)
+        self._recorder.retry_soon(account_id)
 
-    def _is_taken_back(self, left: OpenDelivery) -> bool:
+    def _take_back(self, left: OpenDelivery) -> bool:
         """Nobody got it: a scheduled one waits again, and one that nobody was shown is as if it had never been.
 
         The client of the latter got no answer, and may come again with the same key.
         """
         if left.kind == "scheduled":
-            return self._recorder.put_back(self._store.deliveries.work(left.operation_id), "interrupted")
+            return self._recorder.requeue(self._store.deliveries.work(left.operation_id), "interrupted")
         if left.is_shown:
             return False
         work = self._store.deliveries.work(left.operation_id)
         is_over = self._store.deliveries.withdraw(left.operation_id)
         if is_over and left.phase in (Phase.ENVELOPE, Phase.DATA):
-            self._drafts.clear_later(work.account_id, work.message_id)
+            self._drafts.remove_later(work.account_id, work.message_id)
         return is_over
 
     def _submit(self, operation_id: str, line: Line, interrupted: OpenDelivery | None = None) -> Ticket:
@@ -165,7 +165,7 @@ class Sender:
                 if self._stopping:
                     ticket.done.set()  # it stands in the journal, and is taken up at the next start
                 else:
-                    self._find_hands()
+                    self._ensure_threads()
             return ticket
 
     def _line(self, account_id: str, *, is_scheduled: bool = False) -> Line:
@@ -176,15 +176,15 @@ class Sender:
             return Line("", account_id, is_scheduled)
         return Line(f"{endpoint.host.lower()}:{endpoint.port}", account_id, is_scheduled)
 
-    def _find_hands(self, coming: int = 0) -> None:
+    def _ensure_threads(self, coming: int = 0) -> None:
         """Have one more thread where there are not enough for all that may begin; so many more are about to be idle."""
         # A thread that was just told counts as idle until it wakes: so the idle are held against all that waits.
         enough = self._idle + coming
         if len(self._threads) < MOST_THREADS and self._queue.count_ready(time.monotonic(), enough + 1) > enough:
-            self._hire()
+            self._start_thread()
         self._changed.notify()
 
-    def _hire(self) -> None:
+    def _start_thread(self) -> None:
         thread = threading.Thread(target=self._work, name="sending", daemon=True)
         self._threads.add(thread)
         try:
@@ -227,27 +227,27 @@ class Sender:
 
     def _deliver(self, ticket: Ticket) -> None:
         if ticket.interrupted is not None:
-            if self._is_taken_back(ticket.interrupted):
-                ticket.problem = unavailable("unavailable")
+            if self._take_back(ticket.interrupted):
+                ticket.problem = to_problem("unavailable")
                 return
             ticket.interrupted = None
-        if ticket.handover is None:
-            ticket.handover = Handover(
+        if ticket.attempt is None:
+            ticket.attempt = DeliveryAttempt(
                 self._store,
                 self._logins,
                 self._settings,
                 self._events,
-                self._submissions,
+                self._pool,
                 self._recorder,
                 ticket.operation_id,
             )
         try:
-            outcome = ticket.handover.run()
+            outcome = ticket.attempt.run()
             ticket.problem = outcome.problem
             ticket.done.set()  # nobody waits for our goodbye to the server
         finally:
-            ticket.handover.hang_up()
-            if ticket.handover.is_large:
+            ticket.attempt.close()
+            if ticket.attempt.is_large:
                 self._events.publish(LargeWorkEnded())
 
     def _put_off(self, ticket: Ticket) -> None:
@@ -266,4 +266,4 @@ class Sender:
     def _leave(self, ticket: Ticket) -> None:
         self._queue.leave(ticket)
         if not self._stopping:
-            self._find_hands(coming=1)
+            self._ensure_threads(coming=1)

@@ -71,7 +71,7 @@ class Office:
     def work(self, ahead: timedelta = timedelta()) -> None:
         """Do what is due so much later."""
         clock = FakeClock(SystemClock().now() + ahead)
-        for account_id in self.by(clock).waiting(clock.now()):
+        for account_id in self.by(clock).due_accounts(clock.now()):
             self.by(clock).work(account_id, threading.Event())
 
     def left(self, operation: str) -> list[int]:

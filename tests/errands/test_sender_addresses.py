@@ -78,7 +78,7 @@ def test_what_is_told_no_more_is_not_sent_from_when_it_is_due(box: Outlook, cloc
     clock.advance(EVERY + 1)
     look(box)
     assert addresses(box) == [ADA]
-    box.desk.appliance.due.notice()
+    box.desk.appliance.scheduler.wake()
     failed = box.desk.wait_for(box.account, operation, "failed")
     assert failed["error"]["code"] == "sender_rejected"
     assert not box.graph.messages

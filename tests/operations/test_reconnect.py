@@ -219,7 +219,7 @@ def test_what_waits_for_a_login_goes_soon(box: Box) -> None:
     delivery = box.desk.send(box.id, a_message(sendAt=to_timestamp(box.clock.now() + timedelta(hours=1)))).data
     box.smtp.at("auth", "535 5.7.8 wrong")
     box.clock.advance(3600)
-    box.desk.appliance.due.notice()
+    box.desk.appliance.scheduler.wake()
     box.smtp.reached("auth")
     wait_until(lambda: box.status == "reauth_required", lambda: box.status, 10)
     box.desk.wait_for(box.id, delivery["operationId"], "queued")

@@ -39,7 +39,7 @@ class Upgraded:
 
     def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
-        self.appliance.due.notice()
+        self.appliance.scheduler.wake()
 
     def operations(self) -> dict[str, Any]:
         """What was scheduled, by its id, as its administrator sees it."""
@@ -275,7 +275,7 @@ def test_what_was_scheduled_is_sent_once_at_its_time(number: int, tmp_path: Path
             old.pass_time(1)
             hard = {3: "sch_5", 4: "sch_7"}[number]
             old.clock.advance(3600)
-            old.appliance.due.notice()
+            old.appliance.scheduler.wake()
             waited = {"sch_1", hard} | ({"sch_8"} if number == 4 else set())
             wait_until(lambda: sent(old) >= waited, lambda: str(old.operations()), 10)
             old.pass_time(3600)

@@ -45,7 +45,7 @@ class Later:
 
     def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
-        self.desk.appliance.due.notice()
+        self.desk.appliance.scheduler.wake()
 
     def wait_for_chores(self) -> None:
         """Until nothing is left to be done at the mail server after what is over."""

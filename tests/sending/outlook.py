@@ -71,7 +71,7 @@ class Outlook:
 
     def look(self, operation: str) -> str:
         """Look for what became of what is due; answers the status. Stop the timer before, so that nobody is faster."""
-        self.desk.appliance.evidence.work(self.account, threading.Event())
+        self.desk.appliance.reconciler.work(self.account, threading.Event())
         return str(self.desk.delivery(self.account, operation).data["status"])
 
     @property

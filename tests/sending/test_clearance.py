@@ -8,9 +8,9 @@ import pytest
 from mailbox_appliance.clock import from_millis
 from mailbox_appliance.events import Events
 from mailbox_appliance.records import DeliveryError, Phase
-from mailbox_appliance.sending.clearance import Steadiness
+from mailbox_appliance.sending.clearance import ClockGuard
 from mailbox_appliance.sending.outcome import Recorder
-from mailbox_appliance.sending.verdict import Cause, Nobody
+from mailbox_appliance.sending.verdict import Cause, TemporaryFailure
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
@@ -27,48 +27,48 @@ def jump(clock: FakeClock, by: timedelta) -> None:
 
 
 def test_a_clock_that_goes_on_is_believed(clock: FakeClock) -> None:
-    steadiness = Steadiness(clock)
+    guard = ClockGuard(clock)
     for seconds in (0, 1, 3600, 90 * 24 * 3600):
         clock.advance(seconds)
-        assert steadiness.is_given()
+        assert guard.is_trusted()
 
 
 @pytest.mark.parametrize("by", [timedelta(minutes=5), -timedelta(minutes=6), -400 * DAY])
 def test_a_small_jump_or_one_back_is_believed(clock: FakeClock, by: timedelta) -> None:
-    steadiness = Steadiness(clock)
+    guard = ClockGuard(clock)
     jump(clock, by)
-    assert steadiness.is_given()
+    assert guard.is_trusted()
 
 
 def test_many_small_jumps_are_believed_one_by_one(clock: FakeClock) -> None:
-    steadiness = Steadiness(clock)
+    guard = ClockGuard(clock)
     for _ in range(10):
         jump(clock, timedelta(minutes=4))
-        assert steadiness.is_given()
+        assert guard.is_trusted()
 
 
 def test_a_jump_ahead_is_believed_after_two_minutes(clock: FakeClock) -> None:
-    steadiness = Steadiness(clock)
+    guard = ClockGuard(clock)
     jump(clock, timedelta(minutes=6))
-    assert not steadiness.is_given()
+    assert not guard.is_trusted()
     clock.advance(119.9)
-    assert not steadiness.is_given()
+    assert not guard.is_trusted()
     clock.advance(0.1)
-    assert steadiness.is_given()
-    assert steadiness.is_given()
+    assert guard.is_trusted()
+    assert guard.is_trusted()
 
 
 def test_each_jump_has_its_two_minutes(clock: FakeClock) -> None:
-    steadiness = Steadiness(clock)
+    guard = ClockGuard(clock)
     for _ in range(2):
         jump(clock, DAY)
-        assert not steadiness.is_given()
+        assert not guard.is_trusted()
         clock.advance(100)
-        assert not steadiness.is_given()
+        assert not guard.is_trusted()
     jump(clock, -2 * DAY)
-    assert steadiness.is_given()
+    assert guard.is_trusted()
     jump(clock, DAY)
-    assert not steadiness.is_given()
+    assert not guard.is_trusted()
 
 
 # --- what it means for a scheduled send ---
@@ -90,7 +90,7 @@ class Desk:
     def end(self, cause: Cause) -> None:
         """An attempt of which nobody got anything."""
         self.store.deliveries.mark(self.operation, Phase.CONNECTING)
-        self.recorder.record(self.store.deliveries.work(self.operation), Nobody(cause))
+        self.recorder.record(self.store.deliveries.work(self.operation), TemporaryFailure(cause))
 
     @property
     def status(self) -> str:
@@ -209,14 +209,14 @@ def test_it_is_put_back_by_as_much_but_not_past_the_day(
     desk: Desk, after: timedelta, wait: float, next_after: timedelta
 ) -> None:
     first_try(desk, after)
-    assert desk.recorder.put_back(desk.store.deliveries.work(desk.operation), "unavailable", wait)
+    assert desk.recorder.requeue(desk.store.deliveries.work(desk.operation), "unavailable", wait)
     assert desk.next_at - desk.send_at == next_after
 
 
 def test_what_is_over_is_not_put_back(desk: Desk) -> None:
     first_try(desk, timedelta(0))
     desk.store.deliveries.settle(desk.operation, "uncertain")
-    assert not desk.recorder.put_back(desk.store.deliveries.work(desk.operation), "unavailable")
+    assert not desk.recorder.requeue(desk.store.deliveries.work(desk.operation), "unavailable")
     assert desk.status == "uncertain"
 
 
@@ -263,7 +263,7 @@ def test_why_one_that_was_shown_failed_is_told(
     store: Store, mailbox: Mailbox, clock: FakeClock, cause: Cause, code: str, word: str | None
 ) -> None:
     operation = shown(store, mailbox)
-    Recorder(store, Events(), clock).record(store.deliveries.work(operation), Nobody(cause))
+    Recorder(store, Events(), clock).record(store.deliveries.work(operation), TemporaryFailure(cause))
     found = store.deliveries.find(operation)
     assert found is not None
     assert found[0].error == DeliveryError(code=code)

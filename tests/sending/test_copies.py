@@ -71,8 +71,8 @@ def test_killed_between_the_copy_and_its_record(tmp_path: Path, mail_server: Mai
 
 def file_due(desk: Desk) -> None:
     """File every copy whose time has come, now and here."""
-    for account_id in desk.appliance.copier.waiting(desk.appliance.clock.now()):
-        desk.appliance.copier.work(account_id, threading.Event())
+    for account_id in desk.appliance.sent_mail.due_accounts(desk.appliance.clock.now()):
+        desk.appliance.sent_mail.work(account_id, threading.Event())
 
 
 def pending(store: Store) -> list[int]:

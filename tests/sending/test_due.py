@@ -11,7 +11,7 @@ import pytest
 
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.sending import due as due_module
-from mailbox_appliance.sending.due import MOST_AT_ONCE, Due
+from mailbox_appliance.sending.due import MOST_AT_ONCE, Scheduler
 from mailbox_appliance.store.store import Store
 from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
@@ -30,7 +30,7 @@ class Errand:
         self.may_end = threading.Event()
         self.fault: Exception | None = None
 
-    def waiting(self, now: datetime) -> Collection[str]:
+    def due_accounts(self, now: datetime) -> Collection[str]:
         with self._looked:
             self.looks += 1
             self._looked.notify_all()
@@ -58,7 +58,7 @@ class Bench:
         self.full = set[str]()
         self._last = Errand(name="last")  # of what a look asks
         self.holds = False
-        self.due = Due(store, clock, self._begin, (*duties, self._last), lambda: self.holds)
+        self.due = Scheduler(store, clock, self._begin, (*duties, self._last), lambda: self.holds)
 
     def _begin(self, operation_id: str, account_id: str) -> bool:
         self.asked.append(operation_id)
@@ -66,7 +66,7 @@ class Bench:
             return False
         if self.store.deliveries.begin(operation_id):
             self.begun.append(operation_id)
-            self.due.notice()  # as whoever has sent it does
+            self.due.wake()  # as whoever has sent it does
         return True
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class Bench:
         """Have it look, and wait until it has: twice, since a look may have been under way."""
         for _ in range(2):
             looks = self._last.looks
-            self.due.notice()
+            self.due.wake()
             assert self._last.was_asked(looks + 1)
 
     def wait(self, *operation_ids: str) -> None:
@@ -104,10 +104,10 @@ def test_each_is_begun_when_its_time_has_come_and_once(store: Store, clock: Fake
     bench.look()
     assert bench.begun == []
     clock.advance(0.1)
-    bench.due.notice()
+    bench.due.wake()
     bench.wait(first)
     clock.advance(3600)
-    bench.due.notice()
+    bench.due.wake()
     bench.wait(first, second)
 
 
@@ -118,7 +118,7 @@ def test_it_wakes_by_itself_at_the_time(tmp_path: Path) -> None:
         bench.due.start()
         at = SystemClock().now() + timedelta(seconds=0.6)
         operation = accept(store, Mailbox(store), send_at=at)
-        bench.due.notice()
+        bench.due.wake()
         bench.wait(operation)
         assert abs((datetime.now(at.tzinfo) - at).total_seconds()) < 0.4
     finally:
@@ -142,7 +142,7 @@ def test_what_is_held_waits_until_it_is_let_go(store: Store, clock: FakeClock, b
     bench.look()
     assert (bench.begun, bench.asked) == ([], [])
     bench.holds = False
-    bench.due.notice()
+    bench.due.wake()
     bench.wait(operation)
 
 
@@ -157,7 +157,7 @@ def test_a_mailbox_that_has_enough_to_do_is_passed_over(store: Store, clock: Fak
     assert set(bench.asked) == {first, other}
     assert bench.asked.count(other) == 1
     bench.full.clear()
-    bench.due.notice()
+    bench.due.wake()
     wait_until(lambda: len(bench.begun) == 10, lambda: str(bench.begun), 5)
 
 
@@ -184,7 +184,7 @@ def test_a_clock_that_is_set_back_delays_no_retry_and_hastens_no_send(
     bench.start()
     assert bench.begun == []
     clock.set_wall(right + timedelta(seconds=5))
-    bench.due.notice()
+    bench.due.wake()
     bench.wait(retried)
 
 
@@ -203,7 +203,7 @@ def test_a_store_that_fails_is_told_once_and_asked_again(
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         with store.database.transaction():
             store.database.change("DROP TRIGGER full")
-        bench.due.notice()
+        bench.due.wake()
         bench.wait(operation)
         wait_until(lambda: len(caplog.records) == 2, lambda: str(caplog.records), 5)
     assert caplog.records[-1].levelname == "INFO"

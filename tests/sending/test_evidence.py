@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.events import FolderTouched
-from mailbox_appliance.sending.evidence import next_look
+from mailbox_appliance.sending.evidence import next_search
 from tests.sending.test_copies import pending
 from tests.servers.desk import Desk, a_message
 from tests.servers.dovecot import MailServer, wait_until
@@ -42,7 +42,7 @@ DAY = 24 * 3600
     ],
 )
 def test_when_to_look_again(now: float, looks: int, expected: float | None) -> None:
-    found = next_look(SINCE, SINCE + timedelta(seconds=now), looks, is_made=True)
+    found = next_search(SINCE, SINCE + timedelta(seconds=now), looks, is_made=True)
     assert (None if found is None else (found - SINCE).total_seconds()) == expected
 
 
@@ -59,7 +59,7 @@ def test_when_to_look_again(now: float, looks: int, expected: float | None) -> N
 def test_a_look_that_could_not_be_made_ends_nothing_but_not_for_ever(
     now: float, looks: int, expected: float | None
 ) -> None:
-    found = next_look(SINCE, SINCE + timedelta(seconds=now), looks, is_made=False)
+    found = next_search(SINCE, SINCE + timedelta(seconds=now), looks, is_made=False)
     assert (None if found is None else (found - SINCE).total_seconds()) == expected
 
 
@@ -68,7 +68,7 @@ def test_a_clock_that_was_ten_years_ahead_keeps_nobody_looking_for_ten_years(is_
     now: datetime | None = SINCE - timedelta(days=3650)
     for looks in range(1000):
         assert now is not None
-        before, now = now, next_look(SINCE, now, looks, is_made=is_made)
+        before, now = now, next_search(SINCE, now, looks, is_made=is_made)
         if now is None:
             break
     assert (now, looks) == (None, 299)
@@ -104,7 +104,7 @@ class Doubt:
     def wait(self, seconds: float) -> None:
         """Let time pass, and have the timer know."""
         self.clock.advance(seconds)
-        self.desk.appliance.due.notice()
+        self.desk.appliance.scheduler.wake()
 
     def looks(self, operation_id: str) -> int:
         sql = "SELECT evidence_looks FROM delivery_operations WHERE id = ?"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.records import Envelope
-from mailbox_appliance.sending.graph_handover import obstacle
+from mailbox_appliance.sending.graph_handover import judge_message
 from mailbox_appliance.sending.verdict import Refused
 from tests.sending.outlook import ADA, SMTP_IS_OFF, Outlook, outlook
 from tests.servers.desk import a_key, a_message
@@ -248,7 +248,7 @@ def test_letters_that_only_smtputf8_carries_are_told_of(box: Outlook) -> None:
 def test_the_fields_must_say_what_the_envelope_says(
     fields: bytes, sender: str, recipients: list[str], may_go: bool
 ) -> None:
-    verdict = obstacle(fields + b"Subject: x\r\n\r\nHello\r\n", Envelope(sender, tuple(recipients)))
+    verdict = judge_message(fields + b"Subject: x\r\n\r\nHello\r\n", Envelope(sender, tuple(recipients)))
     assert verdict == (None if may_go else Refused("message_rejected", None))
 
 
@@ -341,7 +341,7 @@ def test_what_is_a_draft_no_more_was_sent(tmp_path: Path, clock: FakeClock, doub
         operation = box.send().data["operationId"]
         assert box.desk.delivery(box.account, operation).data["status"] == "uncertain"
         box.graph.at("look", doubt.look)
-        box.desk.appliance.due.stop(10)  # the timer is not to be faster
+        box.desk.appliance.scheduler.stop(10)  # the timer is not to be faster
         clock.advance(6)
         assert box.look(operation) == doubt.outcome
         assert len(box.graph.messages) == (doubt.step == "sent")
@@ -358,7 +358,7 @@ def test_a_scheduled_one_leaves_one_draft_at_most_and_goes_once(tmp_path: Path, 
         operation = box.send(a_message(sendAt=send_at)).data["operationId"]
         for tries in range(4):
             clock.advance(1900)
-            box.desk.appliance.due.notice()
+            box.desk.appliance.scheduler.wake()
             wait_until(lambda tries=tries: attempts(box, operation) > tries, lambda: "no attempt", 10)  # type: ignore[misc]
             wait_until(lambda: box.desk.delivery(box.account, operation).data["status"] != "sending", str, 10)
             assert len(box.graph.drafts(ADA)) <= 1

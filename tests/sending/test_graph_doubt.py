@@ -34,7 +34,7 @@ def planned(box: Outlook, clock: FakeClock) -> str:
 def attempt(box: Outlook, clock: FakeClock, operation: str, number: int) -> str:
     """Let time pass until that attempt is over; answers the status."""
     clock.advance(1900)
-    box.desk.appliance.due.notice()
+    box.desk.appliance.scheduler.wake()
     sql = "SELECT attempts FROM delivery_operations WHERE id = ?"
     database = box.desk.appliance.store.database
     wait_until(lambda: database.value(sql, (operation,)) == number, lambda: "no attempt", 10)
@@ -48,7 +48,7 @@ def status(box: Outlook, operation: str) -> str:
 
 def look(box: Outlook, clock: FakeClock, operation: str) -> str:
     """Let the time of the next look come, and look; answers the status."""
-    box.desk.appliance.due.stop(10)
+    box.desk.appliance.scheduler.stop(10)
     clock.advance(600)
     return box.look(operation)
 

@@ -33,7 +33,7 @@ def _look(desk: LabeledDesk, clock: FakeClock, operation: str) -> str:
 
     before = looks()
     clock.advance(30)
-    desk.desk.appliance.due.notice()
+    desk.desk.appliance.scheduler.wake()
     wait_until(lambda: looks() != before, lambda: "nobody looked", 10)
     return looks()[1]
 

@@ -36,7 +36,7 @@ class Later:
     def pass_time(self, seconds: float) -> None:
         """What is due after so many seconds is begun."""
         self.clock.advance(seconds)
-        self.desk.appliance.due.notice()
+        self.desk.appliance.scheduler.wake()
 
     def end(self, operation: str, status: str) -> Any:
         """The operation, once it has this status."""

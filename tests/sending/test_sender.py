@@ -219,7 +219,7 @@ def test_three_hundred_due_at_once_go_without_holding_up_anybody(desk: Desk, smt
         for _ in range(300):
             accept(desk, crowded, at)
         accept(desk, other, at + timedelta(seconds=30))  # due later than all of those
-    desk.appliance.due.notice()
+    desk.appliance.scheduler.wake()
     assert desk.send(quick, a_message()).data["status"] == "succeeded"
     wait_until(lambda: b"From: b@" in b"".join(m.source for m in smtp.messages), lambda: "held up", 10)
     assert len(smtp.messages) < 200

@@ -11,7 +11,7 @@ from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.records import Address, DeliveryKind, ListedFolder, NewDelivery, Outgoing
-from mailbox_appliance.sending.copies import Filing
+from mailbox_appliance.sending.copies import SentMailFiler
 from tests.errands.rig import Rig, letter
 from tests.servers.dovecot import MailServer
 
@@ -41,8 +41,8 @@ def sent(rig: Rig, subject: str, send_at: datetime | None = None) -> tuple[str, 
 
 def file(rig: Rig, *operations: str) -> None:
     logins = Logins(rig.store, rig.settings)
-    filing = Filing(rig.store, logins, rig.settings, rig.events, SystemClock())
-    filing.file(rig.account_id, operations, threading.Event())
+    filer = SentMailFiler(rig.store, logins, rig.settings, rig.events, SystemClock())
+    filer.file(rig.account_id, operations, threading.Event())
 
 
 def paths(rig: Rig) -> set[str]:

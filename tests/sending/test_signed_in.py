@@ -80,11 +80,11 @@ def test_a_scheduled_message_waits_for_the_access_to_be_regained(house: SignedIn
     operation = str(send(house, to, sendAt=at).data["operationId"])
     getattr(house.oauth, end)()
     house.clock.advance(1800)
-    house.desk.appliance.due.notice()
+    house.desk.appliance.scheduler.wake()
     house.wait_for("reauth_required")
     house.desk.wait_for(house.account, operation, "queued")
     house.clock.advance(3600 * 3)  # it is tried again now and then
-    house.desk.appliance.due.notice()
+    house.desk.appliance.scheduler.wake()
     house.sign_in(accountId=house.account)
     house.desk.wait_for(house.account, operation, "succeeded")
     assert len(house.server.wait_for_messages(to, 1)) == 1
@@ -136,7 +136,7 @@ def test_a_try_that_ends_after_the_access_was_regained_takes_nothing_back(
         smtp.at("auth", [Stall(f"535 5.7.8 {WANTS_ANOTHER}")])
         before = smtp.count("auth")
         house.clock.advance(1800)
-        house.desk.appliance.due.notice()
+        house.desk.appliance.scheduler.wake()
         smtp.reached("auth", before + 1)
         house.sign_in(accountId=house.account)
         smtp.at("auth", [f"535 5.7.8 {WANTS_ANOTHER}"])  # the other token, too

@@ -14,7 +14,7 @@ from mailbox_appliance.records import Endpoint
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.smtp import Submission
 from mailbox_appliance.sending import smtp_handover, submissions
-from mailbox_appliance.sending.submissions import Submissions
+from mailbox_appliance.sending.submissions import SmtpConnectionPool
 from tests.servers.desk import Desk, a_message
 from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.fake_clock import FakeClock
@@ -214,7 +214,7 @@ def test_one_of_a_mailbox_that_is_removed_is_told_goodbye(box: Box, mail_server:
 class Shelf:
     """What keeps connections, beside a server."""
 
-    kept: Submissions
+    kept: SmtpConnectionPool
     endpoint: Endpoint
     clock: FakeClock
     smtp: ScriptedSmtp
@@ -240,7 +240,7 @@ class Shelf:
 @pytest.fixture
 def shelf(scripted_smtp: ScriptedSmtp, clock: FakeClock) -> Iterator[Shelf]:
     endpoint = Endpoint("127.0.0.1", scripted_smtp.port, "none", scripted_smtp.user, "secret")
-    kept = Submissions(settings.load(environment={}), clock.monotonic)
+    kept = SmtpConnectionPool(settings.load(environment={}), clock.monotonic)
     yield Shelf(kept, endpoint, clock, scripted_smtp)
     kept.stop()
 
@@ -295,7 +295,9 @@ def test_those_that_nobody_uses_are_told_goodbye(shelf: Shelf) -> None:
 
 
 def test_a_thread_closes_them_and_ends(shelf: Shelf) -> None:
-    shelf.kept = Submissions(settings.load(environment={}, flags={"sending.keep_connection": 1}), shelf.clock.monotonic)
+    shelf.kept = SmtpConnectionPool(
+        settings.load(environment={}, flags={"sending.keep_connection": 1}), shelf.clock.monotonic
+    )
     others = set(threading.enumerate())
     shelf.put()
     shelf.clock.advance(1)

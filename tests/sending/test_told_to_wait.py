@@ -42,7 +42,7 @@ def test_a_scheduled_one_waits(tmp_path: Path, clock: FakeClock, said: str, seco
         send_at = clock.now() + timedelta(seconds=60)
         operation = box.send(a_message(sendAt=send_at.strftime("%Y-%m-%dT%H:%M:%SZ"))).data["operationId"]
         clock.advance(61)
-        box.desk.appliance.due.notice()
+        box.desk.appliance.scheduler.wake()
         wait_until(lambda: next_attempt(box, operation)[0] == 1, lambda: str(next_attempt(box, operation)), 10)
         assert next_attempt(box, operation)[1] == to_millis(clock.now() + timedelta(seconds=seconds))
 

@@ -9,10 +9,10 @@ from mailbox_appliance.remote.dialogue import reply_of
 from mailbox_appliance.remote.faults import FaultKind, RemoteFault, Reply
 from mailbox_appliance.sending.verdict import (
     Accepted,
-    GoOn,
-    Nobody,
+    Continue,
     Refused,
     Step,
+    TemporaryFailure,
     Uncertain,
     Verdict,
     judge_fault,
@@ -20,7 +20,13 @@ from mailbox_appliance.sending.verdict import (
 )
 
 BEFORE_DOT: tuple[Step, ...] = ("mail", "rcpt", "data")
-LATER, SLOWER, LOGIN, UNCERTAIN, GO = Nobody("unavailable"), Nobody("throttled"), Nobody("login"), Uncertain(), GoOn()
+LATER, SLOWER, LOGIN, UNCERTAIN, GO = (
+    TemporaryFailure("unavailable"),
+    TemporaryFailure("throttled"),
+    TemporaryFailure("login"),
+    Uncertain(),
+    Continue(),
+)
 
 REPLIES: list[tuple[Step, str, Verdict | str]] = [
     # what is hoped for

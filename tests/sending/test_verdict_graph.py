@@ -4,14 +4,19 @@ import pytest
 
 from mailbox_appliance.remote.faults import RemoteFault, Reply
 from mailbox_appliance.remote.graph import Said
-from mailbox_appliance.sending.verdict import Accepted, GoOn, Nobody, Refused, Uncertain, Verdict
+from mailbox_appliance.sending.verdict import Accepted, Continue, Refused, TemporaryFailure, Uncertain, Verdict
 from mailbox_appliance.sending.verdict_graph import Step, judge, judge_sending
 
-LATER, SLOWER, LOGIN, DOUBT = Nobody("unavailable"), Nobody("throttled"), Nobody("login"), Uncertain()
+LATER, SLOWER, LOGIN, DOUBT = (
+    TemporaryFailure("unavailable"),
+    TemporaryFailure("throttled"),
+    TemporaryFailure("login"),
+    Uncertain(),
+)
 BEFORE: tuple[Step, ...] = ("draft", "attach", "session", "upload")
 
 ANSWERS: list[tuple[Step, int, str, Verdict]] = [
-    ("draft", 201, "", GoOn()),
+    ("draft", 201, "", Continue()),
     ("draft", 400, "ErrorMimeContentInvalidBase64String", Refused("message_rejected", Reply(400))),
     ("draft", 400, "ErrorInvalidRecipients", Refused("recipient_rejected", Reply(400))),
     ("draft", 401, "InvalidAuthenticationToken", LATER),
@@ -28,7 +33,7 @@ ANSWERS: list[tuple[Step, int, str, Verdict]] = [
     ("draft", 500, "", LATER),
     ("draft", 503, "ServiceUnavailable", LATER),
     ("draft", 507, "ErrorQuotaExceeded", LATER),
-    ("attach", 201, "", GoOn()),
+    ("attach", 201, "", Continue()),
     ("attach", 400, "ErrorInvalidRequest", Refused("message_rejected", Reply(400))),
     ("attach", 400, "ErrorMessageSizeExceeded", Refused("message_too_large", Reply(400))),
     ("attach", 403, "ErrorAccessDenied", Refused("message_rejected", Reply(403))),  # the login has just made the draft
@@ -39,14 +44,14 @@ ANSWERS: list[tuple[Step, int, str, Verdict]] = [
     ("attach", 412, "ErrorIrresolvableConflict", LATER),
     ("attach", 429, "ApplicationThrottled", SLOWER),
     ("attach", 503, "ServiceUnavailable", LATER),
-    ("session", 201, "", GoOn()),
+    ("session", 201, "", Continue()),
     ("session", 400, "ErrorAttachmentSizeLimitExceeded", Refused("message_too_large", Reply(400))),
     ("session", 403, "ErrorAccessDenied", Refused("message_too_large", None)),  # of a mailbox that is shared
     ("session", 403, "ErrorMessageSubmissionBlocked", Refused("sender_rejected", Reply(403))),
     ("session", 404, "ErrorItemNotFound", LATER),
     ("session", 429, "", SLOWER),
     ("session", 500, "", LATER),
-    ("upload", 201, "", GoOn()),
+    ("upload", 201, "", Continue()),
     ("upload", 400, "", LATER),
     ("upload", 400, "ErrorMessageSizeExceeded", Refused("message_too_large", Reply(400))),
     ("upload", 401, "InvalidAuthenticationToken", LATER),
@@ -92,9 +97,9 @@ def test_every_answer(step: Step, status: int, code: str, expected: Verdict) -> 
 
 def test_no_status_but_success_says_that_it_was_sent() -> None:
     for status in (*range(100, 200), *range(300, 600)):
-        assert not isinstance(judge("send", Said(status)), Accepted | GoOn)
+        assert not isinstance(judge("send", Said(status)), Accepted | Continue)
         for step in BEFORE:
-            assert not isinstance(judge(step, Said(status)), Accepted | GoOn | Uncertain)
+            assert not isinstance(judge(step, Said(status)), Accepted | Continue | Uncertain)
 
 
 def test_nobody_is_sent_for_an_answer_about_a_file_to_a_login() -> None:

@@ -92,7 +92,7 @@ class SignedIn:
 
         def is_so() -> bool:
             self.desk.appliance.sync.wake(self.account, None)
-            self.desk.appliance.due.notice()
+            self.desk.appliance.scheduler.wake()
             return condition()
 
         wait_until(is_so, lambda: str(self.now), 10)
