@@ -34,10 +34,10 @@ from mailbox_appliance.options import Value
 from mailbox_appliance.places import Places
 from mailbox_appliance.records import Progress
 from mailbox_appliance.remote.calls import Calls
+from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.copier import SentMailTask
 from mailbox_appliance.sending.due import Scheduler
 from mailbox_appliance.sending.evidence import Reconciler
-from mailbox_appliance.sending.graph_drafts import GraphDrafts
 from mailbox_appliance.sending.worker import Sender
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.audit import Actor
@@ -126,7 +126,8 @@ class Appliance:
         self.logins = Logins(self.store, self.settings, self.clock, self.oauth_apps_given)
         #: Sign-ins at providers that somebody has begun.
         self.flows = Flows(self.logins, self.clock)
-        self.sender = Sender(self.store, self.logins, self.settings, self.events, self.clock)
+        sending = SendingContext(self.store, self.logins, self.settings, self.events, self.clock)
+        self.sender = Sender(sending)
         #: Calls of other servers that requests wait for.
         self.calls = Calls()
         self.connections = Connections(self.logins, self.settings, self.calls)
@@ -139,14 +140,12 @@ class Appliance:
         self.html = HtmlReaders(workers // 2 - 1)
         self.bodies = Bodies(self.store, self.connections, self.parts, self.html.for_request)
         self.drafts = Drafts(self.connections, self.store, self.events)
-        is_sending = self.sender.is_sending
-        self.sent_mail = SentMailTask(self.store, self.logins, self.settings, self.events, self.clock, is_sending)
+        self.sent_mail = SentMailTask(sending, self.sender.is_sending)
         self.aftermath = Aftermath(self.store, self.connections, self.drafts, self.events, self.clock)
         lend = partial(self.connections.borrow, in_background=True)
-        self.reconciler = Reconciler(self.store, self.events, self.clock, lend, GraphDrafts(self.logins))
+        self.reconciler = Reconciler(sending, lend)
         tasks = (self.reconciler, self.sent_mail, self.aftermath)
-        holds = partial(self.settings.flag, "sending.hold_scheduled")
-        self.scheduler = Scheduler(self.store, self.clock, self.sender.begin_due, tasks, holds)
+        self.scheduler = Scheduler(sending, self.sender.begin_due, tasks)
         self.events.subscribe(DeliveryScheduled, lambda _: self.scheduler.wake())
         self.events.subscribe(DeliverySettled, lambda _: self.scheduler.wake())
         self.events.subscribe(AccountReconnected, lambda _: self.scheduler.wake())

@@ -10,12 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from mailbox_appliance.authorization.logins import Logins
-from mailbox_appliance.clock import Clock
-from mailbox_appliance.events import Events
+from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.copies import SentMailFiler
-from mailbox_appliance.settings import Settings
-from mailbox_appliance.store.store import Store
 
 # A copy can wait, a message cannot: filing begins when two glances see nothing being sent, or after so many seconds.
 _GLANCE, _LONGEST_HOLD = 0.1, 3.0
@@ -26,17 +22,9 @@ class SentMailTask:
 
     name = "sent copies"
 
-    def __init__(
-        self,
-        store: Store,
-        logins: Logins,
-        settings: Settings,
-        events: Events,
-        clock: Clock,
-        is_sending: Callable[[], bool],
-    ) -> None:
-        self._store, self._clock, self._is_sending = store, clock, is_sending
-        self._filer = SentMailFiler(store, logins, settings, events, clock)
+    def __init__(self, context: SendingContext, is_sending: Callable[[], bool]) -> None:
+        self._store, self._clock, self._is_sending = context.store, context.clock, is_sending
+        self._filer = SentMailFiler(context)
         self._changed, self._at_work = threading.Condition(), set[str]()
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:

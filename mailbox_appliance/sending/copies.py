@@ -10,11 +10,9 @@ from datetime import timedelta
 from functools import partial
 
 from mailbox_appliance import retry
-from mailbox_appliance.authorization.logins import Logins
-from mailbox_appliance.clock import Clock
 from mailbox_appliance.content import LARGE
 from mailbox_appliance.errors import AllMailHidden, NotFound
-from mailbox_appliance.events import Events, FolderTouched, LargeWorkEnded
+from mailbox_appliance.events import FolderTouched, LargeWorkEnded
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.labels import SENT
 from mailbox_appliance.mail.outline import parse_content
@@ -23,8 +21,8 @@ from mailbox_appliance.records import DeliveryWork, FetchedMessage, Found, Mirro
 from mailbox_appliance.remote import folder_making, lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.providers import files_sent_mail
-from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.deliveries import Copy
 from mailbox_appliance.store.store import Store
 
@@ -42,9 +40,9 @@ _NEVER = "The message was sent, but no copy of it was found in the Sent folder, 
 class SentMailFiler:
     """Puts copies into Sent. Each is noted as filed, or planned for later."""
 
-    def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
-        self._store, self._logins, self._settings = store, logins, settings
-        self._events, self._clock = events, clock
+    def __init__(self, context: SendingContext) -> None:
+        self._store, self._logins, self._settings = context.store, context.logins, context.settings
+        self._events, self._clock = context.events, context.clock
 
     def file(self, account_id: str, operations: Sequence[str], stopping: threading.Event) -> None:
         """Put the copies of succeeded operations of one mailbox into Sent, over one connection, the oldest first.

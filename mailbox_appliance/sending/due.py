@@ -14,8 +14,7 @@ from datetime import datetime
 from typing import Protocol
 
 from mailbox_appliance import retry
-from mailbox_appliance.clock import Clock
-from mailbox_appliance.store.store import Store
+from mailbox_appliance.sending.context import SendingContext
 
 log = logging.getLogger(__name__)
 
@@ -56,19 +55,11 @@ class Scheduler:
     """The timer. `begin` is told of scheduled sends that are due, by id and mailbox, until they are begun.
 
     It answers False where enough of that mailbox wait already: then the others of it are passed over in this look.
-    `holds` is asked in every look whether scheduled sends are to wait, however long they have been due.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        begin: Callable[[str, str], bool],
-        tasks: Sequence[TimedTask],
-        holds: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._store, self._clock, self._begin, self._tasks = store, clock, begin, tasks
-        self._holds = holds
+    def __init__(self, context: SendingContext, begin: Callable[[str, str], bool], tasks: Sequence[TimedTask]) -> None:
+        self._store, self._settings, self._clock = context.store, context.settings, context.clock
+        self._begin, self._tasks = begin, tasks
         self._stopping, self._woken = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._at_work: dict[tuple[str, str], threading.Thread] = {}
@@ -125,7 +116,7 @@ class Scheduler:
         self._last_look = now
 
     def _begin_scheduled(self, now: datetime) -> None:
-        if self._holds():
+        if self._settings.flag("sending.hold_scheduled"):
             return
         full = set[str]()
         for due in self._store.due.scheduled(now):
@@ -177,5 +168,5 @@ class Scheduler:
         return True
 
     def _is_paused(self, what: str) -> bool:
-        trouble = self._failures.get(what)
-        return trouble is not None and time.monotonic() < trouble.until
+        failure = self._failures.get(what)
+        return failure is not None and time.monotonic() < failure.until

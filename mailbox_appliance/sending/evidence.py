@@ -17,21 +17,20 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import AllMailHidden, NotFound, Unsupported
-from mailbox_appliance.events import DeliverySettled, Events, FolderTouched
+from mailbox_appliance.events import DeliverySettled, FolderTouched
 from mailbox_appliance.mail import labels
 from mailbox_appliance.mail.address import same_mailbox
 from mailbox_appliance.records import Found, MirroredFolder, UncertainDelivery
 from mailbox_appliance.remote import lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.copies import find_sent_folder, make_copy
 from mailbox_appliance.sending.graph_drafts import GraphDrafts
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.database import FAILED
 from mailbox_appliance.store.deliveries import Copy
-from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +65,9 @@ class Reconciler:
 
     name = "evidence"
 
-    def __init__(self, store: Store, events: Events, clock: Clock, borrow: Borrow, drafts: GraphDrafts) -> None:
-        self._store, self._events, self._clock, self._borrow = store, events, clock, borrow
-        self._drafts = drafts
+    def __init__(self, context: SendingContext, borrow: Borrow) -> None:
+        self._store, self._events, self._clock, self._borrow = context.store, context.events, context.clock, borrow
+        self._drafts = GraphDrafts(context.logins)
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with operations whose time to be looked for has come."""

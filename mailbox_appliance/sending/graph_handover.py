@@ -13,7 +13,6 @@ import logging
 from functools import partial
 from typing import NoReturn
 
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.content import Content
 from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
 from mailbox_appliance.mail.compose import with_bcc
@@ -24,13 +23,12 @@ from mailbox_appliance.remote import graph_files
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.graph import LARGEST, Graph, Said
 from mailbox_appliance.remote.graph_files import LEAST_UPLOADED
+from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.outcome import Recorder
 from mailbox_appliance.sending.progress import OperationClosed, Progress
 from mailbox_appliance.sending.verdict import Continue, Refused, TemporaryFailure, Verdict
 from mailbox_appliance.sending.verdict_graph import judge, judge_sending
-from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.deliveries import Copy
-from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -45,16 +43,8 @@ _TOO_MUCH_IN_ONE = (
 class GraphDelivery:
     """One attempt; when it is recorded, `remove_draft`. `copy`: as it will lie in Sent."""
 
-    def __init__(
-        self,
-        store: Store,
-        logins: Logins,
-        settings: Settings,
-        recorder: Recorder,
-        progress: Progress,
-        work: DeliveryWork,
-    ) -> None:
-        self._store, self._logins, self._settings = store, logins, settings
+    def __init__(self, context: SendingContext, recorder: Recorder, progress: Progress, work: DeliveryWork) -> None:
+        self._store, self._logins, self._settings = context.store, context.logins, context.settings
         self._recorder, self._progress, self._work = recorder, progress, work
         self._token: str | None = None
         self._draft: str | None = None

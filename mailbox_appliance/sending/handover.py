@@ -10,20 +10,17 @@ and records, and never sends again.
 
 import logging
 
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.content import LARGE
 from mailbox_appliance.errors import NotFound, Unsupported
-from mailbox_appliance.events import Events
 from mailbox_appliance.records import Phase
 from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.graph_handover import GraphDelivery
 from mailbox_appliance.sending.outcome import Outcome, Recorder, to_problem
 from mailbox_appliance.sending.progress import OperationClosed, Progress
 from mailbox_appliance.sending.smtp_handover import SmtpDelivery
 from mailbox_appliance.sending.submissions import SmtpConnectionPool
 from mailbox_appliance.sending.verdict import Accepted, Removed, TemporaryFailure, Uncertain, Verdict, judge_fault
-from mailbox_appliance.settings import Settings
-from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -35,19 +32,12 @@ class DeliveryAttempt:
     """One operation on its way. `run` may be called again after it failed: it sends at most once. Then `close`."""
 
     def __init__(
-        self,
-        store: Store,
-        logins: Logins,
-        settings: Settings,
-        events: Events,
-        pool: SmtpConnectionPool,
-        recorder: Recorder,
-        operation_id: str,
+        self, context: SendingContext, pool: SmtpConnectionPool, recorder: Recorder, operation_id: str
     ) -> None:
-        self._store, self._logins, self._settings = store, logins, settings
+        self._context, self._store = context, context.store
         self._pool, self._recorder = pool, recorder
         self._operation_id = operation_id
-        self._progress = Progress(store, events, operation_id)
+        self._progress = Progress(context, operation_id)
         self._way: SmtpDelivery | GraphDelivery | None = None
         self._verdict: Verdict | None = None
         self._is_recorded = False
@@ -123,19 +113,9 @@ class DeliveryAttempt:
         return self._deliver_by_graph()
 
     def _deliver_by_smtp(self) -> Verdict:
-        self._way = way = SmtpDelivery(
-            self._store,
-            self._logins,
-            self._settings,
-            self._pool,
-            self._recorder,
-            self._progress,
-            self._work,
-        )
+        self._way = way = SmtpDelivery(self._context, self._pool, self._recorder, self._progress, self._work)
         return way.attempt()
 
     def _deliver_by_graph(self) -> Verdict:
-        self._way = way = GraphDelivery(
-            self._store, self._logins, self._settings, self._recorder, self._progress, self._work
-        )
+        self._way = way = GraphDelivery(self._context, self._recorder, self._progress, self._work)
         return way.attempt()

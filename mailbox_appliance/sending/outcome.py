@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mailbox_appliance import retry
-from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import Detail, JournalFailed, Problem, ProviderThrottled, Unavailable, Unsupported
-from mailbox_appliance.events import DeliveryMarked, DeliverySettled, Events
+from mailbox_appliance.events import DeliveryMarked, DeliverySettled
 from mailbox_appliance.records import AccountError, DeliveryWork, Phase
 from mailbox_appliance.remote.faults import Reply, ServerName
 from mailbox_appliance.remote.named_faults import fault
@@ -29,10 +28,10 @@ from mailbox_appliance.sending.clearance import (
     is_too_late,
     why_blocked,
 )
+from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.copies import find_sent_folder, make_copy
 from mailbox_appliance.sending.verdict import Accepted, Cause, Refused, Removed, TemporaryFailure, Verdict
 from mailbox_appliance.store.deliveries import Copy
-from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -68,9 +67,9 @@ class Outcome:
 class Recorder:
     """Writes outcomes down. Every method raises what the store raises, and may be called again then."""
 
-    def __init__(self, store: Store, events: Events, clock: Clock) -> None:
-        self._store, self._events, self._clock = store, events, clock
-        self._clock_guard = ClockGuard(clock)
+    def __init__(self, context: SendingContext) -> None:
+        self._store, self._events, self._clock = context.store, context.events, context.clock
+        self._clock_guard = ClockGuard(context.clock)
 
     def begin(self, work: DeliveryWork) -> bool:
         """The turn of a scheduled operation has come. False where it may not go, or does not wait, any more or yet.

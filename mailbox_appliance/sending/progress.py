@@ -1,8 +1,8 @@
 """How far one operation has come: every phase is on the disk before what it announces is done."""
 
-from mailbox_appliance.events import DeliveryMarked, Events
+from mailbox_appliance.events import DeliveryMarked
 from mailbox_appliance.records import Phase
-from mailbox_appliance.store.store import Store
+from mailbox_appliance.sending.context import SendingContext
 
 
 class OperationClosed(Exception):
@@ -12,8 +12,8 @@ class OperationClosed(Exception):
 class Progress:
     """Writes phases down, and tells of them. `phase` is the one whose act has begun."""
 
-    def __init__(self, store: Store, events: Events, operation_id: str) -> None:
-        self._store, self._events, self.operation_id = store, events, operation_id
+    def __init__(self, context: SendingContext, operation_id: str) -> None:
+        self._store, self._events, self.operation_id = context.store, context.events, operation_id
         self.phase = Phase.ACCEPTED
 
     def enter(self, *phases: Phase) -> None:

@@ -2,10 +2,10 @@
 
 import logging
 
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.records import DeliveryWork, Endpoint, Phase
 from mailbox_appliance.remote.faults import RemoteFault, Reply
 from mailbox_appliance.remote.smtp import Submission
+from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.outcome import Recorder
 from mailbox_appliance.sending.progress import Progress
 from mailbox_appliance.sending.submissions import SmtpConnectionPool
@@ -19,9 +19,7 @@ from mailbox_appliance.sending.verdict import (
     is_about_connection,
     judge_reply,
 )
-from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.deliveries import Copy
-from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -34,15 +32,13 @@ class SmtpDelivery:
 
     def __init__(
         self,
-        store: Store,
-        logins: Logins,
-        settings: Settings,
+        context: SendingContext,
         pool: SmtpConnectionPool,
         recorder: Recorder,
         progress: Progress,
         work: DeliveryWork,
     ) -> None:
-        self._store, self._logins, self._settings = store, logins, settings
+        self._store, self._logins, self._settings = context.store, context.logins, context.settings
         self._pool, self._recorder, self._progress = pool, recorder, progress
         self._work = work
         self._session: Submission | None = None

@@ -11,20 +11,17 @@ import time
 from dataclasses import dataclass, field
 
 from mailbox_appliance import retry
-from mailbox_appliance.authorization.logins import Logins
-from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound, Problem, Unsupported
-from mailbox_appliance.events import AccountReconnected, AccountRemoved, Events, LargeWorkEnded
+from mailbox_appliance.events import AccountReconnected, AccountRemoved, LargeWorkEnded
 from mailbox_appliance.records import OpenDelivery, Phase
 from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.graph_drafts import GraphDrafts
 from mailbox_appliance.sending.handover import DeliveryAttempt
 from mailbox_appliance.sending.outcome import Recorder, to_problem
 from mailbox_appliance.sending.queue import Line, Queue
 from mailbox_appliance.sending.submissions import SmtpConnectionPool
-from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.database import FAILED
-from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -58,11 +55,11 @@ class Ticket:
 class Sender:
     """The worker of the sending side."""
 
-    def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
-        self._store, self._logins, self._settings = store, logins, settings
-        self._events, self._clock = events, clock
-        self._pool = SmtpConnectionPool(settings, clock.monotonic)
-        self._recorder, self._drafts = Recorder(store, events, clock), GraphDrafts(logins)
+    def __init__(self, context: SendingContext) -> None:
+        self._context, self._store, self._logins = context, context.store, context.logins
+        self._events, self._clock = context.events, context.clock
+        self._pool = SmtpConnectionPool(context.settings, context.clock.monotonic)
+        self._recorder, self._drafts = Recorder(context), GraphDrafts(context.logins)
         self._changed = threading.Condition()
         self._tickets: dict[str, Ticket] = {}
         self._queue = Queue[Ticket]()
@@ -70,8 +67,8 @@ class Sender:
         self._idle = 0
         self._lacks_threads = False
         self._stopping = False
-        events.subscribe(AccountRemoved, lambda event: self._pool.drop(event.account_id))
-        events.subscribe(AccountReconnected, lambda event: self._retry_account(event.account_id))
+        context.events.subscribe(AccountRemoved, lambda event: self._pool.drop(event.account_id))
+        context.events.subscribe(AccountReconnected, lambda event: self._retry_account(event.account_id))
 
     def start(self) -> None:
         """Take up what was interrupted, by the phase that it had reached; then be ready for more.
@@ -232,15 +229,7 @@ class Sender:
                 return
             ticket.interrupted = None
         if ticket.attempt is None:
-            ticket.attempt = DeliveryAttempt(
-                self._store,
-                self._logins,
-                self._settings,
-                self._events,
-                self._pool,
-                self._recorder,
-                ticket.operation_id,
-            )
+            ticket.attempt = DeliveryAttempt(self._context, self._pool, self._recorder, ticket.operation_id)
         try:
             outcome = ticket.attempt.run()
             ticket.problem = outcome.problem

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from mailbox_appliance.clock import from_millis
-from mailbox_appliance.events import Events
 from mailbox_appliance.records import DeliveryError, Phase
 from mailbox_appliance.sending.clearance import ClockGuard
 from mailbox_appliance.sending.outcome import Recorder
 from mailbox_appliance.sending.verdict import Cause, TemporaryFailure
 from mailbox_appliance.store.store import Store
+from tests.sending.contexts import context_of
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
 from tests.store.test_due import accept
@@ -128,7 +128,7 @@ def call_it(store: Store, email: str) -> None:
 def desk(store: Store, mailbox: Mailbox, clock: FakeClock) -> Desk:
     at = clock.now() + HOUR
     operation = accept(store, mailbox, send_at=at)
-    return Desk(store, clock, Recorder(store, Events(), clock), operation, at)
+    return Desk(store, clock, Recorder(context_of(store, clock)), operation, at)
 
 
 def test_it_goes_when_its_time_has_come(desk: Desk) -> None:
@@ -165,7 +165,7 @@ def test_a_clock_that_stays_ends_it(desk: Desk, last: str) -> None:
 
 def test_at_the_start_the_clock_is_believed(desk: Desk) -> None:
     jump(desk.clock, 2 * DAY)
-    desk.recorder = Recorder(desk.store, Events(), desk.clock)
+    desk.recorder = Recorder(context_of(desk.store, desk.clock))
     assert (desk.begin(), desk.status) == (False, "failed: expired")
 
 
@@ -263,7 +263,7 @@ def test_why_one_that_was_shown_failed_is_told(
     store: Store, mailbox: Mailbox, clock: FakeClock, cause: Cause, code: str, word: str | None
 ) -> None:
     operation = shown(store, mailbox)
-    Recorder(store, Events(), clock).record(store.deliveries.work(operation), TemporaryFailure(cause))
+    Recorder(context_of(store, clock)).record(store.deliveries.work(operation), TemporaryFailure(cause))
     found = store.deliveries.find(operation)
     assert found is not None
     assert found[0].error == DeliveryError(code=code)

@@ -13,6 +13,7 @@ from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.sending import due as due_module
 from mailbox_appliance.sending.due import MOST_AT_ONCE, Scheduler
 from mailbox_appliance.store.store import Store
+from tests.sending.contexts import context_of
 from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
@@ -57,8 +58,11 @@ class Bench:
         self.store, self.begun, self.asked = store, list[str](), list[str]()
         self.full = set[str]()
         self._last = Errand(name="last")  # of what a look asks
-        self.holds = False
-        self.due = Scheduler(store, clock, self._begin, (*duties, self._last), lambda: self.holds)
+        self._context = context_of(store, clock)
+        self.due = Scheduler(self._context, self._begin, (*duties, self._last))
+
+    def hold(self, is_held: bool) -> None:
+        self._context.settings.store({"sending.hold_scheduled": is_held})
 
     def _begin(self, operation_id: str, account_id: str) -> bool:
         self.asked.append(operation_id)
@@ -136,12 +140,12 @@ def test_what_was_missed_while_nothing_ran_is_begun_at_the_start(store: Store, c
 
 def test_what_is_held_waits_until_it_is_let_go(store: Store, clock: FakeClock, bench: Bench) -> None:
     operation = accept(store, Mailbox(store), send_at=later(clock, seconds=1))
-    bench.holds = True
+    bench.hold(True)
     bench.start()
     clock.advance(7200)
     bench.look()
     assert (bench.begun, bench.asked) == ([], [])
-    bench.holds = False
+    bench.hold(False)
     bench.due.wake()
     bench.wait(operation)
 

@@ -11,6 +11,7 @@ from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.records import Address, DeliveryKind, ListedFolder, NewDelivery, Outgoing
+from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.copies import SentMailFiler
 from tests.errands.rig import Rig, letter
 from tests.servers.dovecot import MailServer
@@ -41,7 +42,7 @@ def sent(rig: Rig, subject: str, send_at: datetime | None = None) -> tuple[str, 
 
 def file(rig: Rig, *operations: str) -> None:
     logins = Logins(rig.store, rig.settings)
-    filer = SentMailFiler(rig.store, logins, rig.settings, rig.events, SystemClock())
+    filer = SentMailFiler(SendingContext(rig.store, logins, rig.settings, rig.events, SystemClock()))
     filer.file(rig.account_id, operations, threading.Event())
 
 
