@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from mailbox_appliance.mail import charsets, field_reading, invisible
+from mailbox_appliance.mail import charsets
 from mailbox_appliance.mail.readers import TAGS, UNANALYZED_PART, HtmlReader
 from mailbox_appliance.mail.structure import Part
 
@@ -14,8 +14,6 @@ MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable n
 TOO_LONG = "The text is very long; its end is left out."
 
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I)
-_LONGEST_SNIPPET = 200
-_GLANCE, _LOOK = 400, 4000  # characters that a snippet is made from
 _QUOTE = re.compile(r">*")
 
 
@@ -188,31 +186,3 @@ def unflow(text: str, *, delete_space: bool) -> str:
             pieces += ["\n", ">" * depth + " " if depth else "", kept]
         open_depth = depth if flows else -1
     return "".join(pieces)[1:]
-
-
-def snippet(text: str) -> str:
-    """The beginning of a text on one line, about 200 characters, without quoted lines where there are others."""
-    line = _own_words(text[:_GLANCE])
-    if len(line) <= _LONGEST_SNIPPET or "=?" in line:
-        start = text[:_LOOK]
-        line = _own_words(start) or _words(start)
-    return _cut(line)
-
-
-def _own_words(text: str) -> str:
-    if ">" in text:
-        text = "\n".join(line for line in text.split("\n") if not line.startswith(">"))
-    return _words(text)
-
-
-def _words(text: str) -> str:
-    """On one line; senders of bulk mail fill the preview with what is not seen."""
-    line = " ".join(invisible.without(text)[0].split())
-    return line if line.isprintable() and "=?" not in line else field_reading.without_controls(line)
-
-
-def _cut(line: str) -> str:
-    if len(line) <= _LONGEST_SNIPPET:
-        return line
-    cut = line[:_LONGEST_SNIPPET]
-    return (cut.rpartition(" ")[0] if " " in cut[150:] else cut.rstrip("\u200c\u200d")) + "…"

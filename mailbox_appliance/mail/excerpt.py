@@ -1,9 +1,9 @@
-"""Where a text stands in a body, with some of what is around it."""
+"""Excerpts of bodies: the beginning of one, and where a text stands in it, with some of what is around it."""
 
 from dataclasses import dataclass
 from unicodedata import normalize
 
-from mailbox_appliance.mail import invisible
+from mailbox_appliance.mail import field_reading, invisible
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.records import (
     SearchContext,
@@ -18,6 +18,8 @@ LONGEST, MOST_HTML = 200_000, 500_000
 #: Characters before the text, and of the whole excerpt.
 BEFORE, LENGTH = 50, 160
 _ELLIPSIS = "…"
+_LONGEST_SNIPPET = 200
+_GLANCE, _LOOK = 400, 4000  # characters that a snippet is made from
 
 
 @dataclass
@@ -88,3 +90,31 @@ def _around(text: str, at: int, length: int) -> str:
     if end < len(text):
         end = space if (space := text.rfind(" ", at + length, end + 1)) >= 0 else end
     return f"{_ELLIPSIS if start else ''}{text[start:end].rstrip()}{_ELLIPSIS if end < len(text) else ''}"
+
+
+def snippet(text: str) -> str:
+    """The beginning of a text on one line, about 200 characters, without quoted lines where there are others."""
+    line = _own_words(text[:_GLANCE])
+    if len(line) <= _LONGEST_SNIPPET or "=?" in line:
+        start = text[:_LOOK]
+        line = _own_words(start) or _one_line(start)
+    return _cut(line)
+
+
+def _own_words(text: str) -> str:
+    if ">" in text:
+        text = "\n".join(line for line in text.split("\n") if not line.startswith(">"))
+    return _one_line(text)
+
+
+def _one_line(text: str) -> str:
+    """On one line; senders of bulk mail fill the preview with what is not seen."""
+    line = " ".join(invisible.without(text)[0].split())
+    return line if line.isprintable() and "=?" not in line else field_reading.without_controls(line)
+
+
+def _cut(line: str) -> str:
+    if len(line) <= _LONGEST_SNIPPET:
+        return line
+    cut = line[:_LONGEST_SNIPPET]
+    return (cut.rpartition(" ")[0] if " " in cut[150:] else cut.rstrip("\u200c\u200d")) + _ELLIPSIS

@@ -5,7 +5,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from mailbox_appliance.mail import address_lists, bodies, dates, field_reading, file_names, structure, threads
+from mailbox_appliance.mail import address_lists, bodies, dates, excerpt, field_reading, file_names, structure, threads
 from mailbox_appliance.mail.field_reading import Fields
 from mailbox_appliance.mail.readers import TAGS, UNANALYZED_PREVIEW, HtmlReader
 from mailbox_appliance.mail.structure import Part
@@ -52,7 +52,7 @@ def assemble(
         headers=_headers(fields, charset),
         text=text,
         html=markup,
-        snippet=bodies.snippet(text if text and text.strip() else _start_of(markup, reader, warnings.setdefault)),
+        snippet=excerpt.snippet(text if text and text.strip() else _start_of(markup, reader, warnings.setdefault)),
         attachments=tuple(_listed(part) for part in chosen.attachments),
         warnings=tuple(warnings)[:_MAX_SHOWN_WARNINGS],
     )
