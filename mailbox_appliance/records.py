@@ -744,13 +744,15 @@ class Outgoing:
 class Composed:
     """A message ready to go: the wire bytes (CRLF, 7-bit, without Bcc), and the Bcc header field for our copy.
 
-    The bytes of large files are read from where they are: the message must be stored before these go.
+    The bytes of large files are read from where they are: the message must be stored before these go. `row`: what a
+    reader of our copy is shown; None where it must be parsed for that.
     """
 
     wire: Content = field(repr=False)
     bcc_header: bytes
     envelope: Envelope
     message_id: str
+    row: "ParsedMessage | None" = field(default=None, repr=False, compare=False)
 
 
 # --- incoming ------------------------------------------------------------------------------------------------------
@@ -1065,6 +1067,8 @@ class DeliveryWork:
     updated_at: datetime
     #: The id of the message at the provider that is sent by its id (Microsoft Graph); None before it was made.
     provider_draft_id: str | None = None
+    #: What a reader of our copy is shown, from its composer; None where only the bytes are left.
+    row: ParsedMessage | None = field(default=None, repr=False, compare=False)
 
     @property
     def dated_at(self) -> datetime:

@@ -15,6 +15,7 @@ from email.utils import format_datetime
 from mailbox_appliance.content import Content
 from mailbox_appliance.mail import field_writing, part_writing
 from mailbox_appliance.mail.address import domain_of, has_forbidden, needs_smtputf8, to_envelope_address
+from mailbox_appliance.mail.composed_row import row_of
 from mailbox_appliance.mail.part_writing import WrittenPart
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.records import Address, Composed, Envelope, Outgoing
@@ -30,14 +31,16 @@ def compose(message: Outgoing, *, message_id: str, date: datetime) -> Composed:
     Raises ValueError for what no header field can hold: a line break or NUL (also hidden in what looks like an encoded
     word), no address, no MIME type, no content id.
     """
-    lines = list(head(message, message_id, date))
+    lines, text = list(head(message, message_id, date)), _plain_text(message)
     # The boundaries follow from the Message-ID, which is random: nobody can put one into a text beforehand.
-    content = _content(message, hashlib.sha256(message_id.encode()).hexdigest()[:24])
+    content = _content(message, text, hashlib.sha256(message_id.encode()).hexdigest()[:24])
+    header, bcc_header = b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields]), bcc_field(message.bcc)
     return Composed(
-        wire=Content(b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields, b"\r\n"]), content.body),
-        bcc_header=bcc_field(message.bcc),
+        wire=Content(header + b"\r\n", content.body),
+        bcc_header=bcc_header,
         envelope=envelope_of(message),
         message_id=message_id,
+        row=row_of(message, text, content.files, header + bcc_header, date),
     )
 
 
@@ -120,12 +123,12 @@ def _is_message_id(text: str) -> bool:
     return _MESSAGE_ID.fullmatch(text) is not None and not has_forbidden(text)
 
 
-def _content(message: Outgoing, seed: str) -> WrittenPart:
+def _content(message: Outgoing, text: str, seed: str) -> WrittenPart:
     """The tree of parts: mixed(alternative(text, related(html, images...)), files...), each level only where needed."""
     with_html = message.html is not None
     shown = [part_writing.file_part(a) for a in message.attachments if with_html and a.inline and a.content_id]
     files = [part_writing.file_part(a) for a in message.attachments if not (with_html and a.inline and a.content_id)]
-    body = part_writing.text_part(_plain_text(message), "plain")
+    body = part_writing.text_part(text, "plain")
     if message.html is not None:
         html = part_writing.text_part(message.html, "html")
         if shown:

@@ -5,11 +5,14 @@ import codecs
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+from msgspec.structs import replace
 
 from mailbox_appliance.content import LARGE, Base64Lines, Content
 from mailbox_appliance.mail import field_writing, file_names
 from mailbox_appliance.mail.address import has_forbidden
-from mailbox_appliance.records import OutgoingAttachment
+from mailbox_appliance.records import OutgoingAttachment, ParsedAttachment
 
 _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
 # As it is: short lines of printable ASCII that no transport has a reason to touch.
@@ -32,10 +35,11 @@ _CONTENT_ID = re.compile(r"[!-;=?-~]{1,900}")
 
 @dataclass(frozen=True)
 class WrittenPart:
-    """The header fields of a part, and its body, encoded."""
+    """The header fields of a part, and its body, encoded. `files`: those in it, as a reader lists them."""
 
     fields: bytes
     body: Content
+    files: tuple[ParsedAttachment, ...] = ()
 
 
 def text_part(text: str, subtype: str) -> WrittenPart:
@@ -84,7 +88,10 @@ def file_part(attachment: OutgoingAttachment) -> WrittenPart:
     Raises ValueError where the type, the name or the content id cannot stand in a header field.
     """
     mime_type, parameters = media_type(attachment.mime_type)
-    naming = _naming_fields(attachment, mime_type)
+    name = file_names.plain(attachment.filename) or file_names.made_up("attachment", mime_type)
+    content_id = None if attachment.content_id is None else attachment.content_id.removeprefix("<").removesuffix(">")
+    disposition: Literal["inline", "attachment"] = "inline" if attachment.inline else "attachment"
+    naming = _naming_fields(disposition, name, content_id)
     content, encoding = Content(attachment.content), "base64"
     if mime_type.startswith("message/"):
         # RFC 2046 5.2.1: no encoding is allowed here. A message that needs one goes as a file, so that it stays exact.
@@ -96,7 +103,8 @@ def file_part(attachment: OutgoingAttachment) -> WrittenPart:
         parameters += [("charset", "utf-8")] if _is_utf_8(content) else []
     words = field_writing.with_parameters(mime_type, (field_writing.parameter(*each) for each in parameters))
     fields = field_writing.field("Content-Type", words) + _encoding_field(encoding) + naming
-    return WrittenPart(fields, base64_lines(content) if encoding == "base64" else content)
+    file = ParsedAttachment("", name, mime_type, len(content), content_id, disposition)
+    return WrittenPart(fields, base64_lines(content) if encoding == "base64" else content, (file,))
 
 
 def media_type(text: str) -> tuple[str, list[tuple[str, str]]]:
@@ -137,14 +145,11 @@ def _is_utf_8(content: Content) -> bool:
     return not content.isascii()
 
 
-def _naming_fields(attachment: OutgoingAttachment, mime_type: str) -> bytes:
-    disposition = "inline" if attachment.inline else "attachment"
-    name = file_names.plain(attachment.filename) or file_names.made_up("attachment", mime_type)
+def _naming_fields(disposition: str, name: str, content_id: str | None) -> bytes:
     words = field_writing.with_parameters(disposition, [field_writing.parameter("filename", name)])
     fields = field_writing.field("Content-Disposition", words)
-    if attachment.content_id is None:
+    if content_id is None:
         return fields
-    content_id = attachment.content_id.removeprefix("<").removesuffix(">")
     if not is_content_id(content_id):
         raise ValueError("not a content id")
     return fields + field_writing.field("Content-ID", [f"<{content_id}>"])
@@ -166,7 +171,13 @@ def multipart(subtype: str, parts: Sequence[WrittenPart], boundary: str) -> Writ
     for part in parts:
         pieces += [f"--{boundary}\r\n".encode() + part.fields + b"\r\n", part.body, b"\r\n"]
     pieces.append(f"--{boundary}--\r\n".encode())
-    return WrittenPart(field_writing.field("Content-Type", words), Content(*pieces))
+    # Numbered as in IMAP (RFC 9051 6.4.5): the parts of a part have its number in front.
+    files = tuple(
+        replace(file, part=f"{number}.{file.part}".removesuffix("."))
+        for number, part in enumerate(parts, 1)
+        for file in part.files
+    )
+    return WrittenPart(field_writing.field("Content-Type", words), Content(*pieces), files)
 
 
 def _encoding_field(encoding: str) -> bytes:

@@ -23,6 +23,7 @@ from mailbox_appliance.records import (
     Delivery,
     LegacySend,
     NewDelivery,
+    ParsedMessage,
     Phase,
     SendPreview,
 )
@@ -121,11 +122,13 @@ def _hand_in(
     earlier = store.legacy_keys.find(credential.id, key, request_hash)
     if earlier is not None:
         return Answer(earlier.data, earlier.warnings, is_replayed=True, status=earlier.status)
-    accepted = store.deliveries.find_replay(credential.id, key, request_hash)
+    accepted, row = store.deliveries.find_replay(credential.id, key, request_hash), None
     if accepted is None:
         try:
             with preparation as prepared:
                 accepted = store.deliveries.accept(_new(appliance, caller, account, key, request_hash, prepared))
+                # Of two requests with one key each has composed a message, and one of them is sent.
+                row = prepared.message.row if accepted.is_new else None
         except Problem:
             # Of two requests with one key the other may have been quicker, and it has the draft now, or sent it.
             accepted = store.deliveries.find_replay(credential.id, key, request_hash)
@@ -135,7 +138,7 @@ def _hand_in(
             _announce(appliance, accepted.delivery)
     if accepted.is_shown:
         return Answer(accepted.delivery, accepted.warnings)
-    return _wait(appliance, caller, accepted)
+    return _wait(appliance, caller, accepted, row)
 
 
 def _new(
@@ -167,7 +170,9 @@ def _announce(appliance: Appliance, delivery: Delivery) -> None:
         appliance.events.publish(DeliveryScheduled(delivery.operation_id, delivery.account_id))
 
 
-def _wait(appliance: Appliance, caller: Caller, accepted: AcceptedDelivery) -> Answer[Delivery | LegacySend]:
+def _wait(
+    appliance: Appliance, caller: Caller, accepted: AcceptedDelivery, row: ParsedMessage | None
+) -> Answer[Delivery | LegacySend]:
     """The outcome, where it comes in time and a worker may wait for it; else the operation as it is on its way.
 
     Shown on behalf of a retry, it cannot be withdrawn any more either: if nobody gets it, it ends as `failed`.
@@ -175,7 +180,7 @@ def _wait(appliance: Appliance, caller: Caller, accepted: AcceptedDelivery) -> A
     operation_id, deliveries = accepted.delivery.operation_id, appliance.store.deliveries
     with appliance.waiting_place() as has_place:
         # Submitting joins the one who waits already: a second request with the key gets the same answer.
-        ticket = appliance.sender.submit(operation_id, accepted.delivery.account_id)
+        ticket = appliance.sender.submit(operation_id, accepted.delivery.account_id, row)
         until = time.monotonic() + (appliance.settings.number("sending.answer_within") if has_place else 0)
         ticket.wait(until - time.monotonic())
         _see_draft_gone(appliance, operation_id, until - time.monotonic())

@@ -181,8 +181,11 @@ def _extra_flags(sent: MirroredFolder) -> frozenset[str]:
 
 
 def make_copy(work: DeliveryWork, sent: MirroredFolder) -> Copy:
-    """Our copy of a sent message, as it will lie in Sent: read, and with its Bcc (RFC 5322 3.6.3)."""
+    """Our copy of a sent message, as it will lie in Sent: with its Bcc (RFC 5322 3.6.3), and with the words to search.
+
+    Its row is that of its composer. Only where the bytes alone are left, as after a restart, they are parsed for it.
+    """
     source = with_bcc(work.wire, work.bcc_header)
     flags = frozenset({"\\Seen"}) | _extra_flags(sent)
     message = FetchedMessage(0, flags, work.dated_at, len(source), b"")  # the mirror takes what is parsed
-    return sent, message, with_words(parse_content(source))
+    return sent, message, with_words(work.row or parse_content(source))

@@ -9,10 +9,11 @@ and records, and never sends again.
 """
 
 import logging
+from dataclasses import replace
 
 from mailbox_appliance.content import LARGE
 from mailbox_appliance.errors import NotFound, Unsupported
-from mailbox_appliance.records import Phase
+from mailbox_appliance.records import ParsedMessage, Phase
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.graph_handover import GraphDelivery
@@ -29,14 +30,22 @@ _LATE = TemporaryFailure("unavailable")
 
 
 class DeliveryAttempt:
-    """One operation on its way. `run` may be called again after it failed: it sends at most once. Then `close`."""
+    """One operation on its way. `run` may be called again after it failed: it sends at most once. Then `close`.
+
+    `row`: what a reader of our copy is shown, where its composer has told.
+    """
 
     def __init__(
-        self, context: SendingContext, pool: SmtpConnectionPool, recorder: Recorder, operation_id: str
+        self,
+        context: SendingContext,
+        pool: SmtpConnectionPool,
+        recorder: Recorder,
+        operation_id: str,
+        row: ParsedMessage | None,
     ) -> None:
         self._context, self._store = context, context.store
         self._pool, self._recorder = pool, recorder
-        self._operation_id = operation_id
+        self._operation_id, self._row = operation_id, row
         self._progress = Progress(context, operation_id)
         self._way: SmtpDelivery | GraphDelivery | None = None
         self._verdict: Verdict | None = None
@@ -46,7 +55,7 @@ class DeliveryAttempt:
     def run(self) -> Outcome:
         """Take the operation as far as it goes, and record how it ended. Raises what the store raises."""
         try:
-            self._work = self._store.deliveries.work(self._operation_id)
+            self._work = replace(self._store.deliveries.work(self._operation_id), row=self._row)
             self._size = len(self._work.wire)
         except NotFound:  # withdrawn while a second request with its key was about to wait for it
             return Outcome(to_problem("unavailable"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from mailbox_appliance import retry
 from mailbox_appliance.errors import NotFound, Problem, Unsupported
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, LargeWorkEnded
-from mailbox_appliance.records import OpenDelivery, Phase
+from mailbox_appliance.records import OpenDelivery, ParsedMessage, Phase
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.graph_drafts import GraphDrafts
@@ -36,12 +36,14 @@ _RECORD_WAIT, _LONGEST_RECORD_WAIT = 0.2, 60.0
 class Ticket:
     """What a request waits on: set when the operation is settled, withdrawn (with its problem), or left for later.
 
-    `interrupted`: what an earlier process left, which is to be taken back before anything else is done.
+    `interrupted`: what an earlier process left, which is to be taken back before anything else is done. `row`: what a
+    reader of our copy is shown, where its composer has told.
     """
 
     operation_id: str
     line: Line
     interrupted: OpenDelivery | None = None
+    row: ParsedMessage | None = field(default=None, repr=False)
     done: threading.Event = field(default_factory=threading.Event)
     problem: Problem | None = None
     attempt: DeliveryAttempt | None = None
@@ -109,9 +111,9 @@ class Sender:
             if thread.is_alive():
                 thread.join(max(0.0, deadline - self._clock.monotonic()))
 
-    def submit(self, operation_id: str, account_id: str) -> Ticket:
-        """Have an operation sent, or join the one who waits for it already."""
-        return self._submit(operation_id, self._line(account_id))
+    def submit(self, operation_id: str, account_id: str, row: ParsedMessage | None = None) -> Ticket:
+        """Have an operation sent, or join the one who waits for it already. `row`: of our copy, from its composer."""
+        return self._submit(operation_id, self._line(account_id), row=row)
 
     def begin_due(self, operation_id: str, account_id: str) -> bool:
         """The time of a scheduled operation has come: have it sent, unless that is under way.
@@ -153,11 +155,17 @@ class Sender:
             self._drafts.remove_later(work.account_id, work.message_id)
         return is_over
 
-    def _submit(self, operation_id: str, line: Line, interrupted: OpenDelivery | None = None) -> Ticket:
+    def _submit(
+        self,
+        operation_id: str,
+        line: Line,
+        interrupted: OpenDelivery | None = None,
+        row: ParsedMessage | None = None,
+    ) -> Ticket:
         with self._changed:
             ticket = self._tickets.get(operation_id)
             if ticket is None:
-                ticket = self._tickets[operation_id] = Ticket(operation_id, line, interrupted)
+                ticket = self._tickets[operation_id] = Ticket(operation_id, line, interrupted, row)
                 self._queue.add(ticket)
                 if self._stopping:
                     ticket.done.set()  # it stands in the journal, and is taken up at the next start
@@ -229,7 +237,7 @@ class Sender:
                 return
             ticket.interrupted = None
         if ticket.attempt is None:
-            ticket.attempt = DeliveryAttempt(self._context, self._pool, self._recorder, ticket.operation_id)
+            ticket.attempt = DeliveryAttempt(self._context, self._pool, self._recorder, ticket.operation_id, ticket.row)
         try:
             outcome = ticket.attempt.run()
             ticket.problem = outcome.problem

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 from mailbox_appliance.operations import sending
+from mailbox_appliance.records import ParsedMessage
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.remote.faults import ServerName
 from mailbox_appliance.sending.worker import Ticket
@@ -160,8 +161,8 @@ def when_sent(box: Drafts, monkeypatch: pytest.MonkeyPatch, then: Callable[[], o
     """Have this done when the outcome is known, before anybody looks at the draft."""
     submit = box.client.appliance.sender.submit
 
-    def submitted(operation_id: str, account_id: str) -> Ticket:
-        ticket = submit(operation_id, account_id)
+    def submitted(operation_id: str, account_id: str, row: ParsedMessage | None) -> Ticket:
+        ticket = submit(operation_id, account_id, row)
         assert ticket.wait(10)
         then()
         return ticket

@@ -2,12 +2,17 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mailbox_appliance.clock import to_millis
-from mailbox_appliance.sending import copier, providers
+from mailbox_appliance.content import Content
+from mailbox_appliance.mail.compose import compose
+from mailbox_appliance.mail.outline import parse_content
+from mailbox_appliance.records import AcceptedDelivery, Address, NewDelivery, Outgoing, ParsedMessage
+from mailbox_appliance.sending import copier, copies, providers
 from mailbox_appliance.store.store import Store
 from tests.sending.test_worker import Fault
 from tests.servers.desk import Desk, a_key, a_message
@@ -85,6 +90,43 @@ def mirrored(appliance: RunningAppliance, account: str) -> int:
     """How many messages are known in Sent."""
     folders = appliance.ask("GET", f"/accounts/{account}/folders").data
     return sum(folder["totalCount"] for folder in folders if folder.get("role") == "sent")
+
+
+def test_the_copy_of_what_was_composed_is_shown_without_parsing_it(
+    desk: Desk, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = list[Content]()
+
+    def parse_noted(source: Content) -> ParsedMessage:
+        parsed.append(source)
+        return parse_content(source)
+
+    monkeypatch.setattr(copies, "parse_content", parse_noted)
+    user, bob = mail_server.fresh_user(), mail_server.fresh_user()
+    account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=mail_server.submission_port)
+    answer = desk.send(account, a_message(bob, subject="Grüße", body={"text": "Schöne Grüße"}))
+    shown = desk.message(account, answer.data["result"]["id"]).data
+    assert (shown["subject"], shown["snippet"]) == ("Grüße", "Schöne Grüße")
+    assert parsed == []
+
+
+def test_of_two_requests_with_one_key_the_copy_is_of_the_message_that_went(
+    desk: Desk, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, bob = mail_server.fresh_user(), mail_server.fresh_user()
+    account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=mail_server.submission_port)
+    deliveries = desk.appliance.store.deliveries
+    accept = deliveries.accept
+
+    def accept_second(new: NewDelivery) -> AcceptedDelivery:
+        message = Outgoing(Address(email=user), (Address(email=bob),), subject="Hello", text="t")
+        accept(replace(new, message=compose(message, message_id="<first@x.test>", date=desk.appliance.clock.now())))
+        return accept(new)
+
+    monkeypatch.setattr(deliveries, "accept", accept_second)
+    answer = desk.send(account, a_message(bob))
+    shown = desk.message(account, answer.data["result"]["id"]).data
+    assert shown["headers"]["Message-ID"] == "<first@x.test>"
 
 
 def test_a_copy_that_cannot_be_filed_is_a_warning_and_is_filed_later(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.mail.compose import compose, new_message_id
-from mailbox_appliance.records import Address, Connection, Endpoint, NewDelivery, Outgoing
+from mailbox_appliance.records import Address, Connection, Endpoint, NewDelivery, Outgoing, ParsedMessage
 from mailbox_appliance.sending import queue, worker
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer, wait_until
@@ -334,8 +334,8 @@ def test_a_thread_that_is_idle_keeps_nothing_of_the_message_it_sent(
     sender, tickets = patient.desk.appliance.sender, list[weakref.ref[worker.Ticket]]()
     submit = sender.submit
 
-    def submitted(operation_id: str, account_id: str) -> worker.Ticket:
-        ticket = submit(operation_id, account_id)
+    def submitted(operation_id: str, account_id: str, row: ParsedMessage | None) -> worker.Ticket:
+        ticket = submit(operation_id, account_id, row)
         tickets.append(weakref.ref(ticket))
         return ticket
 
