@@ -14,8 +14,18 @@ from typing import Any
 
 from mailbox_appliance.errors import Invalid, Problem
 from mailbox_appliance.mail.hidden import visible_line
-from mailbox_appliance.mcp_server import bounds, failures, notes, rendering
-from mailbox_appliance.mcp_server.bounds import LARGEST, TIGHTER, Limits, shortened, size, size_of
+from mailbox_appliance.mcp_server import failures, notes, rendering
+from mailbox_appliance.mcp_server.bounds import (
+    LARGEST,
+    TIGHTER,
+    Limits,
+    items_limit,
+    shortened,
+    size,
+    size_of,
+    texts_limit,
+    with_texts,
+)
 from mailbox_appliance.mcp_server.cutting import Prepared, as_unicode, prepared
 from mailbox_appliance.mcp_server.tool import Link, Shown
 from mailbox_appliance.mcp_server.untrusted import NOBODY, Senders, places, within
@@ -176,11 +186,11 @@ def _fitted(answer: _Answer) -> Shown:
 
 def _with_shorter_texts(answer: _Answer, limits: Limits, texts: Sequence[str]) -> Shown | None:
     """With bodies of the greatest length at which it fits, where that is worth it."""
-    smallest = _once(answer, bounds.with_texts(limits, 1))
-    number = bounds.texts_limit(texts, LARGEST - size_of(smallest) - len(texts) * _OFFSETS_ROOM)
+    smallest = _once(answer, with_texts(limits, 1))
+    number = texts_limit(texts, LARGEST - size_of(smallest) - len(texts) * _OFFSETS_ROOM)
     if number < min(_SHORT_BODY, limits.text, max(map(len, texts))) // len(texts):
         return None
-    result = _once(answer, bounds.with_texts(limits, number))
+    result = _once(answer, with_texts(limits, number))
     return result if size_of(result) <= LARGEST else None
 
 
@@ -260,7 +270,7 @@ def _how_many_fit(result: Shown, made: Prepared, answer: _Answer) -> int:
         number = pointer.removeprefix(at).partition("/")[0]
         if pointer.startswith(at) and number.isdigit():
             sizes[int(number)] += size(pointer) + 2
-    return bounds.items_limit(sizes, LARGEST - _NOTE_ROOM - (size_of(result) - sum(sizes)))
+    return items_limit(sizes, LARGEST - _NOTE_ROOM - (size_of(result) - sum(sizes)))
 
 
 def _steps(data: dict[str, Any]) -> list[str]:

@@ -23,7 +23,7 @@ def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[s
     permissions.require_unlimited(caller.found)
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True)
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, tag="admin_accounts")
 def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, ...]:
     """Every mailbox, whoever owns it, the oldest first; an API key with `accountIds` sees these alone.
 
@@ -33,7 +33,9 @@ def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, .
     return tuple(each for each in appliance.store.accounts.list_all() if scope is None or each.id in scope)
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_unlimited, asks_servers=True)
+@operation(
+    needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_unlimited, asks_servers=True, tag="admin_accounts"
+)
 def add_account_of_member(appliance: Appliance, caller: Caller, request: NewAccountOfMember) -> Account:
     """Connect a mailbox for a member, who owns it from then on. Both logins are tried before anything is saved.
 

@@ -35,7 +35,7 @@ class RedeemedLink(Input, frozen=True, kw_only=True):
     token: Token
 
 
-@operation(access=Access.SESSION, https=True)
+@operation(access=Access.SESSION, https=True, tag="console_links")
 def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
     """Make a link that opens the console as you: once, within a minute, and while your session lives."""
     store, token = appliance.store, new_token("mbxc")
@@ -51,7 +51,7 @@ def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
     return ConsoleLink(url=f"{base}/#console={token}", expires_at=expires_at)
 
 
-@operation(access=Access.ANYBODY, https=True)
+@operation(access=Access.ANYBODY, https=True, tag="console_links")
 def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemedLink) -> LoggedIn:
     """Log in with the token of a link into the console."""
     with attempted(appliance, caller, {by_address(caller.origin): PER_ADDRESS}) as attempt:

@@ -71,7 +71,7 @@ class Discovered(Wire, frozen=True, kw_only=True):
     sources: tuple[Said, ...]
 
 
-@operation(access=Access.SESSION, asks_servers=True)
+@operation(access=Access.SESSION, asks_servers=True, tag="discovery")
 def discover(appliance: Appliance, caller: Caller, request: Wanted) -> Discovered:  # noqa: ARG001 - for every session
     """Find the servers of a mailbox from its address. No mail server is connected to, and nothing is saved."""
     found = discovery.discover(request.email, _means(appliance, appliance.settings))

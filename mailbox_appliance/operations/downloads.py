@@ -42,7 +42,7 @@ class _Linked(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     expires: int
 
 
-@operation(needs=Capability.MAIL_READ)
+@operation(needs=Capability.MAIL_READ, tag="downloads")
 def link_attachment(
     appliance: Appliance, caller: Caller, account: Account, message_id: str, attachment_id: str
 ) -> DownloadLink:
@@ -62,7 +62,7 @@ def link_attachment(
     )
 
 
-@operation(access=Access.ANYBODY)
+@operation(access=Access.ANYBODY, tag="downloads")
 def download(appliance: Appliance, caller: Caller, token: str) -> Download:
     """The file that a download link stands for. The link is the credential: no other one is looked at.
 

@@ -47,7 +47,7 @@ class History(Wire, frozen=True, kw_only=True):
     arrived: tuple[ArrivalsInStep, ...]
 
 
-@operation(needs=Capability.MAIL_READ)
+@operation(needs=Capability.MAIL_READ, tag="history")
 def get_history(appliance: Appliance, caller: Caller, hours: Hours = 24) -> History:
     """Deliveries and messages that came, over the last hours, in the mailboxes that you reach.
 

@@ -74,7 +74,7 @@ else:
     ChangedSettings.__doc__ = "New values of settings, by name. Those that are left out stay; null takes one back."
 
 
-@operation(access=Access.SESSION, role="admin", https=True)
+@operation(access=Access.SESSION, role="admin", https=True, tag="instance_settings")
 def get_settings(appliance: Appliance, caller: Caller) -> dict[str, Any]:  # noqa: ARG001 - rights were checked
     """The settings that may change while running: name -> value in force.
 
@@ -85,7 +85,7 @@ def get_settings(appliance: Appliance, caller: Caller) -> dict[str, Any]:  # noq
     return unknown | {option.name: appliance.settings.values[option.name] for option in RUNTIME}
 
 
-@operation(access=Access.SESSION, role="admin", https=True)
+@operation(access=Access.SESSION, role="admin", https=True, tag="instance_settings")
 def update_settings(appliance: Appliance, caller: Caller, request: ChangedSettings) -> Answer[dict[str, Any]]:
     """Change settings, all of them or none. `null` takes a change back: what config.toml has counts again.
 

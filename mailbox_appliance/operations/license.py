@@ -36,13 +36,13 @@ class NewLicense(Input, frozen=True, kw_only=True):
     token: Annotated[str, Meta(min_length=1, max_length=16384, description="A JWS (RFC 7515) in compact form, EdDSA.")]
 
 
-@operation(needs=Capability.ADMIN_LICENSE, https=True)
+@operation(needs=Capability.ADMIN_LICENSE, https=True, tag="license")
 def get_license(appliance: Appliance, caller: Caller) -> License:  # noqa: ARG001 - rights were checked
     """How the appliance is licensed. No licence is needed: without one the plan is `community` and has no limits."""
     return current(appliance)
 
 
-@operation(needs=Capability.ADMIN_LICENSE, https=True)
+@operation(needs=Capability.ADMIN_LICENSE, https=True, tag="license")
 def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> Answer[License]:
     """Install a licence in place of the one before. Where licences are confirmed online, its issuer is asked first.
 
@@ -62,7 +62,7 @@ def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> An
     return Answer(current(appliance), _warnings(installed, fault))
 
 
-@operation(needs=Capability.ADMIN_LICENSE, https=True)
+@operation(needs=Capability.ADMIN_LICENSE, https=True, tag="license")
 def remove_license(appliance: Appliance, caller: Caller) -> Deleted:
     """Remove the licence: the plan is `community` again, without limits."""
     store = appliance.store

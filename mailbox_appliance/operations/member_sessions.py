@@ -8,19 +8,19 @@ from mailbox_appliance.operations.sessions import end_sessions
 from mailbox_appliance.records import Capability, Deleted, Session
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=is_there)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=is_there, tag="member_sessions")
 def list_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> tuple[Session, ...]:
     """The sessions of a member, the last used first."""
     return appliance.store.credentials.list_sessions(member_id, caller.found.id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=is_there)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=is_there, tag="member_sessions")
 def get_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Session:
     """One session of a member."""
     return appliance.store.credentials.get_session(member_id, session_id, caller.found.id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch, tag="member_sessions")
 def revoke_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> Deleted:
     """End every session of a member, at once. `id` is the member's."""
     with appliance.store.database.transaction(durable=True):
@@ -29,7 +29,7 @@ def revoke_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> 
     return Deleted(id=member_id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch, tag="member_sessions")
 def revoke_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Deleted:
     """End a session of a member, at once."""
     store = appliance.store

@@ -82,7 +82,7 @@ def _may_change(_appliance: Appliance, caller: Caller, values: Mapping[str, str]
         raise NotFound(what="OAuth provider")
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_unlimited)
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_unlimited, tag="oauth_apps")
 def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # noqa: ARG001 - rights were checked
     """The OAuth applications in force, without their secrets.
 
@@ -94,7 +94,7 @@ def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # no
     return _settings(appliance)
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_may_change)
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_may_change, tag="oauth_apps")
 def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: NewOAuthApp) -> Answer[OAuthSettings]:
     """Save the application of a provider, `google` or `outlook`, in place of the one before.
 
@@ -114,7 +114,7 @@ def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: 
     return Answer(_settings(appliance), _not_kept(before, named, request))
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_may_change)
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_may_change, tag="oauth_apps")
 def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Deleted:
     """Forget the application that was saved for a provider."""
     named = cast("OAuthProvider", provider)

@@ -112,7 +112,7 @@ def _known_provider(_appliance: Appliance, _caller: Caller, values: Mapping[str,
         raise NotFound(what="OAuth provider")
 
 
-@operation(access=Access.SESSION, permits=_known_provider)
+@operation(access=Access.SESSION, permits=_known_provider, tag="oauth_flows")
 def begin_sign_in(appliance: Appliance, caller: Caller, provider: str, request: NewSignIn = NewSignIn()) -> SignIn:  # noqa: B008 - it never changes
     """Begin to connect a mailbox of `google` or `outlook` by the provider's own sign-in: open `authorizationUrl`.
 
@@ -129,7 +129,7 @@ def begin_sign_in(appliance: Appliance, caller: Caller, provider: str, request: 
         return _shown(appliance.flows.start(asked, device=request.device))
 
 
-@operation(access=Access.SESSION, permits=_known_provider, asks_servers=True)
+@operation(access=Access.SESSION, permits=_known_provider, asks_servers=True, tag="oauth_flows")
 def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request: EndOfSignIn) -> Account:
     """Connect the mailbox that somebody has signed in to, by the session that began it. Its servers are tried first.
 

@@ -27,7 +27,7 @@ class PasswordChange(Input, frozen=True, kw_only=True):
     new_password: Password
 
 
-@operation(access=Access.SESSION)
+@operation(access=Access.SESSION, tag="profile")
 def update_me(appliance: Appliance, caller: Caller, request: ProfileChange) -> Member:
     """Change your name."""
     store, me = appliance.store, caller.member.id
@@ -42,7 +42,7 @@ def update_me(appliance: Appliance, caller: Caller, request: ProfileChange) -> M
         return store.members.update(me, name=request.name)
 
 
-@operation(access=Access.SESSION, https=True)
+@operation(access=Access.SESSION, https=True, tag="profile")
 def change_password(appliance: Appliance, caller: Caller, request: PasswordChange) -> None:
     """Change your password. Your other sessions end. After 5 wrong current passwords in 15 minutes: 429."""
     me = caller.member

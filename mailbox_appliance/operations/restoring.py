@@ -22,7 +22,7 @@ class Restoration(Input, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-@operation(access=Access.SESSION, role="admin", https=True)
+@operation(access=Access.SESSION, role="admin", https=True, tag="restoring")
 def restore(appliance: Appliance, caller: Caller, request: Restoration) -> Answer[BackupSummary]:
     """Put a backup in the place of what is there. What is replaced is kept as a backup of its own (`pre-restore`).
 

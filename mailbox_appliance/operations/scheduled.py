@@ -14,7 +14,7 @@ _LATER = (
 )
 
 
-@operation(needs=Capability.MAIL_READ)
+@operation(needs=Capability.MAIL_READ, tag="scheduled")
 def list_scheduled(
     appliance: Appliance,
     caller: Caller,  # noqa: ARG001
@@ -28,7 +28,7 @@ def list_scheduled(
     return Page(items=items, next_cursor=encode_cursor(more, account.id, _LIST))
 
 
-@operation(needs=Capability.MAIL_SEND)
+@operation(needs=Capability.MAIL_SEND, tag="scheduled")
 def cancel_scheduled(appliance: Appliance, caller: Caller, account: Account, schedule_id: str) -> Answer[Deleted]:
     """Take a scheduled send back: its operation ends as `failed` with `canceled`, its message is kept as a draft.
 

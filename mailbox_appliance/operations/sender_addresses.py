@@ -6,7 +6,7 @@ from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.records import Account, Capability, SenderAddress
 
 
-@operation(needs=Capability.MAIL_READ)
+@operation(needs=Capability.MAIL_READ, tag="sender_addresses")
 def list_sender_addresses(
     appliance: Appliance,
     caller: Caller,  # noqa: ARG001

@@ -28,7 +28,7 @@ class SetUp(Input, frozen=True, kw_only=True):
     device_name: DeviceName
 
 
-@operation(access=Access.LOCAL)
+@operation(access=Access.LOCAL, tag="set_up")
 def set_up(appliance: Appliance, caller: Caller, request: SetUp) -> LoggedIn:
     """Make the first administrator. Works once, on the appliance's own computer, with the code that `serve` prints."""
     if appliance.store.members.any():

@@ -46,7 +46,7 @@ def _may_change_access(appliance: Appliance, caller: Caller, account: Account, v
         raise HttpsRequired
 
 
-@operation(anywhere=Capability.ADMIN_ACCOUNTS, allows=_may_change_access)
+@operation(anywhere=Capability.ADMIN_ACCOUNTS, allows=_may_change_access, tag="sharing")
 def set_access(appliance: Appliance, caller: Caller, account: Account, request: AccessList) -> Account:
     """Say who reaches a mailbox besides its owner. It holds with everybody's next request.
 

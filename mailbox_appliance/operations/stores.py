@@ -78,7 +78,7 @@ class StoreLook(Input, frozen=True, kw_only=True):
 _QUICKLY = StoreLook()
 
 
-@operation(access=Access.SESSION, role="admin", https=True, operator=True)
+@operation(access=Access.SESSION, role="admin", https=True, operator=True, tag="stores")
 def get_store(appliance: Appliance, caller: Caller) -> Answer[StoreOverview]:  # noqa: ARG001 - rights were checked
     """How the store is: its format, its size, the room on its disk, what opens it, and its newest backup."""
     store = appliance.store
@@ -95,7 +95,7 @@ def get_store(appliance: Appliance, caller: Caller) -> Answer[StoreOverview]:  #
     return Answer(now, (*answer.warnings, *([crashes.warning(crash)] if crash else [])))
 
 
-@operation(access=Access.SESSION, role="admin", https=True, operator=True)
+@operation(access=Access.SESSION, role="admin", https=True, operator=True, tag="stores")
 def check_store(appliance: Appliance, caller: Caller, request: StoreLook = _QUICKLY) -> StoreCheck:  # noqa: ARG001
     """Look whether the store is whole, while serving; nothing is changed. What is found is in `problems`.
 

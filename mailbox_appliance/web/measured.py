@@ -13,7 +13,7 @@ from mailbox_appliance import crashes
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_timestamp
 from mailbox_appliance.meters import OUTCOMES, Meters
-from mailbox_appliance.operations import status
+from mailbox_appliance.operations.status import warnings
 from mailbox_appliance.records import AccountStatus
 from mailbox_appliance.store.backup_files import FOLDER
 from mailbox_appliance.store.census import Census, census
@@ -105,7 +105,7 @@ def _durations(labels: Mapping[str, str], rows: Iterable[Tallied]) -> Iterator[V
 def _of_appliance(appliance: Appliance) -> Iterator[Value]:
     clock, store, meters = appliance.clock, appliance.store, appliance.meters
     yield Value("start_time_seconds", clock.now().timestamp() - (clock.monotonic() - appliance.started_at))
-    yield Value("warnings", len(tuple(status.warnings(appliance, crashes.find(appliance.folder)))))
+    yield Value("warnings", len(tuple(warnings(appliance, crashes.find(appliance.folder)))))
     yield Value("scheduled_held", appliance.settings.flag("sending.hold_scheduled"))
     yield Value("store_size_bytes", store.size_bytes)
     yield Value("store_free_bytes", store.free_bytes)

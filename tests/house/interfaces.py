@@ -107,7 +107,7 @@ def _pretty(text: str) -> str:
 
 def compare(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """The lines in which two builds differ, as a unified diff."""
-    found = []
+    found: list[str] = []
     for name in sorted({*before, *after}):
         old, new = (each.get(name, "").splitlines() for each in (before, after))
         found += difflib.unified_diff(old, new, f"before: {name}", f"after: {name}", lineterm="", n=1)

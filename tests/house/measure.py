@@ -1,6 +1,6 @@
 """Measures of the package's shape, from its sources alone: modules, folders, cycles, chains, names used twice.
 
-    scripts/measure-house     prints them, each with its bound; ends with 1 where one is passed
+scripts/measure-house     prints them, each with its bound; ends with 1 where one is passed
 """
 
 import ast
@@ -63,7 +63,11 @@ class House:
 
     def cycles(self) -> list[list[str]]:
         """Groups of modules that import each other, also inside functions (Tarjan's strong components)."""
-        graph, order, low, stack, found = self.graph(lazy=True), {}, {}, [], []  # type: ignore[var-annotated]
+        graph = self.graph(lazy=True)
+        order: dict[str, int] = {}
+        low: dict[str, int] = {}
+        stack: list[str] = []
+        found: list[list[str]] = []
 
         def visit(name: str) -> None:
             order[name] = low[name] = len(order)

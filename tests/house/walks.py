@@ -1,6 +1,6 @@
 """The files of the package that one send, list, arrival and backup enter, recorded by a profile hook on every thread.
 
-    scripts/record-walks [-v]     prints how many, each with its bound, and with -v which; ends with 1 where one is passed
+scripts/record-walks [-v]     prints how many, each with its bound, and with -v which; ends with 1 where one is passed
 """
 
 import argparse
@@ -57,7 +57,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Walks:
-    """An appliance with one mailbox of a real mail server, each way through it recorded once it has been gone before."""
+    """An appliance with one mailbox of a real mail server, and each walk recorded the second time it is gone."""
 
     desk: Desk
     mail: MailServer
@@ -70,7 +70,9 @@ class Walks:
 
         The copy in Sent is filed afterwards, over IMAP, by a thread of its own; and the mirror hears of it.
         """
-        body = a_message("bob@example.test", attachments=[{"filename": "a.txt", "content": "aGVsbG8=", "mimeType": "text/plain"}])
+        body = a_message(
+            "bob@example.test", attachments=[{"filename": "a.txt", "content": "aGVsbG8=", "mimeType": "text/plain"}]
+        )
         self._send(body)
         with self.recorder.record() as entered:
             self._send(body)
