@@ -102,28 +102,28 @@ class Appliance:
         """
         prepare_types()
         self.folder = folder
-        self.oauth_apps_given: GivenApps = oauth_apps or {}
+        self.environment_oauth_apps: GivenApps = oauth_apps or {}
         #: Where the appliance answers on its own computer; the one who listens says so.
         self.local_url = "http://127.0.0.1:8025"
         #: Shows that somebody on this computer is its operator; new at each start, None where nobody serves.
         self.operator_secret: str | None = None
         #: What takes long is done one at a time.
-        self.long_work = LongWork()
+        self.exclusive_job = LongWork()
         #: Who serves lets a prepared restore take this one's place, on behalf of somebody; None where nobody serves.
-        self.hand_over: Callable[[Prepared, Actor], None] | None = None
+        self.start_restore: Callable[[Prepared, Actor], None] | None = None
         #: The HTTPS listener; None where nobody serves.
         self.https: HttpsListener | None = None
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
         self.events = Events()
-        self.meters = Meters(self.events)
+        self.counters = Meters(self.events)
         self.store = store or Store.open(folder, self.clock, key_file, passphrase=passphrase)
         #: Held from storing a change of settings until it has taken effect, or was put back: one at a time.
-        self.changing_settings = threading.RLock()
-        self._use_stored_settings()
-        self.store.upkeep.bounds = self._bounds
+        self.settings_lock = threading.RLock()
+        self._load_stored_settings()
+        self.store.cleaner.get_limits = self._cleanup_limits
         #: What every connection to a mailbox's servers is opened with.
-        self.logins = Logins(self.store, self.settings, self.clock, self.oauth_apps_given)
+        self.logins = Logins(self.store, self.settings, self.clock, self.environment_oauth_apps)
         #: Sign-ins at providers that somebody has begun.
         self.flows = Flows(self.logins, self.clock)
         sending = SendingContext(self.store, self.logins, self.settings, self.events, self.clock)
@@ -132,111 +132,111 @@ class Appliance:
         self.calls = Calls()
         self.connections = Connections(self.logins, self.settings, self.calls)
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
-        self.events.subscribe(AccountRemoved, lambda event: self.logins.remove(event.account_id))
+        self.events.subscribe(AccountRemoved, lambda event: self.logins.remove_account(event.account_id))
         self.events.subscribe(AccountReconnected, lambda event: self.connections.drop(event.account_id))
-        self.parts = Parts(self.store, self.connections, self.settings, self.events)
+        self.attachment_fetcher = Parts(self.store, self.connections, self.settings, self.events)
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
         #: Reads HTML for requests. Half of the workers may read bodies; of these, one is always quick.
-        self.html = HtmlReaders(workers // 2 - 1)
-        self.bodies = Bodies(self.store, self.connections, self.parts, self.html.for_request)
+        self.html_readers = HtmlReaders(workers // 2 - 1)
+        self.body_fetcher = Bodies(self.store, self.connections, self.attachment_fetcher, self.html_readers.for_request)
         self.drafts = Drafts(self.connections, self.store, self.events)
         self.sent_mail = SentMailTask(sending, self.sender.is_sending)
-        self.aftermath = Aftermath(self.store, self.connections, self.drafts, self.events, self.clock)
+        self.post_send_tasks = Aftermath(self.store, self.connections, self.drafts, self.events, self.clock)
         lend = partial(self.connections.borrow, in_background=True)
         self.reconciler = Reconciler(sending, lend)
-        tasks = (self.reconciler, self.sent_mail, self.aftermath)
+        tasks = (self.reconciler, self.sent_mail, self.post_send_tasks)
         self.scheduler = Scheduler(sending, self.sender.begin_due, tasks)
         self.events.subscribe(DeliveryScheduled, lambda _: self.scheduler.wake())
         self.events.subscribe(DeliverySettled, lambda _: self.scheduler.wake())
         self.events.subscribe(AccountReconnected, lambda _: self.scheduler.wake())
-        self.confirmation = Confirmation(self.store, self.settings, self.clock)
-        self.store_watch = StoreWatch(self.store, self.settings)
-        self.sender_addresses = SenderAddresses(self.store, self.logins, self.events, self.clock)
-        self.daily_backup = DailyBackup(self.store, self.settings, self.events, self.clock, self.long_work)
-        self._errands = (
-            *(self.confirmation, self.store_watch, self.sender_addresses, self.daily_backup),
+        self.licence_check = Confirmation(self.store, self.settings, self.clock)
+        self.disk_space_watch = StoreWatch(self.store, self.settings)
+        self.sender_address_refresher = SenderAddresses(self.store, self.logins, self.events, self.clock)
+        self.daily_backup = DailyBackup(self.store, self.settings, self.events, self.clock, self.exclusive_job)
+        self._jobs = (
+            *(self.licence_check, self.disk_space_watch, self.sender_address_refresher, self.daily_backup),
             MemoryTrimmer(self.events),
         )
         self.sync = Supervisor(self.store, self.logins, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         #: Which requests may wait, so that reading is never held up.
-        self.places = Places(workers, waiting)
+        self.worker_limits = Places(workers, waiting)
 
-    def use_changed_settings(self) -> None:
+    def apply_stored_settings(self) -> None:
         """Let what was stored of settings take effect, after it is committed. Raises HttpsNotOffered."""
-        with self.changing_settings:
+        with self.settings_lock:
             before = self.settings.values
-            self._use_stored_settings()
-            self._heed(before)
+            self._load_stored_settings()
+            self._apply_changes(before)
 
-    def _heed(self, before: Mapping[str, Value]) -> None:
+    def _apply_changes(self, before: Mapping[str, Value]) -> None:
         now = self.settings.values
         if now["log.level"] != before["log.level"]:
             logs.set_level(self.settings.text("log.level"))
         if now["sync.poll_interval"] != before["sync.poll_interval"]:
             self.sync.wake_all()
         if any(now[name] != before[name] for name in ("store.keep_phases_days", "sync.cache_mib")):
-            self.store.upkeep.trim()
+            self.store.cleaner.apply_limits()
         if now["sending.hold_scheduled"] != before["sending.hold_scheduled"]:
             self.scheduler.wake()
         if self.https is not None and any(now[name] != before[name] for name in _HTTPS):
             self.https.apply()
 
-    def use_configuration(self, loaded: Settings) -> tuple[str, ...]:
+    def apply_configuration(self, loaded: Settings) -> tuple[str, ...]:
         """Let a config.toml that was read again take effect; answers the settings that wait for the next start.
 
         Raises HttpsNotOffered.
         """
-        with self.changing_settings:
+        with self.settings_lock:
             before = self.settings.values
-            later = self.settings.adopt(loaded)
-            self._heed(before)
+            later = self.settings.apply_file(loaded)
+            self._apply_changes(before)
         return later
 
-    def _bounds(self) -> Bounds:
+    def _cleanup_limits(self) -> Bounds:
         days, mib = (self.settings.number(name) for name in ("store.keep_phases_days", "sync.cache_mib"))
         return Bounds(timedelta(days=days), mib << 20)
 
-    def _use_stored_settings(self) -> None:
-        self.settings.store(self.store.stored_settings.all())
+    def _load_stored_settings(self) -> None:
+        self.settings.use_stored(self.store.stored_settings.get_all())
 
     def start(self) -> None:
         """Look after the store, take up interrupted sends and what is due, then bring mail in."""
-        self.store.upkeep.start()
+        self.store.cleaner.start()
         self.sender.start()
         self.scheduler.start()
-        for errand in self._errands:
+        for errand in self._jobs:
             errand.start()
         self.sync.start()
 
-    def release(self) -> None:
+    def stop_sending(self) -> None:
         """Begin to send nothing more, and let every request that waits for a send answer with what is known now."""
         self.scheduler.release()
         self.sender.release()
 
-    def break_off(self) -> None:
+    def abort_requests(self) -> None:
         """Have every request that waits for other servers, or works long, answer soon that the appliance is stopped."""
-        self.release()
+        self.stop_sending()
         self.daily_backup.stop(0)
-        self.long_work.break_off()
+        self.exclusive_job.cancel()
         self.store.backups.stop(0)
-        self.connections.break_off()
+        self.connections.abort_all()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Stop working and close the store."""
-        self.rest(timeout)
+        self.stop_workers(timeout)
         self.store.close()
 
-    def rest(self, timeout: float = 5.0) -> None:
+    def stop_workers(self, timeout: float = 5.0) -> None:
         """Stop working for good, within some such seconds; the store stays open."""
-        self.release()
+        self.stop_sending()
         until = time.monotonic() + timeout
-        self.html.close()
+        self.html_readers.close()
         self.sync.stop(max(_SYNC_WITHIN, timeout / 2))
         self.sender.stop(max(0.0, until - time.monotonic()))
         self.connections.stop(max(0.0, until - time.monotonic()))
         self.scheduler.stop(max(0.0, until - time.monotonic()))
-        for errand in self._errands:
+        for errand in self._jobs:
             errand.stop(max(0.0, until - time.monotonic()))
 
     @property
@@ -254,40 +254,40 @@ class Appliance:
         is_given = self.settings.text("server.public_url")
         return self.local_url if is_local and not is_given else self.public_url
 
-    def waiting_place(self) -> AbstractContextManager[bool]:
+    def io_slot(self) -> AbstractContextManager[bool]:
         """One of the few places for requests that wait for other servers, so that reading is never held up.
 
         Gives False where all are taken; the caller must not wait then.
         """
-        return self.places.to_wait()
+        return self.worker_limits.slot_for_io()
 
     @contextmanager
-    def asking_servers(self) -> Iterator[None]:
+    def require_io_slot(self) -> Iterator[None]:
         """As `waiting_place`, for what cannot be done without waiting. Raises ServersBusy where all are taken."""
-        with self.waiting_place() as has_place:
+        with self.io_slot() as has_place:
             if not has_place:
                 raise ServersBusy(retry_after=_RETRY_AFTER)
             yield
 
     @contextmanager
-    def working_long(self, work: str) -> Iterator[Progress]:
+    def exclusive_work(self, work: str) -> Iterator[Progress]:
         """As `long_work.doing`, for a request that waits for it: it takes one of the places of those that wait.
 
         Raises StoreAtWork, and WorkersBusy where all places are taken.
         """
-        with self.long_work.doing(work) as progress, self.waiting_place() as has_place:
+        with self.exclusive_job.run(work) as progress, self.io_slot() as has_place:
             if not has_place:
                 raise WorkersBusy(retry_after=_RETRY_AFTER)
             yield progress
 
     @contextmanager
-    def hashing_place(self, *, is_local: bool) -> Iterator[None]:
+    def hashing_slot(self, *, is_local: bool) -> Iterator[None]:
         """One of the few places for requests that wait for a password to be hashed, so that reading is never held up.
 
         One of them is for this computer only, whose own wait. From elsewhere a few do, for a second at most.
         Raises LogInsBusy for the others.
         """
-        with self.places.to_hash(is_local=is_local) as has_place:
+        with self.worker_limits.slot_for_hashing(is_local=is_local) as has_place:
             if not has_place:
                 raise LogInsBusy(retry_after=_HASHED_WITHIN)
             yield

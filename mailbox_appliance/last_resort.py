@@ -18,22 +18,22 @@ class LastResort:
     def __init__(self, within: float = WITHIN) -> None:
         self._within = within
         # What a signal handler may put something into at any moment.
-        self._begun, self._over = SimpleQueue[None](), SimpleQueue[None]()
-        threading.Thread(target=self._watch, name="last-resort", daemon=True).start()
+        self._armed, self._canceled = SimpleQueue[None](), SimpleQueue[None]()
+        threading.Thread(target=self._wait_and_kill, name="last-resort", daemon=True).start()
 
-    def begin(self) -> None:
+    def arm(self) -> None:
         """It is to end from now on; only the first time counts. For signal handlers as well."""
-        self._begun.put(None)
+        self._armed.put(None)
 
     def cancel(self) -> None:
         """It has ended in order."""
-        self._over.put(None)
-        self._begun.put(None)
+        self._canceled.put(None)
+        self._armed.put(None)
 
-    def _watch(self) -> None:
-        self._begun.get()
+    def _wait_and_kill(self) -> None:
+        self._armed.get()
         try:
-            self._over.get(timeout=self._within)
+            self._canceled.get(timeout=self._within)
         except Empty:
             # The log may be what hangs: its disk, or a pipe that nobody reads.
             saying = threading.Thread(

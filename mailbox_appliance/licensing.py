@@ -87,16 +87,16 @@ class Installed(msgspec.Struct, frozen=True):
     checked_at: str | None = None
     failing_since: str | None = None
 
-    def confirmed(self, now: datetime) -> "Installed":
+    def with_confirmation(self, now: datetime) -> "Installed":
         """After its issuer said that it is good."""
         return Installed(self.token, to_timestamp(now))
 
-    def not_confirmed(self, now: datetime) -> "Installed":
+    def with_failed_confirmation(self, now: datetime) -> "Installed":
         """After its issuer said otherwise, or nothing."""
         at = to_timestamp(now)
         return Installed(self.token, at, self.failing_since or at)
 
-    def is_to_be_confirmed(self, now: datetime) -> bool:
+    def needs_confirmation(self, now: datetime) -> bool:
         """Whether it is time to ask its issuer again."""
         if self.checked_at is None:
             return True

@@ -46,19 +46,19 @@ class Listening:
         self._files = CertificateFiles(appliance.folder)
         self._changing = threading.Lock()
         self._certificate: Taken | None = None
-        self._seen: tuple[object, ...] | None = None
-        self._refused: tuple[Asked | None, str] | None = None
+        self._seen_files: tuple[object, ...] | None = None
+        self._last_failure: tuple[Asked | None, str] | None = None
         self._tried_at = 0.0
-        self._take_from_settings()
+        self._apply_host_settings()
         self._listeners = _listeners(app, appliance)
-        self._offering = Offering(self._listeners)
+        self._https = Offering(self._listeners)
         try:
-            self.local_url = self._also_locally()
-            self._begin()
+            self.local_url = self._open_loopback()
+            self._open_https_first()
         except BaseException:
             self._listeners.stop(0)
             raise
-        app.figures = self._figures
+        app.server_figures = self._figures
 
     @property
     def http_url(self) -> str:
@@ -69,7 +69,7 @@ class Listening:
     @property
     def url(self) -> str | None:
         """Where it answers by HTTPS, as this computer reaches it; None where it does not."""
-        if (offer := self._offering.offer) is None:
+        if (offer := self._https.current) is None:
             return None
         host, port = offer.group.addresses[0]
         return _url("https", _reached(host), port)
@@ -88,12 +88,12 @@ class Listening:
     @property
     def trouble(self) -> str | None:
         """What an operator should see to, as a sentence that every member may read; None: nothing."""
-        asked, offer, certificate = self._asked(), self._offering.offer, self.certificate
+        asked, offer, certificate = self._wanted_address(), self._https.current, self.certificate
         if asked is None:
             return None
-        refused = self._refused
+        refused = self._last_failure
         reason = refused[1] if refused is not None and refused[0] == asked else None
-        if offer is None or not offer.fits(asked):
+        if offer is None or not offer.is_at(asked):
             return f"HTTPS is not offered as the settings ask for it. {reason or ''}".strip()
         if reason is not None:
             return f"The certificate from before is still used for HTTPS. {reason}"
@@ -111,10 +111,10 @@ class Listening:
     @property
     def requests(self) -> int:
         """How many requests are being answered, or wait for that."""
-        figures = self._listeners.figures()
+        figures = self._listeners.stats()
         return figures.busy_workers + figures.waiting_requests
 
-    def is_through(self, within: float) -> bool:
+    def wait_until_idle(self, within: float) -> bool:
         """Whether no request is being received or answered any more, within so many seconds."""
         until = time.monotonic() + within
         while self._listeners.is_busy():
@@ -137,93 +137,93 @@ class Listening:
         What is under way on an old listener is still answered. Raises HttpsNotOffered; then all is as it was.
         """
         with self._changing:
-            asked = self._asked()
-            self._seen, self._tried_at = self._files.state(), self._appliance.clock.monotonic()
+            asked = self._wanted_address()
+            self._seen_files, self._tried_at = self._files.state(), self._appliance.clock.monotonic()
             try:
-                self._apply(asked)
+                self._apply_https(asked)
             except Exception as problem:
                 if not isinstance(problem, Problem):
                     log.exception("a fault of ours met HTTPS")
-                self._refused = asked, self._told(problem)
-                raise HttpsNotOffered(reason=self._told(problem)) from problem
-            self._refused = None
+                self._last_failure = asked, self._public_reason(problem)
+                raise HttpsNotOffered(reason=self._public_reason(problem)) from problem
+            self._last_failure = None
 
-    def use(self, appliance: Appliance) -> None:
+    def switch_to(self, appliance: Appliance) -> None:
         """Go on with the settings of this one, and with the files that are there now."""
         with self._changing:
             self._appliance, self._files = appliance, CertificateFiles(appliance.folder)
-            self._take_from_settings()
+            self._apply_host_settings()
         self.reload()
 
-    def look(self) -> None:
+    def refresh_certificate(self) -> None:
         """Take the certificate where its files are others than when this was last looked at.
 
         Where HTTPS is not offered as it is asked for, it is tried again now and then: who is elsewhere could not.
         """
-        asked, offer = self._asked(), self._offering.offer
+        asked, offer = self._wanted_address(), self._https.current
         if asked is None or self._changing.locked():
             return
-        is_missing = offer is None or not offer.fits(asked)
+        is_missing = offer is None or not offer.is_at(asked)
         is_due = is_missing and self._appliance.clock.monotonic() - self._tried_at >= _TRY_AGAIN
-        if is_due or self._files.state() != self._seen:
-            self._take_up(told=self._refused)
+        if is_due or self._files.state() != self._seen_files:
+            self._apply_or_log(told=self._last_failure)
 
     def reload(self) -> None:
         """As `apply`; what cannot be done is logged, and `trouble` tells it until it can."""
-        self._take_up(told=None)
+        self._apply_or_log(told=None)
 
-    def _take_up(self, told: tuple[Asked | None, str] | None) -> None:
+    def _apply_or_log(self, told: tuple[Asked | None, str] | None) -> None:
         try:
             self.apply()
         except HttpsNotOffered as problem:
-            if self._refused != told:
+            if self._last_failure != told:
                 where = getattr(problem.__cause__, "where", "")
                 log.warning("HTTPS stays as it is", extra={"why": problem.message, "where": where})
 
-    def _asked(self) -> Asked | None:
+    def _wanted_address(self) -> Asked | None:
         settings = self._appliance.settings
         if not settings.flag("server.https"):
             return None
         return Asked(settings.text("server.https_host"), settings.number("server.https_port"))
 
-    def _begin(self) -> None:
+    def _open_https_first(self) -> None:
         try:
-            self._apply(self._asked())
+            self._apply_https(self._wanted_address())
         except CannotListen as problem:
             advice = "`mailbox-appliance https enable --port P --host H` sets others, `https disable` turns HTTPS off."
             raise CannotListen(reason=f"{problem.message} {advice}") from problem
 
-    def _apply(self, asked: Asked | None) -> None:
+    def _apply_https(self, asked: Asked | None) -> None:
         if asked is None:
             self._certificate = None
-            self._offering.close()
+            self._https.close()
         else:
             if self._certificate is None:  # else it is in use, and its files may be missing for a moment only
                 ensure_certificate(self._appliance, SYSTEM)
             certificate = take(self._files, self._certificate)
-            self._offering.move(asked, certificate.context)
+            self._https.listen_at(asked, certificate.context)
             self._certificate = certificate
         self._set_strict_transport()
 
-    def _also_locally(self) -> str:
+    def _open_loopback(self) -> str:
         """Where this computer reaches it as itself: also at its loopback addresses, at the same port."""
         host, port = self._listeners.addresses[0]
         address = ip_address(host.partition("%")[0])
         if address.is_loopback or address.is_unspecified:
             return _url("http", _reached(host), port)
-        opened = [one for one in _LOOPBACK if self._is_opened(one, port)]
+        opened = [one for one in _LOOPBACK if self._try_open(one, port)]
         if not opened:
             log.warning("the loopback addresses are taken at this port: no request is of this computer's operator")
         return _url("http", opened[0] if opened else host, port)
 
-    def _is_opened(self, host: str, port: int) -> bool:
+    def _try_open(self, host: str, port: int) -> bool:
         try:
             self._listeners.open([(host, port)], None)
         except CannotListen:
             return False
         return True
 
-    def _take_from_settings(self) -> None:
+    def _apply_host_settings(self) -> None:
         self._app.use_hosts(_allowed_hosts(self._appliance.settings))
         self._app.proxies = proxies_of(self._appliance.settings)
 
@@ -231,14 +231,14 @@ class Listening:
         is_real = (certificate := self.certificate) is not None and certificate.trusted
         self._app.strict_transport = self._appliance.settings.number("server.hsts_days") * _DAY if is_real else 0
 
-    def _told(self, problem: Exception) -> str:
+    def _public_reason(self, problem: Exception) -> str:
         """What every member may be told: nobody needs to know where the data directory is."""
         if not isinstance(problem, Problem):
             return f"This is a fault of ours ({type(problem).__name__}); the log tells more."
         return problem.message.replace(f"{self._appliance.folder}/", "")
 
     def _figures(self) -> Mapping[str, float]:
-        found: dict[str, float] = dict(vars(self._listeners.figures()))
+        found: dict[str, float] = dict(vars(self._listeners.stats()))
         if (certificate := self._certificate) is not None:
             found["certificate_not_after"] = certificate.facts.not_after.timestamp()
         return found

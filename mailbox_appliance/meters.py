@@ -20,21 +20,21 @@ class Meters:
     def __init__(self, events: Events) -> None:
         self._lock = threading.Lock()
         self._counts: defaultdict[tuple[str, Labels], int] = defaultdict(int)
-        events.subscribe(DeliverySettled, self._settled)
-        events.subscribe(BackupFinished, lambda _: self.count("backups", result="made"))
-        events.subscribe(BackupFailed, lambda _: self.count("backups", result="failed"))
+        events.subscribe(DeliverySettled, self._count_delivery)
+        events.subscribe(BackupFinished, lambda _: self.increment("backups", result="made"))
+        events.subscribe(BackupFailed, lambda _: self.increment("backups", result="failed"))
 
-    def count(self, name: str, **labels: str) -> None:
+    def increment(self, name: str, **labels: str) -> None:
         """One more of these."""
         key = name, tuple(labels.items())
         with self._lock:
             self._counts[key] += 1
 
-    def counted(self, name: str) -> dict[Labels, int]:
+    def values(self, name: str) -> dict[Labels, int]:
         """How many there were of these, by their labels; those that never were are left out."""
         with self._lock:
             return {labels: count for (known, labels), count in self._counts.items() if known == name}
 
-    def _settled(self, event: DeliverySettled) -> None:
+    def _count_delivery(self, event: DeliverySettled) -> None:
         if event.status in OUTCOMES:
-            self.count("deliveries_settled", outcome=event.status)
+            self.increment("deliveries_settled", outcome=event.status)

@@ -21,7 +21,7 @@ class Asked:
     port: int
 
     @property
-    def places(self) -> list[tuple[str, int]]:
+    def bind_addresses(self) -> list[tuple[str, int]]:
         """What is listened on."""
         return [(host, self.port) for host in ((self.host,) if self.host else _EVERYWHERE)]
 
@@ -38,7 +38,7 @@ class Offer:
         """Where it is."""
         return self.group.addresses[0][1]
 
-    def fits(self, asked: Asked) -> bool:
+    def is_at(self, asked: Asked) -> bool:
         """Whether it is where it is asked for."""
         return asked.host == self.asked.host and asked.port in (self.asked.port, self.port)
 
@@ -48,47 +48,47 @@ class Offering:
 
     def __init__(self, listeners: Listeners) -> None:
         self._listeners = listeners
-        self.offer: Offer | None = None
+        self.current: Offer | None = None
 
     def close(self) -> None:
         """Offer HTTPS no more."""
-        offer, self.offer = self.offer, None
+        offer, self.current = self.current, None
         if offer is not None:
             offer.group.close(_ANSWER_WITHIN)
             log.info("HTTPS is not offered any more")
 
-    def move(self, asked: Asked, context: ssl.SSLContext) -> None:
+    def listen_at(self, asked: Asked, context: ssl.SSLContext) -> None:
         """Offer it there, with this certificate. Raises CannotListen; then it is where it was."""
-        before = self.offer
-        if before is not None and before.fits(asked):
-            before.group.use(context)
-            self.offer = replace(before, asked=asked)
+        before = self.current
+        if before is not None and before.is_at(asked):
+            before.group.use_certificate(context)
+            self.current = replace(before, asked=asked)
             return
         try:
-            self.offer = self._opened(asked, context)
+            self.current = self._open(asked, context)
         except AddressInUse:
             if before is None or asked.port != before.port:
                 raise
-            self._open_instead(asked, before, context)
+            self._reopen_at_same_port(asked, before, context)
         else:
             if before is not None:
                 before.group.close(_ANSWER_WITHIN)
 
-    def _open_instead(self, asked: Asked, before: Offer, context: ssl.SSLContext) -> None:
+    def _reopen_at_same_port(self, asked: Asked, before: Offer, context: ssl.SSLContext) -> None:
         """At the same port, which is not opened twice: the one from before is closed, once it is sure that the address
         is of this computer. Where somebody else takes the port meanwhile, the one from before is opened again.
         """
-        self._listeners.open(replace(asked, port=0).places, context).close(0)
+        self._listeners.open(replace(asked, port=0).bind_addresses, context).close(0)
         before.group.close(_ANSWER_WITHIN)
         try:
-            self.offer = self._opened(asked, context)
+            self.current = self._open(asked, context)
         except Exception:
-            self.offer = None
-            again = self._opened(replace(before.asked, port=before.port), context)
-            self.offer = replace(again, asked=before.asked)
+            self.current = None
+            again = self._open(replace(before.asked, port=before.port), context)
+            self.current = replace(again, asked=before.asked)
             raise
 
-    def _opened(self, asked: Asked, context: ssl.SSLContext) -> Offer:
-        offer = Offer(asked, self._listeners.open(asked.places, context))
+    def _open(self, asked: Asked, context: ssl.SSLContext) -> Offer:
+        offer = Offer(asked, self._listeners.open(asked.bind_addresses, context))
         log.info("HTTPS is offered", extra={"port": offer.port})
         return offer

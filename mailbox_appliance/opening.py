@@ -34,7 +34,7 @@ class Opening:
     oauth_apps: GivenApps | None = field(default=None, repr=False)
     prepare: Callable[[Appliance], None] | None = None
 
-    def settle(self) -> None:
+    def finish_pending_restore(self) -> None:
         """Move into place what a restore has decided before it was killed: the configuration may be among it.
 
         Raises StoreInUse, StoreUnusable.
@@ -47,11 +47,11 @@ class Opening:
                 finally:
                     lock.release()
 
-    def options(self) -> Settings:
+    def load_settings(self) -> Settings:
         """The settings as they are now. Raises BadSetting."""
         return configuration.load(self.data_dir / "config.toml", self.flags)
 
-    def first(self, options: Settings, progress: Progress | None = None) -> Appliance:
+    def open(self, options: Settings, progress: Progress | None = None) -> Appliance:
         """The appliance, on a directory that nobody has; `progress` is told of an upgrade. Raises StoreUnusable."""
         clock = SystemClock()
         store = Store.open(self.data_dir, clock, self.key_file, passphrase=self.passphrase, progress=progress)
@@ -61,10 +61,10 @@ class Opening:
             store.close()
             raise
 
-    def again(self, lock: DirectoryLock) -> Appliance:
+    def reopen(self, lock: DirectoryLock) -> Appliance:
         """Another appliance, on the directory that is ours already, with the configuration that is there then."""
         swap.finish(self.data_dir, self.key_file)
-        options, clock = self.options(), SystemClock()
+        options, clock = self.load_settings(), SystemClock()
         store = Store.open_locked(self.data_dir, lock, clock, self.key_file, passphrase=self.passphrase)
         try:
             return Appliance(self.data_dir, options, clock, oauth_apps=self.oauth_apps, store=store)
@@ -76,7 +76,7 @@ class Opening:
 def setup_code(appliance: Appliance) -> str | None:
     """The code that set-up asks for, kept in a file that only the owner reads; None where set-up is done."""
     file = appliance.folder / SETUP_CODE
-    if appliance.store.members.any():
+    if appliance.store.members.has_any():
         file.unlink(missing_ok=True)
         return None
     code = "-".join(secrets.token_hex(3) for _ in range(4))

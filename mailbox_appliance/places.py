@@ -25,16 +25,16 @@ class Places:
         # Beside those that wait for servers there is one left for reading still.
         self._most_hashing = max(1, workers - waiting - 1)
         # Nor does a crowd from elsewhere keep out who sits at this computer.
-        self._most_from_elsewhere = max(1, self._most_hashing - 1)
+        self._most_remote = max(1, self._most_hashing - 1)
         self.patience = patience
         self._changed = threading.Condition()
         #: How many requests wait for other servers now.
         self.waiting = 0
-        self._hashing = self._from_elsewhere = self._queued_here = 0
+        self._hashing = self._hashing_remote = self._queued_local = 0
         self._queue: deque[object] = deque()
 
     @contextmanager
-    def to_wait(self) -> Iterator[bool]:
+    def slot_for_io(self) -> Iterator[bool]:
         """A place of those that wait for other servers; False where all are taken.
 
         A log-in that waits there for hashing gives way to it.
@@ -50,45 +50,45 @@ class Places:
                 self.waiting -= has_place
 
     @contextmanager
-    def to_hash(self, *, is_local: bool) -> Iterator[bool]:
+    def slot_for_hashing(self, *, is_local: bool) -> Iterator[bool]:
         """A place of those that hash a password; False for one from elsewhere who would wait for too long."""
-        has_place = self._wait_here() if is_local else self._wait_from_elsewhere()
+        has_place = self._wait_as_local() if is_local else self._wait_as_remote()
         try:
             yield has_place
         finally:
             if has_place:
                 with self._changed:
                     self._hashing -= 1
-                    self._from_elsewhere -= not is_local
+                    self._hashing_remote -= not is_local
                     self._changed.notify_all()
 
-    def _wait_here(self) -> bool:
+    def _wait_as_local(self) -> bool:
         # Who knows no password does not come by often from here, and is refused soon.
         with self._changed:
-            self._queued_here += 1
+            self._queued_local += 1
             self._changed.notify_all()  # somebody from elsewhere gives way, if it must be
             self._changed.wait_for(lambda: self._hashing < self._most_hashing)
-            self._queued_here -= 1
+            self._queued_local -= 1
             self._hashing += 1
         return True
 
-    def _wait_from_elsewhere(self) -> bool:
+    def _wait_as_remote(self) -> bool:
         ticket = object()
         with self._changed:
             self._queue.append(ticket)
-            self._changed.wait_for(lambda: self._is_next(ticket) or self._is_too_many(ticket), self.patience)
+            self._changed.wait_for(lambda: self._is_next(ticket) or self._must_give_way(ticket), self.patience)
             has_place = self._is_next(ticket)
             self._queue.remove(ticket)
             self._hashing += has_place
-            self._from_elsewhere += has_place
+            self._hashing_remote += has_place
             self._changed.notify_all()  # somebody else is the next one now
         return has_place
 
     def _is_next(self, ticket: object) -> bool:
-        is_free = self._hashing < self._most_hashing and self._from_elsewhere < self._most_from_elsewhere
+        is_free = self._hashing < self._most_hashing and self._hashing_remote < self._most_remote
         return is_free and self._queue[0] is ticket
 
-    def _is_too_many(self, ticket: object) -> bool:
+    def _must_give_way(self, ticket: object) -> bool:
         """Those who came last give way: to requests that wait for servers, and to this computer's log-ins."""
-        room = min(_MOST_QUEUED, self._most_waiting - self.waiting - self._queued_here)
+        room = min(_MOST_QUEUED, self._most_waiting - self.waiting - self._queued_local)
         return self._queue.index(ticket) >= room

@@ -1071,7 +1071,7 @@ class DeliveryWork:
     row: ParsedMessage | None = field(default=None, repr=False, compare=False)
 
     @property
-    def dated_at(self) -> datetime:
+    def message_date(self) -> datetime:
         """What its Date field says: when it is to be sent, else when it was accepted."""
         return self.send_at or self.created_at
 

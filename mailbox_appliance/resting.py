@@ -18,7 +18,7 @@ def begin_to_rest(appliance: Appliance) -> Future[bool]:
 
     def rest() -> None:
         try:
-            appliance.rest(_REST_WITHIN)
+            appliance.stop_workers(_REST_WITHIN)
             resting.set_result(appliance.store.close_files(_CLOSE_WITHIN))
         except BaseException as failure:  # noqa: BLE001 - who waits is told
             resting.set_exception(failure)

@@ -44,7 +44,7 @@ def serve(
     """
     system.tune_memory()
     last_resort = LastResort()
-    signals = Signals(last_resort.begin)
+    signals = Signals(last_resort.arm)
     try:
         opening = Opening(
             data_dir,
@@ -57,7 +57,7 @@ def serve(
         _serve(_opened(opening, showing), signals, last_resort, ready_json=ready_json)
     except BaseException:
         # Before it serves, whatever came of that: what it broke off is finished, or thrown away, by the next start.
-        if not signals.is_ended or signals.has_service:
+        if not signals.is_stopping or signals.has_target:
             raise
     finally:
         last_resort.cancel()
@@ -67,9 +67,9 @@ def serve(
 
 
 def _serve(service: Service, signals: Signals, last_resort: LastResort, *, ready_json: bool) -> None:
-    data_dir = service.folder
+    data_dir = service.data_dir
     try:
-        signals.hand_to(service)
+        signals.forward_to(service)
         with failures_as_unusable(data_dir):  # the set-up code, and where it is found
             service.start()
             _write_run_file(data_dir, service)
@@ -78,7 +78,7 @@ def _serve(service: Service, signals: Signals, last_resort: LastResort, *, ready
         service_manager.ready()
         service.serve()
     finally:
-        last_resort.begin()
+        last_resort.arm()
         service_manager.stopping()
         with suppress(OSError):  # nobody believes it once the lock is let go
             (data_dir / RUN_FILE).unlink(missing_ok=True)
@@ -88,11 +88,11 @@ def _serve(service: Service, signals: Signals, last_resort: LastResort, *, ready
 
 def _opened(opening: Opening, showing: Callable[[], AbstractContextManager[Progress]] | None) -> Service:
     """The service of a data directory; its listeners are open."""
-    opening.settle()
-    data_dir, options = opening.data_dir, opening.options()
+    opening.finish_pending_restore()
+    data_dir, options = opening.data_dir, opening.load_settings()
     has_lost_store = _has_key_only(data_dir)
     with showing() if showing is not None else nullcontext() as tell:
-        appliance = opening.first(options, service_manager.starting(tell))
+        appliance = opening.open(options, service_manager.starting(tell))
     try:
         with failures_as_unusable(data_dir):
             _configure_logs(data_dir, options)
@@ -183,5 +183,5 @@ def _announce(service: Service, *, ready_json: bool) -> None:
 
 def _say_what_it_waits_for(service: Service) -> None:
     """At a terminal, where somebody else would think that Ctrl-C had been lost."""
-    if sys.stderr.isatty() and (under_way := service.under_way):
+    if sys.stderr.isatty() and (under_way := service.pending_work):
         streams.tell(sys.stderr, f"\nEnding: waits for {under_way}, {END_WITHIN:.0f} seconds at most.\n")

@@ -56,18 +56,18 @@ class Service:
 
     def __init__(self, opening: Opening, appliance: Appliance) -> None:
         """Take an open appliance over; it listens from now on. Raises CannotListen, CertificateUnusable."""
-        self._opening = opening
+        self._bootstrap = opening
         self._assistants = Door()
         self._app = App(appliance, assistants=self._assistants)
         self.listening = Listening(self._app, appliance)
         self._lock = appliance.store.lock
         self._appliance: Appliance | None = appliance
         # A signal handler may put into it at any moment, also while it is being read; an event cannot be set so.
-        self._woken: SimpleQueue[None] = SimpleQueue()
-        self._is_stopping = self._is_to_reload = False
-        self._told_to_stop_at: float | None = None
-        self._resting: Future[bool] | None = None
-        self._handed_over: tuple[Prepared, Actor] | None = None
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
+        self._is_stopping = self._must_reload = False
+        self._stop_requested_at: float | None = None
+        self._shutdown: Future[bool] | None = None
+        self._pending_restore: tuple[Prepared, Actor] | None = None
         #: Shows that somebody on this computer is its operator.
         self.secret = secrets.token_urlsafe(32)
         #: What set-up asks for, until that is done.
@@ -76,7 +76,7 @@ class Service:
     def start(self) -> None:
         """Begin to work, and to answer."""
         assert self._appliance is not None  # noqa: S101 - as it was taken over
-        self._make_ready(self._appliance)
+        self._attach(self._appliance)
         self._appliance.start()
         self.listening.start()
         keep_out_of_the_way()
@@ -85,162 +85,162 @@ class Service:
         """Wait until it is told to stop; a restore that is handed over meanwhile is carried out here."""
         while not self._is_stopping:
             with suppress(Empty):
-                self._woken.get(timeout=_LOOK_AGAIN)
-            if self._handed_over is not None and not self._is_stopping:
-                handed_over, self._handed_over = self._handed_over, None
-                self._restore(*handed_over)
-            if self._is_to_reload and not self._is_stopping:
-                self._is_to_reload = False
-                self._take_up_anew()
-            self.listening.look()
-        if self._handed_over is not None:
-            self._give_up(*self._handed_over)
+                self._wakeups.get(timeout=_LOOK_AGAIN)
+            if self._pending_restore is not None and not self._is_stopping:
+                handed_over, self._pending_restore = self._pending_restore, None
+                self._carry_out_restore(*handed_over)
+            if self._must_reload and not self._is_stopping:
+                self._must_reload = False
+                self._reload_all()
+            self.listening.refresh_certificate()
+        if self._pending_restore is not None:
+            self._abandon_restore(*self._pending_restore)
 
     @property
-    def folder(self) -> Path:
+    def data_dir(self) -> Path:
         """The data directory."""
-        return self._opening.data_dir
+        return self._bootstrap.data_dir
 
     @property
-    def under_way(self) -> str:
+    def pending_work(self) -> str:
         """What would be waited for if it ended now, in words; empty: nothing."""
         requests, appliance = self.listening.requests, self._appliance
         parts = [f"{requests} request{'' if requests == 1 else 's'}"] if requests else []
         parts += ["what is being sent"] if appliance is not None and appliance.sender.is_sending() else []
-        return " and ".join([*parts, *(["the restore"] if self._resting is not None else [])])
+        return " and ".join([*parts, *(["the restore"] if self._shutdown is not None else [])])
 
     def stop(self) -> None:
         """Let `serve` end. For signal handlers as well."""
-        if self._told_to_stop_at is None:
-            self._told_to_stop_at = time.monotonic()
+        if self._stop_requested_at is None:
+            self._stop_requested_at = time.monotonic()
         self._is_stopping = True
-        self._woken.put(None)
+        self._wakeups.put(None)
 
     def reload(self) -> None:
         """Let `serve` take up configuration, certificate and log files as they are now. For signal handlers as well."""
-        self._is_to_reload = True
-        self._woken.put(None)
+        self._must_reload = True
+        self._wakeups.put(None)
 
     def close(self) -> None:
         """Answer what is in flight, end, and let others have the directory; within seconds."""
-        began = self._told_to_stop_at or time.monotonic()
+        began = self._stop_requested_at or time.monotonic()
         until = began + END_WITHIN
         log.info("the service ends")
         # Requests that wait for a send are released first; those that wait for others have some time to go on.
         if self._appliance is not None:
-            self._appliance.release()
+            self._appliance.stop_sending()
         self.listening.stop_listening()
-        if not self.listening.is_through(min(_GO_ON, _left(until) / 3)):
+        if not self.listening.wait_until_idle(min(_GO_ON, _left(until) / 3)):
             if self._appliance is not None:
-                self._appliance.break_off()
+                self._appliance.abort_requests()
             self.listening.refuse_unfinished(Stopping(retry_after=_RETRY_AFTER))
         self.listening.stop(min(_ANSWER, _left(until) / 2))
         self._assistants.close()
-        if self._resting is not None:
-            wait([self._resting], max(0.0, _left(until) - _CLOSE_FILES))
+        if self._shutdown is not None:
+            wait([self._shutdown], max(0.0, _left(until) - _CLOSE_FILES))
         if self._appliance is not None:
             self._appliance.stop(max(0.0, _left(until) - _CLOSE_FILES))
         log.info("the service has ended", extra={"seconds": round(time.monotonic() - began, 1)})
         self._lock.release()
 
-    def _take_up_anew(self) -> None:
+    def _reload_all(self) -> None:
         """Whatever goes wrong ends nothing that runs, and is told."""
         service_manager.reloading()
         try:
             logs.reopen()
-            self._take_up_configuration()
+            self._reload_configuration()
             self.listening.reload()
         except Exception:
             log.exception("a fault of ours met the reload")
         finally:
             service_manager.ready()
 
-    def _take_up_configuration(self) -> None:
+    def _reload_configuration(self) -> None:
         assert self._appliance is not None  # noqa: S101 - only `serve` takes it away, and puts another one there
         settings = self._appliance.settings
         try:
-            loaded = self._opening.options()
+            loaded = self._bootstrap.load_settings()
         except BadSetting as error:
-            settings.is_file_unfit = True
+            settings.is_file_invalid = True
             log.error("the configuration does not fit, so it stays as it was", extra={"why": str(error)})
             return
         except Exception:
-            settings.is_file_unfit = True
+            settings.is_file_invalid = True
             raise
         try:
-            later = self._appliance.use_configuration(loaded)
+            later = self._appliance.apply_configuration(loaded)
         except HttpsNotOffered as problem:
             log.error("the configuration was taken up, but for HTTPS", extra={"why": problem.message})
         else:
             log.info("the configuration was taken up", extra={"at_the_next_start": list(later)})
 
-    def _make_ready(self, appliance: Appliance) -> None:
+    def _attach(self, appliance: Appliance) -> None:
         appliance.local_url, appliance.operator_secret = self.listening.local_url, self.secret
-        appliance.hand_over, appliance.https = self._take, self.listening
+        appliance.start_restore, appliance.https = self._accept_restore, self.listening
         self.setup_code = setup_code(appliance)
-        if self._opening.prepare is not None:
-            self._opening.prepare(appliance)
+        if self._bootstrap.prepare is not None:
+            self._bootstrap.prepare(appliance)
 
-    def _take(self, prepared: Prepared, actor: Actor) -> None:
+    def _accept_restore(self, prepared: Prepared, actor: Actor) -> None:
         _note(prepared, actor)  # it is answered for from here on, whatever becomes of this process
-        self._handed_over = prepared, actor
-        self._woken.put(None)
+        self._pending_restore = prepared, actor
+        self._wakeups.put(None)
 
-    def _restore(self, prepared: Prepared, actor: Actor) -> None:
+    def _carry_out_restore(self, prepared: Prepared, actor: Actor) -> None:
         facts = {"backup": prepared.backup_id}
         log.info("the service rests for a restore", extra=facts)
         try:
-            if not self._rest():
+            if not self._shut_down_appliance():
                 raise StoreUnusable(reason="a thread that does not end still uses the store's files.")
-            restored = complete(prepared, SystemClock(), actor, self._look)
+            restored = complete(prepared, SystemClock(), actor, self._check_stopping)
         except _Stopped:
-            self._give_up(prepared, actor)
+            self._abandon_restore(prepared, actor)
             return
         except Exception:
             log.exception("the restore failed; the store stays as it was", extra=facts)
-            self._go_on_after_failure(prepared, actor)
+            self._resume_after_failure(prepared, actor)
             return
         if self._is_stopping:  # the next start moves the restored store into its place
             return
         try:
-            appliance = self._opened()
+            appliance = self._reopen()
         except Exception:
             log.exception("the restored store does not open; what it replaced is put back", extra=facts)
             if restored.kept is not None:
                 put_back(prepared, restored.kept)
-            self._go_on_after_failure(prepared, actor)
+            self._resume_after_failure(prepared, actor)
             return
         # From here on there is no way back: it may send, and what it sends must not be forgotten.
-        self._go_on(appliance)
+        self._resume(appliance)
         log.info("the restore is done", extra=facts | _told(restored))
 
-    def _give_up(self, prepared: Prepared, actor: Actor) -> None:
+    def _abandon_restore(self, prepared: Prepared, actor: Actor) -> None:
         """The next start records it: the store may be closed by now."""
         log.warning("a restore was given up, since the service ends", extra={"backup": prepared.backup_id})
         _note(prepared, actor)
 
-    def _rest(self) -> bool:
+    def _shut_down_appliance(self) -> bool:
         """Stop the appliance and close its files; the directory stays ours.
 
         False: somebody still has a file open, and might fold an old log into a new one. Nothing can be replaced then.
         """
         appliance = self._appliance
         assert appliance is not None  # noqa: S101 - it is what handed over
-        self._app.present.pause(0)
-        appliance.release()
-        if not self._has_come(_ANSWER_WITHIN, self._app.present.pause):
+        self._app.handle.pause(0)
+        appliance.stop_sending()
+        if not self._wait_for(_ANSWER_WITHIN, self._app.handle.pause):
             log.warning("a request is not answered yet; the store is closed under its hands")
         self._appliance, resting = None, begin_to_rest(appliance)
-        self._resting = resting
+        self._shutdown = resting
         try:
-            self._has_come(math.inf, lambda within: bool(wait([resting], within).done))  # it has bounds of its own
+            self._wait_for(math.inf, lambda within: bool(wait([resting], within).done))  # it has bounds of its own
         except _Stopped:
-            appliance.break_off()
+            appliance.abort_requests()
             raise
-        self._resting = None
+        self._shutdown = None
         return resting.result()
 
-    def _has_come(self, within: float, has_come: Callable[[float], bool]) -> bool:
+    def _wait_for(self, within: float, has_come: Callable[[float], bool]) -> bool:
         """Whether something comes about within so many seconds; `has_come` waits for some. Raises _Stopped."""
         until = time.monotonic() + within
         while not has_come(_GLANCE):
@@ -250,33 +250,33 @@ class Service:
                 return False
         return True
 
-    def _opened(self) -> Appliance:
+    def _reopen(self) -> Appliance:
         """Another appliance on the store that is there now, ready to begin."""
-        appliance = self._opening.again(self._lock)
+        appliance = self._bootstrap.reopen(self._lock)
         try:
             logs.set_level(appliance.settings.text("log.level"))
-            self._make_ready(appliance)
+            self._attach(appliance)
         except BaseException:
-            appliance.rest()
+            appliance.stop_workers()
             appliance.store.close_files()
             raise
         return appliance
 
-    def _go_on_after_failure(self, prepared: Prepared, actor: Actor) -> None:
+    def _resume_after_failure(self, prepared: Prepared, actor: Actor) -> None:
         _note(prepared, actor)  # what failed has thrown it away; the opening records it, this one or the next
         if not self._is_stopping:
-            self._go_on(self._opened())
+            self._resume(self._reopen())
 
-    def _go_on(self, appliance: Appliance) -> None:
+    def _resume(self, appliance: Appliance) -> None:
         self._appliance = appliance  # whatever fails now, who ends stops it
         if self._is_stopping:
             return
         appliance.start()
-        self.listening.use(appliance)
-        self._app.present.resume(appliance)
+        self.listening.switch_to(appliance)
+        self._app.handle.resume(appliance)
         keep_out_of_the_way()
 
-    def _look(self, _step: str, _done: int, _total: int) -> None:
+    def _check_stopping(self, _step: str, _done: int, _total: int) -> None:
         if self._is_stopping:
             raise _Stopped
 

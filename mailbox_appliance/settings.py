@@ -35,9 +35,9 @@ class Settings:
         #: The settings of config.toml, as it was last read, that count from the next start on.
         self.waiting: tuple[str, ...] = ()
         #: Whether config.toml did not fit when it was last read; the next start would fail.
-        self.is_file_unfit = False
+        self.is_file_invalid = False
 
-    def store(self, values: Mapping[str, object]) -> None:
+    def use_stored(self, values: Mapping[str, object]) -> None:
         """Let these stored values count from now on, in place of those before.
 
         Passed over: what this release does not know, what may not change while running, and what does not fit.
@@ -50,7 +50,7 @@ class Settings:
         # In one step: another thread sees the values from before or those from now.
         self.values = _merged(self._layers)
 
-    def adopt(self, loaded: "Settings") -> tuple[str, ...]:
+    def apply_file(self, loaded: "Settings") -> tuple[str, ...]:
         """Let what a newly read config.toml says count from now on, as far as it may change while running.
 
         Answers the names of the settings that have another value at the next start only.
@@ -59,13 +59,13 @@ class Settings:
         then = _merged({**self._layers, "file": now})
         fixed = {name for name, one in BY_NAME.items() if not one.runtime}
         self.waiting = tuple(name for name in BY_NAME if name in fixed and then[name] != self.values[name])
-        self.is_file_unfit = False
+        self.is_file_invalid = False
         kept = {name: value for name, value in before.items() if name in fixed}
         self._layers["file"] = kept | {name: value for name, value in now.items() if name not in fixed}
         self.values = _merged(self._layers)
         return self.waiting
 
-    def ruled_by(self, name: str) -> str | None:
+    def overridden_by(self, name: str) -> str | None:
         """What sets this value whatever is stored: a variable of the environment, or the command line."""
         if name in self._layers.get("flag", {}):
             return "the command line"

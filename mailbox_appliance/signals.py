@@ -43,43 +43,43 @@ class Signals:
 
     def __init__(self, begin_to_end: Callable[[], None] = lambda: None) -> None:
         """`begin_to_end` is told of the first word that it is to end, whatever is done then; from a signal handler."""
-        self._service: Served | None = None
-        self._begin_to_end = begin_to_end
+        self._target: Served | None = None
+        self._on_first_stop = begin_to_end
         #: Whether it was told to end.
-        self.is_ended = False
+        self.is_stopping = False
         self._may_hang_up = _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN and _has_terminal()
-        signal.signal(signal.SIGTERM, self._end)
+        signal.signal(signal.SIGTERM, self._on_stop)
         if _BREAK is not None:
-            signal.signal(_BREAK, self._end)
+            signal.signal(_BREAK, self._on_stop)
         system.when_told_to_end(lambda: _thread.interrupt_main(signal.SIGTERM))
         if _HANG_UP is not None:
-            signal.signal(_HANG_UP, self._hang_up)
+            signal.signal(_HANG_UP, self._on_hang_up)
 
     @property
-    def has_service(self) -> bool:
+    def has_target(self) -> bool:
         """Whether somebody is told, who ends in order."""
-        return self._service is not None
+        return self._target is not None
 
-    def hand_to(self, service: Served) -> None:
+    def forward_to(self, service: Served) -> None:
         """From now on this one is told."""
-        self._service = service
-        signal.signal(signal.SIGINT, self._end)
-        if self.is_ended:  # what it raised was lost on its way, as in a callback of a library's
+        self._target = service
+        signal.signal(signal.SIGINT, self._on_stop)
+        if self.is_stopping:  # what it raised was lost on its way, as in a callback of a library's
             service.stop()
 
-    def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal calls it
-        was_ended, self.is_ended = self.is_ended, True
-        self._begin_to_end()
-        if self._service is not None:
-            self._service.stop()
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal calls it
+        was_ended, self.is_stopping = self.is_stopping, True
+        self._on_first_stop()
+        if self._target is not None:
+            self._target.stop()
         elif not was_ended:  # the second one leaves alone what tidies up after the first
             raise Ended
 
-    def _hang_up(self, number: int, frame: FrameType | None) -> None:
+    def _on_hang_up(self, number: int, frame: FrameType | None) -> None:
         if self._may_hang_up and not _has_terminal():
-            self._end(number, frame)
-        elif self._service is not None:
-            self._service.reload()
+            self._on_stop(number, frame)
+        elif self._target is not None:
+            self._target.reload()
 
 
 def _has_terminal() -> bool:

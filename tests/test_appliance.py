@@ -18,7 +18,7 @@ def test_it_owns_its_directory_until_it_stops(tmp_path: Path, clock: FakeClock) 
         Appliance(tmp_path)
     first.stop()
     with pytest.raises(StoreUnusable):
-        first.store.members.any()
+        first.store.members.has_any()
     second = Appliance(tmp_path)
     second.start()
     second.stop()
@@ -39,17 +39,17 @@ def test_only_so_many_wait_for_other_servers(tmp_path: Path, workers: int, allow
     }
     made = Appliance(tmp_path, load(environment=environment))
     with ExitStack() as waiting:
-        assert [waiting.enter_context(made.waiting_place()) for _ in range(places)] == [True] * places
-        with made.waiting_place() as has_place:
+        assert [waiting.enter_context(made.io_slot()) for _ in range(places)] == [True] * places
+        with made.io_slot() as has_place:
             assert not has_place
-        with pytest.raises(ServersBusy) as caught, made.asking_servers():
+        with pytest.raises(ServersBusy) as caught, made.require_io_slot():
             pytest.fail("it waits")
         assert caught.value.retry_after == 5
     with ExitStack() as asking:
         for _ in range(places):
-            asking.enter_context(made.asking_servers())
-    with pytest.raises(ValueError), made.asking_servers():
+            asking.enter_context(made.require_io_slot())
+    with pytest.raises(ValueError), made.require_io_slot():
         raise ValueError
-    with made.waiting_place() as has_place:
+    with made.io_slot() as has_place:
         assert has_place
     made.stop()

@@ -96,7 +96,7 @@ def test_a_log_in_is_kept_where_it_can_be_and_the_tray_never_waits_for_it(
 
 def told_by(log_in: LogIn) -> str:
     """The token, or the last words of why there is none."""
-    log_in.look()
+    log_in.find_token()
     try:
         return log_in.token
     except Failure as failure:

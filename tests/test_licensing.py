@@ -162,7 +162,7 @@ def test_what_is_refused_is_not_quoted(given: str) -> None:
 def test_the_status(terms: Terms | None, failing_for: timedelta | None, status: str) -> None:
     installed = Installed("t")
     if failing_for is not None:
-        installed = installed.not_confirmed(NOW - failing_for)
+        installed = installed.with_failed_confirmation(NOW - failing_for)
     assert judge(installed, terms, NOW, is_confirmed_online=True).status == status
     if status == "unverified" and terms is not None:
         assert judge(installed, terms, NOW, is_confirmed_online=False).status == "valid"
@@ -170,18 +170,18 @@ def test_the_status(terms: Terms | None, failing_for: timedelta | None, status: 
 
 def test_when_it_is_to_be_confirmed() -> None:
     new = Installed("t")
-    good, bad = new.confirmed(NOW), new.not_confirmed(NOW)
+    good, bad = new.with_confirmation(NOW), new.with_failed_confirmation(NOW)
     minute, hour, day = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-    assert new.is_to_be_confirmed(NOW)
-    assert [good.is_to_be_confirmed(NOW + after) for after in (minute, day - minute, day, -minute)] == [
+    assert new.needs_confirmation(NOW)
+    assert [good.needs_confirmation(NOW + after) for after in (minute, day - minute, day, -minute)] == [
         False,
         False,
         True,
         True,
     ]
-    assert [bad.is_to_be_confirmed(NOW + after) for after in (minute, hour)] == [False, True]
-    assert bad.not_confirmed(NOW + day).failing_since == bad.failing_since
-    assert bad.not_confirmed(NOW + day).confirmed(NOW + day) == new.confirmed(NOW + day)
+    assert [bad.needs_confirmation(NOW + after) for after in (minute, hour)] == [False, True]
+    assert bad.with_failed_confirmation(NOW + day).failing_since == bad.failing_since
+    assert bad.with_failed_confirmation(NOW + day).with_confirmation(NOW + day) == new.with_confirmation(NOW + day)
 
 
 # --- the settings ---

@@ -61,7 +61,7 @@ class House:
         with self.appliance.store.database.transaction(durable=True):
             for name, value in values.items():
                 self.appliance.store.stored_settings.put(f"server.{name}", value)
-        self.appliance.use_changed_settings()
+        self.appliance.apply_stored_settings()
 
     @property
     def port(self) -> int:
@@ -104,7 +104,7 @@ class House:
         with self.appliance.store.database.transaction():
             for name in ("https", "https_port", "https_host", "hsts_days"):
                 self.appliance.store.stored_settings.remove(f"server.{name}")
-        self.appliance.use_changed_settings()
+        self.appliance.apply_stored_settings()
 
 
 def appliance_with(folder: Path, clock: Clock | None = None, **flags: Value) -> Appliance:
@@ -161,7 +161,7 @@ def is_open(port: int, host: str = "127.0.0.1") -> bool:
 
 def test_it_is_off_until_it_is_turned_on_and_then_off_again(house: House) -> None:
     assert [house.listening.url, house.listening.trouble] == [None, None]
-    assert not house.files.exist()
+    assert not house.files.any_exists()
     house.set(https=True, https_port=0, https_host="127.0.0.1")
     port = house.port
     assert house.headers(house.listening.url)["Content-Type"].startswith("application/json")
@@ -286,7 +286,7 @@ def test_what_cannot_be_done_leaves_all_as_it_was(house: House, is_on: bool, wro
     assert told.startswith("The certificate from before" if is_on and wrong == "files" else "HTTPS is not offered")
     if wrong == "files":
         house.files.key.write_bytes(key)
-        house.listening.look()
+        house.listening.refresh_certificate()
     house.set(https=is_on, https_port=0, https_host="127.0.0.1")
     assert house.listening.trouble is None
 
@@ -305,7 +305,7 @@ def test_a_fault_of_ours_is_told_and_changes_nothing(tmp_path: Path, caplog: pyt
         house.listen()
         # So that what is done to the certificate cannot be recorded.
         house.appliance.store.database.change("ALTER TABLE audit_events RENAME TO lost")
-        house.appliance.settings.store({"server.https": True, "server.https_port": 0})
+        house.appliance.settings.use_stored({"server.https": True, "server.https_port": 0})
         with pytest.raises(HttpsNotOffered, match="fault of ours"):
             house.listening.apply()
         assert "fault of ours" in (house.listening.trouble or "")
@@ -313,7 +313,7 @@ def test_a_fault_of_ours_is_told_and_changes_nothing(tmp_path: Path, caplog: pyt
         house.listening.reload()
         assert house.listening.url is None
         house.appliance.store.database.change("ALTER TABLE lost RENAME TO audit_events")
-        house.listening.look()
+        house.listening.refresh_certificate()
 
 
 def loops() -> list[str]:
@@ -329,7 +329,7 @@ def test_several_change_it_at_once(house: House) -> None:
         for _ in range(5):
             house.listening.reload()  # without asking anybody else
             house.set(https_host=host)
-            house.listening.look()
+            house.listening.refresh_certificate()
 
     movers = [threading.Thread(target=move, args=(f"127.0.0.{number}",)) for number in range(1, 5)]
     for mover in movers:
@@ -351,10 +351,10 @@ def test_files_that_are_replaced_are_taken_within_a_look_and_open_connections_go
     first, kept = house.seen(), house.connection()
     kept.request("GET", "/healthz")
     kept.getresponse().read()
-    house.listening.look()
+    house.listening.refresh_certificate()
     assert house.seen() == first
     house.files.replace(*making.make(["localhost"], _NOW))
-    house.listening.look()
+    house.listening.refresh_certificate()
     assert house.seen() == house.listening.pin != first
     kept.request("GET", "/healthz")
     assert kept.getresponse().read() == b"ok\n"
@@ -368,18 +368,18 @@ def test_a_renewal_that_is_half_done_waits_for_its_other_half(house: House) -> N
     certificate, key = making.make(["localhost"], _NOW)
     house.files.certificate.write_bytes(certificate)
     for _ in range(2):
-        house.listening.look()
+        house.listening.refresh_certificate()
         assert (house.seen(), house.listening.pin) == (first, first)
         assert "key.pem is not the key of the certificate" in (house.listening.trouble or "")
     house.files.key.unlink()
-    house.listening.look()
+    house.listening.refresh_certificate()
     assert "is missing" in (house.listening.trouble or "")
     house.files.certificate.unlink()
-    house.listening.look()
-    assert not house.files.exist(), "none is made in its place"
+    house.listening.refresh_certificate()
+    assert not house.files.any_exists(), "none is made in its place"
     house.files.certificate.write_bytes(certificate)
     house.files.key.write_bytes(key)
-    house.listening.look()
+    house.listening.refresh_certificate()
     assert house.listening.trouble is None
     assert house.seen() == reading.fingerprint(certificate)
 
@@ -388,7 +388,7 @@ def test_where_a_link_leads_is_logged_and_told_to_nobody(house: House, caplog: p
     house.set(https=True, https_port=0, https_host="127.0.0.1")
     house.files.key.unlink()
     house.files.key.symlink_to("/nowhere/privkey.pem")
-    house.listening.look()
+    house.listening.refresh_certificate()
     assert "tls/key.pem is a link, and what it leads to is missing" in (house.listening.trouble or "")
     assert "/nowhere" not in (house.listening.trouble or "")
     assert [one.where for one in caplog.records if "stays" in one.message] == ["/nowhere/privkey.pem"]  # type: ignore[attr-defined]
@@ -402,7 +402,7 @@ def test_a_certificate_that_ends_soon_is_told(house: House, days: int, told: str
     house.set(https=True, https_port=0, https_host="127.0.0.1")
     trouble = house.listening.trouble
     assert (trouble is None) if told is None else told in (trouble or "")
-    figures = house.app.figures
+    figures = house.app.server_figures
     assert figures is not None
     assert figures()["certificate_not_after"] == pytest.approx((_NOW + timedelta(days=days)).timestamp(), abs=2)
 
@@ -417,7 +417,7 @@ def test_browsers_are_told_to_keep_to_https_by_a_certificate_that_is_trusted(
     (tmp_path / "trusted.pem").write_bytes(authority.pem)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trusted.pem"))
     house.files.replace(own.pem, own.key)
-    house.listening.look()
+    house.listening.refresh_certificate()
     assert house.headers(house.listening.url)["Strict-Transport-Security"] == f"max-age={365 * 86_400}"
     assert "Strict-Transport-Security" not in house.headers(house.listening.http_url)
     assert house.listening.pin is None
@@ -454,14 +454,14 @@ def test_what_is_asked_for_and_cannot_be_offered_keeps_it_from_starting(tmp_path
 def test_after_a_restore_what_cannot_be_offered_is_told_and_the_service_goes_on(house: House, tmp_path: Path) -> None:
     with taken_port() as port:
         restored = appliance_with(tmp_path, server__https=True, server__https_port=port)
-        house.listening.use(restored)
+        house.listening.switch_to(restored)
         assert str(port) in (house.listening.trouble or "")
         assert house.headers(house.listening.http_url)
     house.listening.reload()
     assert (house.listening.trouble, house.port) == (None, port)
     made = [event.action for event in restored.store.audit.list(None, 3)[0]]
     assert made == ["certificate.make"]
-    house.listening.use(house.appliance)
+    house.listening.switch_to(house.appliance)
     assert (house.listening.url, house.listening.trouble) == (None, None)
     restored.stop()
 
@@ -473,22 +473,22 @@ def test_what_could_not_be_offered_is_tried_again_and_told_once(
     with house_with(tmp_path, clock) as house:
         house.listen()
         with taken_port() as port:
-            house.appliance.settings.store({"server.https": True, "server.https_port": port})
+            house.appliance.settings.use_stored({"server.https": True, "server.https_port": port})
             house.listening.reload()
             for _ in range(3):
-                house.listening.look()
+                house.listening.refresh_certificate()
                 clock.advance(10)
-                house.listening.look()
+                house.listening.refresh_certificate()
             assert caplog.messages.count("HTTPS stays as it is") == 1
             assert str(port) in (house.listening.trouble or "")
-        house.listening.look()
+        house.listening.refresh_certificate()
         assert house.listening.url is None, "not each second"
         clock.advance(10)
-        house.listening.look()
+        house.listening.refresh_certificate()
         assert (house.listening.trouble, house.port) == (None, port)
         (house.files.key).write_text("no key")
         for _ in range(3):
-            house.listening.look()
+            house.listening.refresh_certificate()
         assert caplog.messages.count("HTTPS stays as it is") == 2
 
 
@@ -518,7 +518,7 @@ def test_other_proxies_are_trusted_after_a_restore(tmp_path: Path) -> None:
         house.listen()
         assert house.app.proxies.trusts("192.0.2.7")
         restored = appliance_with(tmp_path / "other", server__trusted_proxies=("192.0.2.8",))
-        house.listening.use(restored)
+        house.listening.switch_to(restored)
         assert [house.app.proxies.trusts(f"192.0.2.{one}") for one in (7, 8)] == [False, True]
         restored.stop()
 
@@ -562,14 +562,14 @@ def test_bound_to_all_addresses_it_is_reached_by_loopback(tmp_path: Path, host: 
 
 def test_it_says_what_is_under_way(house: House) -> None:
     house.set(https=True, https_port=0, https_host="127.0.0.1")
-    assert house.listening.is_through(0)
+    assert house.listening.wait_until_idle(0)
     connection = house.connection()
     connection.putrequest("POST", "/api/v1/auth/login")
     connection.putheader("Content-Length", "10")
     connection.endheaders(b"12345")
-    wait_until(lambda: not house.listening.is_through(0), lambda: "it has not come", 5)
-    figures: Callable[[], Any] | None = house.app.figures
+    wait_until(lambda: not house.listening.wait_until_idle(0), lambda: "it has not come", 5)
+    figures: Callable[[], Any] | None = house.app.server_figures
     assert figures is not None
     assert figures()["connections_https"] == 1
     connection.close()
-    wait_until(lambda: house.listening.is_through(0), lambda: "it has not gone", 5)
+    wait_until(lambda: house.listening.wait_until_idle(0), lambda: "it has not gone", 5)

@@ -11,13 +11,13 @@ def test_nothing_is_lost_where_many_count_at_once() -> None:
 
     def count(_: int) -> None:
         for _ in range(2000):
-            meters.count("bells", tone="high")
+            meters.increment("bells", tone="high")
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(count, range(8)))
-    meters.count("bells", tone="low")
-    assert meters.counted("bells") == {(("tone", "high"),): 16_000, (("tone", "low"),): 1}
-    assert meters.counted("whistles") == {}
+    meters.increment("bells", tone="low")
+    assert meters.values("bells") == {(("tone", "high"),): 16_000, (("tone", "low"),): 1}
+    assert meters.values("whistles") == {}
 
 
 def test_ends_of_deliveries_count_and_what_waits_again_does_not() -> None:
@@ -25,7 +25,7 @@ def test_ends_of_deliveries_count_and_what_waits_again_does_not() -> None:
     meters = Meters(events)
     for status in ("sending", "queued", "sending", "uncertain", "succeeded", "failed", "failed", "withdrawn"):
         events.publish(DeliverySettled("op_1", "acc_1", status))
-    assert meters.counted("deliveries_settled") == {
+    assert meters.values("deliveries_settled") == {
         (("outcome", "uncertain"),): 1,
         (("outcome", "succeeded"),): 1,
         (("outcome", "failed"),): 2,
@@ -38,4 +38,4 @@ def test_backups_count_by_what_became_of_them() -> None:
     meters = Meters(events)
     events.publish(BackupFinished("bak_1"))
     events.publish(BackupFailed("The disk is full: /home/ada."))
-    assert meters.counted("backups") == {(("result", "made"),): 1, (("result", "failed"),): 1}
+    assert meters.values("backups") == {(("result", "made"),): 1, (("result", "failed"),): 1}

@@ -78,7 +78,7 @@ def busy(timed: Appliance) -> Scraper:
     """Of an appliance that has something of everything."""
     fill(timed)
     scraper = Scraper(App(timed))
-    scraper.app.figures = lambda: TOLD
+    scraper.app.server_figures = lambda: TOLD
     scraper.ask("GET", "/healthz")
     return scraper
 

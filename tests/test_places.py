@@ -25,7 +25,9 @@ class LogIns:
 
     def hash(self, count: int, *, is_local: bool = False) -> list[AbstractContextManager[bool]]:
         """So many that are being hashed."""
-        made: list[AbstractContextManager[bool]] = [self.places.to_hash(is_local=is_local) for _ in range(count)]
+        made: list[AbstractContextManager[bool]] = [
+            self.places.slot_for_hashing(is_local=is_local) for _ in range(count)
+        ]
         assert all(each.__enter__() for each in made)
         for each in made:
             self.held.push(each)
@@ -46,7 +48,7 @@ class LogIns:
         self._pool.shutdown()
 
     def _try(self, number: int, is_local: bool, until: threading.Event | None) -> bool:
-        with self.places.to_hash(is_local=is_local) as has_place:
+        with self.places.slot_for_hashing(is_local=is_local) as has_place:
             if has_place:
                 self.order.append(number)
             if until is not None:
@@ -54,7 +56,7 @@ class LogIns:
             return has_place
 
     def _queued(self, is_local: bool) -> int:
-        return self.places._queued_here if is_local else len(self.places._queue)
+        return self.places._queued_local if is_local else len(self.places._queue)
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def test_who_comes_from_elsewhere_waits_for_a_place(log_ins: LogIns) -> None:
     assert not any(one.done() for one in waiting)
     log_ins.held.close()
     assert [one.result(10) for one in waiting] == [True] * 4
-    with log_ins.places.to_hash(is_local=False) as has_place:
+    with log_ins.places.slot_for_hashing(is_local=False) as has_place:
         assert has_place, "nothing is left behind"
 
 
@@ -79,7 +81,7 @@ def test_a_crowd_is_refused_at_once(log_ins: LogIns) -> None:
     waiting = [log_ins.come() for _ in range(4)]
     assert [log_ins.come().result(10) for _ in range(3)] == [False] * 3
     assert not any(one.done() for one in waiting), "they were there before"
-    with log_ins.places.to_hash(is_local=True) as has_place:
+    with log_ins.places.slot_for_hashing(is_local=True) as has_place:
         assert has_place, "one place is left for this computer"
     log_ins.held.close()
     assert [one.result(10) for one in waiting] == [True] * 4
@@ -95,15 +97,19 @@ def test_nobody_overtakes(log_ins: LogIns) -> None:
 
 def test_whose_patience_ends_has_no_place() -> None:
     places = Places(8, 4, 0.05)
-    with places.to_hash(is_local=False), places.to_hash(is_local=False), places.to_hash(is_local=False) as has_place:
+    with (
+        places.slot_for_hashing(is_local=False),
+        places.slot_for_hashing(is_local=False),
+        places.slot_for_hashing(is_local=False) as has_place,
+    ):
         assert has_place is False
-    with places.to_hash(is_local=False) as has_place:
+    with places.slot_for_hashing(is_local=False) as has_place:
         assert has_place
 
 
 def test_a_local_log_in_gives_back_its_own_place_only(log_ins: LogIns) -> None:
     """Else the one place that is left for this computer would be given away."""
-    with log_ins.places.to_hash(is_local=True):
+    with log_ins.places.slot_for_hashing(is_local=True):
         pass
     log_ins.hash(2)
     third = log_ins.come()
@@ -147,10 +153,10 @@ def test_who_waits_for_servers_comes_first(log_ins: LogIns) -> None:
     waiting = [log_ins.come() for _ in range(4)]
     with ExitStack() as asking:
         for left in (3, 2, 1, 0):
-            assert asking.enter_context(log_ins.places.to_wait())
+            assert asking.enter_context(log_ins.places.slot_for_io())
             assert waiting[left].result(10) is False, "who came last gives way"
             assert not any(one.done() for one in waiting[:left])
-        assert not asking.enter_context(log_ins.places.to_wait()), "four is the most"
+        assert not asking.enter_context(log_ins.places.slot_for_io()), "four is the most"
         assert log_ins.places.waiting == 4
         assert log_ins.come().result(10) is False
     assert log_ins.places.waiting == 0
@@ -176,5 +182,5 @@ def test_log_ins_of_this_computer_wait_and_leave_less_room(log_ins: LogIns) -> N
 def test_with_few_workers_one_hashes(workers: int, waiting: int) -> None:
     places = Places(workers, waiting, 0)
     for is_local in (True, False):
-        with places.to_hash(is_local=is_local) as first, places.to_hash(is_local=False) as second:
+        with places.slot_for_hashing(is_local=is_local) as first, places.slot_for_hashing(is_local=False) as second:
             assert (first, second) == (True, False)

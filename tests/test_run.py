@@ -187,7 +187,7 @@ def test_a_request_in_flight_is_answered_before_it_ends(tmp_path: Path) -> None:
         assert one.end()[0] == 0
     assert not (tmp_path / "setup-code").exists()
     store = Store.open(tmp_path)
-    assert store.members.any()
+    assert store.members.has_any()
     store.close()
 
 

@@ -200,7 +200,7 @@ class Served:
 
     def __init__(self, folder: Path, prepare: Callable[[Appliance], None]) -> None:
         opening = Opening(folder, folder / KEY, flags=_FLAGS, prepare=prepare)
-        appliance = opening.first(opening.options())
+        appliance = opening.open(opening.load_settings())
         self.token = add_first_admin(appliance, convert_body(ADMIN, SetUp), Actor("local")).token
         self.appliance, self.service = appliance, Service(opening, appliance)
         self.folder, self._thread = folder, threading.Thread(target=self._serve, name="serving")
@@ -308,8 +308,8 @@ def test_a_configuration_that_a_restore_has_decided_counts_from_the_first_start_
     (tmp_path / "config.toml").write_text("broken = ")
     (swap.begin(tmp_path) / "config.toml").write_text("[backup]\nkeep_daily = 3\n")
     swap.decide(tmp_path, tmp_path / KEY)
-    opening.settle()
-    assert opening.options().number("backup.keep_daily") == 3
+    opening.finish_pending_restore()
+    assert opening.load_settings().number("backup.keep_daily") == 3
 
 
 def test_what_fails_once_it_works_again_brings_nothing_back(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_restore_that_fails_before_it_is_decided_leaves_everything(tmp_path: P
     with serving(tmp_path, lambda _: None) as served:
         backup = served.ask("POST", "/admin/backups", {}).data["id"]
         served.ask("PATCH", "/me", {"name": "Somebody else"})
-        take = served.appliance.hand_over
+        take = served.appliance.start_restore
         assert take is not None
 
         def in_the_way(*handed: Any) -> None:
@@ -364,7 +364,7 @@ def test_a_restore_that_fails_before_it_is_decided_leaves_everything(tmp_path: P
             (tmp_path / "backups").touch()
             take(*handed)
 
-        served.appliance.hand_over = in_the_way
+        served.appliance.start_restore = in_the_way
         assert served.restore(backup) == "failure"
         assert served.ask("GET", "/me").data["member"]["name"] == "Somebody else"
         assert not list(tmp_path.glob(".next*"))
@@ -424,7 +424,7 @@ def test_a_restore_that_was_accepted_and_then_given_up_is_told(
     served.start()
     backup = served.ask("POST", "/admin/backups", {}).data["id"]
     if at == "before it begins":
-        take = served.appliance.hand_over
+        take = served.appliance.start_restore
         assert take is not None
 
         def stopped(*handed: Any) -> None:
@@ -432,7 +432,7 @@ def test_a_restore_that_was_accepted_and_then_given_up_is_told(
             served.join()
             take(*handed)
 
-        served.appliance.hand_over = stopped
+        served.appliance.start_restore = stopped
     answer = served.ask("POST", "/admin/restore", {"backupId": backup})
     assert answer.status == 202
     served.close()
@@ -444,14 +444,14 @@ def test_a_restore_that_a_kill_left_behind_is_told_at_the_next_start(tmp_path: P
     with serving(tmp_path, lambda _: None) as served:
         backup = served.ask("POST", "/admin/backups", {}).data["id"]
         handed = list[tuple[Any, Actor]]()
-        take = served.appliance.hand_over
+        take = served.appliance.start_restore
         assert take is not None
 
         def killed(prepared: Any, actor: Actor) -> None:
             serving_module._note(prepared, actor)
             handed.append((prepared, actor))
 
-        served.appliance.hand_over = killed
+        served.appliance.start_restore = killed
         assert served.ask("POST", "/admin/restore", {"backupId": backup}).status == 202
     shutil.copytree(tmp_path, tmp_path.with_name("undecided"))
     assert given_up(tmp_path.with_name("undecided")) == [("session", backup, "failure")]

@@ -121,15 +121,15 @@ def test_what_is_stored_comes_after_the_file_and_before_the_environment(tmp_path
     file = from_file(tmp_path, "[remote]\ntimeout = 5\n[sync]\npoll_interval = 6\ncache_mib = 7\n")
     settings = load(file, {PREFIX + "SYNC_POLL_INTERVAL": "10"}, {"sync.cache_mib": 20})
     names = ("remote.timeout", "sync.poll_interval", "sync.cache_mib", "sending.dot_timeout")
-    settings.store(dict.fromkeys(names, 100))
+    settings.use_stored(dict.fromkeys(names, 100))
     assert [settings.number(name) for name in names] == [100, 10, 20, 100]
-    assert [settings.ruled_by(name) for name in names] == [
+    assert [settings.overridden_by(name) for name in names] == [
         None,
         PREFIX + "SYNC_POLL_INTERVAL",
         "the command line",
         None,
     ]
-    settings.store({})
+    settings.use_stored({})
     assert [settings.number(name) for name in names] == [5, 10, 20, 600]
 
 
@@ -148,7 +148,7 @@ def test_what_is_stored_comes_after_the_file_and_before_the_environment(tmp_path
 def test_what_has_no_effect_though_it_is_stored(name: str, value: object) -> None:
     settings = load(environment={})
     before = dict(settings.values)
-    settings.store({name: value, "sync.cache_mib": 1})
+    settings.use_stored({name: value, "sync.cache_mib": 1})
     assert settings.values == before | {"sync.cache_mib": 1}
 
 
@@ -179,11 +179,11 @@ def test_what_waits_for_the_next_start_is_told_until_it_is_taken_back(tmp_path: 
         ("[server]\nworkers = 8\n", ()),  # as it is
         ("", ()),
     ):
-        present.is_file_unfit = True
-        assert present.adopt(loaded(text)) == present.waiting == waiting
+        present.is_file_invalid = True
+        assert present.apply_file(loaded(text)) == present.waiting == waiting
         assert (present.number("server.workers"), present.number("server.port")) == (8, 0)
         assert present.text("log.level") == ("debug" if "debug" in text else "info")
-        assert not present.is_file_unfit
+        assert not present.is_file_invalid
 
 
 @pytest.mark.parametrize(

@@ -303,12 +303,12 @@ def test_a_word_that_was_lost_on_its_way_counts_once_somebody_serves() -> None:
     try:
         signals = Signals(lambda: begun.append(None))
         signal.raise_signal(signal.SIGHUP)
-        assert [signals.is_ended] == [False]
+        assert [signals.is_stopping] == [False]
         with pytest.raises(Ended):
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
-        assert signals.is_ended
-        signals.hand_to(told)
+        assert signals.is_stopping
+        signals.forward_to(told)
         assert (told.stops, len(begun)) == (1, 2)
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGHUP)

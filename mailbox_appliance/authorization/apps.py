@@ -21,14 +21,14 @@ class Apps:
         given = self._given.get(provider)
         return self._store.oauth_apps.find(provider) if given is None else given.app
 
-    def known(self, provider: OAuthProvider) -> KnownProvider:
+    def get_provider(self, provider: OAuthProvider) -> KnownProvider:
         """Where a provider is asked, as the operator has it. Raises RemoteFault."""
         return providers_file.known(self._settings, provider)
 
-    def asking(self, provider: OAuthProvider) -> Asking:
+    def get_client(self, provider: OAuthProvider) -> Asking:
         """What a provider is asked with now. Raises RemoteFault where there is no application."""
         app = self.find(provider)
-        known = self.known(provider)
+        known = self.get_provider(provider)
         if app is None:
             raise missing(known.title)
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")

@@ -55,7 +55,7 @@ class Asked:
 class Granted:
     """What came of it. `connection`: the servers, logged in to by the access token, which is good for an hour or so."""
 
-    asked: Asked
+    request: Asked
     login: OAuthLogin
     connection: Connection = field(repr=False)
     issued: Issued = field(repr=False)

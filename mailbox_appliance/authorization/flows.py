@@ -78,7 +78,7 @@ class Begun:
 
 @dataclass
 class _Flow:
-    asked: Asked
+    request: Asked
     verifier: str = field(repr=False)
     until: float
     device_code: str | None = field(default=None, repr=False)
@@ -88,7 +88,7 @@ class _Flow:
     #: When the provider may be asked again.
     next_at: float = 0.0
     #: Held by the one who asks it.
-    asking: threading.Lock = field(default_factory=threading.Lock)
+    provider_lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Flows:
@@ -101,29 +101,29 @@ class Flows:
 
     def loopback_host(self, provider: OAuthProvider) -> Literal["127.0.0.1", "localhost"]:
         """What a provider takes as the name of this computer in a redirect address. Raises RemoteFault."""
-        return self._logins.apps.known(provider).loopback_host
+        return self._logins.apps.get_provider(provider).loopback_host
 
     def start(self, asked: Asked, *, device: bool = False) -> Begun:
         """Begin a sign-in. Raises AppMissing, TooManyFlows; with `device` the provider is asked: RemoteFault."""
-        asking = self._asking(asked.provider)
+        asking = self._get_client(asked.provider)
         state, verifier = secrets.token_urlsafe(32), oauth.new_verifier()
         flow = _Flow(asked, verifier, self._clock.monotonic() + LASTS)
         if device:
             flow.is_for_graph = self._lacks_graph(asked)
             prompt = oauth.device(asking, self._device_scopes(asking, flow))
-            self._heed(flow, prompt)
+            self._note_device_prompt(flow, prompt)
             url, shown = prompt.verification_uri, Device(prompt.user_code, prompt.verification_uri, prompt.interval)
         else:
-            url, shown = self._url(asking, asked, state, verifier), None
+            url, shown = self._authorization_url(asking, asked, state, verifier), None
         self._add(state, flow)
         left = timedelta(seconds=flow.until - self._clock.monotonic())
         return Begun(url, state, self._clock.now() + left, shown)
 
-    def asked(self, provider: OAuthProvider, session_id: str, state: str) -> Asked | None:
+    def find_request(self, provider: OAuthProvider, session_id: str, state: str) -> Asked | None:
         """What a sign-in was begun for, if this session has it under way."""
         with self._lock:
             flow = self._find(provider, session_id, state)
-        return None if flow is None else flow.asked
+        return None if flow is None else flow.request
 
     def finish(
         self, provider: OAuthProvider, session_id: str, *, state: str, code: str | None, error: str | None = None
@@ -141,22 +141,22 @@ class Flows:
                     raise NothingBrought
                 del self._flows[state]
         if flow.device_code is not None:
-            return self._of_device(state, flow, flow.device_code)
+            return self._finish_by_device(state, flow, flow.device_code)
         if error is not None or code is None:
             raise declined(error or "")
-        return self._of_code(state, flow, code)
+        return self._finish_by_code(state, flow, code)
 
-    def _asking(self, provider: OAuthProvider) -> Asking:
+    def _get_client(self, provider: OAuthProvider) -> Asking:
         if self._logins.apps.find(provider) is None:
-            raise AppMissing(self._logins.apps.known(provider).title)
-        return self._logins.apps.asking(provider)
+            raise AppMissing(self._logins.apps.get_provider(provider).title)
+        return self._logins.apps.get_client(provider)
 
-    def _heed(self, flow: _Flow, prompt: DevicePrompt) -> None:
+    def _note_device_prompt(self, flow: _Flow, prompt: DevicePrompt) -> None:
         now = self._clock.monotonic()
         flow.device_code, flow.interval, flow.next_at = prompt.device_code, prompt.interval, now
-        flow.until = min(flow.until, now + prompt.lasts)
+        flow.until = min(flow.until, now + prompt.lifetime)
 
-    def _url(self, asking: Asking, asked: Asked, state: str, verifier: str) -> str:
+    def _authorization_url(self, asking: Asking, asked: Asked, state: str, verifier: str) -> str:
         known, login = asking.provider, self._login(asked)
         # Consent for both is asked for at once; a code brings a token for the first.
         both = [*known.scopes("mail"), *known.scopes("graph", is_shared=self._is_shared(asked))]
@@ -180,7 +180,7 @@ class Flows:
         if not flow.is_for_graph:
             return known.scopes("mail")
         who = [scope for scope in known.scopes("mail") if "://" not in scope]
-        return dict.fromkeys([*who, *known.scopes("graph", is_shared=self._is_shared(flow.asked))])
+        return dict.fromkeys([*who, *known.scopes("graph", is_shared=self._is_shared(flow.request))])
 
     def _lacks_graph(self, asked: Asked) -> bool:
         """Whether a mailbox that is connected gives its mail, and nobody has agreed to Graph. Its provider is asked."""
@@ -192,13 +192,13 @@ class Flows:
     def _is_granted(self, account_id: str, resource: Resource) -> bool | None:
         """Whether there is access; None where that is not known."""
         try:
-            self._logins.token(account_id, resource, str)
+            self._logins.use_token(account_id, resource, str)
         except RemoteFault as fault:
             return False if fault.name == "consent_required" else None
         return True
 
     def _login(self, asked: Asked) -> OAuthLogin | None:
-        return None if asked.account_id is None else self._logins.login(asked.account_id)
+        return None if asked.account_id is None else self._logins.get_login(asked.account_id)
 
     def _is_shared(self, asked: Asked) -> bool:
         login = self._login(asked)
@@ -208,15 +208,15 @@ class Flows:
         now = self._clock.monotonic()
         with self._lock:
             self._flows = {key: each for key, each in self._flows.items() if each.until > now}
-            self._make_room(MOST_OF_A_SESSION, lambda each: each.session_id == flow.asked.session_id)
-            self._make_room(MOST_OF_A_MEMBER, lambda each: each.member_id == flow.asked.member_id)
+            self._make_room(MOST_OF_A_SESSION, lambda each: each.session_id == flow.request.session_id)
+            self._make_room(MOST_OF_A_MEMBER, lambda each: each.member_id == flow.request.member_id)
             if len(self._flows) >= MOST:
                 raise TooManyFlows
             self._flows[state] = flow
 
     def _make_room(self, most: int, is_theirs: Callable[[Asked], bool]) -> None:
         """Have the oldest ones of somebody give way. The lock is held."""
-        theirs = [state for state, each in self._flows.items() if is_theirs(each.asked)]
+        theirs = [state for state, each in self._flows.items() if is_theirs(each.request)]
         for oldest in theirs[: max(0, len(theirs) - most + 1)]:
             del self._flows[oldest]
 
@@ -224,62 +224,62 @@ class Flows:
         flow = self._flows.get(state)
         if flow is None or flow.until <= self._clock.monotonic():
             return None
-        is_own = (flow.asked.provider, flow.asked.session_id) == (provider, session_id)
+        is_own = (flow.request.provider, flow.request.session_id) == (provider, session_id)
         return flow if is_own else None
 
-    def _of_code(self, state: str, flow: _Flow, code: str) -> Granted:
-        asking = self._asking(flow.asked.provider)
+    def _finish_by_code(self, state: str, flow: _Flow, code: str) -> Granted:
+        asking = self._get_client(flow.request.provider)
         try:
-            issued = oauth.exchange(asking, code, redirect_uri=flow.asked.redirect_uri, verifier=flow.verifier)
+            issued = oauth.exchange(asking, code, redirect_uri=flow.request.redirect_uri, verifier=flow.verifier)
         except RemoteFault as fault:
             if (found := refused(fault)) is not None:
                 raise found from fault
             # It may be brought once more: where the provider has seen it all the same, it says that it is over.
             self._add(state, flow)
             raise
-        return self._granted(asking, flow, issued)
+        return self._to_result(asking, flow, issued)
 
-    def _of_device(self, state: str, flow: _Flow, device_code: str) -> Granted:
-        if not flow.asking.acquire(blocking=False):
+    def _finish_by_device(self, state: str, flow: _Flow, device_code: str) -> Granted:
+        if not flow.provider_lock.acquire(blocking=False):
             raise NotAgreedYet
         try:
             if self._clock.monotonic() < flow.next_at:
                 raise NotAgreedYet
-            issued = self._agreed(flow, device_code)
+            issued = self._poll_device(flow, device_code)
             self._forget(state)
             if flow.is_for_graph:
-                issued = self._for_mail(flow.asked.provider, issued)
+                issued = self._request_mail_tokens(flow.request.provider, issued)
         except RemoteFault as fault:
             if (found := refused(fault)) is not None:
                 self._forget(state)
                 raise found from fault
             raise
         finally:
-            flow.asking.release()
-        return self._granted(self._asking(flow.asked.provider), flow, issued)
+            flow.provider_lock.release()
+        return self._to_result(self._get_client(flow.request.provider), flow, issued)
 
-    def _agreed(self, flow: _Flow, device_code: str) -> Issued:
-        answer = oauth.agreed(self._asking(flow.asked.provider), device_code)
+    def _poll_device(self, flow: _Flow, device_code: str) -> Issued:
+        answer = oauth.agreed(self._get_client(flow.request.provider), device_code)
         if not isinstance(answer, str):
             return answer
         flow.interval += _SLOWER if answer == "too soon" else 0
         flow.next_at = self._clock.monotonic() + flow.interval
         raise NotAgreedYet
 
-    def _for_mail(self, provider: OAuthProvider, issued: Issued) -> Issued:
+    def _request_mail_tokens(self, provider: OAuthProvider, issued: Issued) -> Issued:
         """The tokens for mail, by those that came for Graph. Raises RemoteFault."""
         if issued.refresh_token is None:
             return issued
-        asking = self._asking(provider).as_public()
-        mail = oauth.renew(asking, issued.refresh_token, asking.provider.renewed_scopes("mail"))
+        asking = self._get_client(provider).without_secret()
+        mail = oauth.renew(asking, issued.refresh_token, asking.provider.refresh_scopes("mail"))
         return replace(mail, refresh_token=mail.refresh_token or issued.refresh_token, claims=issued.claims)
 
     def _forget(self, state: str) -> None:
         with self._lock:
             self._flows.pop(state, None)
 
-    def _granted(self, asking: Asking, flow: _Flow, issued: Issued) -> Granted:
-        asked = flow.asked
+    def _to_result(self, asking: Asking, flow: _Flow, issued: Issued) -> Granted:
+        asked = flow.request
         login = login_of(asking, asked, issued, may_be_shared=asked.account_id is None or self._is_shared(asked))
         login = replace(login, by_device=flow.device_code is not None)
         return Granted(asked, login, self._logins.connection(login, issued.access_token), issued)

@@ -50,25 +50,25 @@ class Logins:
         login = self._store.oauth_logins.find(account_id)
         if login is not None:
             return self._endpoint(login, server, None)
-        connection = self._store.accounts.connection(account_id)
+        connection = self._store.accounts.get_connection(account_id)
         return connection.imap if server == "imap" else connection.smtp
 
-    def login(self, account_id: str) -> OAuthLogin:
+    def get_login(self, account_id: str) -> OAuthLogin:
         """How a mailbox of Google or Outlook is logged in to. Raises NotFound, also for one that has passwords."""
         login = self._store.oauth_logins.find(account_id)
         if login is None:
             raise NotFound(what="mailbox")
         return login
 
-    def imap(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
+    def open_imap(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
         """What `opening` makes of an endpoint whose login is good now. Raises NotFound, and RemoteFault."""
-        return self._opened(account_id, "imap", opening)
+        return self._open(account_id, "imap", opening)
 
-    def smtp(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
+    def open_smtp(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
         """As `imap`, for the server that takes mail."""
-        return self._opened(account_id, "smtp", opening)
+        return self._open(account_id, "smtp", opening)
 
-    def token(self, account_id: str, resource: Resource, use: Callable[[str], T]) -> T:
+    def use_token(self, account_id: str, resource: Resource, use: Callable[[str], T]) -> T:
         """What `use` makes of an access token that is good now. Raises NotFound, and RemoteFault.
 
         `use` is called once more, with another token, where a server refused this one and says of no other cause.
@@ -81,56 +81,56 @@ class Logins:
                 raise
         return use(self._tokens.get(account_id, resource))
 
-    def refuse(self, account_id: str, resource: Resource, text: str) -> None:
+    def refuse_token(self, account_id: str, resource: Resource, text: str) -> None:
         """A server has refused a token where nothing is to be asked twice: the next `token` gives another one."""
         self._tokens.refuse(account_id, resource, text)
 
-    def graph(self, account_id: str) -> Graph:
+    def get_graph(self, account_id: str) -> Graph:
         """Where the mail of a mailbox of Outlook is asked for over HTTPS; with `token` for `graph`. Raises NotFound."""
-        login = self.login(account_id)
+        login = self.get_login(account_id)
         known = providers_file.known(self._settings, login.provider)
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
         return Graph(known, login.email if login.is_shared else None, ca_file=ca_file, timeout=timeout)
 
-    def sender_addresses(self, account_id: str) -> tuple[SenderAddress, ...] | None:
+    def fetch_sender_addresses(self, account_id: str) -> tuple[SenderAddress, ...] | None:
         """What the provider says that a mailbox may send as; None of a shared one, of which it tells nobody.
 
         Raises NotFound, and RemoteFault.
         """
-        login = self.login(account_id)
+        login = self.get_login(account_id)
         if login.is_shared:
             return None
         known = providers_file.known(self._settings, login.provider)
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
         resource = sender_addresses.ASKED_WITH[login.provider]
         ask = partial(sender_addresses.told, known, ca_file=ca_file, timeout=timeout)
-        return self.token(account_id, resource, ask)
+        return self.use_token(account_id, resource, ask)
 
     def connection(self, login: OAuthLogin, access_token: str) -> Connection:
         """How the servers of a mailbox that is not kept yet are reached, and logged in to now."""
         endpoints = [self._endpoint(login, server, access_token) for server in ("imap", "smtp")]
         return Connection(login.email, *endpoints)
 
-    def keep(self, account_id: str, issued: Issued) -> None:
+    def keep_tokens(self, account_id: str, issued: Issued) -> None:
         """Keep the token for mail that came with a sign-in, after the login that came with it is stored."""
         self._tokens.keep(account_id, "mail", issued)
 
-    def forget(self, account_id: str) -> None:
+    def forget_tokens(self, account_id: str) -> None:
         """Know no token of a mailbox any more: its provider is asked the next time, unless it said to wait."""
         self._tokens.forget(account_id)
 
-    def remove(self, account_id: str) -> None:
+    def remove_account(self, account_id: str) -> None:
         """Know nothing of a mailbox that is gone."""
         self._tokens.remove(account_id)
 
-    def _opened(self, account_id: str, server: Server, opening: Callable[[Endpoint], T]) -> T:
+    def _open(self, account_id: str, server: Server, opening: Callable[[Endpoint], T]) -> T:
         login = self._store.oauth_logins.find(account_id)
         if login is None:
-            return self._opened_by_password(account_id, self.endpoint(account_id, server), opening)
+            return self._open_by_password(account_id, self.endpoint(account_id, server), opening)
         endpoint = self._endpoint(login, server, None)
-        return self.token(account_id, "mail", lambda text: opening(replace(endpoint, token=text)))
+        return self.use_token(account_id, "mail", lambda text: opening(replace(endpoint, token=text)))
 
-    def _opened_by_password(self, account_id: str, endpoint: Endpoint, opening: Callable[[Endpoint], T]) -> T:
+    def _open_by_password(self, account_id: str, endpoint: Endpoint, opening: Callable[[Endpoint], T]) -> T:
         try:
             return opening(endpoint)
         except RemoteFault as fault:

@@ -52,19 +52,19 @@ class _Token:
     """By two clocks: one may be set, the other may stand still while the computer sleeps."""
 
     text: str = field(repr=False)
-    lasts: float
+    lifetime: float
     monotonic: float
     wall: float
 
-    def left(self, clock: Clock) -> float:
+    def seconds_left(self, clock: Clock) -> float:
         """The seconds that it is still good for."""
-        return self.lasts - self.age(clock)
+        return self.lifetime - self.age(clock)
 
     def age(self, clock: Clock) -> float:
         return max(clock.monotonic() - self.monotonic, clock.now().timestamp() - self.wall)
 
     def is_ending(self, clock: Clock) -> bool:
-        return self.left(clock) <= min(EARLY, self.lasts / 2)
+        return self.seconds_left(clock) <= min(EARLY, self.lifetime / 2)
 
 
 @dataclass
@@ -73,10 +73,10 @@ class _Need:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     token: _Token | None = None
-    under_way: "Future[str] | None" = None
+    renewal: "Future[str] | None" = None
     #: The last bad answer, for which refresh token, and until when it counts.
     fault: RemoteFault | None = None
-    failed: str = field(default="", repr=False)
+    failed_refresh_token: str = field(default="", repr=False)
     until: float = 0.0
 
 
@@ -86,27 +86,27 @@ class Tokens:
     def __init__(self, store: Store, apps: Apps, clock: Clock) -> None:
         self._store, self._apps, self._clock = store, apps, clock
         self._lock = threading.Lock()
-        self._needs: dict[tuple[str, Resource], _Need] = {}
+        self._slots: dict[tuple[str, Resource], _Need] = {}
         #: Refresh tokens are good for one request at a time, where providers replace them: one lock a mailbox.
         self._renewing: dict[str, threading.Lock] = {}
 
     def get(self, account_id: str, resource: Resource) -> str:
         """A token that is good now. Raises NotFound, and RemoteFault; `login_refused`: somebody must sign in again."""
-        need = self._need(account_id, resource)
+        need = self._slot(account_id, resource)
         with need.lock:
-            token, is_first = need.token, need.under_way is None
+            token, is_first = need.token, need.renewal is None
             if token is not None and (not token.is_ending(self._clock) or (not is_first and self._is_good(token))):
                 return token.text
-            if need.under_way is None:
-                need.under_way = Future()
-            under_way = need.under_way
+            if need.renewal is None:
+                need.renewal = Future()
+            under_way = need.renewal
         if is_first:
-            self._settle(need, under_way, lambda: self._renewed(need, account_id, resource))
+            self._resolve(need, under_way, lambda: self._renew(need, account_id, resource))
         return _outcome(under_way)
 
     def refuse(self, account_id: str, resource: Resource, text: str) -> bool:
         """A server refuses a token; whether another one, which `get` gives from now on, may be worth trying."""
-        need = self._need(account_id, resource)
+        need = self._slot(account_id, resource)
         with need.lock:
             token = need.token
             if token is not None and token.text == text:
@@ -118,9 +118,9 @@ class Tokens:
     def keep(self, account_id: str, resource: Resource, issued: Issued) -> None:
         """Keep a token that came with a sign-in. What was known of the mailbox before is forgotten."""
         self._clear(account_id, is_new=True)
-        need = self._need(account_id, resource)
+        need = self._slot(account_id, resource)
         with need.lock:
-            need.token = self._token(issued)
+            need.token = self._to_token(issued)
 
     def forget(self, account_id: str) -> None:
         """Know no token of a mailbox any more: it is to be tried now.
@@ -132,36 +132,36 @@ class Tokens:
     def remove(self, account_id: str) -> None:
         """Know nothing of a mailbox any more: it is gone."""
         with self._lock:
-            for key in [key for key in self._needs if key[0] == account_id]:
-                del self._needs[key]
+            for key in [key for key in self._slots if key[0] == account_id]:
+                del self._slots[key]
             self._renewing.pop(account_id, None)
 
     def _clear(self, account_id: str, *, is_new: bool) -> None:
         with self._lock:
-            needs = [need for (of, _), need in self._needs.items() if of == account_id]
+            needs = [need for (of, _), need in self._slots.items() if of == account_id]
         for need in needs:
             with need.lock:
                 need.token = None
                 if is_new or need.fault is None or need.fault.kind != "throttled":
                     need.fault = None
 
-    def _need(self, account_id: str, resource: Resource) -> _Need:
+    def _slot(self, account_id: str, resource: Resource) -> _Need:
         with self._lock:
-            return self._needs.setdefault((account_id, resource), _Need())
+            return self._slots.setdefault((account_id, resource), _Need())
 
-    def _settle(self, need: _Need, under_way: "Future[str]", act: Callable[[], str]) -> None:
+    def _resolve(self, need: _Need, under_way: "Future[str]", act: Callable[[], str]) -> None:
         try:
             text = act()
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             with need.lock:
-                need.under_way = None
+                need.renewal = None
             under_way.set_exception(error)
         else:
             with need.lock:
-                need.under_way = None
+                need.renewal = None
             under_way.set_result(text)
 
-    def _renewed(self, need: _Need, account_id: str, resource: Resource) -> str:
+    def _renew(self, need: _Need, account_id: str, resource: Resource) -> str:
         with self._lock:
             renewing = self._renewing.setdefault(account_id, threading.Lock())
         with renewing:
@@ -169,37 +169,43 @@ class Tokens:
                 login = self._login(account_id)
                 if (token := need.token) is not None and not token.is_ending(self._clock):
                     return token.text  # it came with a sign-in meanwhile
-                is_resting = need.failed == login.refresh_token and self._is_resting(need)
-                text = self._without(need) if is_resting else self._asked(need, account_id, login, resource)
+                is_resting = need.failed_refresh_token == login.refresh_token and self._must_wait(need)
+                text = (
+                    self._present_token(need) if is_resting else self._request_token(need, account_id, login, resource)
+                )
                 if text is not None:
                     return text
         raise RemoteFault("oauth", "disconnected", "This mailbox is being signed in to anew. Try again.")
 
-    def _asked(self, need: _Need, account_id: str, login: OAuthLogin, resource: Resource) -> str | None:
+    def _request_token(self, need: _Need, account_id: str, login: OAuthLogin, resource: Resource) -> str | None:
         """A token that the provider gives for a login; None where it is to be asked anew.
 
         Another login has taken its place meanwhile, or somebody wants it tried.
         """
         before = login.refresh_token
         try:
-            asking = self._apps.asking(login.provider)
-            scopes = asking.provider.renewed_scopes(resource, is_shared=login.is_shared)
-            issued = oauth.renew(asking.as_public() if login.by_device else asking, before, scopes)
+            asking = self._apps.get_client(login.provider)
+            scopes = asking.provider.refresh_scopes(resource, is_shared=login.is_shared)
+            issued = oauth.renew(asking.without_secret() if login.by_device else asking, before, scopes)
         except RemoteFault as fault:
             if resource == "graph" and fault.name == "consent_required":
                 fault.reason = _NO_GRAPH
             is_over = fault.kind == "login_refused" and resource == "mail"
-            if not (self._tell(account_id, before, fault) if is_over else self._replace(account_id, before, before)):
+            if not (
+                self._note_login_refused(account_id, before, fault)
+                if is_over
+                else self._replace(account_id, before, before)
+            ):
                 return None
-            self._note(need, before, fault)
-            return self._without(need)
+            self._note_fault(need, before, fault)
+            return self._present_token(need)
         after = issued.refresh_token or before
         if not self._replace(account_id, before, after):
             return None
         with need.lock:
             if not self._replace(account_id, after, after):  # somebody has signed in since: theirs counts
                 return None
-            need.token, need.fault = self._token(issued), None
+            need.token, need.fault = self._to_token(issued), None
         return issued.access_token
 
     def _login(self, account_id: str) -> OAuthLogin:
@@ -211,7 +217,7 @@ class Tokens:
     def _replace(self, account_id: str, before: str, after: str) -> bool:
         return self._store.oauth_logins.replace_token(account_id, before, after)
 
-    def _tell(self, account_id: str, refresh_token: str, fault: RemoteFault) -> bool:
+    def _note_login_refused(self, account_id: str, refresh_token: str, fault: RemoteFault) -> bool:
         """Note that somebody must sign in again, whoever met it first; connections that are open may last a while.
 
         False where somebody has.
@@ -225,7 +231,7 @@ class Tokens:
             log.warning("a provider gives access no more", extra={"accountId": account_id, "fault": fault.name})
         return is_so
 
-    def _note(self, need: _Need, refresh_token: str, fault: RemoteFault) -> None:
+    def _note_fault(self, need: _Need, refresh_token: str, fault: RemoteFault) -> None:
         rests = {"throttled": REST_WHEN_THROTTLED, "login_refused": REST_WHEN_REFUSED}
         rest = fault.retry_after if fault.retry_after is not None else rests.get(fault.kind, REST)
         with need.lock:
@@ -233,28 +239,32 @@ class Tokens:
                 need.token = None  # nobody goes on with what was taken back
             elif need.token is not None and self._is_good(need.token):
                 rest = max(rest, REST_WHILE_GOOD)
-            need.fault, need.failed, need.until = fault.again(), refresh_token, self._clock.monotonic() + rest
+            need.fault, need.failed_refresh_token, need.until = (
+                fault.copy(),
+                refresh_token,
+                self._clock.monotonic() + rest,
+            )
 
-    def _is_resting(self, need: _Need) -> bool:
+    def _must_wait(self, need: _Need) -> bool:
         return need.fault is not None and self._clock.monotonic() < need.until
 
-    def _without(self, need: _Need) -> str | None:
+    def _present_token(self, need: _Need) -> str | None:
         """The present token, as long as it lasts; None where it is to be tried now. Raises the last fault."""
         with need.lock:
             if need.token is not None and self._is_good(need.token):
                 return need.token.text
             if need.fault is None:
                 return None
-            fault = need.fault.again()
+            fault = need.fault.copy()
             if fault.kind == "throttled":
                 fault.retry_after = max(0.0, need.until - self._clock.monotonic())
             raise fault
 
     def _is_good(self, token: _Token) -> bool:
-        return token.left(self._clock) > 1.0
+        return token.seconds_left(self._clock) > 1.0
 
-    def _token(self, issued: Issued) -> _Token:
-        return _Token(issued.access_token, issued.lasts, self._clock.monotonic(), self._clock.now().timestamp())
+    def _to_token(self, issued: Issued) -> _Token:
+        return _Token(issued.access_token, issued.lifetime, self._clock.monotonic(), self._clock.now().timestamp())
 
 
 def _outcome(under_way: "Future[str]") -> str:
@@ -262,4 +272,4 @@ def _outcome(under_way: "Future[str]") -> str:
         return under_way.result()
     except RemoteFault as fault:
         # Each who waited raises one of their own: they go different ways.
-        raise fault.again() from fault
+        raise fault.copy() from fault

@@ -46,7 +46,7 @@ class CertificateFiles:
         self.certificate, self.key = self.folder / CERTIFICATE, self.folder / KEY
         self._making, self._next = self.folder / ".next.making", self.folder / own_certificate.NEXT
 
-    def exist(self) -> bool:
+    def any_exists(self) -> bool:
         """Whether there is either file, readable or not: then none is made."""
         return any(os.path.lexists(path) for path in (self._next, self.certificate, self.key))
 
@@ -64,9 +64,9 @@ class CertificateFiles:
 
     def load(self) -> tuple[bytes, bytes]:
         """The content of both. Raises CertificateUnusable where one is missing or cannot be read."""
-        return self.steadily(lambda certificate, key: (self._read(certificate), self._read(key)))
+        return self.read_consistently(lambda certificate, key: (self._read(certificate), self._read(key)))
 
-    def steadily(self, look: Callable[[Path, Path], T]) -> T:
+    def read_consistently(self, look: Callable[[Path, Path], T]) -> T:
         """What `look` finds in the two files, with no change between the one and the other.
 
         Raises what it raises, unless the files changed meanwhile: then it looks again.
@@ -78,15 +78,15 @@ class CertificateFiles:
 
         Raises CertificateUnusable where it cannot be written, or where only one of the two files can be read.
         """
-        if self.exist():
-            self._tidy()
+        if self.any_exists():
+            self._finish_interrupted()
             self.load()
             return False
-        with self._changing():
+        with self._lock_folder():
             self._settle()
-            if self.exist():  # another process was faster
+            if self.any_exists():  # another process was faster
                 return False
-            self._put(*making.make(names, now), recorded)
+            self._replace_pair(*making.make(names, now), recorded)
         return True
 
     def replace(self, certificate: bytes, key: bytes, recorded: Recorded = unrecorded) -> None:
@@ -95,22 +95,22 @@ class CertificateFiles:
         Whenever it is broken off, the old pair is there or the new one. Raises CertificateUnusable where the two do not
         fit each other or cannot be written; then the old pair is there.
         """
-        with self._changing():
+        with self._lock_folder():
             self._settle()
-            self._put(certificate, key, recorded)
+            self._replace_pair(certificate, key, recorded)
 
     def _read(self, file: Path) -> bytes:
         try:
             content = regular_files.read(file, MOST_BYTES + 1)
         except FileNotFoundError as error:
-            raise self._missing(file) from error
+            raise self._missing_file_error(file) from error
         except OSError as error:
-            raise self.unusable(f"{file} cannot be read ({error.strerror}).") from error
+            raise self.unusable_error(f"{file} cannot be read ({error.strerror}).") from error
         if len(content) > MOST_BYTES:
-            raise self.unusable(f"{file} is larger than 1 MiB, which no certificate or key is.")
+            raise self.unusable_error(f"{file} is larger than 1 MiB, which no certificate or key is.")
         return content
 
-    def unusable(self, what: str) -> CertificateUnusable:
+    def unusable_error(self, what: str) -> CertificateUnusable:
         """What is wrong with the pair, and what to do."""
         return CertificateUnusable(
             folder=self.folder,
@@ -118,15 +118,15 @@ class CertificateFiles:
             " make others with `mailbox-appliance https rotate`.",
         )
 
-    def _missing(self, file: Path) -> CertificateUnusable:
+    def _missing_file_error(self, file: Path) -> CertificateUnusable:
         if not file.is_symlink():
-            return self.unusable(f"{file} is missing.")
-        found = self.unusable(f"{file} is a link, and what it leads to is missing.")
+            return self.unusable_error(f"{file} is missing.")
+        found = self.unusable_error(f"{file} is a link, and what it leads to is missing.")
         found.where = os.path.realpath(file)
         return found
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def _lock_folder(self) -> Iterator[None]:
         """One process at a time changes the pair. Raises CertificateNotWritten for what the file system refuses."""
         try:
             ownership.make_folder(self.folder)
@@ -135,7 +135,7 @@ class CertificateFiles:
         except OSError as error:
             raise CertificateNotWritten(folder=self.folder, reason=_why(error)) from error
 
-    def _put(self, certificate: bytes, key: bytes, recorded: Recorded) -> None:
+    def _replace_pair(self, certificate: bytes, key: bytes, recorded: Recorded) -> None:
         for target in (self.certificate, self.key):
             if target.is_dir() and not target.is_symlink():
                 raise IsADirectoryError(0, "it is a directory; move it away", str(target))
@@ -164,10 +164,10 @@ class CertificateFiles:
             shutil.rmtree(self._making, ignore_errors=True)
             raise
 
-    def _tidy(self) -> None:
+    def _finish_interrupted(self) -> None:
         """Finish what was begun and broken off, where it can be; what counts is the same before and after."""
         if any(os.path.lexists(path) for path in (self._next, self._making)):
-            with suppress(CertificateNotWritten), self._changing():
+            with suppress(CertificateNotWritten), self._lock_folder():
                 self._settle()
 
     def _settle(self) -> None:

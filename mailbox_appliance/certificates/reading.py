@@ -61,9 +61,9 @@ def with_facts(files: "CertificateFiles") -> tuple[ssl.SSLContext, CertificateFa
     try:
         return context, _facts_of(shown_by(context), trusted=is_trusted(context))
     except ssl.SSLError as error:
-        raise files.unusable(f"{files.certificate.name}: no client can use its kind of key.") from error
+        raise files.unusable_error(f"{files.certificate.name}: no client can use its kind of key.") from error
     except Exception as error:
-        raise files.unusable(f"{files.certificate.name}: it cannot be read ({error}).") from error
+        raise files.unusable_error(f"{files.certificate.name}: it cannot be read ({error}).") from error
 
 
 def _facts_of(der: bytes, *, trusted: bool) -> CertificateFacts:

@@ -24,7 +24,7 @@ def server_context(files: "CertificateFiles") -> ssl.SSLContext:
     CertificateUnusable where the pair is missing or does not fit; one that has expired is taken.
     """
     files.load()  # regular files of a fair size, before OpenSSL opens them
-    return files.steadily(lambda certificate, key: context_of(certificate, key, files.folder))
+    return files.read_consistently(lambda certificate, key: context_of(certificate, key, files.folder))
 
 
 def context_of(certificate: Path, key: Path, folder: Path) -> ssl.SSLContext:

@@ -64,9 +64,9 @@ class _Completion(ShellComplete):
         found = super().get_completions(_without_redirections(args), incomplete)
         option, equals, _ = incomplete.partition("=")
         whole = f"{option}=" if equals and option.startswith("-") else ""
-        return [self._fitted(item, whole, incomplete) for item in found]
+        return [self._fit_item(item, whole, incomplete) for item in found]
 
-    def _fitted(self, item: CompletionItem, whole: str, begun: str) -> CompletionItem:
+    def _fit_item(self, item: CompletionItem, whole: str, begun: str) -> CompletionItem:
         """For zsh and fish the word as a whole; for bash what it takes for the word: after the last `=` or `:`."""
         value = f"{whole}{item.value}"
         if self._is_bash:

@@ -117,7 +117,7 @@ def _name_of(incoming: Incoming) -> str:
 def _told(invocation: Invocation, incoming: Incoming) -> Iterator[bytes]:
     """The chunks, while a terminal is told how far they are."""
     done, of = 0, f" of {incoming.size / 1e6:.1f}" if incoming.size else ""
-    with invocation.terminal.bar() as tell:
+    with invocation.terminal.progress_bar() as tell:
         for chunk in incoming.chunks:
             done += len(chunk)
             tell(f"{done / 1e6:.1f}{of} MB", done, incoming.size or 0)

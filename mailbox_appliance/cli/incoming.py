@@ -25,8 +25,8 @@ def receive(client: Client, request: Request) -> Incoming:
 
     An error answer is a Failure, and so is an end that comes too early, when the next chunk is asked for.
     """
-    target, body, headers = client.prepared(request)
-    connection = client.connected(request.timeout)
+    target, body, headers = client.encode_request(request)
+    connection = client.open_connection(request.timeout)
     try:
         with _failures(request):
             connection.request(request.method, target, body, headers | {"Accept": "*/*"})

@@ -37,11 +37,11 @@ class Invocation:
         """The data directory: named, or this user's. Raises StoreUnusable for one of another user (`ownership`)."""
         from mailbox_appliance import ownership
 
-        folder = self._data_directory()
+        folder = self._named_data_directory()
         ownership.require_own(folder)
         return folder
 
-    def _data_directory(self) -> "Path":
+    def _named_data_directory(self) -> "Path":
         """The same, not looked at: for what may be about another appliance."""
         from mailbox_appliance.control.local import default_data_dir
 
@@ -59,7 +59,7 @@ class Invocation:
         """The instances that this user remembers."""
         from mailbox_appliance.control.instances import Instances
 
-        return Instances(self.config_directory(), self._data_directory())
+        return Instances(self.config_directory(), self._named_data_directory())
 
     def tokens(self) -> "Tokens":
         """The tokens of this user."""
@@ -67,7 +67,7 @@ class Invocation:
 
         return Tokens(self.config_directory(), self.terminal.environment)
 
-    def wanted(self) -> str | None:
+    def requested_instance(self) -> str | None:
         """The instance that is named; None: the one in use. `--data-dir X` on the command line means X: it beats
         both the environment and what is in use.
         """
@@ -77,17 +77,17 @@ class Invocation:
 
         return LOCAL
 
-    def chosen(self) -> "Instance":
+    def resolve_instance(self) -> "Instance":
         """The instance that is spoken to."""
         from mailbox_appliance.control.instances import choose
 
-        return choose(self.instances(), self.wanted(), self._data_directory())
+        return choose(self.instances(), self.requested_instance(), self._named_data_directory())
 
     def client(self) -> "Client":
         """A client of the chosen instance that shows a token: the environment's, else the one of the last login."""
         from mailbox_appliance.control.client import Client
 
-        instance = self.chosen().protected()
+        instance = self.resolve_instance().require_protected()
         token = (self.variable("TOKEN") or "").strip() or self.tokens().find(instance.key)
         if token is None:
             _see_that_it_answers(instance)

@@ -50,7 +50,7 @@ class Loopback:
             server.shutdown()
             server.server_close()
 
-    def expect(self, state: str) -> None:
+    def accept_only(self, state: str) -> None:
         """Take the browser that brings this `state`, and none before."""
         self._state = state
 
@@ -59,7 +59,7 @@ class Loopback:
         self._is_back.wait(seconds)
         return self._address
 
-    def take(self, target: str, port: int) -> bool:
+    def accept_redirect(self, target: str, port: int) -> bool:
         """Whether a request is the one that is waited for."""
         place = urlsplit(target)
         if not self._state or place.path != _PATH or parse_qs(place.query).get("state") != [self._state]:
@@ -68,7 +68,7 @@ class Loopback:
             self._address = f"http://127.0.0.1:{port}{target}"
         return True
 
-    def go_on(self) -> None:
+    def finish(self) -> None:
         """The browser has its page: whoever waits may go on, and end this process."""
         self._is_back.set()
 
@@ -97,12 +97,12 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 5
 
     def do_GET(self) -> None:
-        is_back = self.server.loopback.take(self.path, self.server.server_port)
+        is_back = self.server.loopback.accept_redirect(self.path, self.server.server_port)
         try:
             self._answer(is_back)
         finally:
             if is_back:
-                self.server.loopback.go_on()
+                self.server.loopback.finish()
 
     def _answer(self, is_back: bool) -> None:
         page = _PAGE if is_back else b""

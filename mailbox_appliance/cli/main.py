@@ -184,7 +184,7 @@ def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> in
     from mailbox_appliance.cli.render import error_text
 
     try:
-        invocation.terminal.complain(help_text + error_text(failure.error, invocation.format))
+        invocation.terminal.write_error(help_text + error_text(failure.error, invocation.format))
     except BrokenPipeError:
         pass  # Nobody listens; the exit code still tells.
     return failure.exit_code

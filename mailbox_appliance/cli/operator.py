@@ -15,7 +15,7 @@ LONG = 12 * 3600.0
 
 def names_another(invocation: Invocation) -> bool:
     """Whether another appliance is meant than that of the data directory: it is asked as any client asks."""
-    return (invocation.wanted() or invocation.instances().current) != LOCAL
+    return (invocation.requested_instance() or invocation.instances().current) != LOCAL
 
 
 def operator_client(invocation: Invocation) -> Client | None:

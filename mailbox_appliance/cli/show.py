@@ -40,7 +40,7 @@ def tell_beside(invocation: Invocation, answer: Any) -> None:
     if page and page.get("nextCursor"):
         told.append({"nextCursor": page["nextCursor"]})
     for one in told:
-        invocation.terminal.complain(render.json_text(one, unicode=False))
+        invocation.terminal.write_error(render.json_text(one, unicode=False))
 
 
 def show(
@@ -96,6 +96,6 @@ def _as_table(invocation: Invocation, answer: Any, columns: Sequence[str], view:
     encoding = getattr(terminal.stdout, "encoding", None) or "utf-8"
     terminal.write(text.encode(encoding, "replace").decode(encoding))
     for warning in answer.get("warnings", ()):
-        terminal.complain(f"Warning: {render.one_line(str(warning))}")
+        terminal.write_error(f"Warning: {render.one_line(str(warning))}")
     if cursor := (page_of(answer) or {}).get("nextCursor"):
-        terminal.complain(f"There is more: --cursor {render.one_line(str(cursor))}")
+        terminal.write_error(f"There is more: --cursor {render.one_line(str(cursor))}")

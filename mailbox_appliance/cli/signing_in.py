@@ -51,7 +51,7 @@ def finish(invocation: Invocation, provider: str) -> Any:
     """The answer of the appliance to what the input brings: the address of where a browser ended, or a state alone."""
     terminal = invocation.terminal
     if terminal.stdin.isatty():
-        terminal.complain("Address of the page where the sign-in ended, or the state of one by a code:")
+        terminal.write_error("Address of the page where the sign-in ended, or the state of one by a code:")
     brought = terminal.secret_line("address")
     return _finished(invocation, invocation.client(), provider, {"redirectUrl" if "?" in brought else "state": brought})
 
@@ -80,10 +80,10 @@ def _by_browser(invocation: Invocation, client: "Client", provider: str, body: M
         url = str(begun["authorizationUrl"])
         if not _comes_back_to(url, loopback.port):
             return _pasted(invocation, client, provider, begun)
-        loopback.expect(str(begun["state"]))
+        loopback.accept_only(str(begun["state"]))
         is_shown = invocation.service("show_in_browser")(url, invocation.terminal.environment)
         said = "has opened" if is_shown else "could not be opened"
-        invocation.terminal.complain(
+        invocation.terminal.write_error(
             f"The page of {NAMES[provider]} {said} in a browser. Where it has not, open this one on this computer;"
             f" on another one use --paste.\n\n{url}\n"
         )
@@ -107,7 +107,7 @@ def _comes_back_to(url: str, port: int) -> bool:
 
 def _pasted(invocation: Invocation, client: "Client", provider: str, begun: Mapping[str, Any]) -> Any:
     terminal = invocation.terminal
-    terminal.complain(
+    terminal.write_error(
         f"Open this page of {NAMES[provider]} in a browser, and sign in:\n\n{begun['authorizationUrl']}\n\n"
         "It ends at a page of the appliance, or at one that cannot be reached. Copy the whole address of that page."
     )
@@ -118,7 +118,7 @@ def _pasted(invocation: Invocation, client: "Client", provider: str, begun: Mapp
 def _by_code(invocation: Invocation, client: "Client", provider: str, body: Mapping[str, Any]) -> Any:
     begun = _begun(client, provider, {**body, "device": True})
     terminal = invocation.terminal
-    terminal.complain(f"Open {begun['verificationUri']} on any device, and type this code: {begun['userCode']}")
+    terminal.write_error(f"Open {begun['verificationUri']} on any device, and type this code: {begun['userCode']}")
     until = monotonic() + _LONGEST
     with terminal.waiting("Waiting until somebody has agreed…"):
         while monotonic() < until:

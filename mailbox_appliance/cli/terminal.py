@@ -42,13 +42,13 @@ class Terminal:
 
         Raises BrokenPipeError where nobody reads any more, and OSError where nothing can be written.
         """
-        self._see_that_it_is_open()
+        self._require_open_output()
         # In pieces: of a long text Python would let go unnoticed what a reader that goes away has not read.
         for begin in range(0, len(text), _PIECE):
             self.stdout.write(text[begin : begin + _PIECE])
             self.stdout.flush()
 
-    def _see_that_it_is_open(self) -> None:
+    def _require_open_output(self) -> None:
         if self.is_output_closed:
             raise OSError(errno.EBADF, "The standard output is closed")
 
@@ -57,12 +57,12 @@ class Terminal:
         output = getattr(self.stdout, "buffer", None)
         if output is None:
             raise wrong_usage("The output takes text only; name a file with --output.", "option:--output")
-        self._see_that_it_is_open()
+        self._require_open_output()
         for begin in range(0, len(data), _PIECE):
             output.write(data[begin : begin + _PIECE])
             output.flush()
 
-    def complain(self, text: str) -> None:
+    def write_error(self, text: str) -> None:
         """Put one line on the error output; where that is full, it is let go. Raises BrokenPipeError."""
         try:
             self.stderr.write(text + "\n")
@@ -96,11 +96,11 @@ class Terminal:
             yield lambda *_: None
             return
         self.progress(text)
-        with self.bar() as tell:
+        with self.progress_bar() as tell:
             yield lambda step, done, total: self.progress(text) if 0 < total <= done else tell(step, done, total)
 
     @contextmanager
-    def bar(self) -> Iterator[Callable[[str, int, int], None]]:
+    def progress_bar(self) -> Iterator[Callable[[str, int, int], None]]:
         """What long work tells of (step, done, total), drawn as a bar on a terminal and wiped away afterwards."""
         shown, shown_at = "", 0.0
 
@@ -117,10 +117,10 @@ class Terminal:
             self.progress("")
 
     @contextmanager
-    def steps(self) -> Iterator[Callable[[str, int, int], None]]:
+    def progress_steps(self) -> Iterator[Callable[[str, int, int], None]]:
         """As `bar`; where nobody looks at a terminal, a line for each step, for the log of whatever started us."""
         if self.stderr.isatty():
-            with self.bar() as tell:
+            with self.progress_bar() as tell:
                 yield tell
             return
         told = ""
@@ -165,8 +165,8 @@ class Terminal:
         if not self.stdin.isatty():
             option = f"--{what.replace(' ', '-')}-stdin"
             raise wrong_usage(f"Give the {what} with {option} or in {variable}.", f"option:{option}")
-        typed = self._typed(f"{prompt}: ", what)
-        if twice and self._typed(f"{prompt} again: ", what) != typed:
+        typed = self._read_typed(f"{prompt}: ", what)
+        if twice and self._read_typed(f"{prompt} again: ", what) != typed:
             raise wrong_usage(f"The two {what}s differ.")
         return typed
 
@@ -179,14 +179,14 @@ class Terminal:
             raise wrong_usage(f"There is no {what}.")
         return typed
 
-    def agrees(self, question: str) -> bool:
+    def confirm(self, question: str) -> bool:
         """Whether somebody at the terminal says yes to a question."""
         self.stderr.write(f"{question} [y/N] ")
         self.stderr.flush()
         return self.stdin.readline(100).strip().lower() in (b"y", b"yes")
 
     @staticmethod
-    def _typed(prompt: str, what: str) -> str:
+    def _read_typed(prompt: str, what: str) -> str:
         import getpass
 
         try:

@@ -57,7 +57,7 @@ class Client:
 
     def call(self, request: Request) -> Any:
         """The answer to a request, decoded. An error answer, and no answer, raise a Failure."""
-        status, payload, retry_after = self._exchange(request, *self.prepared(request))
+        status, payload, retry_after = self._exchange(request, *self.encode_request(request))
         answer = decoded(status, payload)
         if not 200 <= status < 300:
             raise of_answer(status, answer, retry_after)
@@ -65,10 +65,10 @@ class Client:
 
     def exchange(self, request: Request) -> tuple[int, bytes]:
         """Status and body of the answer, whatever they are. No answer raises a Failure."""
-        status, payload, _ = self._exchange(request, *self.prepared(request))
+        status, payload, _ = self._exchange(request, *self.encode_request(request))
         return status, payload
 
-    def prepared(self, request: Request) -> tuple[str, bytes | None, dict[str, str]]:
+    def encode_request(self, request: Request) -> tuple[str, bytes | None, dict[str, str]]:
         """What goes over the wire: the target, the body, the header fields."""
         headers = {"Accept": "application/json", "User-Agent": f"mailbox-appliance/{__version__}", **request.headers}
         body = request.body
@@ -93,7 +93,7 @@ class Client:
 
         repeats = 1 if request.method == "GET" else 0
         while True:
-            connection = self.connected(request.timeout)
+            connection = self.open_connection(request.timeout)
             try:
                 return _talk(connection, request, target, body, headers)
             except TimeoutError as error:
@@ -105,20 +105,20 @@ class Client:
             finally:
                 connection.close()
 
-    def connected(self, timeout: float) -> "HTTPConnection":
+    def open_connection(self, timeout: float) -> "HTTPConnection":
         """A connection to the appliance. Raises a Failure where there is none, or not the right one."""
         try:
             return self._connect(timeout)
         except TimeoutError as error:
-            raise self._missing(error) from error
+            raise self._unreachable_failure(error) from error
         except OSError:
             time.sleep(_PAUSE_BEFORE_SECOND_TRY)
         try:
             return self._connect(timeout)
         except OSError as error:
-            raise self._missing(error) from error
+            raise self._unreachable_failure(error) from error
 
-    def _missing(self, error: OSError) -> Failure:
+    def _unreachable_failure(self, error: OSError) -> Failure:
         from mailbox_appliance.control import tls
 
         return unreachable(tls.sentence(f"No appliance answers at {self.address.url}: {_why(error)}"))

@@ -31,7 +31,7 @@ class Instance:
     key: str
     fingerprint: str | None = None
 
-    def protected(self) -> "Instance":
+    def require_protected(self) -> "Instance":
         """This instance, unless it is on another computer and reached without encryption: that is a Failure."""
         address = Address.parse(self.url)
         if address.secure or address.is_loopback or not self.key.startswith(REMOTE):
@@ -49,15 +49,15 @@ class Instances:
     @property
     def current(self) -> str:
         """The name of the instance in use."""
-        return str(self._choices().get(local_key(self._data_dir), LOCAL))
+        return str(self._load_choices().get(local_key(self._data_dir), LOCAL))
 
     def list(self) -> tuple[Instance, ...]:
         """The remembered instances, by name."""
-        return tuple(self._known()[name] for name in sorted(self._known()))
+        return tuple(self._load_instances()[name] for name in sorted(self._load_instances()))
 
     def get(self, name: str) -> Instance:
         """The instance of this name; an unknown one is a Failure that lists the known ones."""
-        known = self._known()
+        known = self._load_instances()
         if name not in known:
             names = ", ".join([LOCAL, *sorted(known)])
             raise Failure("not_found", f"There is no instance {name!r}. Known: {names}.", INPUT)
@@ -65,13 +65,13 @@ class Instances:
 
     def find_by_url(self, url: str) -> Instance | None:
         """The instance at this address, if it is remembered."""
-        return next((known for known in self._known().values() if known.url == url), None)
+        return next((known for known in self._load_instances().values() if known.url == url), None)
 
     def add(self, url: str, fingerprint: str | None) -> Instance:
         """Remember an instance under its host name (and port, where that is not the usual one), and use it."""
         name = url.partition("://")[2].strip("/")
         instance = Instance(name, url, f"{REMOTE}{url}", fingerprint)
-        self._save({**self._known(), name: instance}, name)
+        self._save({**self._load_instances(), name: instance}, name)
         return instance
 
     def use(self, name: str) -> None:
@@ -80,18 +80,18 @@ class Instances:
             name = known.name
         if name != LOCAL:
             self.get(name)
-        self._save(self._known(), name)
+        self._save(self._load_instances(), name)
 
     def remove(self, name: str) -> Instance:
         """Forget an instance. What was in use falls back to the local one."""
         if name == LOCAL:
             raise wrong_usage("`local` is the appliance of the data directory; it cannot be removed, only others can.")
-        removed, known = self.get(name), self._known()
+        removed, known = self.get(name), self._load_instances()
         del known[name]
         self._save(known, self.current)
         return removed
 
-    def _known(self) -> dict[str, Instance]:
+    def _load_instances(self) -> dict[str, Instance]:
         rows = private_files.read(self._file).get("instances", {})
         return {
             name: Instance(name, str(row["url"]), f"{REMOTE}{row['url']}", _pin(row.get("fingerprint")))
@@ -100,11 +100,11 @@ class Instances:
 
     def _save(self, known: Mapping[str, Instance], current: str) -> None:
         rows = {name: {"url": known[name].url, "fingerprint": known[name].fingerprint} for name in sorted(known)}
-        choices = {**self._choices(), local_key(self._data_dir): current}
+        choices = {**self._load_choices(), local_key(self._data_dir): current}
         chosen = {context: name for context, name in choices.items() if name in known}
         private_files.write(self._file, {"current": chosen, "instances": rows})
 
-    def _choices(self) -> dict[str, str]:
+    def _load_choices(self) -> dict[str, str]:
         return dict(private_files.read(self._file).get("current", {}))
 
 

@@ -26,7 +26,7 @@ class Tokens:
         )
 
     @property
-    def stamp(self) -> tuple[int, int] | None:
+    def version(self) -> tuple[int, int] | None:
         """Another value once a token has been put or removed; None: nobody has ever logged in."""
         try:
             now = self._file.stat()

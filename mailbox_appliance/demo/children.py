@@ -40,7 +40,7 @@ class Child:
         """The id of the process."""
         return self._process.pid
 
-    def check(self) -> None:
+    def require_running(self) -> None:
         """Raise Failed when the process has ended."""
         code = self._process.poll()
         if code is not None:
@@ -64,11 +64,11 @@ class Child:
                 line += part
                 if not part:
                     self._process.wait()
-                    self.check()
+                    self.require_running()
         self._ready = True
         return line
 
-    def tell(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """Write a line to its input."""
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
         try:

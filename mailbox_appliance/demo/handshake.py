@@ -30,7 +30,7 @@ class Will:
     stop: int = 0
     remove: str = ""
 
-    def line(self) -> str:
+    def to_line(self) -> str:
         """As a line of the servers' input."""
         return json.dumps(asdict(self)) + "\n"
 

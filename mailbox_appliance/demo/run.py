@@ -87,7 +87,7 @@ class Demo:
         _say("Starting the appliance...")
         appliance, url = self._start_appliance(port, servers)
         login = Login(sample.OWNER_EMAIL, secrets.token_urlsafe(12))
-        self._fill(Client(url), login, mail)
+        self._set_up_mailbox(Client(url), login, mail)
         command = self._make_command(login)
         _say(
             _WORDS.format(
@@ -95,8 +95,8 @@ class Demo:
             )
         )
         while not self._stopping.wait(0.25):
-            servers.check()
-            appliance.check()
+            servers.require_running()
+            appliance.require_running()
         raise Stopped
 
     def _start_servers(self) -> tuple[Child, Ready]:
@@ -104,9 +104,9 @@ class Demo:
         command = program.command("demo-servers", str(self._folder / "mail"))
         child = Child("mail servers", command, program.environment(os.environ), self._folder)
         self._stack.callback(child.end, by_signal=False)
-        child.tell(Will(0, str(self._folder)).line())
+        child.write_line(Will(0, str(self._folder)).to_line())
         # When the demo ends in order it cleans up itself.
-        self._stack.callback(child.tell, Will().line())
+        self._stack.callback(child.write_line, Will().to_line())
         return child, Ready(**json.loads(child.first_line(self._stopping, _START_WITHIN)))
 
     def _start_appliance(self, port: int, servers: Child) -> tuple[Child, str]:
@@ -116,18 +116,18 @@ class Demo:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}
         child = Child("appliance", program.command(*arguments), program.environment(environment), self._folder)
         self._stack.callback(child.end, by_signal=True)
-        servers.tell(Will(child.pid, str(self._folder)).line())
+        servers.write_line(Will(child.pid, str(self._folder)).to_line())
         return child, str(json.loads(child.first_line(self._stopping, _START_WITHIN))["http"])
 
-    def _fill(self, client: Client, login: Login, mail: Ready) -> None:
+    def _set_up_mailbox(self, client: Client, login: Login, mail: Ready) -> None:
         """Set the appliance up, connect the mailbox, and wait for its mail."""
         client.set_up((self._folder / "data" / "setup-code").read_text("utf-8").strip(), login)
         _say("Connecting the mailbox...")
         account = client.connect(sample.OWNER_EMAIL, "Robin Vale", mail)
         expected = sum(path not in _NOT_LISTED for path, _ in sample.LETTERS)
-        client.wait_for_mail(account, expected, lambda shown: self._progress(shown, expected))
+        client.wait_for_mail(account, expected, lambda shown: self._show_progress(shown, expected))
 
-    def _progress(self, shown: int, expected: int) -> None:
+    def _show_progress(self, shown: int, expected: int) -> None:
         if sys.stdout.isatty():
             _say(f"\r  {shown} of {expected} messages", end="\n" if shown >= expected else "")
         if self._stopping.wait(0.1):

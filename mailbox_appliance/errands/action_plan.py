@@ -66,7 +66,7 @@ class FlagEdit:
     add: frozenset[str]
     remove: frozenset[str]
 
-    def applied(self, flags: frozenset[str]) -> frozenset[str]:
+    def apply_to(self, flags: frozenset[str]) -> frozenset[str]:
         """The flags afterwards."""
         removed, there = _lower(self.remove), _lower(flags)
         kept = {flag for flag in flags if flag.lower() not in removed}
@@ -78,28 +78,28 @@ class Outcomes:
     """What became of each message; what is said first of one counts."""
 
     wanted: Wanted
-    _said: dict[str, Code | Literal["succeeded", "uncertain"]] = field(default_factory=dict)
+    _marks: dict[str, Code | Literal["succeeded", "uncertain"]] = field(default_factory=dict)
 
-    def succeed(self, message_ids: Iterable[str]) -> None:
+    def mark_succeeded(self, message_ids: Iterable[str]) -> None:
         """It is so now, at the server and here."""
-        self._say(message_ids, "succeeded")
+        self._mark(message_ids, "succeeded")
 
-    def fail(self, message_ids: Iterable[str], code: Code) -> None:
+    def mark_failed(self, message_ids: Iterable[str], code: Code) -> None:
         """Nothing was done to them."""
-        self._say(message_ids, code)
+        self._mark(message_ids, code)
 
-    def doubt(self, message_ids: Iterable[str]) -> None:
+    def mark_uncertain(self, message_ids: Iterable[str]) -> None:
         """The server was told, and its answer never came."""
-        self._say(message_ids, "uncertain")
+        self._mark(message_ids, "uncertain")
 
     @property
     def has_success(self) -> bool:
         """Whether anything has succeeded."""
-        return "succeeded" in self._said.values()
+        return "succeeded" in self._marks.values()
 
     def result(self) -> ActionResult:
         """All of it, in the order of the request."""
-        said = [(message_id, self._said[message_id]) for message_id in self.wanted.message_ids]
+        said = [(message_id, self._marks[message_id]) for message_id in self.wanted.message_ids]
         return ActionResult(
             action=self.wanted.action,
             succeeded_ids=tuple(message_id for message_id, word in said if word == "succeeded"),
@@ -111,9 +111,9 @@ class Outcomes:
             uncertain_ids=tuple(message_id for message_id, word in said if word == "uncertain"),
         )
 
-    def _say(self, message_ids: Iterable[str], word: Code | Literal["succeeded", "uncertain"]) -> None:
+    def _mark(self, message_ids: Iterable[str], word: Code | Literal["succeeded", "uncertain"]) -> None:
         for message_id in message_ids:
-            self._said.setdefault(message_id, word)
+            self._marks.setdefault(message_id, word)
 
 
 def flag_edit(wanted: Wanted) -> FlagEdit | None:

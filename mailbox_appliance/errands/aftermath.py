@@ -51,77 +51,77 @@ class Aftermath:
     def __init__(self, store: Store, connections: Connections, drafts: Drafts, events: Events, clock: Clock) -> None:
         self._store, self._connections, self._drafts = store, connections, drafts
         self._events, self._clock = events, clock
-        self._turns = Turns()
+        self._locks = Turns()
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with chores whose time has come."""
-        return self._store.due.chore_accounts(now)
+        return self._store.schedule.list_chore_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
         """Do what is due in a mailbox; what cannot be done now is planned for later."""
-        for chore in self._store.due.chores(self._clock.now(), account_id):
+        for chore in self._store.schedule.list_due_chores(self._clock.now(), account_id):
             if stopping.is_set():
                 return
-            self._do(chore, stopping)
+            self._run_task(chore, stopping)
 
-    def now(self, operation_id: str) -> bool:
+    def run_now(self, operation_id: str) -> bool:
         """Do what is left after an operation, now and here; answers whether nothing is left then.
 
         Also where the store cannot be written: what is done is done, and the rest stays due.
         """
-        self._do_now(operation_id)
-        return not self._store.due.chores_of(operation_id)
+        self._run_tasks_of(operation_id)
+        return not self._store.schedule.list_chores(operation_id)
 
     def is_draft_left(self, operation_id: str) -> bool:
         """Whether the saved draft that an operation has sent is still to be removed."""
-        return any(chore.kind == "remove_draft" for chore in self._store.due.chores_of(operation_id))
+        return any(chore.kind == "remove_draft" for chore in self._store.schedule.list_chores(operation_id))
 
-    def remove_draft(self, operation_id: str) -> None:
+    def remove_draft_now(self, operation_id: str) -> None:
         """As `now`, of the saved draft that an operation has sent and nothing else."""
-        self._do_now(operation_id, "remove_draft")
+        self._run_tasks_of(operation_id, "remove_draft")
 
-    def _do_now(self, operation_id: str, kind: ChoreKind | None = None) -> None:
+    def _run_tasks_of(self, operation_id: str, kind: ChoreKind | None = None) -> None:
         try:
-            for chore in self._store.due.chores_of(operation_id):
+            for chore in self._store.schedule.list_chores(operation_id):
                 if kind in (None, chore.kind):
-                    self._do(chore, threading.Event())
+                    self._run_task(chore, threading.Event())
         except FAILED:
             log.exception("a chore after a delivery could not be recorded", extra={"operation": operation_id})
 
-    def _do(self, chore: Chore, stopping: threading.Event) -> None:
-        with self._turns.of(chore.operation_id):
+    def _run_task(self, chore: Chore, stopping: threading.Event) -> None:
+        with self._locks.lock(chore.operation_id):
             # Another thread may have been at it, and done or planned it meanwhile.
-            if chore not in self._store.due.chores_of(chore.operation_id):
+            if chore not in self._store.schedule.list_chores(chore.operation_id):
                 return
             try:
                 warning = self._carry_out(chore)
             except NotFound:  # the mailbox is gone
-                self._store.due.finish_chore(chore)
+                self._store.schedule.finish_chore(chore)
             except SyncRequired:  # moved or removed by another program, most likely: sync finds that out
-                self._put_off(chore, "moved")
+                self._postpone(chore, "moved")
             except RemoteFault as fault:
                 if not stopping.is_set():  # else we hung up ourselves
-                    self._put_off(chore, fault.kind)
+                    self._postpone(chore, fault.kind)
             except FAILED:
                 raise
             except Unsupported:
-                self._put_off(chore, "unsupported")
+                self._postpone(chore, "unsupported")
             except Exception:  # a fault of ours holds up none of the others
                 log.exception("a chore after a delivery failed", extra={"operation": chore.operation_id})
-                self._put_off(chore, "internal")
+                self._postpone(chore, "internal")
             else:
-                self._store.due.finish_chore(chore, warning)
+                self._store.schedule.finish_chore(chore, warning)
 
-    def _put_off(self, chore: Chore, fault: str) -> None:
+    def _postpone(self, chore: Chore, fault: str) -> None:
         facts = {"operation": chore.operation_id, "chore": chore.kind, "fault": fault}
         tries = chore.attempts + 1
         if tries >= MOST_TRIES and chore.kind in _GIVEN_UP:
             log.warning("a chore after a delivery is given up", extra=facts)
-            self._store.due.finish_chore(chore, _GIVEN_UP[chore.kind])
+            self._store.schedule.finish_chore(chore, _GIVEN_UP[chore.kind])
             return
         log.info("a chore after a delivery is put off", extra=facts)
         wait = retry.delay(tries, _FIRST_WAIT, _LONGEST_WAIT)
-        self._store.due.put_off_chore(chore, self._clock.now() + timedelta(seconds=wait))
+        self._store.schedule.postpone_chore(chore, self._clock.now() + timedelta(seconds=wait))
 
     def _carry_out(self, chore: Chore) -> str | None:
         """Do it; answers what the result should warn of. Raises RemoteFault, SyncRequired, NotFound without mailbox."""
@@ -134,21 +134,23 @@ class Aftermath:
         return None
 
     def _keep_draft(self, chore: Chore) -> None:
-        if chore.message_id and self._drafts.is_there(chore.account_id, chore.message_id, chore.draft_version):
+        if chore.message_id and self._drafts.is_on_server(chore.account_id, chore.message_id, chore.draft_version):
             return
-        work = self._store.deliveries.work(chore.operation_id)
+        work = self._store.deliveries.get_work(chore.operation_id)
         if not len(work.wire):
             log.error("a message that was to be kept is not there", extra={"operation": chore.operation_id})
             return
         now = self._clock.now()
         source = with_bcc(redated(work.wire, now), work.bcc_header)
         # At once with the mirror: whoever removes the draft then is not given it back.
-        record = partial(self._store.due.finish_chore, chore)
-        self._drafts.keep(chore.account_id, Version(source, work.message_id, now), work.result_thread_id, record)
+        record = partial(self._store.schedule.finish_chore, chore)
+        self._drafts.ensure_saved(
+            chore.account_id, Version(source, work.message_id, now), work.result_thread_id, record
+        )
 
     def _flag_parent(self, chore: Chore) -> None:
         message_id, edit = chore.message_id or "", FlagEdit(frozenset({chore.flag or ""}), frozenset())
-        parent = self._store.mirror.locate(chore.account_id, [message_id]).get(message_id)
+        parent = self._store.mailbox_writer.locate(chore.account_id, [message_id]).get(message_id)
         if parent is None:
             return
         path = parent.folder.path
@@ -168,7 +170,7 @@ class Aftermath:
             if action_plan.refused_labels(keywords, permanent) is not None:
                 return  # the server keeps no keywords: then it is done without
             edit = action_plan.as_written(edit, permanent)
-        if edit.applied(message.flags) != message.flags:
+        if edit.apply_to(message.flags) != message.flags:
             mailbox.store_flags(path, uids, add=edit.add, remove=frozenset())
-        changes = [FlagChange(uid, edit.applied(message.flags)) for uid in uids]
-        self._store.mirror.change_flags(message.folder.number, changes)
+        changes = [FlagChange(uid, edit.apply_to(message.flags)) for uid in uids]
+        self._store.mailbox_writer.change_flags(message.folder.number, changes)

@@ -25,9 +25,14 @@ class Bodies:
         self, store: Store, connections: Connections, parts: Parts, make_reader: Callable[[], HtmlReader] = lambda: TAGS
     ) -> None:
         """`make_reader`: makes a reader for all HTML of one message, which reads it whole: the text is stored."""
-        self._store, self._connections, self._parts, self._make_reader = store, connections, parts, make_reader
+        self._store, self._connections, self._attachment_fetcher, self._make_reader = (
+            store,
+            connections,
+            parts,
+            make_reader,
+        )
 
-    def fill(self, account_id: str, message_id: str) -> None:
+    def ensure_body(self, account_id: str, message_id: str) -> None:
         """Have the body here, unless it is already. Waits for the server.
 
         Raises SyncRequired where the message is not there any more, and what stands for a RemoteFault.
@@ -35,26 +40,26 @@ class Bodies:
         message = self._locate(account_id, message_id)
         if message is None:
             return
-        with self._parts.turns.of((message.number, "body")):
+        with self._attachment_fetcher.locks.lock((message.number, "body")):
             message = self._locate(account_id, message_id)
             if message is not None:
-                self._fill(account_id, message)
+                self._fetch_and_store(account_id, message)
 
     def _locate(self, account_id: str, message_id: str) -> LocatedMessage | None:
         """The message, as long as its body is not here."""
-        found = self._store.mirror.locate(account_id, [message_id]).get(message_id)
+        found = self._store.mailbox_writer.locate(account_id, [message_id]).get(message_id)
         return found if found is not None and found.body == _HEADER_ONLY else None
 
-    def _fill(self, account_id: str, message: LocatedMessage) -> None:
+    def _fetch_and_store(self, account_id: str, message: LocatedMessage) -> None:
         try:
             with self._connections.borrow(account_id) as mailbox:
-                uid = self._parts.identify(mailbox, message)
+                uid = self._attachment_fetcher.find_uid(mailbox, message)
                 fetched = None if uid is None else self._fetch(mailbox, uid, message)
         except RemoteFault as fault:
             raise problem_of(fault) from fault
         if fetched is None:
-            raise self._parts.missing(message)
-        self._store.mirror.fill(message.folder, [fetched], large=message.size > LARGE)
+            raise self._attachment_fetcher.missing_error(message)
+        self._store.mailbox_writer.add_bodies(message.folder, [fetched], large=message.size > LARGE)
 
     def _fetch(self, mailbox: ImapMailbox, uid: int, message: LocatedMessage) -> tuple[FetchedMessage, ParsedMessage]:
         reader = self._make_reader()
@@ -64,7 +69,7 @@ class Bodies:
 
 
 def _whole(mailbox: ImapMailbox, uid: int, reader: HtmlReader) -> tuple[FetchedMessage, ParsedMessage]:
-    found = next(iter(mailbox.fetch([uid])), None)
+    found = next(iter(mailbox.fetch_messages([uid])), None)
     if found is None:  # it was there a moment ago
         raise RemoteFault("imap", "refused", "The IMAP server does not give this message. Try again later.")
     return found, parse(found.source, reader)

@@ -38,7 +38,7 @@ class Bulk(ABC, Generic[How]):
         self, connections: Connections, store: Store, events: Events, account_id: str, outcomes: Outcomes
     ) -> None:
         self._connections, self._store, self._events = connections, store, events
-        self._account_id, self._outcomes, self._wanted = account_id, outcomes, outcomes.wanted
+        self._account_id, self._outcomes, self._action = account_id, outcomes, outcomes.wanted
         self._was_connected = False
         self._touched: dict[str, None] = {}
 
@@ -48,68 +48,68 @@ class Bulk(ABC, Generic[How]):
         for group in groups:
             if fault is None or fault.kind in _PASSING:
                 try:
-                    fault = self._try(group)
+                    fault = self._try_group(group)
                 finally:
-                    self._tell_sync()  # at once, since it may be looking there already
-            self._outcomes.fail(ids(group[2]), "provider_unavailable")  # those of which nothing else is said
+                    self._notify_sync()  # at once, since it may be looking there already
+            self._outcomes.mark_failed(ids(group[2]), "provider_unavailable")  # those of which nothing else is said
         if fault is not None and not self._was_connected and not self._outcomes.has_success:
             raise fault
 
-    def _try(self, group: Group[How]) -> RemoteFault | None:
+    def _try_group(self, group: Group[How]) -> RemoteFault | None:
         try:
             with self._connections.borrow(self._account_id) as mailbox:
                 self._was_connected = True
-                self._act(mailbox, group)
+                self._run_group(mailbox, group)
         except RemoteFault as fault:
-            self._outcomes.fail(ids(group[2]), _CODES.get(fault.kind, "provider_unavailable"))
+            self._outcomes.mark_failed(ids(group[2]), _CODES.get(fault.kind, "provider_unavailable"))
             return fault
         return None
 
-    def _tell_sync(self) -> None:
+    def _notify_sync(self) -> None:
         for path in self._touched:
             self._events.publish(FolderTouched(self._account_id, path))
         self._touched.clear()
 
     @abstractmethod
-    def _act(self, mailbox: ImapMailbox, group: Group[How]) -> None:
+    def _run_group(self, mailbox: ImapMailbox, group: Group[How]) -> None:
         """Carry it out for one group, and say what became of each message. Raises RemoteFault."""
 
-    def _identified(
+    def _match_on_server(
         self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
     ) -> tuple[LocatedMessage, ...]:
         """Those that are still what they were, with the flags and the UIDs they have now."""
         found, problems = identified(self._store, mailbox, folder, messages)
         for message_id, code in problems.items():
-            self._outcomes.fail([message_id], code)
+            self._outcomes.mark_failed([message_id], code)
         if problems:
             self._touched[folder.path] = None  # the mirror is behind
         return found
 
     # --- what is said to the server ---
 
-    def _flag(
+    def _change_flags(
         self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage], edit: FlagEdit
     ) -> None:
         refusal: Code = "provider_rejected"
-        if self._wanted.labels:
+        if self._action.labels:
             permanent = mailbox.permanent_flags(folder.path) | self.known_labels
             if (problem := action_plan.refused_labels(edit.add, permanent)) is not None:
-                self._outcomes.fail(ids(messages), problem)
+                self._outcomes.mark_failed(ids(messages), problem)
                 return
             edit, refusal = action_plan.as_written(edit, permanent), "label_invalid"
-        changing = [message for message in messages if edit.applied(message.flags) != message.flags]
-        self._flagged(folder, [message for message in messages if message not in changing], edit)
+        changing = [message for message in messages if edit.apply_to(message.flags) != message.flags]
+        self._record_flags(folder, [message for message in messages if message not in changing], edit)
         if changing:
-            with self._telling(changing, folder.path, refusal=refusal):
+            with self._mark_on_fault(changing, folder.path, refusal=refusal):
                 mailbox.store_flags(folder.path, uids(changing), add=edit.add, remove=edit.remove)
-            self._flagged(folder, changing, edit)
+            self._record_flags(folder, changing, edit)
 
-    def _flagged(self, folder: MirroredFolder, messages: Sequence[LocatedMessage], edit: FlagEdit) -> None:
-        changes = [FlagChange(uid_of(message), edit.applied(message.flags)) for message in messages]
-        self._store.mirror.change_flags(folder.number, changes)
-        self._outcomes.succeed(ids(messages))
+    def _record_flags(self, folder: MirroredFolder, messages: Sequence[LocatedMessage], edit: FlagEdit) -> None:
+        changes = [FlagChange(uid_of(message), edit.apply_to(message.flags)) for message in messages]
+        self._store.mailbox_writer.change_flags(folder.number, changes)
+        self._outcomes.mark_succeeded(ids(messages))
 
-    def _moved(
+    def _move_messages(
         self,
         mailbox: ImapMailbox,
         folder: MirroredFolder,
@@ -118,21 +118,23 @@ class Bulk(ABC, Generic[How]):
     ) -> tuple[LocatedMessage, ...]:
         """Move them, and answer those that were moved as they lie now. The others are not there any more."""
         try:
-            with self._telling(messages, folder.path, target.path, refusal=None):
+            with self._mark_on_fault(messages, folder.path, target.path, refusal=None):
                 uidvalidity = target.state.uidvalidity if target.state is not None else None
                 new_uids = mailbox.move(folder.path, uids(messages), target.path, uidvalidity)
         except RemoteFault as fault:
             if fault.kind == "refused" and not role_folders.is_there(mailbox, target.path):
-                self._outcomes.fail(ids(messages), "folder_not_found")
+                self._outcomes.mark_failed(ids(messages), "folder_not_found")
             raise
         # Where the server told new UIDs, one without was no longer there to be moved.
         moved = [message for message in messages if not new_uids or message.uid in new_uids]
         there = tuple(replace(each, folder=target, uid=new_uids.get(uid_of(each))) for each in moved)
-        self._store.mirror.moved(self._account_id, [(each.id, target.number, each.uid) for each in there])
-        self._outcomes.fail(ids([message for message in messages if message not in moved]), "not_found")
+        self._store.mailbox_writer.record_moves(
+            self._account_id, [(each.id, target.number, each.uid) for each in there]
+        )
+        self._outcomes.mark_failed(ids([message for message in messages if message not in moved]), "not_found")
         return there
 
-    def _target(
+    def _target_folder(
         self, mailbox: ImapMailbox, messages: Sequence[LocatedMessage], role: FolderRole
     ) -> MirroredFolder | None:
         """Where these go; the archive and the trash are made where there are none."""
@@ -141,11 +143,11 @@ class Bulk(ABC, Generic[How]):
         except RemoteFault as fault:
             if fault.kind != "refused":
                 raise
-            self._outcomes.fail(ids(messages), "folder_not_found")
+            self._outcomes.mark_failed(ids(messages), "folder_not_found")
             return None
 
     @contextmanager
-    def _telling(
+    def _mark_on_fault(
         self, messages: Sequence[LocatedMessage], *paths: str, refusal: Code | None = "provider_rejected"
     ) -> Iterator[None]:
         """What is said within may have been done, whether we hear of it or not."""
@@ -154,9 +156,9 @@ class Bulk(ABC, Generic[How]):
             yield
         except RemoteFault as fault:
             if fault.in_doubt:
-                self._outcomes.doubt(ids(messages))
+                self._outcomes.mark_uncertain(ids(messages))
             elif fault.kind == "refused" and refusal is not None:
-                self._outcomes.fail(ids(messages), refusal)
+                self._outcomes.mark_failed(ids(messages), refusal)
             raise
 
 

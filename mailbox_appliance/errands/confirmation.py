@@ -27,18 +27,18 @@ class Confirmation:
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._store, self._settings, self._clock = store, settings, clock
-        self._repeating = Repeating("licence", self.look, _EVERY)
+        self._task = Repeating("licence", self.run_once, _EVERY)
 
     def start(self) -> None:
         """Begin, where there is somebody to ask."""
         if licensing.verify_url(self._settings):
-            self._repeating.start()
+            self._task.start()
 
     def stop(self, timeout: float) -> None:
         """Ask no more; an answer that is awaited is given up after so many seconds."""
-        self._repeating.stop(timeout)
+        self._task.stop(timeout)
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Ask the issuer, if it is time to, and note what came of it."""
         found = licensing.installed(self._store.stored_settings.find(licensing.STORED_AS))
         if found is None or not self._is_due(found):
@@ -51,7 +51,7 @@ class Confirmation:
         except RemoteFault as fault:
             is_good, reason = False, fault.kind
         now = self._clock.now()
-        self._note(found, found.confirmed(now) if is_good else found.not_confirmed(now))
+        self._save_result(found, found.with_confirmation(now) if is_good else found.with_failed_confirmation(now))
         if not is_good:
             log.warning("the licence was not confirmed", extra={"reason": reason})
 
@@ -59,9 +59,9 @@ class Confirmation:
         now = self._clock.now()
         key = licensing.issuer_key(self._settings)
         terms = None if key is None else licensing.terms_of(found, key)
-        return terms is not None and not terms.has_expired(now) and found.is_to_be_confirmed(now)
+        return terms is not None and not terms.has_expired(now) and found.needs_confirmation(now)
 
-    def _note(self, asked: Installed, now: Installed) -> None:
+    def _save_result(self, asked: Installed, now: Installed) -> None:
         stored = self._store.stored_settings
         with self._store.database.transaction(durable=True):
             if licensing.installed(stored.find(licensing.STORED_AS)) == asked:

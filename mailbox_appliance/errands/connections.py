@@ -54,7 +54,7 @@ class Connections:
         self._logins, self._settings, self._kept, self._short_wait = logins, settings, kept, short_wait
         self._calls = calls or Calls()
         self._changed = threading.Condition()
-        self._places: dict[str, _Place] = {}
+        self._slots: dict[str, _Place] = {}
         self._closer: threading.Thread | None = None
         self._is_stopped = False
 
@@ -70,12 +70,12 @@ class Connections:
         Raises RemoteFault, also when one's turn does not come in time, and NotFound where the mailbox is gone.
         `in_background`: nobody waits for it, so a request beside it has the patience of one that is alone.
         """
-        place = self._place(account_id)
-        if not self._take_turn(place, in_background):
+        place = self._slot_of(account_id)
+        if not self._acquire(place, in_background):
             raise RemoteFault("imap", "timeout", "Other requests keep this mailbox's connection busy. Try again later.")
         is_sound = False
         try:
-            mailbox = self._opened(account_id, place)
+            mailbox = self._open_mailbox(account_id, place)
             try:
                 yield mailbox
                 is_sound = True
@@ -89,38 +89,38 @@ class Connections:
                 _close(place)
             place.used_at = time.monotonic()
             place.turn.release()
-            self._note_use()
+            self._start_closer()
 
     def drop(self, account_id: str) -> None:
         """Close the connection of a mailbox that is gone; who is using it gets a RemoteFault."""
         with self._changed:
-            place = self._places.get(account_id)
+            place = self._slots.get(account_id)
         if place is not None:
             _end(place, self._timeout)
 
-    def break_off(self) -> None:
+    def abort_all(self) -> None:
         """Have nobody wait for a server any more: who has a connection gets a RemoteFault, as does who wants one."""
         with self._changed:
             self._is_stopped = True
-            places = list(self._places.values())
+            places = list(self._slots.values())
             self._changed.notify_all()
         for place in places:
             if (cut := place.cut) is not None and place.turn.locked():
                 cut()
-        self._calls.give_up()
+        self._calls.abandon_all()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Close all, within so many seconds; nobody is lent one afterwards."""
-        self.break_off()
+        self.abort_all()
         until = time.monotonic() + timeout
         with self._changed:
-            places, closer = list(self._places.values()), self._closer
+            places, closer = list(self._slots.values()), self._closer
         for place in places:
             _end(place, max(0.0, min(2.0, until - time.monotonic())))
         if closer is not None:
             closer.join(max(0.0, until - time.monotonic()))
 
-    def _take_turn(self, place: _Place, in_background: bool) -> bool:
+    def _acquire(self, place: _Place, in_background: bool) -> bool:
         if in_background:
             return place.turn.acquire(timeout=self._timeout)
         with self._changed:
@@ -132,11 +132,11 @@ class Connections:
             with self._changed:
                 place.waiting -= 1
 
-    def _place(self, account_id: str) -> _Place:
+    def _slot_of(self, account_id: str) -> _Place:
         with self._changed:
-            return self._places.setdefault(account_id, _Place())
+            return self._slots.setdefault(account_id, _Place())
 
-    def _opened(self, account_id: str, place: _Place) -> ImapMailbox:
+    def _open_mailbox(self, account_id: str, place: _Place) -> ImapMailbox:
         endpoint = self._logins.endpoint(account_id, "imap")
         if place.mailbox is not None and (place.endpoint != endpoint or _has_ended(place.mailbox)):
             _close(place)
@@ -151,12 +151,12 @@ class Connections:
 
             ca_file = self._settings.text("remote.ca_file")
             opening = partial(ImapMailbox.open, ca_file=ca_file, timeout=self._timeout, on_connected=connected)
-            reach = partial(self._logins.imap, account_id, opening)
-            place.mailbox = self._calls.begin("imap", reach, discard=ImapMailbox.close).result()
+            reach = partial(self._logins.open_imap, account_id, opening)
+            place.mailbox = self._calls.start("imap", reach, discard=ImapMailbox.close).result()
             place.endpoint = endpoint
         return place.mailbox
 
-    def _note_use(self) -> None:
+    def _start_closer(self) -> None:
         """Have connections closed that nobody uses; the thread that does so lives while there are any."""
         with self._changed:
             if self._closer is None and not self._is_stopped:
@@ -167,7 +167,7 @@ class Connections:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._is_stopped, self._kept / 2)
-                places = [place for place in self._places.values() if place.mailbox is not None]
+                places = [place for place in self._slots.values() if place.mailbox is not None]
                 if self._is_stopped or not places:
                     self._closer = None
                     return
@@ -185,7 +185,7 @@ class Connections:
 def _has_ended(mailbox: ImapMailbox) -> bool:
     """Whether the server has hung up while nobody used the connection."""
     try:
-        mailbox.idle_news()
+        mailbox.poll_idle()
     except RemoteFault:
         return True
     return False

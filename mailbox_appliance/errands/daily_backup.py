@@ -30,19 +30,19 @@ class DailyBackup:
 
     def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, long_work: LongWork) -> None:
         self._store, self._settings, self._events, self._clock = store, settings, events, clock
-        self._long_work = long_work
-        self._repeating = Repeating("daily-backup", self.look, _EVERY, at_once=False)
+        self._exclusive_job = long_work
+        self._task = Repeating("daily-backup", self.run_once, _EVERY, at_once=False)
         self._failed: str | None = None
         self._again_at = 0.0  # monotonic
         self._newest: datetime | None = None
 
     def start(self) -> None:
         """Begin."""
-        self._repeating.start()
+        self._task.start()
 
     def stop(self, timeout: float) -> None:
         """Make no more; one that is being made is given up."""
-        self._repeating.stop(timeout)
+        self._task.stop(timeout)
 
     def warning(self) -> str | None:
         """What an operator should be told, as a sentence: the last one failed, or is too old. None: nothing."""
@@ -55,58 +55,58 @@ class DailyBackup:
             return None
         return f"The newest daily backup is {(now - newest).days} days old."
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Make a backup, if it is time to."""
-        if not self._settings.flag("backup.daily") or not self._store.members.any():  # there is nothing to lose yet
+        if not self._settings.flag("backup.daily") or not self._store.members.has_any():  # there is nothing to lose yet
             self._failed = None
             return
-        self._newest = self._last()
+        self._newest = self._last_daily_backup()
         now = self._clock.now()
         if self._newest is not None and now - self._newest < _DAY:
             self._failed = None
             return
         if self._failed is None or self._clock.monotonic() >= self._again_at:
-            self._make()
+            self._make_backup()
 
-    def _last(self) -> datetime | None:
+    def _last_daily_backup(self) -> datetime | None:
         now = self._clock.now()
         made = (from_timestamp(one.created_at) for one in self._store.backups.list() if one.reason == "daily")
         return max((moment for moment in made if not is_ahead(moment, now)), default=None)
 
-    def _make(self) -> None:
+    def _make_backup(self) -> None:
         try:
-            with self._long_work.doing("The daily backup") as progress:
-                made = self._store.backups.create("daily", None, self._unless_stopping(progress))
-                self._note(made)
+            with self._exclusive_job.run("The daily backup") as progress:
+                made = self._store.backups.create("daily", None, self._abort_when_stopping(progress))
+                self._record_and_thin(made)
         except StoreAtWork:  # looked for again in a minute
             return
         except Problem as problem:
-            if not self._repeating.is_stopping:
+            if not self._task.is_stopping:
                 log.error("the daily backup could not be made", extra={"code": problem.code, "why": problem.message})
-                self._fail(problem.message)
+                self._record_failure(problem.message)
             return
         except Exception:
             log.exception("the daily backup could not be made")
-            self._fail("The log tells why.")
+            self._record_failure("The log tells why.")
             return
         self._failed, self._newest = None, from_timestamp(made.created_at)
         self._events.publish(BackupFinished(made.id))
 
-    def _note(self, made: Backup) -> None:
+    def _record_and_thin(self, made: Backup) -> None:
         with self._store.database.transaction(durable=True):
             self._store.audit.record(SYSTEM, "backup.create", ("backup", made.id))
         keep = (self._settings.number(f"backup.keep_{period}") for period in ("daily", "weekly"))
-        self._store.backups.thin(self._clock.now(), *keep)
+        self._store.backups.prune(self._clock.now(), *keep)
 
-    def _fail(self, reason: str) -> None:
+    def _record_failure(self, reason: str) -> None:
         # Every member may read it in the status, and nobody there needs to know where the data directory is.
         self._failed = reason.replace(f"{self._store.folder}/", "")
         self._again_at = self._clock.monotonic() + _AGAIN
         self._events.publish(BackupFailed(self._failed))
 
-    def _unless_stopping(self, progress: Progress) -> Progress:
+    def _abort_when_stopping(self, progress: Progress) -> Progress:
         def tell(what: str, done: int, total: int) -> None:
-            if self._repeating.is_stopping:
+            if self._task.is_stopping:
                 raise BackupNotMade(reason="the appliance is being stopped.")
             progress(what, done, total)
 

@@ -55,13 +55,13 @@ class Drafts:
 
     def __init__(self, connections: Connections, store: Store, events: Events) -> None:
         self._connections, self._store, self._events = connections, store, events
-        self._turns = Turns()
+        self._locks = Turns()
         #: By id: whoever decides to send a draft, or to change it, has nobody else decide meanwhile.
-        self.decisions = Turns()
+        self.decision_locks = Turns()
 
     def locate(self, account_id: str, draft_id: str, *, may_delete: bool) -> LocatedMessage:
         """A draft that one may replace or remove. Raises NotFound, NotMarkedAsDraft."""
-        found = self._store.mirror.locate(account_id, [draft_id]).get(draft_id)
+        found = self._store.mailbox_writer.locate(account_id, [draft_id]).get(draft_id)
         if found is None or not (_is_marked(found) or found.folder.role == "drafts"):
             raise NotFound(what="draft")
         if not (_is_marked(found) or may_delete):
@@ -77,30 +77,32 @@ class Drafts:
         """
         with self._connections.borrow(account_id) as mailbox:
             folder = role_folders.of_role(self._store, mailbox, account_id, "drafts")
-        home = self._store.folders.home(folder)
+        home = self._store.folders.get_message_folder(folder)
         parsed, copy = _parsed(version), PendingCopy(new_id("msg"), thread_id or new_id("thr"))
         try:
-            landed = self._put(folder, version, _FLAGS)
+            landed = self._append(folder, version, _FLAGS)
             with self._store.database.transaction():
-                self._store.mirror.add_pending(home, _fetched(version, _FLAGS), parsed, copy)
-                self._store.mirror.landed(copy.message_id, landed)
+                self._store.mailbox_writer.add_pending(home, _fetched(version, _FLAGS), parsed, copy)
+                self._store.mailbox_writer.record_server_copy(copy.message_id, landed)
                 if record is not None:
                     record()
         finally:
-            self._touch(home)
+            self._notify_sync(home)
         return copy.message_id
 
-    def keep(self, account_id: str, version: Version, thread_id: str, record: Callable[[], None]) -> None:
+    def ensure_saved(self, account_id: str, version: Version, thread_id: str, record: Callable[[], None]) -> None:
         """Have this version among the drafts, however often this is called and whenever it was broken off.
 
         Where it cannot be known whether an earlier call has put it there, it is put there again: better two drafts, or
         one that somebody has removed meanwhile, than none. `record` as in `create`.
         """
         with self._connections.borrow(account_id) as mailbox:
-            folder = self._store.folders.home(role_folders.of_role(self._store, mailbox, account_id, "drafts"))
+            folder = self._store.folders.get_message_folder(
+                role_folders.of_role(self._store, mailbox, account_id, "drafts")
+            )
             found = lookup.find(mailbox, folder, version.message_id, _kept_by(folder))
         if found is not None:
-            self._touch(folder)
+            self._notify_sync(folder)
         elif not self._is_mirrored(account_id, version):
             self.create(account_id, version, thread_id, record=record)
 
@@ -108,19 +110,19 @@ class Drafts:
         """Whether it is known as a draft somewhere: then it was put there, and moved by somebody since."""
         message_id = canonical_message_id(version.message_id) or ""
         found = self._store.messages.find_by_message_id(account_id, message_id)
-        located = self._store.mirror.locate(account_id, [found] if found is not None else [])
+        located = self._store.mailbox_writer.locate(account_id, [found] if found is not None else [])
         return any(map(_is_marked, located.values()))
 
-    def is_there(self, account_id: str, draft_id: str, version: str | None) -> bool:
+    def is_on_server(self, account_id: str, draft_id: str, version: str | None) -> bool:
         """Whether a draft lies among the drafts of the server in this version. Raises RemoteFault."""
-        with self._turns.of(draft_id):
-            draft = self._store.mirror.locate(account_id, [draft_id]).get(draft_id)
+        with self._locks.lock(draft_id):
+            draft = self._store.mailbox_writer.locate(account_id, [draft_id]).get(draft_id)
             if draft is None or version not in (None, version_of(draft)) or not _is_among_drafts(draft):
                 return False
             with self._connections.borrow(account_id) as mailbox:
                 found, _ = identified(self._store, mailbox, draft.folder, [draft])
             if not found:
-                self._touch(draft.folder)
+                self._notify_sync(draft.folder)
             return any("\\deleted" not in {flag.lower() for flag in each.flags} for each in found)
 
     def remove_sent(self, account_id: str, draft_id: str, version: str | None) -> str | None:
@@ -128,8 +130,8 @@ class Drafts:
 
         Raises SyncRequired where it is not where it was: it may be in another place.
         """
-        with self._turns.of(draft_id):
-            draft = self._store.mirror.locate(account_id, [draft_id]).get(draft_id)
+        with self._locks.lock(draft_id):
+            draft = self._store.mailbox_writer.locate(account_id, [draft_id]).get(draft_id)
             if draft is None:
                 return None
             if version is not None and version != version_of(draft):
@@ -140,7 +142,7 @@ class Drafts:
                 if fault.kind != "unsupported":
                     raise
                 self._remove_old(draft)  # without UIDPLUS
-                self._touch(draft.folder)
+                self._notify_sync(draft.folder)
                 return _NOT_REMOVED
         return None
 
@@ -150,29 +152,29 @@ class Drafts:
         Raises as `locate` does, and SyncRequired where the server no longer has the draft that is to be replaced.
         """
         parsed = _parsed(version)
-        with self._turns.of(draft_id):
+        with self._locks.lock(draft_id):
             draft = self.locate(account_id, draft_id, may_delete=may_delete)
             with self._connections.borrow(account_id) as mailbox:
-                old = self._identified(mailbox, draft, may_delete)
+                old = self._match_on_server(mailbox, draft, may_delete)
             try:
-                self._put_over(old, version, parsed)
+                self._replace_on_server(old, version, parsed)
                 return self._remove_old(old)
             finally:
-                self._touch(draft.folder)
+                self._notify_sync(draft.folder)
 
     def remove(self, account_id: str, draft_id: str, *, may_delete: bool) -> None:
         """Remove a draft for good. Raises as `replace` does."""
-        with self._turns.of(draft_id):
+        with self._locks.lock(draft_id):
             self._remove(self.locate(account_id, draft_id, may_delete=may_delete), may_delete)
 
-    def _put_over(self, old: LocatedMessage, version: Version, parsed: ParsedMessage) -> None:
+    def _replace_on_server(self, old: LocatedMessage, version: Version, parsed: ParsedMessage) -> None:
         flags = _FLAGS | {flag for flag in old.flags if flag.lower() not in _NOT_KEPT}
-        landed = self._put(self._place(old), version, flags)
+        landed = self._append(self._target_folder(old), version, flags)
         with self._store.database.transaction():
-            self._store.mirror.replace_source(old.id, _fetched(version, flags), parsed, old.folder)
-            self._store.mirror.landed(old.id, landed)
+            self._store.mailbox_writer.replace_source(old.id, _fetched(version, flags), parsed, old.folder)
+            self._store.mailbox_writer.record_server_copy(old.id, landed)
 
-    def _place(self, old: LocatedMessage) -> MirroredFolder:
+    def _target_folder(self, old: LocatedMessage) -> MirroredFolder:
         """Where the next version is put: where the one before lies, or what shows it there."""
         if not _kept_by(old.folder):
             return old.folder
@@ -183,21 +185,21 @@ class Drafts:
         folder = draft.folder
         try:
             with self._connections.borrow(folder.account_id) as mailbox:
-                there = self._identified(mailbox, draft, may_delete)
+                there = self._match_on_server(mailbox, draft, may_delete)
                 for_good.remove(self._store, mailbox, folder, [there])
         except RemoteFault as fault:
             if fault.in_doubt:
-                self._touch(folder)
+                self._notify_sync(folder)
             raise
-        self._store.mirror.forget(folder.account_id, [there.id])
-        self._touch(folder)
+        self._store.mailbox_writer.delete_by_id(folder.account_id, [there.id])
+        self._notify_sync(folder)
 
-    def _put(self, folder: MirroredFolder, version: Version, flags: frozenset[str]) -> Found:
+    def _append(self, folder: MirroredFolder, version: Version, flags: frozenset[str]) -> Found:
         """APPEND, and what can be learned of what is there then. Raises RemoteFault where it may not be there."""
         doubt: RemoteFault | None = None
         uid: int | None = None
         known = folder.state.uidvalidity if folder.state is not None else None
-        home = self._store.folders.home(folder)
+        home = self._store.folders.get_message_folder(folder)
         try:
             with self._connections.borrow(folder.account_id) as mailbox:
                 uid = mailbox.append(folder.path, version.source, flags=flags, at=version.at, uidvalidity=known)
@@ -215,10 +217,10 @@ class Drafts:
             raise doubt
         return landed or Found(home, uid if home == folder else None)
 
-    def _identified(self, mailbox: ImapMailbox, draft: LocatedMessage, may_delete: bool) -> LocatedMessage:
+    def _match_on_server(self, mailbox: ImapMailbox, draft: LocatedMessage, may_delete: bool) -> LocatedMessage:
         found, _ = identified(self._store, mailbox, draft.folder, [draft])
         if not found or not (may_delete or _is_marked(found[0])):
-            self._touch(draft.folder)
+            self._notify_sync(draft.folder)
             raise SyncRequired
         return found[0]
 
@@ -238,10 +240,10 @@ class Drafts:
                     return (_LEFT_BEHIND,)
         except RemoteFault:
             return (_LEFT_BEHIND,)
-        self._store.mirror.remove(folder.number, _uids(old))
+        self._store.mailbox_writer.delete_by_uid(folder.number, _uids(old))
         return ()
 
-    def _touch(self, folder: MirroredFolder) -> None:
+    def _notify_sync(self, folder: MirroredFolder) -> None:
         self._events.publish(FolderTouched(folder.account_id, folder.path))
 
 

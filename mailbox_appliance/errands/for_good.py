@@ -18,7 +18,7 @@ from mailbox_appliance.store.store import Store
 def remove(store: Store, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]) -> None:
     """Remove messages that lie in this folder. Raises RemoteFault, `in_doubt` where they may be in trash by now."""
     uids = [message.uid for message in messages if message.uid is not None]
-    if folder.role == "trash" or store.folders.all_mail(folder.account_id) is None:
+    if folder.role == "trash" or store.folders.find_all_mail(folder.account_id) is None:
         mailbox.expunge(folder.path, uids)
         return
     trash = role_folders.of_role(store, mailbox, folder.account_id, "trash")

@@ -33,7 +33,7 @@ def identified(
             return (), {message.id: "unsupported_capability" for message in messages}
         return (), {message.id: "not_found" for message in messages}
     looked_for = {uid for some in candidates.values() for uid in some}
-    taken = {message.uid for message in messages}.union(store.mirror.known(folder.number, looked_for))
+    taken = {message.uid for message in messages}.union(store.mailbox_writer.load_flags(folder.number, looked_for))
     found: list[LocatedMessage] = []
     problems: dict[str, Code] = {}
     for message in messages:
@@ -47,7 +47,7 @@ def identified(
             taken.add(uid)
             found.append(replace(message, uid=uid, flags=sighting.flags))
             if message.uid is None:
-                store.mirror.moved(folder.account_id, [(message.id, folder.number, uid)])
+                store.mailbox_writer.record_moves(folder.account_id, [(message.id, folder.number, uid)])
         else:
             problems[message.id] = code or "not_found"
     return tuple(found), problems
@@ -64,19 +64,19 @@ def with_uids(
     for message in messages:
         uid = message.uid
         if uid is None and message.provider_id is not None:
-            uid = mailbox.find_provider_id(folder.path, message.provider_id)
+            uid = mailbox.search_provider_id(folder.path, message.provider_id)
         found += [replace(message, folder=folder, uid=uid)] if uid is not None else []
     return tuple(found)
 
 
 def _home(store: Store, folder: MirroredFolder) -> int | None:
     """The number of the folder of all mail, in a mailbox with labels."""
-    home = store.folders.all_mail(folder.account_id)
+    home = store.folders.find_all_mail(folder.account_id)
     return None if home is None else home.number
 
 
 def _candidates(mailbox: ImapMailbox, message: LocatedMessage) -> tuple[int, ...]:
     if message.provider_id is not None:
-        uid = mailbox.find_provider_id(message.folder.path, message.provider_id)
+        uid = mailbox.search_provider_id(message.folder.path, message.provider_id)
         return (uid,) if uid is not None else ()
-    return mailbox.find(message.folder.path, message.message_id) if message.message_id is not None else ()
+    return mailbox.search_message_id(message.folder.path, message.message_id) if message.message_id is not None else ()

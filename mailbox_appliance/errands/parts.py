@@ -56,27 +56,27 @@ class Parts:
         self._store, self._connections, self._events = store, connections, events
         self._settings = settings
         #: By message number and part: whoever fetches something has nobody else fetch it meanwhile.
-        self.turns = Turns()
+        self.locks = Turns()
 
     @property
-    def _limit(self) -> int:
+    def _cache_limit(self) -> int:
         """The bound of the cache, in bytes; it may change while running."""
         return self._settings.number("sync.cache_mib") << 20
 
-    def attachment(self, account_id: str, message_id: str, attachment_id: str) -> Wanted:
+    def request_attachment(self, account_id: str, message_id: str, attachment_id: str) -> Wanted:
         """An attachment as it is listed. Raises NotFound."""
-        listed, part = self._store.messages.attachment(account_id, message_id, attachment_id)
+        listed, part = self._store.messages.get_attachment(account_id, message_id, attachment_id)
         message = self._locate(account_id, message_id)
         return Wanted(account_id, message, part, listed.mime_type, listed.filename, listed.size_bytes)
 
-    def source(self, account_id: str, message_id: str) -> Wanted:
+    def request_source(self, account_id: str, message_id: str) -> Wanted:
         """The source of a message. Raises NotFound."""
         message = self._locate(account_id, message_id)
         return Wanted(account_id, message, _SOURCE, "message/rfc822", f"{message_id}.eml", message.size)
 
     def find(self, wanted: Wanted) -> Download | None:
         """The part, where it is here."""
-        reading = self._store.parts.open(wanted.message.number, wanted.part)
+        reading = self._store.part_cache.open(wanted.message.number, wanted.part)
         return None if reading is None else _download(wanted, reading)
 
     def fetch(self, wanted: Wanted) -> Download:
@@ -89,29 +89,29 @@ class Parts:
         except RemoteFault as fault:
             raise problem_of(fault) from fault
 
-    def identify(self, mailbox: ImapMailbox, wanted: LocatedMessage) -> int | None:
+    def find_uid(self, mailbox: ImapMailbox, wanted: LocatedMessage) -> int | None:
         """The UID of a message, in its folder, which becomes the selected one; None where it is not there."""
         found, _ = identified(self._store, mailbox, wanted.folder, [wanted])
         return found[0].uid if found else None
 
-    def missing(self, message: LocatedMessage) -> SyncRequired:
+    def missing_error(self, message: LocatedMessage) -> SyncRequired:
         """The problem that a message is not where it was; its folder is looked at again."""
         self._events.publish(FolderTouched(message.folder.account_id, message.folder.path))
         return SyncRequired()
 
     def _locate(self, account_id: str, message_id: str) -> LocatedMessage:
-        message = self._store.mirror.locate(account_id, [message_id]).get(message_id)
+        message = self._store.mailbox_writer.locate(account_id, [message_id]).get(message_id)
         if message is None:
             raise NotFound(what="message")
         return message
 
     def _fetch(self, wanted: Wanted) -> Reading:
         number = wanted.message.number
-        with self.turns.of((number, wanted.part)):
-            return self._store.parts.open(number, wanted.part) or self._fetch_now(wanted)
+        with self.locks.lock((number, wanted.part)):
+            return self._store.part_cache.open(number, wanted.part) or self._fetch_locked(wanted)
 
-    def _fetch_now(self, wanted: Wanted) -> Reading:
-        reading = self._brought(wanted)
+    def _fetch_locked(self, wanted: Wanted) -> Reading:
+        reading = self._fetch_from_source(wanted)
         if reading.size > CONTENT_LARGE:
             self._events.publish(LargeWorkEnded())
         if wanted.message.body == _READ_LARGE:
@@ -126,25 +126,28 @@ class Parts:
         """Note how large it is, or what is in it: without them sizes are what the server tells, or follow from that."""
         if wanted.part != _SOURCE:
             sizes = {(wanted.part, wanted.media_type): size}
-        elif size > MOST_LOOKED_THROUGH or (source := self._store.parts.open(wanted.message.number, _SOURCE)) is None:
+        elif (
+            size > MOST_LOOKED_THROUGH
+            or (source := self._store.part_cache.open(wanted.message.number, _SOURCE)) is None
+        ):
             return
         else:
             with closing(source):
                 sizes = part_sizes(b"".join(source))
-        self._store.mirror.correct_sizes(wanted.message.number, sizes)
+        self._store.mailbox_writer.correct_sizes(wanted.message.number, sizes)
 
-    def _brought(self, wanted: Wanted) -> Reading:
+    def _fetch_from_source(self, wanted: Wanted) -> Reading:
         own = self._own_source(wanted)
         if own is not None:
             return self._keep(wanted, iter([_part_of(own, wanted.part)]))
         if wanted.part == _SOURCE:
-            return self._keep(wanted, self._pieces(wanted))
+            return self._keep(wanted, self._read_pieces(wanted))
         if wanted.message.size > LARGE:
-            reading = self._fetch_alone(wanted)
+            reading = self._fetch_part_alone(wanted)
             # Where we read the message whole, what the server calls by this number must be what we listed.
             if reading is not None and (wanted.message.body == _READ_LARGE or reading.size == wanted.size):
                 return reading
-        return self._take_out(wanted)
+        return self._extract_from_source(wanted)
 
     def _own_source(self, wanted: Wanted) -> bytes | None:
         """The message as it was sent, where it is our own copy that is not on the server yet."""
@@ -154,18 +157,18 @@ class Parts:
         found = self._store.delivery_lists.find_source(wanted.account_id, message.id)
         return None if found is None else found.read()
 
-    def _fetch_alone(self, wanted: Wanted) -> Reading | None:
+    def _fetch_part_alone(self, wanted: Wanted) -> Reading | None:
         """The part by the server's number for it; None where the server has no such part."""
         with self._connections.borrow(wanted.account_id) as mailbox:
-            uid = self.identify(mailbox, wanted.message)
-            part = _find(mailbox.structure(uid), wanted.part) if uid is not None else None
+            uid = self.find_uid(mailbox, wanted.message)
+            part = _find(mailbox.fetch_structure(uid), wanted.part) if uid is not None else None
         if uid is None:
-            raise self.missing(wanted.message)
+            raise self.missing_error(wanted.message)
         if part is None:
             return None
-        return self._keep(wanted, decoded(self._pieces(wanted), part.encoding))
+        return self._keep(wanted, decoded(self._read_pieces(wanted), part.encoding))
 
-    def _take_out(self, wanted: Wanted) -> Reading:
+    def _extract_from_source(self, wanted: Wanted) -> Reading:
         _require(wanted.message.size, MOST_PARSED)
         reading = self._fetch(Wanted(wanted.account_id, wanted.message, _SOURCE, "", "", wanted.message.size))
         try:
@@ -175,30 +178,30 @@ class Parts:
             reading.close()
         return self._keep(wanted, iter([_part_of(source, wanted.part)]))
 
-    def _pieces(self, wanted: Wanted) -> Iterator[bytes]:
+    def _read_pieces(self, wanted: Wanted) -> Iterator[bytes]:
         """The part as it travels; the connection is lent anew every few pieces."""
-        most = min(self._limit, MOST_FETCHED)
+        most = min(self._cache_limit, MOST_FETCHED)
         _require(wanted.size, most)  # as the server tells it, which may be any number
         offset, is_through = 0, False
         while not is_through:
             with self._connections.borrow(wanted.account_id) as mailbox:
-                uid = self.identify(mailbox, wanted.message)
+                uid = self.find_uid(mailbox, wanted.message)
                 for _ in range(_PIECES_A_TURN if uid is not None else 0):
-                    piece = mailbox.read(uid or 0, wanted.part, offset, PIECE)
+                    piece = mailbox.read_section(uid or 0, wanted.part, offset, PIECE)
                     offset += len(piece)
                     is_through = len(piece) < PIECE
                     yield piece
                     if is_through:
                         break
             if uid is None:
-                raise self.missing(wanted.message)
+                raise self.missing_error(wanted.message)
             _require(offset, most)
             # Sizes are wrong at times (RFC822.SIZE may be an estimate), but not without end.
             if offset > 2 * wanted.message.size + PIECE:
                 raise malformed("imap")
 
     def _keep(self, wanted: Wanted, chunks: Iterator[bytes]) -> Reading:
-        return self._store.parts.keep(wanted.message.number, wanted.part, chunks, limit=self._limit)
+        return self._store.part_cache.put(wanted.message.number, wanted.part, chunks, limit=self._cache_limit)
 
 
 def _download(wanted: Wanted, reading: Reading) -> Download:

@@ -20,7 +20,7 @@ def of_role(store: Store, mailbox: ImapMailbox, account_id: str, role: FolderRol
         return found
     relist(store, mailbox, account_id)  # another client may have made it
     found = store.folders.find_by_role(account_id, role)
-    if found is None and store.folders.all_mail(account_id) is not None:
+    if found is None and store.folders.find_all_mail(account_id) is not None:
         reason = (
             f"The folder of this mailbox for {role} is hidden: tick “Show in IMAP” for it in Gmail's settings, Labels."
         )
@@ -30,7 +30,7 @@ def of_role(store: Store, mailbox: ImapMailbox, account_id: str, role: FolderRol
 
 def relist(store: Store, mailbox: ImapMailbox, account_id: str) -> None:
     """Take the server's list of folders in."""
-    store.folders.take_in(account_id, mailbox.list_folders())
+    store.folders.add_listed(account_id, mailbox.list_folders())
 
 
 def is_there(mailbox: ImapMailbox, path: str) -> bool:

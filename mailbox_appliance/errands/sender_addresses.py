@@ -27,36 +27,36 @@ class SenderAddresses:
 
     def __init__(self, store: Store, logins: Logins, events: Events, clock: Clock) -> None:
         self._store, self._logins, self._clock = store, logins, clock
-        self._lock, self._looking = threading.Lock(), threading.Lock()
+        self._lock, self._running = threading.Lock(), threading.Lock()
         self._next_at: dict[str, float] = {}
-        self._repeating = Repeating("sender addresses", self.look, _LOOK)
-        events.subscribe(AccountAdded, lambda event: self._expect(event.account_id, 0.0))
-        events.subscribe(AccountReconnected, lambda event: self._expect(event.account_id, 0.0))
+        self._task = Repeating("sender addresses", self.run_once, _LOOK)
+        events.subscribe(AccountAdded, lambda event: self._schedule(event.account_id, 0.0))
+        events.subscribe(AccountReconnected, lambda event: self._schedule(event.account_id, 0.0))
         events.subscribe(AccountRemoved, lambda event: self._forget(event.account_id))
 
     def start(self) -> None:
         """Begin."""
-        self._repeating.start()
+        self._task.start()
 
     def stop(self, timeout: float) -> None:
         """Ask no more; an answer that is awaited is given up after so many seconds."""
-        self._repeating.stop(timeout)
+        self._task.stop(timeout)
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Ask for those mailboxes whose time has come; one look at a time."""
-        with self._looking:
-            for account_id in self._store.sender_addresses.accounts():
-                if self._repeating.is_stopping:
+        with self._running:
+            for account_id in self._store.sender_addresses.list_accounts():
+                if self._task.is_stopping:
                     return
-                expected = self._expected(account_id)
+                expected = self._next_time(account_id)
                 if self._clock.monotonic() >= expected:
-                    seconds = EVERY if self._ask(account_id) else AGAIN
-                    self._go_on(account_id, expected, seconds)
+                    seconds = EVERY if self._ask_provider(account_id) else AGAIN
+                    self._reschedule(account_id, expected, seconds)
 
-    def _ask(self, account_id: str) -> bool:
+    def _ask_provider(self, account_id: str) -> bool:
         """Whether the provider has told."""
         try:
-            told = self._logins.sender_addresses(account_id)
+            told = self._logins.fetch_sender_addresses(account_id)
         except NotFound:
             return True
         except RemoteFault as fault:
@@ -64,24 +64,24 @@ class SenderAddresses:
             log.info("a provider does not tell what a mailbox may send as", extra=facts)
             return False
         if told is not None:
-            self._store.sender_addresses.put(account_id, told)
+            self._store.sender_addresses.set_from_provider(account_id, told)
         return True
 
-    def _expected(self, account_id: str) -> float:
+    def _next_time(self, account_id: str) -> float:
         with self._lock:
             return self._next_at.setdefault(account_id, 0.0)
 
-    def _go_on(self, account_id: str, expected: float, seconds: float) -> None:
+    def _reschedule(self, account_id: str, expected: float, seconds: float) -> None:
         """Ask again later, unless something has come up while the answer was awaited."""
         with self._lock:
             if self._next_at.get(account_id) == expected:
                 self._next_at[account_id] = self._clock.monotonic() + seconds
 
-    def _expect(self, account_id: str, seconds: float) -> None:
+    def _schedule(self, account_id: str, seconds: float) -> None:
         with self._lock:
             self._next_at[account_id] = self._clock.monotonic() + seconds
         if not seconds:
-            self._repeating.hasten()
+            self._task.wake()
 
     def _forget(self, account_id: str) -> None:
         with self._lock:

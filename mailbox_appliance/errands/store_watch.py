@@ -21,18 +21,18 @@ class StoreWatch:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store, settings
-        self._repeating = Repeating("store-watch", self.look, _EVERY)
+        self._task = Repeating("store-watch", self.run_once, _EVERY)
         self._is_low = False
 
     def start(self) -> None:
         """Begin with a look at once."""
-        self._repeating.start()
+        self._task.start()
 
     def stop(self, timeout: float) -> None:
         """Look no more."""
-        self._repeating.stop(timeout)
+        self._task.stop(timeout)
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Look once. What has begun ends only when there is a tenth more room, so that it is not told over and over."""
         low = self._settings.number("store.low_space_mib")
         file, facts = self._store.folder / DATABASE, {"free_bytes": self._store.free_bytes}

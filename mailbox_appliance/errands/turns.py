@@ -17,18 +17,18 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._turns: dict[Hashable, _Turn] = {}
+        self._locks: dict[Hashable, _Turn] = {}
 
     @contextmanager
-    def of(self, key: Hashable) -> Iterator[None]:
+    def lock(self, key: Hashable) -> Iterator[None]:
         """Have nobody else work on this meanwhile. Waits for those who do."""
-        with self._in_line(key) as turn, turn.lock:
+        with self._queue_for(key) as turn, turn.lock:
             yield
 
     @contextmanager
-    def soon(self, key: Hashable, seconds: float) -> Iterator[bool]:
+    def try_lock(self, key: Hashable, seconds: float) -> Iterator[bool]:
         """As `of`, within so many seconds, if nobody waits for it already; 0: if nobody has it. Gives False if not."""
-        with self._in_line(key) as turn:
+        with self._queue_for(key) as turn:
             is_mine = turn.lock.acquire(timeout=seconds if turn.waiting <= 2 else 0)
             try:
                 yield is_mine
@@ -37,9 +37,9 @@ class Turns:
                     turn.lock.release()
 
     @contextmanager
-    def _in_line(self, key: Hashable) -> Iterator[_Turn]:
+    def _queue_for(self, key: Hashable) -> Iterator[_Turn]:
         with self._lock:
-            turn = self._turns.setdefault(key, _Turn())
+            turn = self._locks.setdefault(key, _Turn())
             turn.waiting += 1
         try:
             yield turn
@@ -47,4 +47,4 @@ class Turns:
             with self._lock:
                 turn.waiting -= 1
                 if not turn.waiting:
-                    del self._turns[key]
+                    del self._locks[key]

@@ -36,7 +36,7 @@ class Backdrop:
     colour: Colour | Unjudged = colours.WHITE
     picture: Picture | None = None
 
-    def under(self, colour: Colour | Unjudged | None, picture: Picture | None) -> "Backdrop":
+    def with_background(self, colour: Colour | Unjudged | None, picture: Picture | None) -> "Backdrop":
         """What lies behind what has a background of its own; None where it has none."""
         if isinstance(colour, Unjudged) or (colour and colour[3] >= 1):
             return Backdrop(colour, picture)
@@ -54,7 +54,7 @@ class Backdrop:
         is_over = found.picture is not None and not (picture.is_certain and all(stop[3] >= 1 for stop in picture.stops))
         return Backdrop(found.colour, replace(picture, is_certain=False) if is_over else picture)
 
-    def colours_in(self) -> tuple[Colour, ...]:
+    def possible_colours(self) -> tuple[Colour, ...]:
         """The colours that may lie behind letters, where these are known."""
         if isinstance(self.colour, Unjudged):
             return ()
@@ -62,7 +62,7 @@ class Backdrop:
             return (self.colour,)
         return tuple(_solid(stop, self.colour) for stop in self.picture.stops)
 
-    def hides(self, letters: Colour) -> bool | Unjudged:
+    def hides_letters(self, letters: Colour) -> bool | Unjudged:
         """Whether letters of a colour are not seen before it."""
         if isinstance(self.colour, Unjudged):
             is_over = self.picture and self.picture.is_certain and self.picture.covers
@@ -132,9 +132,9 @@ def cut_out(declared: Mapping[str, object], below: Backdrop) -> Colour | Unjudge
     shown = declared.get("background-image")
     colour = declared.get("background-color")
     if isinstance(shown, Picture):
-        inside = below.under(colour if isinstance(colour, tuple | Unjudged) else None, shown)
-        stops = inside.colours_in() if shown.stops and not shown.is_unknown else ()
-        seen = [below.hides(stop) for stop in stops]
+        inside = below.with_background(colour if isinstance(colour, tuple | Unjudged) else None, shown)
+        stops = inside.possible_colours() if shown.stops and not shown.is_unknown else ()
+        seen = [below.hides_letters(stop) for stop in stops]
         if stops and (not any(seen) or all(one is True for one in seen)):
             return stops[0]
         return Unjudged("background-clip: text")

@@ -132,9 +132,9 @@ def _with_html(
         if text is not None:
             pieces.append(text)
         elif is_analyzed:
-            seen = reader.see(_bounded(_decoded(part, warn), warn), "text")
+            seen = reader.extract(_bounded(_decoded(part, warn), warn), "text")
             is_analyzed = seen.is_analyzed
-            for sentence in seen.hidden.sentences() if is_analyzed else (UNANALYZED_PART,):
+            for sentence in seen.hidden.warnings() if is_analyzed else (UNANALYZED_PART,):
                 warn(sentence)
             if is_analyzed:
                 pieces.append(seen.text)

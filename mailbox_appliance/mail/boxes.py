@@ -39,7 +39,7 @@ def is_inline(name: str, declared: Declared) -> bool:
 def pixels(declared: Declared, name: str, letters: float) -> float | None:
     """A length in pixels; None where there is none."""
     value = declared.get(name)
-    return value.resolved(letters) if isinstance(value, Length) else None
+    return value.to_pixels(letters) if isinstance(value, Length) else None
 
 
 def clips(declared: Declared) -> bool:
@@ -81,7 +81,7 @@ def is_narrow(name: str, declared: Declared, letters: float, around: bool) -> bo
 def _has_width(declared: Declared, letters: float) -> bool:
     """Whether it has one whatever that around it is; a share of nothing is nothing."""
     lengths = [declared.get(each) for each in ("width", "min-width", "padding-left", "padding-right")]
-    return any(isinstance(each, Length) and each.resolved(letters, 0.0) > LEAST_BOX for each in lengths)
+    return any(isinstance(each, Length) and each.to_pixels(letters, 0.0) > LEAST_BOX for each in lengths)
 
 
 def _grows(name: str, declared: Declared) -> bool:
@@ -119,8 +119,8 @@ def _offset(declared: Declared, side: str, letters: float) -> float:
     if not isinstance(value, Length):
         return 0.0
     if value.percent and declared.get("position") == "relative":
-        return value.resolved(letters, 0.0)  # what lies side by side may be put over each other by percentages
-    return VERY_FAR if value.percent >= 100 else value.resolved(letters)
+        return value.to_pixels(letters, 0.0)  # what lies side by side may be put over each other by percentages
+    return VERY_FAR if value.percent >= 100 else value.to_pixels(letters)
 
 
 def moved(declared: Declared) -> tuple[float, bool]:

@@ -141,14 +141,14 @@ def _plain_text(message: Outgoing) -> str:
     """The text, or that of the tags where there is none but white space: `with_text` makes a better one."""
     if message.html is None or (message.text and message.text.strip()):
         return message.text or ""
-    return TAGS.see(message.html, "text").text
+    return TAGS.extract(message.html, "text").text
 
 
 def with_text(message: Outgoing, reader: HtmlReader) -> Outgoing:
     """Return the message with a plain text, made from its HTML where it has none but white space."""
     if message.html is None or (message.text and message.text.strip()):
         return message
-    return replace(message, text=reader.see(message.html, "text").text)
+    return replace(message, text=reader.extract(message.html, "text").text)
 
 
 def envelope_of(message: Outgoing, *, also_named: Iterable[Address] = ()) -> Envelope:

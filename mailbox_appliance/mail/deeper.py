@@ -24,7 +24,7 @@ class Deeper:
         if hidden and self.piece is None:
             self.piece = Piece(hidden, is_counted=False)
 
-    def has(self, name: str) -> bool:
+    def is_open(self, name: str) -> bool:
         """Whether one of that name is open."""
         return self._names[name] > 0
 

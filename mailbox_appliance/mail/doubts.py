@@ -60,7 +60,7 @@ def own(name: str, declared: Mapping[str, object], letters: float, low: str, *, 
             found.add("overflow: hidden")
         line = declared.get("line-height")
         if height and isinstance(line, Length):
-            size = line.pixels * letters if line.is_number else line.resolved(letters, letters / 100)
+            size = line.pixels * letters if line.is_number else line.to_pixels(letters, letters / 100)
             if size > _HIGHEST_LINE * max(height, least):
                 found.add("overflow: hidden")  # letters lie in the middle of their line, below the box
         if low and not (height and height > letters / 2):

@@ -33,28 +33,28 @@ class Excerpts:
     def __post_init__(self) -> None:
         self._wanted = _plain(self.literal)
 
-    def context(self, text: str | None, html: str | None, *, is_there: bool = True) -> SearchContext:
+    def find(self, text: str | None, html: str | None, *, is_there: bool = True) -> SearchContext:
         """What is to be said of one message: its text, or where it has none the text of its HTML."""
         if not is_there:
             return SearchUnavailable()
         if text is None and html is not None:
             return self._context_of_html(html)
         text = text or ""
-        return self._look(invisible.without(text[:LONGEST])[0], is_whole=len(text) <= LONGEST)
+        return self._find_context(invisible.without(text[:LONGEST])[0], is_whole=len(text) <= LONGEST)
 
     def _context_of_html(self, html: str) -> SearchContext:
         kept = html[: min(LONGEST, self._html_left)]
         self._html_left -= len(kept)
         if not kept:
             return SearchScanLimit() if html else SearchNoMatch()
-        seen = self.reader.see(kept, "text")
+        seen = self.reader.extract(kept, "text")
         if not seen.is_analyzed:
             # Hidden text could be in it, and reading more would keep the whole page waiting.
             self._html_left = 0
             return SearchScanLimit()
-        return self._look(seen.text, is_whole=len(kept) == len(html))
+        return self._find_context(seen.text, is_whole=len(kept) == len(html))
 
-    def _look(self, text: str, *, is_whole: bool) -> SearchContext:
+    def _find_context(self, text: str, *, is_whole: bool) -> SearchContext:
         plain = _plain(text)
         at = _find(plain, self._wanted)
         if at is not None:

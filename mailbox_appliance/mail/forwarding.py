@@ -75,9 +75,9 @@ def forwarded(
     html = None
     if original.html is not None:
         for part in original.attachments:
-            shown.offer(part)
-        html = _html(comment, block, with_content_ids(embedded(original.html), shown.rename))
-    parts = (shown.sent(part) for part in original.attachments)
+            shown.add(part)
+        html = _html(comment, block, with_content_ids(embedded(original.html), shown.content_id_for))
+    parts = (shown.to_attachment(part) for part in original.attachments)
     return Forwarded(
         subject=without_controls(forward_subject(original.subject)),
         text=_text(comment, block, _plain(original, reader)),
@@ -100,12 +100,12 @@ class _Shown:
     by_id: dict[str, ParsedAttachment] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
 
-    def offer(self, part: ParsedAttachment) -> None:
+    def add(self, part: ParsedAttachment) -> None:
         """A part may be shown. Of several with one Content-ID the first is."""
         if part.content_id:
             self.by_id.setdefault(part.content_id.casefold(), part)
 
-    def rename(self, candidates: tuple[str, ...]) -> str | None:
+    def content_id_for(self, candidates: tuple[str, ...]) -> str | None:
         """Note that the HTML names a part. Answers the Content-ID that it must name instead, or None."""
         part = next((self.by_id[each.casefold()] for each in candidates if each.casefold() in self.by_id), None)
         if part is None or not part.content_id:
@@ -122,7 +122,7 @@ class _Shown:
             made = f"x-{made}"
         return made
 
-    def sent(self, part: ParsedAttachment) -> ParsedAttachment:
+    def to_attachment(self, part: ParsedAttachment) -> ParsedAttachment:
         """The part as it is sent."""
         content_id = self.ids.get(part.part)
         return replace(part, content_id=content_id, disposition="inline" if content_id else "attachment")
@@ -162,7 +162,7 @@ def _date(original: ParsedMessage) -> str:
 def _plain(original: ParsedMessage, reader: HtmlReader) -> str:
     if original.text is not None or original.html is None:
         return original.text or ""
-    return reader.see(original.html, "text").text
+    return reader.extract(original.html, "text").text
 
 
 def _text(comment: str, block: Iterable[tuple[str, str]], original: str) -> str:

@@ -62,11 +62,11 @@ class Hidden:
     def __add__(self, other: "Hidden") -> "Hidden":
         return Hidden(_sum(self.counts, other.counts), _sum(self.unjudged, other.unjudged))
 
-    def sentences(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Warnings: how much was left out, and what could not be judged."""
-        return tuple(filter(None, (self._left_out(), self._unjudged())))
+        return tuple(filter(None, (self._left_out_warning(), self._unjudged_warning())))
 
-    def _unjudged(self) -> str:
+    def _unjudged_warning(self) -> str:
         """Names the most frequent style first, and at most a few."""
         found = sorted(
             ((count, name) for name, count in self.unjudged.items() if count), key=lambda one: (-one[0], one)
@@ -78,7 +78,7 @@ class Hidden:
             named.append(f"{len(found) - _MOST_NAMED} more")
         return f"Some text may be hidden: the appliance cannot judge {', '.join(named)}."
 
-    def _left_out(self) -> str:
+    def _left_out_warning(self) -> str:
         """Empty if nothing was left out."""
         by_name = {name: count for name, count in sorted(self.counts.items()) if count and name not in _CHARACTERS}
         pieces = sum(by_name.values())

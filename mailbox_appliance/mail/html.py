@@ -30,7 +30,7 @@ def to_text(html: str, hidden: Counter[str] | None = None) -> str:
     `hidden`: where it is counted, by technique, what is left out.
     """
     writer = Writer()
-    read(html, writer.take, hidden)
+    read(html, writer.write_token, hidden)
     return writer.finish()
 
 
@@ -48,7 +48,7 @@ def start_of_text(html: str) -> str:
         written = len(writer.pieces)
         return length >= _ENOUGH_FOR_A_START
 
-    read(html, writer.take, limit=_READ_FOR_A_START, is_enough=is_enough)
+    read(html, writer.write_token, limit=_READ_FOR_A_START, is_enough=is_enough)
     return writer.finish()
 
 
@@ -69,7 +69,7 @@ class Writer:
     lists: list[int] = field(default_factory=list)  # the number of the last item; -1 in a list without numbers
     links: list[tuple[str, int]] = field(default_factory=list)  # address, and how many pieces there were before it
 
-    def take(self, token: Token) -> None:
+    def write_token(self, token: Token) -> None:
         """Write what the next token that is seen adds."""
         if not token.name:
             self._text(token.content)

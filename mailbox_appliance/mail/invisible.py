@@ -44,7 +44,7 @@ def without(text: str) -> tuple[str, int, int]:
     if not (_IN_ASCII if text.isascii() else _SUSPECTS).search(text):
         return text, 0, 0
     sieve = _Sieve(text.replace("\r\n", "\n"))
-    seen = _SUSPECTS.sub(sieve.kept_of, sieve.text)
+    seen = _SUSPECTS.sub(sieve.visible_part, sieve.text)
     return seen, sieve.zero_width, sieve.bidi
 
 
@@ -55,7 +55,7 @@ class _Sieve:
         self.text, self.runs, self.zero_width, self.bidi = text, 0, 0, 0
         self._flags = {flag.start() + 1 for flag in _FLAG.finditer(text)} if "\U0001f3f4" in text else ()
 
-    def kept_of(self, found: re.Match[str]) -> str:
+    def visible_part(self, found: re.Match[str]) -> str:
         """What of a run stays: a character or two at its beginning, and its line breaks."""
         run, start = found[0], found.start()
         kept = 0

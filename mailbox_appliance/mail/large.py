@@ -36,7 +36,7 @@ class End:
 def text_sections(structure: ListedPart) -> tuple[str, ...]:
     """The numbers of the parts that make the text and the HTML, in the order of their use, each once."""
     tree = _Tree({})
-    chosen = bodies.choose(tree.part(structure))
+    chosen = bodies.choose(tree.build(structure))
     wanted: list[str] = []
     room = _LONGEST_TEXTS
     for part in dict.fromkeys((*chosen.text, *chosen.html)):
@@ -86,7 +86,7 @@ def parse_large(
     quoted-printable an upper bound.
     """
     tree = _Tree(texts, sizes or {})
-    root = tree.part(structure)
+    root = tree.build(structure)
     chosen = bodies.choose(root)
     if any(tree.is_cut(part) for part in (*chosen.text, *chosen.html)):
         tree.warnings.append(bodies.TOO_LONG)
@@ -104,7 +104,7 @@ class _Tree:
         self._texts, self._sizes = texts, sizes or {}
         self._room = MAX_PARTS
 
-    def part(self, listed: ListedPart, depth: int = 0) -> Part:
+    def build(self, listed: ListedPart, depth: int = 0) -> Part:
         """The part, and those in it. What lies inside an attached message belongs to that message."""
         self.octets[listed.number] = listed.octets
         size = self._sizes.get(listed.number, _decoded_size(listed))
@@ -124,7 +124,7 @@ class _Tree:
                 self.warnings.append(TOO_MANY)
                 return
             self._room -= 1
-            part.children.append(self.part(child, depth + 1))
+            part.children.append(self.build(child, depth + 1))
 
     def is_cut(self, part: Part) -> bool:
         """Whether a text is not all there. Seen in practice: servers whose sizes are a little too big."""

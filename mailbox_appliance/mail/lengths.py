@@ -34,7 +34,7 @@ class Length:
     percent: float = 0.0
     is_number: bool = False  # written without a unit
 
-    def resolved(self, letters: float, percent: float = PERCENT_OF_SCREEN) -> float:
+    def to_pixels(self, letters: float, percent: float = PERCENT_OF_SCREEN) -> float:
         """In pixels, where letters have that size, and one percent is that."""
         return self.pixels + self.letters * letters + self.percent * percent
 
@@ -58,7 +58,7 @@ def length(value: str) -> Length | None:
         return _plain(float(found[1]), found[2])
     if _FUNCTION.match(value) and len(value) <= _LONGEST_FUNCTION:
         try:
-            return _Sum(value).whole()
+            return _Sum(value).parse()
         except (ValueError, ZeroDivisionError, OverflowError):
             return None
     return None
@@ -83,9 +83,9 @@ class _Sum:
         self._parts = [part for part in _PARTS.finditer(text) if not part[0].isspace()]
         self._place = 0
 
-    def whole(self) -> Length:
+    def parse(self) -> Length:
         found = self._value(0)
-        if self._place < len(self._parts) or not math.isfinite(found.resolved(16.0)):
+        if self._place < len(self._parts) or not math.isfinite(found.to_pixels(16.0)):
             raise ValueError(found)  # CSS takes what is no number for 0, and what is infinite for the largest
         return found
 
@@ -142,7 +142,7 @@ def _chosen(name: str, given: list[Length]) -> Length:
         if len(given) > 1:
             raise ValueError(name)
         return given[0]
-    sizes = [each.resolved(16.0) for each in given]
+    sizes = [each.to_pixels(16.0) for each in given]
     is_number = all(each.is_number for each in given)
     if name == "clamp":
         low, middle, high = sizes

@@ -62,15 +62,17 @@ class Facts:
     """What can be told of an element without what lies around it."""
 
     declared: Declared
-    known: Known | None
+    match_target: Known | None
     rules: tuple[Rule, ...]
-    asking: Mapping[str, Sequence[Rule]]  # rules that ask for elements around, by the first thing that they ask for
-    hiding: tuple[Rule, ...]  # some of these, that hide
+    context_rules: Mapping[
+        str, Sequence[Rule]
+    ]  # rules that ask for elements around, by the first thing that they ask for
+    hiding_rules: tuple[Rule, ...]  # some of these, that hide
     hints: Declared
     style: str
-    doubtful: tuple[Rule, ...]  # rules of which it cannot be told whether they count
+    doubtful_rules: tuple[Rule, ...]  # rules of which it cannot be told whether they count
     is_link: bool
-    asks_place: bool = False
+    depends_on_place: bool = False
 
 
 _NOTHING = Facts({}, None, (), {}, (), {}, "", (), is_link=False)
@@ -80,13 +82,13 @@ class Around(Protocol):
     """The elements that another one lies in."""
 
     @property
-    def present(self) -> Mapping[str, int]:
+    def key_counts(self) -> Mapping[str, int]:
         """How many of them rules find by each name, `.class` and `#id`."""
 
-    def known(self) -> Sequence[Known]:
+    def match_targets(self) -> Sequence[Known]:
         """What rules look at of each, the outermost first."""
 
-    def fitting(self) -> dict[Facts, tuple[Rule, ...]]:
+    def matched_rules(self) -> dict[Facts, tuple[Rule, ...]]:
         """What was found to fit elements in the innermost of them."""
 
 
@@ -96,7 +98,7 @@ class Looks:
 
     html: str
     link: Colour | None = None
-    _facts: dict[tuple[str, str], Facts] = field(default_factory=dict)
+    _tag_styles: dict[tuple[str, str], Facts] = field(default_factory=dict)
     _alike: dict[tuple[object, ...], Facts] = field(default_factory=dict)
     _styles: dict[tuple[Style, str, Facts, tuple[object, ...]], Style] = field(default_factory=dict)
     _interned: dict[tuple[object, ...], Style] = field(default_factory=dict)
@@ -110,61 +112,61 @@ class Looks:
         self._root = replace(ROOT, doubts=frozenset(index.unjudged)) if index.unjudged else ROOT
 
     @property
-    def asks_place(self) -> bool:
+    def depends_on_place(self) -> bool:
         """Whether rules look at which of its siblings an element is."""
-        return self._matching is not None and self._matching.index.asks_place
+        return self._matching is not None and self._matching.index.depends_on_place
 
-    def style(self, around: Style, name: str, facts: Facts, elements: Around, known: Known | None) -> Style:
+    def style_of(self, around: Style, name: str, facts: Facts, elements: Around, known: Known | None) -> Style:
         """The style of an element in one with the style `around`; `known` is what rules look at of it."""
         if around.gone:
             return around
         if facts is _NOTHING and name not in _OF_THEIR_OWN and (around.same_for_blocks or name not in BLOCKS):
             return around
-        rules = self._fitting(facts, elements, known) if facts.asking else ()
+        rules = self._rules_for(facts, elements, known) if facts.context_rules else ()
         key = (around, name, facts, tuple([rule.order for rule in rules]))
         found = self._styles.get(key)
         if found is None:
-            found = self._styled(around, name, facts, rules)
+            found = self._compute_style(around, name, facts, rules)
             found = self._interned.setdefault(found.values(), found)
             if len(self._styles) < _MOST_KEPT:
                 self._styles[key] = found
         return found
 
-    def facts(self, name: str, content: str) -> Facts:
+    def tag_style(self, name: str, content: str) -> Facts:
         """What can be told of an element by its tag."""
         if self._matching is None and name != "dialog" and not (content and _TELLING.search(content.lower())):
             return _NOTHING
         key = (name, content)
-        found = self._facts.get(key)
+        found = self._tag_styles.get(key)
         if found is None:
-            found = self._facts_of(name, attributes_of(content))
-            if len(self._facts) < _MOST_KEPT and len(content) <= _LONGEST_KEPT:
-                self._facts[key] = found
+            found = self._tag_style_of(name, attributes_of(content))
+            if len(self._tag_styles) < _MOST_KEPT and len(content) <= _LONGEST_KEPT:
+                self._tag_styles[key] = found
         return found
 
-    def _facts_of(self, name: str, attributes: dict[str, str]) -> Facts:
+    def _tag_style_of(self, name: str, attributes: dict[str, str]) -> Facts:
         """The same for all elements that differ in nothing that matters."""
         matters = (
             tuple(sorted(attributes.items()))
-            if self._matching and self._matching.index.asks_for_attributes
+            if self._matching and self._matching.index.depends_on_attributes
             else tuple([attributes.get(each) for each in _LOOKED_AT])
         )
         key = (name, "href" in attributes, "open" in attributes, matters)
         found = self._alike.get(key)
         if found is None:
-            found = self._made(name, {key: unescape(value) for key, value in attributes.items()})
+            found = self._make_tag_style(name, {key: unescape(value) for key, value in attributes.items()})
             if len(self._alike) < _MOST_KEPT:
                 self._alike[key] = found
         return found
 
-    def _made(self, name: str, attributes: dict[str, str]) -> Facts:
+    def _make_tag_style(self, name: str, attributes: dict[str, str]) -> Facts:
         known: Known | None = None
         rules: list[Rule] = []
         doubtful: list[Rule] = []
         asking: dict[str, list[Rule]] = {}
         if self._matching:
             known = _known(name, attributes)
-            for rule in self._matching.about(known):
+            for rule in self._matching.candidates(known):
                 if rule.around:
                     asking.setdefault(rule.around[0], []).append(rule)
                 else:
@@ -172,42 +174,42 @@ class Looks:
         hints, style = _hints(name, attributes), variables.replaced(attributes.get("style", ""), self._variables)
         declared = cascaded(rules, hints, style)
         is_link = name == "a" and "href" in attributes
-        if not (self._matching and self._matching.index.asks_around):
+        if not (self._matching and self._matching.index.depends_on_ancestors):
             known = None
         if not (declared or asking or doubtful or known or is_link):
             return _NOTHING
         hidden = tuple(hiding([rule for few in asking.values() for rule in few]))
-        asks_place = any(rule.asks_place for few in asking.values() for rule in few)
+        asks_place = any(rule.depends_on_place for few in asking.values() for rule in few)
         return Facts(declared, known, tuple(rules), asking, hidden, hints, style, tuple(doubtful), is_link, asks_place)
 
-    def _fitting(self, facts: Facts, elements: Around, known: Known | None) -> tuple[Rule, ...]:
+    def _rules_for(self, facts: Facts, elements: Around, known: Known | None) -> tuple[Rule, ...]:
         """The rules that ask for what is around an element, and get it; told once for all that lie in one element."""
         matching = self._matching
         if matching is None or matching.is_over or known is None:
-            return facts.hiding
-        kept = {} if facts.asks_place else elements.fitting()
+            return facts.hiding_rules
+        kept = {} if facts.depends_on_place else elements.matched_rules()
         found = kept.get(facts)
         if found is None:
-            found = kept[facts] = self._found(facts, elements, known, matching)
+            found = kept[facts] = self._find_rules(facts, elements, known, matching)
         matching.comparisons += len(found)
         return found
 
-    def _found(self, facts: Facts, elements: Around, known: Known, matching: Matching) -> tuple[Rule, ...]:
-        present = elements.present
-        matching.comparisons += len(facts.asking)
-        likely = [rule for key, rules in facts.asking.items() if key == "*" or key in present for rule in rules]
+    def _find_rules(self, facts: Facts, elements: Around, known: Known, matching: Matching) -> tuple[Rule, ...]:
+        present = elements.key_counts
+        matching.comparisons += len(facts.context_rules)
+        likely = [rule for key, rules in facts.context_rules.items() if key == "*" or key in present for rule in rules]
         if not likely:
             return ()
-        around = elements.known()
+        around = elements.match_targets()
         matching.comparisons += len(around) + len(likely)
-        return tuple([rule for rule in likely if matching.suits(rule, known, around)])
+        return tuple([rule for rule in likely if matching.matches(rule, known, around)])
 
-    def _styled(self, around: Style, name: str, facts: Facts, rules: Sequence[Rule]) -> Style:
+    def _compute_style(self, around: Style, name: str, facts: Facts, rules: Sequence[Rule]) -> Style:
         if name in UNSHOWN:
             return NOT_SHOWN
         usual = link_colour(around, self.link) if facts.is_link else around
         certain = [rule for rule in rules if not rule.doubt]
-        doubtful = [*facts.doubtful, *(rule for rule in rules if rule.doubt)]
+        doubtful = [*facts.doubtful_rules, *(rule for rule in rules if rule.doubt)]
         style = self._style_by(usual, name, facts, certain)
         if doubtful:
             other = self._style_by(usual, name, facts, (*certain, *doubtful))
@@ -228,14 +230,14 @@ class Looks:
         style = styled(around, name, declared)
         return _NOT_SHOWN_AS_SMALL if name == "img" and _is_tiny(declared) and not style.gone else style
 
-    def root(self, tags: Sequence[tuple[str, str]]) -> tuple[Style, list[Known]]:
+    def root_style(self, tags: Sequence[tuple[str, str]]) -> tuple[Style, list[Known]]:
         """The style of what is in `html` and `body`, of which one or the other may have no tag."""
         given, style = dict(tags), judged(self._root)
         outermost = _Outermost()
         for name in ("html", "body"):
-            facts = self.facts(name, given.get(name, ""))
-            style = self.style(style, name, facts, outermost, facts.known)
-            outermost.add(facts.known or _known(name, {}))
+            facts = self.tag_style(name, given.get(name, ""))
+            style = self.style_of(style, name, facts, outermost, facts.match_target)
+            outermost.add(facts.match_target or _known(name, {}))
             if name == "body" and "link" in given.get(name, "").lower():
                 self.link = colours.html_colour(attributes_of(given[name]).get("link", ""))
         return style, outermost.found
@@ -244,16 +246,16 @@ class Looks:
 class _Outermost:
     def __init__(self) -> None:
         self.found: list[Known] = []
-        self.present: dict[str, int] = {}
+        self.key_counts: dict[str, int] = {}
 
     def add(self, known: Known) -> None:
         self.found.append(known)
-        self.present |= dict.fromkeys(known.keys, 1)
+        self.key_counts |= dict.fromkeys(known.keys, 1)
 
-    def known(self) -> Sequence[Known]:
+    def match_targets(self) -> Sequence[Known]:
         return self.found
 
-    def fitting(self) -> dict[Facts, tuple[Rule, ...]]:
+    def matched_rules(self) -> dict[Facts, tuple[Rule, ...]]:
         return {}
 
 
@@ -269,7 +271,7 @@ def _known(name: str, attributes: dict[str, str]) -> Known:
 
 def _is_tiny(declared: Declared) -> bool:
     sides = (declared.get(side) for side in ("width", "height", "max-width", "max-height"))
-    return any(isinstance(side, Length) and side.resolved(16.0) <= _SMALLEST_PICTURE for side in sides)
+    return any(isinstance(side, Length) and side.to_pixels(16.0) <= _SMALLEST_PICTURE for side in sides)
 
 
 def _hints(name: str, attributes: dict[str, str]) -> Declared:

@@ -27,7 +27,7 @@ _DEEPEST_QUOTE, _DEEPEST_LIST = 10, 8  # deeper ones are written like these: a l
 def to_markdown(html: str, hidden: Counter[str] | None = None) -> str:
     """The Markdown of HTML; `hidden`: where it is counted, by technique, what is left out."""
     writer = _MarkdownWriter()
-    read(html, writer.take, hidden)
+    read(html, writer.write_token, hidden)
     return writer.finish()
 
 

@@ -135,7 +135,7 @@ def _of_size(side: str, value: str, *, is_least: bool) -> _Met:
     found = length(value)
     if found is None or found.percent or (found.is_number and found.pixels):
         return _Met.SOMETIMES
-    pixels = found.resolved(16.0)
+    pixels = found.to_pixels(16.0)
     if is_least:
         if pixels <= _LEAST_SCREEN:
             return _Met.ALWAYS

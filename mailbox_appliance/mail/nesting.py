@@ -30,38 +30,42 @@ class Nesting:
     """The open elements, and what is told of them."""
 
     def __init__(self, looks: Looks, tell: Callable[[Token], object], hidden: Counter[str]) -> None:
-        self._tell = tell
+        self._write = tell
         self._hidden = hidden
         self._looks = looks
         self._open = OpenElements()
         self._outer: list[tuple[str, str]] = []  # the tags `html` and `body`
-        self._begin()
+        self._set_outermost()
         self._deeper = Deeper()
         self._line: Piece | None = None  # the rest of the line is moved off the screen
         self._restyled = 0
         self._has_text = self._is_behind_text = False  # some was seen; what was seen last is text, and no picture
         self._covers = 0  # elements that may lie over text that is yet to come
 
-    def _begin(self) -> None:
-        self._base, outermost = self._looks.root(self._outer)
-        self._open.begin(outermost)
+    def _set_outermost(self) -> None:
+        self._base, outermost = self._looks.root_style(self._outer)
+        self._open.set_outermost(outermost)
         self._base_piece = Piece(self._base.hidden, is_counted=False) if self._base.hidden else None
         self._base_doubts = self._doubts_of(self._base, None)
 
     def _push(self, name: str, content: str, token: Token | None = None, piece: Piece | None = None) -> None:
         """Open an element; `piece` is the one that it goes on with, where it is opened again."""
-        around, stack, facts = self._around(name), self._open.stack, self._looks.facts(name, content)
-        known = self._open.placed(facts.known) if facts.known and self._looks.asks_place else facts.known
+        around, stack, facts = self._style_around(name), self._open.stack, self._looks.tag_style(name, content)
+        known = (
+            self._open.place_next(facts.match_target)
+            if facts.match_target and self._looks.depends_on_place
+            else facts.match_target
+        )
         if stack and stack[-1].has_picture and facts.declared.get("position") in ("absolute", "fixed"):
             around = replace(around, behind=_on_picture(around.behind), behind_blocks=_on_picture(around.behind_blocks))
         if name == "summary" and stack and stack[-1].name == "details" and not stack[-1].has_summary:
             stack[-1].has_summary = True
             around = judged(replace(around, folded=False))
-        style = self._looks.style(around, name, facts, self._open, known)
+        style = self._looks.style_of(around, name, facts, self._open, known)
         if name == "details" and "open" not in attributes_of(content) and not style.hidden:
             style = judged(replace(style, folded=True))
         elif name in elements.CELLS:
-            style = self._in_column(style, content)
+            style = self._style_of_cell(style, content)
         outer = stack[-1].piece if stack else self._base_piece
         if not style.hidden or name in elements.NO_TEXT:
             piece = None
@@ -75,10 +79,10 @@ class Nesting:
             self._line = Piece("off-screen", is_counted=False)
         is_told = not style.gone and not (style.hidden and name in NOT_TOLD_UNSEEN) and token is not IMPLIED
         if is_told and not self._deeper.piece:
-            self._tell(token or Token(name, content=content))
+            self._write(token or Token(name, content=content))
         doubts = self._doubts_of(style, stack[-1].doubts if stack else self._base_doubts) if style.unjudged else None
         self._open.push(Element(name, content, style, known, is_told, piece, doubts=doubts))
-        self._look_at_cover(name, style, facts.declared)
+        self._note_cover(name, style, facts.declared)
 
     def _doubts_of(self, style: Style, outer: dict[str, Piece] | None) -> dict[str, Piece]:
         """What cannot be judged of an element, each counted once; `outer`: of what it lies in."""
@@ -87,7 +91,7 @@ class Nesting:
         known = outer or {}
         return {name: known.get(name) or Piece(name, is_counted=False) for name in style.unjudged}
 
-    def _look_at_cover(self, name: str, style: Style, declared: Mapping[str, object]) -> None:
+    def _note_cover(self, name: str, style: Style, declared: Mapping[str, object]) -> None:
         """Remember what may lie over other text: that is a doubt for the whole message."""
         if not style.gone and boxes.may_cover(name, declared, style.letters, is_behind_text=self._is_behind_text):
             if self._has_text:
@@ -97,9 +101,9 @@ class Nesting:
 
     # --- tables ---
 
-    def _column(self, name: str, style: Style, attributes: Mapping[str, str]) -> None:
+    def _add_column(self, name: str, style: Style, attributes: Mapping[str, str]) -> None:
         """Take in a `col` or a `colgroup`."""
-        table = self._open.last("table")
+        table = self._open.last_place_of("table")
         if table < 0:
             return
         columns = self._open.stack[table].columns = self._open.stack[table].columns or Columns()
@@ -111,9 +115,9 @@ class Nesting:
             columns.collapsed.update(range(columns.count, columns.count + span))
         columns.count += span
 
-    def _in_column(self, style: Style, content: str) -> Style:
+    def _style_of_cell(self, style: Style, content: str) -> Style:
         """The style of a cell: nothing is seen of one in a column that is collapsed (CSS 2.1, 17.5.5)."""
-        table = self._open.last("table")
+        table = self._open.last_place_of("table")
         columns = self._open.stack[table].columns if table >= 0 else None
         if columns is None or not columns.collapsed:
             return style
@@ -128,12 +132,16 @@ class Nesting:
             return style
         return Style(gone="visibility", hidden="visibility")
 
-    def _style(self, around: Style, name: str, content: str) -> Style:
-        facts = self._looks.facts(name, content)
-        known = self._open.placed(facts.known) if facts.known and self._looks.asks_place else facts.known
-        return self._looks.style(around, name, facts, self._open, known)
+    def _style_of(self, around: Style, name: str, content: str) -> Style:
+        facts = self._looks.tag_style(name, content)
+        known = (
+            self._open.place_next(facts.match_target)
+            if facts.match_target and self._looks.depends_on_place
+            else facts.match_target
+        )
+        return self._looks.style_of(around, name, facts, self._open, known)
 
-    def _around(self, name: str) -> Style:
+    def _style_around(self, name: str) -> Style:
         """The style that text or an element gets from what it lies in.
 
         What stands in a table and in none of its cells is shown before the table (HTML 13.2.6.1, foster parenting).
@@ -143,7 +151,7 @@ class Nesting:
             return self._base
         style = stack[-1].style
         if stack[-1].name in elements.ROWS_AND_ABOVE and name not in elements.TABLE_PARTS:
-            table = self._open.last("table")
+            table = self._open.last_place_of("table")
             return stack[table - 1].style if table > 0 else self._base
         return style
 
@@ -156,26 +164,26 @@ class Nesting:
             opened.pop()  # as nearly always
             if self._line and name in elements.BLOCKS:
                 self._line = None
-            if top.is_told:
-                self._tell(token)
+            if top.is_written:
+                self._write(token)
             return
         if self._deeper.count and not self._ends_deeper(name, token):
             return
         if name in elements.FORMATTING:
             self._close_formatting(name)
         elif name not in elements.OUTER and name not in elements.PASSED_OVER:
-            is_line = name == "p" or opened.last(name) < 0
-            self._pop(opened.reached_by(name), else_tell=name if is_line else "")
+            is_line = name == "p" or opened.last_place_of(name) < 0
+            self._pop(opened.place_closed_by(name), else_tell=name if is_line else "")
 
     def _ends_deeper(self, name: str, token: Token) -> bool:
         """Whether a tag closes something around the elements beyond DEEPEST, and these with it."""
         deeper = self._deeper
-        if deeper.has(name):
+        if deeper.is_open(name):
             if not deeper.piece:
-                self._tell(token)
+                self._write(token)
             deeper.close(name)
             return False
-        if deeper.keeps_open(name) or self._open.reached_by(name) < 0:
+        if deeper.keeps_open(name) or self._open.place_closed_by(name) < 0:
             return False
         deeper.clear()
         return True
@@ -183,14 +191,14 @@ class Nesting:
     def _pop(self, place: int, else_tell: str = "", *, by_its_tag: bool = False) -> None:
         """Close all down to a place; where there is none, the closing tag may yet begin a new line."""
         if place < 0:
-            if else_tell and not self._around("").hidden:
-                self._tell(Token(else_tell, closes=True))
+            if else_tell and not self._style_around("").hidden:
+                self._write(Token(else_tell, closes=True))
             return
         for element in self._open.pop_to(place, by_its_tag=by_its_tag):
             if element.name in elements.BLOCKS:
                 self._line = None
-            if element.is_told:
-                self._tell(Token(element.name, closes=True))
+            if element.is_written:
+                self._write(Token(element.name, closes=True))
 
     def _close_formatting(self, name: str) -> None:
         """HTML 13.2.6.4.7, the adoption agency: blocks in such an element stay open behind its closing tag."""
@@ -199,15 +207,15 @@ class Nesting:
             if waiting[number].name == name:
                 del waiting[number]
                 return
-        place = opened.in_scope(name)
+        place = opened.place_in_scope(name)
         if place < 0:
             return
         if not opened.has_block_above(place):
             self._pop(place, by_its_tag=True)
             return
         element = opened.close_formatting(place)
-        if element.is_told:
-            self._tell(Token(name, closes=True))
+        if element.is_written:
+            self._write(Token(name, closes=True))
         around = opened.stack[place - 1].style if place else self._base
         if element.style is not around:
             self._restyle(place, around)
@@ -221,9 +229,9 @@ class Nesting:
             if self._restyled > _MOST_RESTYLED:
                 style = UNSHOWN
             elif not element.is_closed:
-                facts = self._looks.facts(element.name, element.content)
-                style = self._looks.style(style, element.name, facts, _Up(self._open, number), element.known)
-            element.style, element.fitting = style, None
+                facts = self._looks.tag_style(element.name, element.content)
+                style = self._looks.style_of(style, element.name, facts, _Up(self._open, number), element.match_target)
+            element.style, element.matched_rules = style, None
             element.piece = Piece(style.hidden, is_counted=False) if style.hidden else None
             element.doubts = self._doubts_of(style, stack[number - 1].doubts if number else None)
 
@@ -245,11 +253,11 @@ class _Up:
     place: int
 
     @property
-    def present(self) -> Mapping[str, int]:
-        return self.opened.present
+    def key_counts(self) -> Mapping[str, int]:
+        return self.opened.key_counts
 
-    def known(self) -> Sequence[Known]:
-        return self.opened.known(self.place)
+    def match_targets(self) -> Sequence[Known]:
+        return self.opened.match_targets(self.place)
 
-    def fitting(self) -> dict[Facts, tuple[Rule, ...]]:
+    def matched_rules(self) -> dict[Facts, tuple[Rule, ...]]:
         return {}

@@ -66,10 +66,10 @@ class Element:
     name: str
     content: str  # its attributes as written
     style: Style
-    known: Known | None  # where there are rules that ask for it
-    is_told: bool  # whether its tag was passed on
+    match_target: Known | None  # where there are rules that ask for it
+    is_written: bool  # whether its tag was passed on
     piece: Piece | None
-    fitting: dict[Any, Any] | None = None  # what was found of rules for elements in it
+    matched_rules: dict[Any, Any] | None = None  # what was found of rules for elements in it
     has_picture: bool = False  # something may lie over that
     siblings: Siblings | None = None  # that lie in it
     doubts: dict[str, Piece] | None = None  # what cannot be judged of its text
@@ -87,35 +87,35 @@ class OpenElements:
     waiting: list[list[Element]] = field(default_factory=lambda: [[]])
     is_standard: bool = False  # it is no old document
     #: How many of them rules find by each name, `.class` and `#id`.
-    present: dict[str, int] = field(default_factory=dict)
+    key_counts: dict[str, int] = field(default_factory=dict)
     outermost: list[Known] = field(default_factory=list)  # `html` and `body`
     _siblings: Siblings = field(default_factory=Siblings)
-    _fitting: dict[Any, Any] = field(default_factory=dict)
+    _matched_rules: dict[Any, Any] = field(default_factory=dict)
     _places: dict[str, list[int]] = field(default_factory=dict)
     _scopes: list[int] = field(default_factory=lambda: [-1])
     _special: list[int] = field(default_factory=lambda: [-1])
     _barriers: list[int] = field(default_factory=lambda: [-1])
 
-    def begin(self, outermost: list[Known]) -> None:
+    def set_outermost(self, outermost: list[Known]) -> None:
         """Tell what `html` and `body` are."""
-        self._fitting.clear()
+        self._matched_rules.clear()
         self.outermost = outermost
-        self.present = dict.fromkeys((key for known in outermost for key in known.keys), 1)
+        self.key_counts = dict.fromkeys((key for known in outermost for key in known.keys), 1)
 
-    def known(self, place: int | None = None) -> list[Known]:
+    def match_targets(self, place: int | None = None) -> list[Known]:
         """What rules look at of each element up to a place, the outermost first."""
-        return self.outermost + [each.known for each in self.stack[:place] if each.known]
+        return self.outermost + [each.match_target for each in self.stack[:place] if each.match_target]
 
-    def fitting(self) -> dict[Any, Any]:
+    def matched_rules(self) -> dict[Any, Any]:
         """What was found of rules for elements in the last one."""
         if not self.stack:
-            return self._fitting
+            return self._matched_rules
         last = self.stack[-1]
-        if last.fitting is None:
-            last.fitting = {}
-        return last.fitting
+        if last.matched_rules is None:
+            last.matched_rules = {}
+        return last.matched_rules
 
-    def placed(self, known: Known) -> Known:
+    def place_next(self, known: Known) -> Known:
         """What rules look at of the next element in the last one, with its place there."""
         siblings = self._siblings
         if self.stack:
@@ -125,7 +125,7 @@ class OpenElements:
         siblings.last = replace(known, number=siblings.count, of_type=of_type, previous=siblings.last)
         return siblings.last
 
-    def put_picture(self) -> None:
+    def mark_picture(self) -> None:
         """There is a picture in the last element, and in those around it."""
         for element in self.stack[-_REACH_OF_PICTURES:]:
             element.has_picture = True
@@ -143,9 +143,9 @@ class OpenElements:
                 self._scopes.append(place)
             if name in MARKERS:
                 self.waiting.append([])
-        if element.known:
-            for key in element.known.keys:
-                self.present[key] = self.present.get(key, 0) + 1
+        if element.match_target:
+            for key in element.match_target.keys:
+                self.key_counts[key] = self.key_counts.get(key, 0) + 1
 
     def pop(self) -> Element:
         """Close the last element by its own tag."""
@@ -167,15 +167,15 @@ class OpenElements:
             elif element.name in FORMATTING and not (by_its_tag and len(self.stack) == place):
                 waiting.append(element)
         for element in reversed(waiting):
-            self._wait(element)
+            self._keep_formatting(element)
         return closed
 
     def _forget(self, element: Element, place: int) -> bool:
         """Whether what was formatted in it does not go on behind it."""
         name = element.name
         self._places[name].pop()
-        if element.known:
-            self._lose(element.known)
+        if element.match_target:
+            self._forget_keys(element.match_target)
         if name not in SPECIAL:
             return False
         for places in (self._special, self._barriers, self._scopes):
@@ -185,14 +185,14 @@ class OpenElements:
             self.waiting.pop()
         return name in MARKERS
 
-    def _lose(self, known: Known) -> None:
+    def _forget_keys(self, known: Known) -> None:
         for key in known.keys:
-            if self.present[key] == 1:
-                del self.present[key]
+            if self.key_counts[key] == 1:
+                del self.key_counts[key]
             else:
-                self.present[key] -= 1
+                self.key_counts[key] -= 1
 
-    def _wait(self, element: Element) -> None:
+    def _keep_formatting(self, element: Element) -> None:
         waiting = self.waiting[-1]
         alike = [each for each in waiting if (each.name, each.content) == (element.name, element.content)]
         if len(alike) >= _MOST_ALIKE:
@@ -206,73 +206,73 @@ class OpenElements:
         element = self.stack[place]
         element.is_closed = True
         self._places[element.name].pop()  # it is the last of its name
-        if element.known:
-            self._lose(element.known)
-            element.known = None
+        if element.match_target:
+            self._forget_keys(element.match_target)
+            element.match_target = None
         return element
 
     # --- what closes ---
 
-    def in_the_way(self, name: str) -> Iterator[int]:
+    def places_to_close_first(self, name: str) -> Iterator[int]:
         """The places down to which all must be closed, one after the other, before such an element is opened."""
         if name == "li":
-            yield self._item("li")
+            yield self._place_of_item("li")
         elif name in ITEMS:
-            yield self._item("dd", "dt")
+            yield self._place_of_item("dd", "dt")
         elif name in HEADINGS or name in ("option", "optgroup"):
             alike = HEADINGS if name in HEADINGS else OPTIONS
             yield len(self.stack) - 1 if self.stack and self.stack[-1].name in alike else -1
         elif name == "button":
-            yield self.in_scope("button")
+            yield self.place_in_scope("button")
         elif name == "table":
             if self._is_in_table():
-                yield self.last("table")
+                yield self.last_place_of("table")
             if self.is_standard:
-                yield self._paragraph()
+                yield self._place_of_paragraph()
         if name in CLOSES_PARAGRAPH:
-            yield self._paragraph()
+            yield self._place_of_paragraph()
 
-    def reached_by(self, name: str) -> int:
+    def place_closed_by(self, name: str) -> int:
         """The place of what a closing tag closes; -1 where it closes nothing."""
         if name == "p":
-            return self._paragraph()
+            return self._place_of_paragraph()
         if name == "li":
-            place = self.in_scope("li")
-            return place if place > max(map(self.last, LISTS)) else -1
+            place = self.place_in_scope("li")
+            return place if place > max(map(self.last_place_of, LISTS)) else -1
         if name in HEADINGS:
-            return max(map(self.in_scope, HEADINGS))
+            return max(map(self.place_in_scope, HEADINGS))
         if name == "table":
-            return self.last("table")
+            return self.last_place_of("table")
         if name in TABLE_PARTS:
-            return self.table_part(name)
+            return self.place_of_table_part(name)
         if name in SPECIAL:
-            return self.in_scope(name)
-        place = self.last(name)
+            return self.place_in_scope(name)
+        place = self.last_place_of(name)
         return place if place > self._special[-1] else -1
 
     def is_formatted_by(self, name: str) -> bool:
         """Whether a formatting element of that name is in force since the last cell or the like began."""
         if any(each.name == name for each in self.waiting[-1]):
             return True
-        return self.last(name) > max(map(self.last, MARKERS))
+        return self.last_place_of(name) > max(map(self.last_place_of, MARKERS))
 
     # --- where ---
 
-    def last(self, name: str) -> int:
+    def last_place_of(self, name: str) -> int:
         """The place of the last open element of that name; -1 where there is none."""
         places = self._places.get(name)
         return places[-1] if places else -1
 
-    def in_scope(self, name: str) -> int:
+    def place_in_scope(self, name: str) -> int:
         """The place of the last one of that name that a closing tag reaches; -1 where there is none."""
-        place = self.last(name)
+        place = self.last_place_of(name)
         return place if place >= self._scopes[-1] else -1
 
-    def _paragraph(self) -> int:
-        place = self.in_scope("p")
-        return place if place > self.last("button") else -1
+    def _place_of_paragraph(self) -> int:
+        place = self.place_in_scope("p")
+        return place if place > self.last_place_of("button") else -1
 
-    def _item(self, *names: str) -> int:
+    def _place_of_item(self, *names: str) -> int:
         barrier = self._barriers[-1]
         return barrier if barrier >= 0 and self.stack[barrier].name in names else -1
 
@@ -282,13 +282,13 @@ class OpenElements:
 
     def _is_in_table(self) -> bool:
         """Whether a table is open, and no cell or caption in it."""
-        return self.last("table") > max(map(self.last, (*CELLS, "caption")))
+        return self.last_place_of("table") > max(map(self.last_place_of, (*CELLS, "caption")))
 
-    def table_part(self, *names: str) -> int:
+    def place_of_table_part(self, *names: str) -> int:
         """The last of these in the last table; -1 where it has none."""
-        place = max(map(self.last, names))
-        return place if place > self.last("table") else -1
+        place = max(map(self.last_place_of, names))
+        return place if place > self.last_place_of("table") else -1
 
-    def section(self) -> int:
+    def place_of_section(self) -> int:
         """The part of the last table that rows lie in."""
-        return self.table_part(*SECTIONS)
+        return self.place_of_table_part(*SECTIONS)

@@ -61,7 +61,7 @@ def assemble(
 def _start_of(markup: str | None, reader: HtmlReader, warn: Callable[[str], object]) -> str:
     if not markup:
         return ""
-    seen = reader.see(markup, "beginning")
+    seen = reader.extract(markup, "beginning")
     if seen.is_analyzed:
         return seen.text
     warn(UNANALYZED_PREVIEW)

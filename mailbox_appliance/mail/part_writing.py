@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from mailbox_appliance.content import LARGE, Base64Lines, Content
 from mailbox_appliance.mail import field_writing, file_names
@@ -173,7 +173,7 @@ def multipart(subtype: str, parts: Sequence[WrittenPart], boundary: str) -> Writ
     pieces.append(f"--{boundary}--\r\n".encode())
     # Numbered as in IMAP (RFC 9051 6.4.5): the parts of a part have its number in front.
     files = tuple(
-        replace(file, part=f"{number}.{file.part}".removesuffix("."))
+        structs.replace(file, part=f"{number}.{file.part}".removesuffix("."))
         for number, part in enumerate(parts, 1)
         for file in part.files
     )

@@ -46,7 +46,7 @@ def _filter(value: str) -> Mapping[str, object] | None:
     for name, content in _FILTERS.findall(value):
         radius = length(content.strip()) if name == "blur" and content.strip() else None
         if name not in _HARMLESS_FILTERS and not (
-            name == "blur" and (not content.strip() or (radius and radius.resolved(16.0) <= 1))
+            name == "blur" and (not content.strip() or (radius and radius.to_pixels(16.0) <= 1))
         ):
             return {"filter": Unjudged(f"filter: {name}()")}
     return {"filter": rest}
@@ -73,7 +73,7 @@ def _spacing(name: str) -> Reader:
         found = length(value) if value != "normal" else Length()
         if found is None:
             return None
-        shift = found.resolved(16.0)
+        shift = found.to_pixels(16.0)
         is_narrow = name == "letter-spacing" and shift < _LEAST_SPACING * 16
         return {name: Unjudged(name) if is_narrow or abs(shift) >= _FAR else "initial"}
 
@@ -84,7 +84,7 @@ def _thick(name: str, least: float) -> Reader:
     """A line that may cover letters from a width on; negative: from an offset down."""
 
     def read(value: str) -> Mapping[str, object] | None:
-        found = [each.resolved(16.0) for each in map(length, value.split()) if each]
+        found = [each.to_pixels(16.0) for each in map(length, value.split()) if each]
         return {name: Unjudged(name) if any(x > least if least > 0 else x < least for x in found) else value}
 
     return read
@@ -136,7 +136,7 @@ def _flex_grow(value: str) -> Mapping[str, object] | None:
 
 
 def _is_thin(found: Length) -> bool:
-    return found.resolved(16.0) <= 1
+    return found.to_pixels(16.0) <= 1
 
 
 def _tracks(value: str) -> Mapping[str, object] | None:
@@ -153,7 +153,7 @@ def _tracks(value: str) -> Mapping[str, object] | None:
 
 def _border(value: str) -> Mapping[str, object] | None:
     """Whether a border is so wide that it may cover text."""
-    widest = max((each.resolved(16.0) for each in map(length, value.split()) if each), default=0.0)
+    widest = max((each.to_pixels(16.0) for each in map(length, value.split()) if each), default=0.0)
     return {"border": widest >= _WIDE_BORDER and not {"transparent", "none", "hidden"} & set(value.split())}
 
 
@@ -238,7 +238,7 @@ def box_shadow(value: str) -> tuple[colours.Colour, ...] | None:
     if "inset" not in value:
         return None
     sizes = [
-        abs(each.resolved(16.0)) for each in map(length, re.split(r"[\s,()]+", value)) if each and not each.percent
+        abs(each.to_pixels(16.0)) for each in map(length, re.split(r"[\s,()]+", value)) if each and not each.percent
     ]
     if max(sizes, default=0.0) < 8:
         return None

@@ -72,7 +72,7 @@ class Seen:
 class HtmlReader(Protocol):
     """Reads HTML. Never raises."""
 
-    def see(self, html: str, form: ReadForm) -> Seen:
+    def extract(self, html: str, form: ReadForm) -> Seen:
         """Return what is seen of HTML in a form."""
 
 
@@ -85,19 +85,19 @@ class TagReader:
     def __init__(self, longest: int = MAX_INPUT) -> None:
         self._longest = longest
 
-    def see(self, html: str, form: ReadForm) -> Seen:
+    def extract(self, html: str, form: ReadForm) -> Seen:
         """Return the text of the tags, in time linear in the length of the HTML."""
         if form == "beginning":
             html = html[:_FOR_A_BEGINNING]
-        html, is_whole = self._cut(html)
+        html, is_whole = self._bound_html(html)
         text, hidden = visible_text(text_of_tags(html))
         return Seen(text, hidden, is_analyzed=False, is_whole=is_whole)
 
     def has_text(self, html: str) -> bool:
         """Return whether there is text between the tags. Reads no further than its first visible character."""
-        return any(visible_text(piece)[0].strip() for piece in _pieces(self._cut(html)[0]))
+        return any(visible_text(piece)[0].strip() for piece in _pieces(self._bound_html(html)[0]))
 
-    def _cut(self, html: str) -> tuple[str, bool]:
+    def _bound_html(self, html: str) -> tuple[str, bool]:
         """The HTML that is read, and whether that is all of it."""
         most = self._longest * _LOOKED_THROUGH
         is_whole = len(html) <= most

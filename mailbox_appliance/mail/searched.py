@@ -21,7 +21,7 @@ def words_of(parsed: ParsedMessage, reader: HtmlReader = TAGS) -> str:
         return parsed.searched
     text = parsed.text
     if text is None and parsed.html:
-        text = reader.see(parsed.html, "text").text
+        text = reader.extract(parsed.html, "text").text
     text = invisible.without((text or "")[:_LONGEST])[0]
     return for_index(_JUNK.sub(" ", text) if _HAS_LONG_WORD.match(text) else text)
 

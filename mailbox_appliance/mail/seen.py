@@ -40,7 +40,7 @@ def read(
     counts = Counter[str]() if hidden is None else hidden
     reader = _SimpleReader(tell, counts) if _is_simple(html, limit) else Reader(html, tell, counts)
     for token in tokens(html[:limit]):
-        reader.take(token)
+        reader.feed(token)
         if is_enough and is_enough():
             return
 
@@ -55,10 +55,10 @@ def _is_simple(html: str, limit: int) -> bool:
 
 class _SimpleReader:
     def __init__(self, tell: Callable[[Token], object], hidden: Counter[str]) -> None:
-        self._tell, self._hidden = tell, hidden
+        self._write, self._hidden = tell, hidden
         self._is_text = True
 
-    def take(self, token: Token) -> None:
+    def feed(self, token: Token) -> None:
         """Read on."""
         name, content = token.name, token.content
         if not name:
@@ -69,11 +69,11 @@ class _SimpleReader:
         elif name in NO_TEXT:
             self._is_text = token.closes
         else:
-            self._tell(token)
+            self._write(token)
 
     def _take_text(self, token: Token, content: str) -> None:
         words, zero_width, bidi = invisible.without(unescape(content) if "&" in content else content)
         if zero_width or bidi:
             self._hidden["zero-width"] += zero_width
             self._hidden["bidi"] += bidi
-        self._tell(token if words is content else Token(content=words))
+        self._write(token if words is content else Token(content=words))

@@ -70,10 +70,10 @@ class Compound(msgspec.Struct, frozen=True, gc=False):
     vague: str = ""  # it says more, which is not told here: a name for that
 
     @property
-    def asks_for_attributes(self) -> bool:
+    def depends_on_attributes(self) -> bool:
         """Whether it looks at others than `id` and `class`."""
         anys = (each for each in self.conditions if isinstance(each, AnyOf))
-        return bool(self.attributes) or any(one.asks_for_attributes for each in anys for one in each.compounds)
+        return bool(self.attributes) or any(one.depends_on_attributes for each in anys for one in each.compounds)
 
 
 @dataclass(frozen=True, slots=True)

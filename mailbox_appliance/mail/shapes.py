@@ -73,7 +73,7 @@ def _one_transform(name: str, content: str) -> _Effect | None:
     lengths = [length(word) for word in words]
     if not words or None in lengths:
         return None
-    numbers = [each.resolved(16.0, _PERCENT_OF_ITSELF) for each in lengths if each]
+    numbers = [each.to_pixels(16.0, _PERCENT_OF_ITSELF) for each in lengths if each]
     if name in ("scalex", "scaley", "scale", "scale3d", "scalez"):
         factors = [each.pixels + each.percent / 100 for each in lengths if each]
         return _scaled([] if name == "scalez" else factors[:2])
@@ -171,7 +171,7 @@ def translate(value: str) -> Mapping[str, object] | None:
     found = [length(word) for word in words] if value != "none" else []
     if None in found:
         return None
-    numbers = [abs(each.resolved(16.0, _PERCENT_OF_ITSELF)) for each in found if each]
+    numbers = [abs(each.to_pixels(16.0, _PERCENT_OF_ITSELF)) for each in found if each]
     moved = max(numbers[:2], default=0.0)
     return {"translate": Unjudged("translate") if moved < _FAR and _is_by_its_size(found) else moved}
 
@@ -179,7 +179,7 @@ def translate(value: str) -> Mapping[str, object] | None:
 def transform_origin(value: str) -> Mapping[str, object] | None:
     """A point far away, around which a turn moves something off the screen."""
     found = [length(word) for word in value.split()]
-    is_far = any(each and abs(each.resolved(16.0, _PERCENT_OF_ITSELF)) >= 400 for each in found)
+    is_far = any(each and abs(each.to_pixels(16.0, _PERCENT_OF_ITSELF)) >= 400 for each in found)
     return {"transform-origin": Unjudged("transform-origin") if is_far else value}
 
 
@@ -191,7 +191,7 @@ def clip(value: str) -> Mapping[str, object] | None:
     sides = [length(word) for word in found[1].replace(",", " ").split()] if found else []
     if len(sides) != 4:
         return None
-    top, right, bottom, left = (each.resolved(16.0) if each else None for each in sides)
+    top, right, bottom, left = (each.to_pixels(16.0) if each else None for each in sides)
     if _is_narrow(left or 0.0, right) or _is_narrow(top or 0.0, bottom):
         return {"clip": True}
     return {"clip": Unjudged("clip: rect()") if any(side is not None for side in (right, bottom)) else False}
@@ -215,8 +215,8 @@ def clip_path(value: str) -> Mapping[str, object] | None:
     numbers = [each for each in given if each]
     if numbers and _leaves_nothing(shape, given, numbers):
         return {"clip-path": True}
-    if shape == "inset" and numbers and all(each.resolved(16.0) <= 0 for each in numbers):
-        return {"clip-path": False if any(each.resolved(16.0) < 0 for each in numbers) else CLIPS}
+    if shape == "inset" and numbers and all(each.to_pixels(16.0) <= 0 for each in numbers):
+        return {"clip-path": False if any(each.to_pixels(16.0) < 0 for each in numbers) else CLIPS}
     return None  # not understood, so reported
 
 
@@ -226,15 +226,15 @@ def _leaves_nothing(shape: str, given: list[Length | None], numbers: list[Length
         return any(one.percent + other.percent >= 99 for one, other in ((top, bottom), (left, right)))
     if shape == "rect" and len(given) == 4:
         # From the upper left corner; `auto` is the far edge of the box.
-        top_, right_, bottom_, left_ = (each.resolved(16.0) if each else None for each in given)
+        top_, right_, bottom_, left_ = (each.to_pixels(16.0) if each else None for each in given)
         return _is_narrow(left_ or 0.0, right_) or _is_narrow(top_ or 0.0, bottom_)
     if shape == "xywh" and len(numbers) == 4:
-        return any(each.resolved(16.0) <= 1 for each in numbers[2:])
+        return any(each.to_pixels(16.0) <= 1 for each in numbers[2:])
     if shape in ("circle", "ellipse"):
-        return any(each.resolved(16.0) <= 1 for each in numbers)
+        return any(each.to_pixels(16.0) <= 1 for each in numbers)
     return shape == "polygon" and _is_line(numbers[::2]) | _is_line(numbers[1::2])
 
 
 def _is_line(numbers: list[Length]) -> bool:
-    places = [each.resolved(16.0) for each in numbers]
+    places = [each.to_pixels(16.0) for each in numbers]
     return bool(places) and max(places) - min(places) <= 1

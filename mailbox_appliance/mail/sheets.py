@@ -49,7 +49,7 @@ class Rule:
     important: Declared
     hides: bool
     is_plain: bool  # whoever has what it is found by is its subject
-    asks_place: bool = False  # which of its siblings an element is
+    depends_on_place: bool = False  # which of its siblings an element is
     doubt: str = ""  # why it cannot be told whether it counts
 
 
@@ -111,9 +111,9 @@ class Index:
     """Rules, found by what the element that they are about must have."""
 
     count: int = 0
-    asks_around: bool = False
-    asks_place: bool = False  # which of its siblings an element is
-    asks_for_attributes: bool = False  # others than `id` and `class`
+    depends_on_ancestors: bool = False
+    depends_on_place: bool = False  # which of its siblings an element is
+    depends_on_attributes: bool = False  # others than `id` and `class`
     by_key: dict[str, list[Rule]] = field(default_factory=dict)
     unjudged: set[str] = field(default_factory=set)  # what concerns all text
     animations: set[str] = field(default_factory=set)  # their names, of those that could hide something
@@ -138,12 +138,12 @@ class Index:
                 self._add_at_rule(block, parents, place)
             elif place.depth < _DEEPEST:
                 written = list(css.split(block.prelude, ","))
-                inside = [each for parent in parents for each in self._nested(parent, written)]
+                inside = [each for parent in parents for each in self._nested_selectors(parent, written)]
                 self._add_rules(inside, block.content, place)
             elif "{" in block.content or any(declared(block.content)):
                 self.unjudged.add(SELECTOR)
 
-    def _nested(self, parent: str, written: Sequence[str]) -> Iterator[str]:
+    def _nested_selectors(self, parent: str, written: Sequence[str]) -> Iterator[str]:
         """The selectors of a rule in another one (CSS Nesting 1, 3)."""
         if not parent:
             yield from written
@@ -220,15 +220,17 @@ class Index:
                 self.unjudged.add(SELECTOR)
             return
         if found:
-            self._keep(found, usual, important, place, hides=hides)
+            self._add_parsed(found, usual, important, place, hides=hides)
 
-    def _keep(self, found: Selector, usual: Declared, important: Declared, place: "_Place", *, hides: bool) -> None:
+    def _add_parsed(
+        self, found: Selector, usual: Declared, important: Declared, place: "_Place", *, hides: bool
+    ) -> None:
         compounds = (found.subject, *(compound for _, compound in found.around))
         asks_place = any(map(asks_for_place, compounds)) or any(sign in ("+", "~") for sign, _ in found.around)
         around = _around(found) or (("*",) if asks_place else ())
-        self.asks_around = self.asks_around or bool(around)
-        self.asks_place = self.asks_place or asks_place
-        self.asks_for_attributes = self.asks_for_attributes or any(each.asks_for_attributes for each in compounds)
+        self.depends_on_ancestors = self.depends_on_ancestors or bool(around)
+        self.depends_on_place = self.depends_on_place or asks_place
+        self.depends_on_attributes = self.depends_on_attributes or any(each.depends_on_attributes for each in compounds)
         doubt = place.doubt or next((each.vague for each in compounds if each.vague), "")
         order = (place.layer, *found.weight, self.count)
         rule = Rule(found, around, order, usual, important, hides, _is_plain(found.subject), asks_place, doubt)
@@ -291,7 +293,7 @@ class Matching:
         """Whether there were as many comparisons as there may be."""
         return self.comparisons > _MOST_COMPARISONS
 
-    def about(self, known: Known) -> list[Rule]:
+    def candidates(self, known: Known) -> list[Rule]:
         """The rules whose subject an element is, the weightiest last; around it they may ask for others yet."""
         if self.index.count >= _MOST_RULES_AT_ALL and (known.id or known.classes):
             return [_LEFT_OUT]
@@ -305,13 +307,13 @@ class Matching:
                 found += hiding(rules)
         return sorted(found, key=lambda rule: rule.order)
 
-    def suits(self, rule: Rule, known: Known, around: Sequence[Known]) -> bool:
+    def matches(self, rule: Rule, known: Known, around: Sequence[Known]) -> bool:
         """Whether a rule is about an element that is its subject, in its place; `around`, the outermost first."""
-        if rule.asks_place and not fits(rule.selector.subject, known):
+        if rule.depends_on_place and not fits(rule.selector.subject, known):
             return False
-        return self._stands(rule, known, around, len(around), 0)
+        return self._matches_from(rule, known, around, len(around), 0)
 
-    def _stands(self, rule: Rule, known: Known, around: Sequence[Known], stop: int, part: int) -> bool:
+    def _matches_from(self, rule: Rule, known: Known, around: Sequence[Known], stop: int, part: int) -> bool:
         """Whether what is before an element is what the rule asks for, from one of its parts on."""
         if part == len(rule.selector.around):
             return True
@@ -320,7 +322,7 @@ class Matching:
             self.comparisons += 1
             if self.is_over:
                 return rule.hides
-            if fits(compound, other) and self._stands(rule, other, around, place, part + 1):
+            if fits(compound, other) and self._matches_from(rule, other, around, place, part + 1):
                 return True
         return False
 

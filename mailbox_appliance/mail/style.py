@@ -166,7 +166,7 @@ def _factor(declared: Mapping[str, object], name: str) -> float:
 def _letters(usual: Style, declared: Mapping[str, object]) -> float:
     value = declared.get("font-size", INHERIT)
     if isinstance(value, Length):
-        return max(0.0, value.resolved(usual.letters, usual.letters / 100))
+        return max(0.0, value.to_pixels(usual.letters, usual.letters / 100))
     return 16.0 if value == INITIAL else usual.letters
 
 
@@ -176,14 +176,14 @@ def _flat(declared: Mapping[str, object], usual: Style, letters: float) -> bool:
         return usual.flat and value == INHERIT
     if value.is_number:
         return value.pixels <= _FLAT_LINE
-    return value.resolved(letters, letters / 100) <= max(boxes.LEAST_BOX, _FLAT_LINE * letters)
+    return value.to_pixels(letters, letters / 100) <= max(boxes.LEAST_BOX, _FLAT_LINE * letters)
 
 
 def _indented(declared: Mapping[str, object], usual: Style, letters: float) -> bool:
     value = declared.get("text-indent", INHERIT)
     if not isinstance(value, Length):
         return usual.indented and value == INHERIT
-    shift = value.resolved(letters)
+    shift = value.to_pixels(letters)
     if shift <= -boxes.FAR:
         return shift + (boxes.pixels(declared, "padding-left", letters) or 0.0) <= -boxes.FAR
     return shift >= boxes.VERY_FAR or (shift >= _WHOLE_LINE and (usual.clips or boxes.clips(declared)))
@@ -221,19 +221,19 @@ def _behind(around: Backdrop, declared: Mapping[str, object], letters: Colour | 
         picture = Picture(picture.name, is_unknown=True)
     if isinstance(picture, Picture) and declared.get("background-size") is False:
         picture = replace(picture, covers=False)
-    found = around.under(colour, picture if isinstance(picture, Picture) else None)
-    return found.under(None, shadow) if isinstance(shadow, Picture) else found
+    found = around.with_background(colour, picture if isinstance(picture, Picture) else None)
+    return found.with_background(None, shadow) if isinstance(shadow, Picture) else found
 
 
 def _by_colour(style: Style) -> bool | Unjudged:
     """Whether letters are not seen for their colour."""
     letters = style.fill or style.colour
     if isinstance(letters, Unjudged) and letters.options:
-        is_seen = not any(each[3] < _LEAST_OPACITY or style.behind.hides(each) for each in letters.options)
+        is_seen = not any(each[3] < _LEAST_OPACITY or style.behind.hides_letters(each) for each in letters.options)
         return False if is_seen else letters
     if not isinstance(letters, tuple):
         return letters or False
-    return letters[3] < _LEAST_OPACITY or style.behind.hides(letters)
+    return letters[3] < _LEAST_OPACITY or style.behind.hides_letters(letters)
 
 
 def _hides_letters(style: Style) -> str:

@@ -40,13 +40,13 @@ class Reader(Nesting):
         super().__init__(Looks(html), tell, hidden)
         self._within, self._depth, self._piece = "", 0, self._base_piece  # in what only its own tag closes
 
-    def take(self, token: Token) -> None:
+    def feed(self, token: Token) -> None:
         """Read on."""
         name = token.name
         if self._within:
-            self._take_within(token)
+            self._feed_within(token)
         elif not name:
-            self._text(token)
+            self._add_text(token)
         elif token.closes:
             if name == "br":
                 self._start("br", Token("br"))
@@ -55,14 +55,14 @@ class Reader(Nesting):
         elif name == COMMENT:
             if token.content[:7].lower() == "doctype" and not self._open.stack:
                 self._open.is_standard = _STANDARD.search(token.content[:500].lower()) is not None
-            self._hidden["element"] += is_remark(token.content) and not self._around("").hidden
+            self._hidden["element"] += is_remark(token.content) and not self._style_around("").hidden
         else:
             self._start("img" if name == "image" else name, token)
 
-    def _take_within(self, token: Token) -> None:
+    def _feed_within(self, token: Token) -> None:
         """In an element that only its own tag closes."""
         if self._within == "select":
-            self._take_option(token)
+            self._feed_option(token)
         elif not token.name:
             if token.content.strip():
                 self._count(self._piece)
@@ -72,21 +72,21 @@ class Reader(Nesting):
             if self._depth == 0:
                 self._within = ""
 
-    def _take_option(self, token: Token) -> None:
+    def _feed_option(self, token: Token) -> None:
         """In a `select`, where no tags count but those of options."""
-        name, select = token.name, self._open.last("select")
+        name, select = token.name, self._open.last_place_of("select")
         if not name:
-            self._text(token)
+            self._add_text(token)
         elif name == "option":
             self._pop(select + 1)
             if not token.closes:
-                self._void("br", Token("br"))
+                self._open_void("br", Token("br"))
                 self._push(name, token.content)
         elif name == "select" or (name in _ENDS_SELECT and not token.closes):
             self._within = ""
             self._pop(select)
             if name != "select":
-                self.take(token)
+                self.feed(token)
 
     def _count(self, piece: Piece | None) -> None:
         if piece and not piece.is_counted:
@@ -95,11 +95,11 @@ class Reader(Nesting):
 
     # --- text ---
 
-    def _text(self, token: Token) -> None:
+    def _add_text(self, token: Token) -> None:
         content = token.content
         if self._open.waiting[-1] and not content.isspace():
             self._go_on_formatting()
-        style = self._around("")
+        style = self._style_around("")
         words, zero_width, bidi = invisible.without(unescape(content) if "&" in content else content)
         if style.hidden or self._deeper.piece or self._line:
             if words and not words.isspace():
@@ -113,7 +113,7 @@ class Reader(Nesting):
                 self._has_text = self._is_behind_text = True
                 if style.unjudged or self._covers:
                     self._count_doubts(style)
-            self._tell(token if words is content else Token(content=words))
+            self._write(token if words is content else Token(content=words))
 
     def _count_doubts(self, style: Style) -> None:
         """Count what could not be judged of text that is kept, once for each element that declares it."""
@@ -124,7 +124,7 @@ class Reader(Nesting):
         self._covers = 0
 
     def _piece_of_unshown(self) -> Piece | None:
-        style = self._around("")
+        style = self._style_around("")
         return self._piece_here(style) if style.hidden else Piece("element", is_counted=False)
 
     def _piece_here(self, style: Style) -> Piece | None:
@@ -147,7 +147,7 @@ class Reader(Nesting):
         if name in elements.OUTER:
             self._start_outer(name, content)
         elif name in ("col", "colgroup"):
-            self._column(name, self._style(self._around(name), name, content), attributes_of(content))
+            self._add_column(name, self._style_of(self._style_around(name), name, content), attributes_of(content))
         elif name in elements.PASSED_OVER:
             return
         elif self._deeper.count or len(opened.stack) >= DEEPEST:
@@ -157,22 +157,22 @@ class Reader(Nesting):
         elif name in elements.TABLE_PARTS:
             self._start_table_part(name, content)
         else:
-            if name in elements.MAKES_WAY or (name in elements.CLOSES_PARAGRAPH and opened.last("p") >= 0):
-                for place in opened.in_the_way(name):
+            if name in elements.MAKES_WAY or (name in elements.CLOSES_PARAGRAPH and opened.last_place_of("p") >= 0):
+                for place in opened.places_to_close_first(name):
                     self._pop(place)
             if name in ("a", "nobr") and opened.is_formatted_by(name):
                 self._close_formatting(name)
             if name not in elements.CLOSES_PARAGRAPH and opened.waiting[-1]:
                 self._go_on_formatting()
             if name in elements.VOID:
-                self._void(name, token)
+                self._open_void(name, token)
             else:
                 self._push(name, content, token)
 
     def _start_closed(self, name: str, content: str) -> None:
         """Of what only its own tag closes."""
         if name == "svg":
-            self._look_at_cover(name, self._around(name), self._looks.facts(name, content).declared)
+            self._note_cover(name, self._style_around(name), self._looks.tag_style(name, content).declared)
         if content.endswith("/") and name in ("svg", "math"):
             return
         self._within, self._depth, self._piece = name, 1, self._piece_of_unshown()
@@ -183,9 +183,9 @@ class Reader(Nesting):
         """`html` and `body` are there without their tags; a second one may only hide."""
         if not self._open.stack and name not in dict(self._outer):
             self._outer.append((name, content))
-            self._begin()
-            self._tell(Token(name, content=content))
-        elif self._style(self._around(name), name, content).hidden and len(self._open.stack) < DEEPEST:
+            self._set_outermost()
+            self._write(Token(name, content=content))
+        elif self._style_of(self._style_around(name), name, content).hidden and len(self._open.stack) < DEEPEST:
             self._push(name, content)
 
     def _start_table_part(self, name: str, content: str) -> None:
@@ -193,43 +193,43 @@ class Reader(Nesting):
         opened = self._open
         top = opened.stack[-1].name if opened.stack else ""
         if (top == "tr" and name in elements.CELLS) or (name == "tr" and top in elements.SECTIONS):
-            if name == "tr" and (columns := opened.stack[opened.last("table")].columns):
+            if name == "tr" and (columns := opened.stack[opened.last_place_of("table")].columns):
                 columns.next = 0
             self._push(name, content)  # as nearly always
             return
-        table = opened.last("table")
+        table = opened.last_place_of("table")
         if table < 0:
             return
         if name in elements.SECTIONS or name == "caption":
             self._pop(table + 1)
         else:
-            if opened.section() < 0:
+            if opened.place_of_section() < 0:
                 self._pop(table + 1)
                 self._push("tbody", "", IMPLIED)
-            if name != "tr" and opened.table_part("tr") < 0:
-                self._pop(opened.section() + 1)
+            if name != "tr" and opened.place_of_table_part("tr") < 0:
+                self._pop(opened.place_of_section() + 1)
                 self._push("tr", "", IMPLIED)
-            self._pop((opened.section() if name == "tr" else opened.table_part("tr")) + 1)
+            self._pop((opened.place_of_section() if name == "tr" else opened.place_of_table_part("tr")) + 1)
         if name == "tr" and (columns := opened.stack[table].columns):
             columns.next = 0
         self._push(name, content)
 
-    def _void(self, name: str, token: Token) -> None:
-        around = self._around(name)
-        style = self._style(around, name, token.content)
+    def _open_void(self, name: str, token: Token) -> None:
+        around = self._style_around(name)
+        style = self._style_of(around, name, token.content)
         if name in ("br", "hr"):
             self._line = None
         is_unseen = name == "input" and attributes_of(token.content).get("type", "").strip().lower() == "hidden"
         if name in ("img", "hr", "input") and not is_unseen:
-            self._look_at_cover(name, style, self._looks.facts(name, token.content).declared)
+            self._note_cover(name, style, self._looks.tag_style(name, token.content).declared)
         if name == "img":
-            self._picture(token, around, style)
+            self._open_picture(token, around, style)
         elif name == "input":
-            self._input(attributes_of(token.content), style)
+            self._open_input(attributes_of(token.content), style)
         elif not (style.gone or (style.hidden and name in NOT_TOLD_UNSEEN)):
-            self._tell(token)
+            self._write(token)
 
-    def _input(self, attributes: dict[str, str], style: Style) -> None:
+    def _open_input(self, attributes: dict[str, str], style: Style) -> None:
         """Of a button its words are seen."""
         kind, value = (attributes.get(each, "").strip() for each in ("type", "value"))
         if not value or style.gone:
@@ -241,16 +241,16 @@ class Reader(Nesting):
                 self._hidden[style.hidden] += 1
                 return
             self._hidden.update(style.unjudged)
-            self._tell(Token(content=invisible.without(unescape(value))[0]))
+            self._write(Token(content=invisible.without(unescape(value))[0]))
 
-    def _picture(self, token: Token, around: Style, style: Style) -> None:
+    def _open_picture(self, token: Token, around: Style, style: Style) -> None:
         """A picture is seen whatever the size and the colour of letters around it; without an address it is letters."""
         attributes = attributes_of(token.content)
         is_letters = not attributes.get("src", "").strip()
         if not style.gone and style.visible and not (is_letters and style.hidden):
-            self._tell(token)
+            self._write(token)
             if not is_letters:
-                self._open.put_picture()
+                self._open.mark_picture()
                 self._is_behind_text = False
         elif around.gone or not around.visible:
             self._count(self._piece_here(around))
@@ -258,9 +258,9 @@ class Reader(Nesting):
             self._hidden[style.hidden or "visibility"] += 1
 
     def _start_deeper(self, name: str, token: Token) -> None:
-        style = self._style(self._around(name), name, token.content)
+        style = self._style_of(self._style_around(name), name, token.content)
         self._deeper.open(name, style.hidden)
         if style.unjudged and not self._deeper.piece:
             self._count_doubts(style)
         if not self._deeper.piece:
-            self._tell(token)
+            self._write(token)

@@ -37,9 +37,9 @@ _COLOUR = re.compile(r"(?:rgb|hsl)a?\([0-9.,%/ ]{1,40}\)")
 def to_visible_html(html: str, hidden: Counter[str] | None = None) -> str:
     """The HTML of what is seen, every tag closed in its place; `hidden`: as of `to_text`."""
     writer = _Writer()
-    reader = Reader(html, writer.take, Counter() if hidden is None else hidden)
+    reader = Reader(html, writer.write_token, Counter() if hidden is None else hidden)
     for token in tokens(html):
-        reader.take(token)
+        reader.feed(token)
     return writer.finish()
 
 
@@ -51,7 +51,7 @@ class _Writer:
     _open: list[str] = field(default_factory=list)
     _places: dict[str, list[int]] = field(default_factory=dict)  # of the open ones, by name
 
-    def take(self, token: Token) -> None:
+    def write_token(self, token: Token) -> None:
         """Write what the next token that is seen adds."""
         if not token.name:
             self.pieces.append(escape(token.content, quote=False))

@@ -39,7 +39,7 @@ def get_delivery_operation(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
 
 def cancel_scheduled_email(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
     """Take a scheduled send back."""
-    answer = CANCEL.read(arguments).ask(asked)
+    answer = CANCEL.read(arguments).call(asked)
     return presenting.shown(
         plain(answer.data),
         tool="cancel_scheduled_email",
@@ -50,7 +50,7 @@ def cancel_scheduled_email(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
 
 def modify_emails(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
     """Do one thing to many messages."""
-    answer = MODIFY.read(arguments).ask(asked)
+    answer = MODIFY.read(arguments).call(asked)
     whole = plain(answer.data)
     data, cuts = _with_fewer_ids(whole)
     about = states.of_action(whole)  # of all, whatever is shown
@@ -74,6 +74,6 @@ def _with_fewer_ids(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _delivery(asked: Asked, given: Given, tool: str) -> Shown:
-    answer = given.ask(asked)
+    answer = given.call(asked)
     ours, quoting = parted(answer.warnings)
     return presenting.shown(plain(answer.data), tool=tool, about=states.of_delivery, warnings=ours, quoting=quoting)

@@ -42,19 +42,19 @@ class Form:
     """
 
     operation: Operation[Any, Any]
-    stands_for: str
-    own: tuple[Parameter, ...] = ()
-    without: frozenset[str] = frozenset()
+    rest_call: str
+    own_arguments: tuple[Parameter, ...] = ()
+    omitted: frozenset[str] = frozenset()
     defaults: Mapping[str, str] = field(default_factory=dict)
-    everywhere: Operation[Any, Any] | None = None
+    all_accounts_operation: Operation[Any, Any] | None = None
 
     @cached_property
     def values(self) -> Mapping[str, Parameter]:
         """The single values of the operation that are offered, those of the path first."""
-        in_path = [name for name in _IN_PATH.findall(self.stands_for) if name != ACCOUNT.wire]
+        in_path = [name for name in _IN_PATH.findall(self.rest_call) if name != ACCOUNT.wire]
         offered = {name: self.operation.parameters[name] for name in in_path}
         offered = {name: replace(one, type=PathValue) for name, one in offered.items()}
-        rest = {name: one for name, one in self.operation.parameters.items() if name not in self.without}
+        rest = {name: one for name, one in self.operation.parameters.items() if name not in self.omitted}
         account = {ACCOUNT.wire: ACCOUNT} if self.operation.account is not None else {}
         return account | offered | {name: one for name, one in rest.items() if name not in offered}
 
@@ -67,15 +67,15 @@ class Form:
     def read(self, arguments: Mapping[str, Any]) -> "Given":
         """The request, and the arguments that are the tool's own; of those at fault the default."""
         operation, offered = self.operation, dict(self.values)
-        if self.everywhere is not None and arguments.get(ACCOUNT.wire) is None:
-            operation = self.everywhere
+        if self.all_accounts_operation is not None and arguments.get(ACCOUNT.wire) is None:
+            operation = self.all_accounts_operation
             del offered[ACCOUNT.wire]
         faults: list[Detail] = []
         values = dict(self.defaults)
         values.update((name, _text(value)) for name, value in _taken(offered, arguments, faults))
-        own = {one.wire: one.default for one in self.own}
-        own.update(_taken({one.wire: one for one in self.own}, arguments, faults))
-        faults += self._strange(arguments)
+        own = {one.wire: one.default for one in self.own_arguments}
+        own.update(_taken({one.wire: one for one in self.own_arguments}, arguments, faults))
+        faults += self._find_unknown(arguments)
         body = {name: value for name, value in arguments.items() if name in self.body}
         faults += [Detail(_pointer(name), _NO_TEXT) for name, value in body.items() if not _is_text(value)]
         if faults and operation.body is not None:
@@ -89,8 +89,8 @@ class Form:
         )
         return Given(operation, request, own)
 
-    def _strange(self, arguments: Mapping[str, Any]) -> Iterator[Detail]:
-        known = self.values.keys() | self.body | {one.wire for one in self.own}
+    def _find_unknown(self, arguments: Mapping[str, Any]) -> Iterator[Detail]:
+        known = self.values.keys() | self.body | {one.wire for one in self.own_arguments}
         yield from (Detail(_pointer(name), _STRANGE) for name in arguments if name not in known)
 
 
@@ -100,9 +100,9 @@ class Given:
 
     operation: Operation[Any, Any]
     request: Request
-    own: Mapping[str, Any]
+    own_arguments: Mapping[str, Any]
 
-    def ask(self, asked: Asked, **values: str) -> Answer[Any]:
+    def call(self, asked: Asked, **values: str) -> Answer[Any]:
         """The operation's answer; `values` in place of those that were given. Raises Problem."""
         request = replace(self.request, values={**self.request.values, **values})
         if self.operation.account is not None and ACCOUNT.wire not in request.values:
@@ -111,12 +111,12 @@ class Given:
             raise Invalid(details=request.faults, reason=request.faults[0].message)
         return self.operation.call(asked.appliance, asked.origin, asked.token, request)
 
-    def ask_also(self, asked: Asked, operation: Operation[Any, Any], names: str, **values: str) -> Answer[Any]:
+    def call_other(self, asked: Asked, operation: Operation[Any, Any], names: str, **values: str) -> Answer[Any]:
         """The answer of another operation about what was named: of the values given those in `names`, and `values`."""
         kept = {name: self.request.values[name] for name in names.split()}
         return operation.call(asked.appliance, asked.origin, asked.token, Request(values=kept | values))
 
-    def but(self, *faults: Detail) -> "Given":
+    def with_faults(self, *faults: Detail) -> "Given":
         """The same with more found wrong with it."""
         return replace(self, request=replace(self.request, faults=(*self.request.faults, *faults)))
 

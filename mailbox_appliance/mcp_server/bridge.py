@@ -106,10 +106,12 @@ class Bridge:
         try:
             _check(body, version)
         except Refused as refused:
-            return _status(refused, version), list(_JSON), refused.answer()
-        return self._asked(exchange, headers, body)
+            return _status(refused, version), list(_JSON), refused.to_json()
+        return self._call_sdk(exchange, headers, body)
 
-    def _asked(self, exchange: Exchange, headers: Iterable[tuple[str, str]], body: bytes) -> tuple[int, Headers, bytes]:
+    def _call_sdk(
+        self, exchange: Exchange, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> tuple[int, Headers, bytes]:
         fields = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         scope, conversation = {**_SCOPE, "headers": fields, EXCHANGE: exchange}, _Conversation(body)
         loop = self._loop
@@ -122,7 +124,7 @@ class Bridge:
             coroutine.close()
             raise Stopping(retry_after=_RETRY_AFTER) from ended
         try:
-            exchange.answer(awaited, _PATIENCE)
+            exchange.wait_for_answer(awaited, _PATIENCE)
         except CancelledError as ended:
             raise Stopping(retry_after=_RETRY_AFTER) from ended
         except Empty as silence:
@@ -182,8 +184,8 @@ def _bounded(status: int, body: bytes) -> bytes:
     told = json.loads(body)
     fault = told["error"]
     if fault["code"] == messages.PARSE_ERROR:  # what is no UTF-8, or nested deeper than it goes
-        return Refused(messages.PARSE_ERROR, messages.UNREADABLE).answer()
+        return Refused(messages.PARSE_ERROR, messages.UNREADABLE).to_json()
     if str(fault["message"]).startswith(_OF_PYDANTIC):
-        return Refused(messages.INVALID_REQUEST, f"{messages.NO_MESSAGE}.", told.get("id")).answer()
+        return Refused(messages.INVALID_REQUEST, f"{messages.NO_MESSAGE}.", told.get("id")).to_json()
     message = str(fault["message"]).partition("\n")[0][:_LONGEST_FAULT]
     return json.dumps({"jsonrpc": "2.0", "id": told.get("id"), "error": {**fault, "message": message}}).encode()

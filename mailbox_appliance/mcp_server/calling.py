@@ -36,7 +36,7 @@ def call(asked: Asked, name: str, arguments: Mapping[str, Any]) -> Shown:
         raise UnknownTool
     with _request_id() as request_id:
         try:
-            return tool.act(asked, arguments)
+            return tool.handler(asked, arguments)
         except Problem as problem:
             if failures.is_ours(problem):
                 log.exception("tool failed", extra={"tool": tool.name})

@@ -45,7 +45,7 @@ async def _list_tools(context: Any, params: types.PaginatedRequestParams | None)
         raise MCPError(code=types.INVALID_PARAMS, message=_NO_CURSOR)
     exchange = _exchange(context)
     try:
-        return types.ListToolsResult(tools=await exchange.done(lambda: _listed(exchange)))
+        return types.ListToolsResult(tools=await exchange.run_in_thread(lambda: _listed(exchange)))
     except Exception as error:  # the SDK would tell its text
         log.exception("tools were not listed")
         raise MCPError(code=types.INTERNAL_ERROR, message=_FAULT) from error
@@ -54,7 +54,9 @@ async def _list_tools(context: Any, params: types.PaginatedRequestParams | None)
 async def _call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
     exchange = _exchange(context)
     try:
-        return await exchange.done(lambda: _result(calling.call(exchange.asked, params.name, params.arguments or {})))
+        return await exchange.run_in_thread(
+            lambda: _result(calling.call(exchange.context, params.name, params.arguments or {}))
+        )
     except calling.UnknownTool:
         raise MCPError(code=types.INVALID_PARAMS, message=_NO_TOOL) from None
     except Exception as error:  # the SDK would tell its text
@@ -68,7 +70,7 @@ def _exchange(context: Any) -> Exchange:
 
 
 def _listed(exchange: Exchange) -> list[types.Tool]:
-    asked = exchange.asked
+    asked = exchange.context
     caller = identify(asked.appliance.store, asked.token, asked.origin)
     return [_described()[tool.name] for tool in calling.listed(caller)]
 

@@ -59,133 +59,133 @@ class Prepared:
 def prepared(data: Any, senders: Senders, limits: Limits, list_offset: int = 0) -> Prepared:
     """A copy within the limits."""
     copy = _Copy(limits, list_offset)
-    copy.made.data = copy.value(data, places(senders), "", "", 0)
-    return copy.made
+    copy.result.data = copy.copy_value(data, places(senders), "", "", 0)
+    return copy.result
 
 
 class _Copy:
     def __init__(self, limits: Limits, list_offset: int) -> None:
         self.limits, self.list_offset = limits, list_offset
-        self.made = Prepared()
+        self.result = Prepared()
         self._values_left, self._characters_left = _MOST_VALUES, _MOST_CHARACTERS
         self._in_items = False
         self._is_body_shown = False
 
-    def value(self, value: Any, place: Place | None, at: str, name: str, depth: int) -> Any:
+    def copy_value(self, value: Any, place: Place | None, at: str, name: str, depth: int) -> Any:
         if isinstance(value, str):
-            return self._string(value, place, at, name)
+            return self._copy_string(value, place, at, name)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, dict):
-            return self._object(value, place, at, depth + 1)
+            return self._copy_object(value, place, at, depth + 1)
         if isinstance(value, list | tuple):
-            return self._list(value, place, at, name, depth + 1)
+            return self._copy_list(value, place, at, name, depth + 1)
         is_number = isinstance(value, int | float) and abs(value) <= _LARGEST_NUMBER
         return value if is_number else None
 
-    def _string(self, value: str, place: Place | None, at: str, name: str) -> str:
+    def _copy_string(self, value: str, place: Place | None, at: str, name: str) -> str:
         if place == "text":
-            self.made.pointers.append(f"/data{at}")
-            return self._cleaned(value[: self.limits.text * 2], visible_text, self.limits.text, at)
+            self.result.pointers.append(f"/data{at}")
+            return self._clean(value[: self.limits.text * 2], visible_text, self.limits.text, at)
         if place == "line":
-            self.made.pointers.append(f"/data{at}")
+            self.result.pointers.append(f"/data{at}")
             most = min(_LENGTHS.get(name, self.limits.line), self.limits.line)
             clean = _uncounted if name == "snippet" and self._is_body_shown else visible_line
-            return self._cleaned(value, clean, most, at)
+            return self._clean(value, clean, most, at)
         if len(value) > self.limits.plain:
-            self.made.shortened.append(at)
+            self.result.shortened.append(at)
             value = shortened(value, self.limits.plain)
         self._characters_left -= len(value)
         return as_unicode(value)
 
-    def _cleaned(self, value: str, clean: Clean, most: int, at: str) -> str:
+    def _clean(self, value: str, clean: Clean, most: int, at: str) -> str:
         looked_at = value[: min(most * _LOOKED_AT, max(self._characters_left, 1))]
         self._characters_left -= len(looked_at)
-        seen = self._seen(looked_at, clean)
+        seen = self._make_visible(looked_at, clean)
         if len(looked_at) < len(value):
             seen = seen[: most - 1] + "…"
         if len(seen) > most or len(looked_at) < len(value):
-            self.made.shortened.append(at)
+            self.result.shortened.append(at)
         return shortened(seen, most)
 
-    def _seen(self, value: str, clean: Clean) -> str:
+    def _make_visible(self, value: str, clean: Clean) -> str:
         if value.isascii() and value.isprintable():
             return value
         seen, hidden = clean(as_unicode(value))
         if hidden:
-            self.made.hidden += hidden
+            self.result.hidden += hidden
         return as_unicode(seen)
 
-    def _object(self, value: dict[Any, Any], place: Place | None, at: str, depth: int) -> dict[str, Any]:
+    def _copy_object(self, value: dict[Any, Any], place: Place | None, at: str, depth: int) -> dict[str, Any]:
         if depth > self.limits.depth:
-            self.made.left_out += len(value)
+            self.result.left_out += len(value)
             return {}
         if place == RECORD_OF_BODY and "nextOffset" in value:
-            return self._body(value, at)
+            return self._copy_body(value, at)
         outside, self._is_body_shown = self._is_body_shown, isinstance(value.get("body"), dict)
-        copy = self._fields(value, place, at, depth)
+        copy = self._copy_fields(value, place, at, depth)
         self._is_body_shown = outside
         return copy
 
-    def _fields(self, value: dict[Any, Any], place: Place | None, at: str, depth: int) -> dict[str, Any]:
+    def _copy_fields(self, value: dict[Any, Any], place: Place | None, at: str, depth: int) -> dict[str, Any]:
         copy: dict[str, Any] = {}
-        for name, inner in self._taken(value.items(), len(value), self.limits.fields):
+        for name, inner in self._take_allowed(value.items(), len(value), self.limits.fields):
             there = place.get(name) if isinstance(place, dict) else place
             if not _is_name(name):
-                self.made.left_out += 1
+                self.result.left_out += 1
             elif there is None and (inner is None or isinstance(inner, bool)):
                 copy[name] = inner
             else:
-                copy[name] = self.value(inner, there, pointer(at, name), name, depth)
+                copy[name] = self.copy_value(inner, there, pointer(at, name), name, depth)
         return copy
 
-    def _body(self, value: dict[Any, Any], at: str) -> dict[str, Any]:
+    def _copy_body(self, value: dict[Any, Any], at: str) -> dict[str, Any]:
         """A part of a body (see BodyPart), with `nextOffset` where it is cut."""
         content = str(value.get("content") or "")
         most = min(self.limits.text, _TEXT_IN_ITEMS) if self._in_items else self.limits.text
         place = cut_place(content, min(most, max(self._characters_left, 1)))
         self._characters_left -= place
-        self.made.texts.append(content[:place])
-        self.made.pointers.append(f"/data{at}/content")
+        self.result.texts.append(content[:place])
+        self.result.pointers.append(f"/data{at}/content")
         facts = {name: inner for name, inner in value.items() if name in _BODY_FACTS}
-        copy = self._object(facts, None, at, 0) | {"content": self._seen(content[:place], visible_text)}
+        copy = self._copy_object(facts, None, at, 0) | {"content": self._make_visible(content[:place], visible_text)}
         if place < len(content):
             offset = copy.get("offset")
             copy["nextOffset"] = (offset if isinstance(offset, int) else 0) + place
         return copy
 
-    def _list(self, value: Sequence[Any], place: Place | None, at: str, name: str, depth: int) -> list[Any]:
+    def _copy_list(self, value: Sequence[Any], place: Place | None, at: str, name: str, depth: int) -> list[Any]:
         if depth > self.limits.depth:
-            self.made.left_out += len(value)
+            self.result.left_out += len(value)
             return []
         if name in _LISTED:
-            return self._listed(value, place, at, name, depth)
+            return self._copy_long_list(value, place, at, name, depth)
         outside, self._in_items = self._in_items, self._in_items or depth == 1 or name == "items"
-        copy = self._entries(self._taken(value, len(value), self.limits.entries), place, at, depth)
+        copy = self._copy_entries(self._take_allowed(value, len(value), self.limits.entries), place, at, depth)
         self._in_items = outside
         return copy
 
-    def _listed(self, value: Sequence[Any], place: Place | None, at: str, name: str, depth: int) -> list[Any]:
+    def _copy_long_list(self, value: Sequence[Any], place: Place | None, at: str, name: str, depth: int) -> list[Any]:
         """Recipients or attachments: the first ones, or those from an offset on where one message is shown."""
         most = min(self.limits.listed, _LISTED_IN_ITEMS) if self._in_items else self.limits.listed
         first = 0 if self._in_items else self.list_offset
         some = value[first : first + most] if self._values_left > 0 else ()
         self._values_left -= len(some)
         if len(some) < len(value):
-            self.made.lists.append(CutList(name, first, len(some), len(value)))
-        return self._entries(some, place, at, depth)
+            self.result.lists.append(CutList(name, first, len(some), len(value)))
+        return self._copy_entries(some, place, at, depth)
 
-    def _entries(self, entries: Iterable[Any], place: Place | None, at: str, depth: int) -> list[Any]:
+    def _copy_entries(self, entries: Iterable[Any], place: Place | None, at: str, depth: int) -> list[Any]:
         inner = within(place, 0)
-        return [self.value(entry, inner, pointer(at, number), "", depth) for number, entry in enumerate(entries)]
+        return [self.copy_value(entry, inner, pointer(at, number), "", depth) for number, entry in enumerate(entries)]
 
-    def _taken(self, entries: Iterable[T], total: int, most: int) -> Iterable[T]:
+    def _take_allowed(self, entries: Iterable[T], total: int, most: int) -> Iterable[T]:
         if total <= most and total <= self._values_left:
             self._values_left -= total
             return entries
         taken = min(total, most, max(self._values_left, 0))
         self._values_left -= taken
-        self.made.left_out += total - taken
+        self.result.left_out += total - taken
         return islice(entries, taken)
 
 

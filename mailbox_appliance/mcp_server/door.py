@@ -27,7 +27,7 @@ class Door:
         self, appliance: Appliance, origin: Origin, token: str, headers: Iterable[tuple[str, str]], body: bytes
     ) -> tuple[int, list[tuple[str, str]], bytes]:
         """Status, header fields and body for one POST. Raises Stopping once it is closed."""
-        bridge = self._opened()
+        bridge = self._get_bridge()
         from mailbox_appliance.mcp_server.exchange import Exchange  # loads asyncio: 1 MiB that nobody else needs
 
         return bridge.answer(Exchange(Asked(appliance, origin, token)), headers, body)
@@ -38,7 +38,7 @@ class Door:
         if (bridge := self._bridge) is not None:
             bridge.close()
 
-    def _opened(self) -> "Bridge":
+    def _get_bridge(self) -> "Bridge":
         with self._lock:
             if self._bridge is None and not self._is_closed:
                 from mailbox_appliance.mcp_server.bridge import Bridge

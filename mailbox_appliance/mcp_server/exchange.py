@@ -19,14 +19,14 @@ class Exchange:
     """Who asks, and what the loop wants to have done for them."""
 
     def __init__(self, asked: Asked) -> None:
-        self.asked = asked
+        self.context = asked
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
-    async def done(self, work: Callable[[], T]) -> T:
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
         """What this gives, done by the thread that waits. For coroutines."""
         return await handed_over(work, self._work.put)
 
-    def answer(self, awaited: "Future[T]", patience: float) -> T:
+    def wait_for_answer(self, awaited: "Future[T]", patience: float) -> T:
         """Wait for the answer, and do what is asked for meanwhile.
 
         Raises Empty where nothing is heard of the loop for so many seconds, and whatever the answer ends with.

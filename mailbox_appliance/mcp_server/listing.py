@@ -23,21 +23,21 @@ _CURSOR = Parameter("cursor", "cursor", Cursor, None)
 _PAGED = (_LIMIT, _CURSOR)
 _NOTHING_SOUGHT = "Give `q` or `text`, or both; to list without searching there is list_emails."
 
-ACCOUNTS = Form(accounts.list_accounts, "GET /accounts", own=_PAGED)
-FOLDERS = Form(messages.list_folders, "GET /accounts/{accountId}/folders", own=_PAGED)
-LABELS = Form(messages.list_labels, "GET /accounts/{accountId}/labels", own=_PAGED)
+ACCOUNTS = Form(accounts.list_accounts, "GET /accounts", own_arguments=_PAGED)
+FOLDERS = Form(messages.list_folders, "GET /accounts/{accountId}/folders", own_arguments=_PAGED)
+LABELS = Form(messages.list_labels, "GET /accounts/{accountId}/labels", own_arguments=_PAGED)
 EMAILS = Form(
     messages.list_messages,
     "GET /accounts/{accountId}/messages",
-    without=frozenset({"q", "text"}),
+    omitted=frozenset({"q", "text"}),
     defaults=_FITTING_PAGE,
-    everywhere=messages.list_all_messages,
+    all_accounts_operation=messages.list_all_messages,
 )
 SEARCH = Form(
     messages.list_messages,
     "GET /accounts/{accountId}/messages",
     defaults=_FITTING_PAGE,
-    everywhere=messages.list_all_messages,
+    all_accounts_operation=messages.list_all_messages,
 )
 SCHEDULE = Form(scheduled.list_scheduled, "GET /accounts/{accountId}/scheduled", defaults=_SMALLER_PAGE)
 STATUS = Form(status.get_status, "GET /status")
@@ -67,7 +67,7 @@ def search_emails(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
     """A page of the messages that are sought, newest first."""
     given = SEARCH.read(arguments)
     if not any(name in given.request.values for name in ("q", "text")):
-        given = given.but(Detail("/q", _NOTHING_SOUGHT), Detail("/text", _NOTHING_SOUGHT))
+        given = given.with_faults(Detail("/q", _NOTHING_SOUGHT), Detail("/text", _NOTHING_SOUGHT))
     return _messages(asked, given, "search_emails")
 
 
@@ -76,19 +76,19 @@ def list_scheduled_emails(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
     given = SCHEDULE.read(arguments)
 
     def ask(limit: int) -> tuple[Any, Sequence[str]]:
-        answer = given.ask(asked, limit=str(limit))
+        answer = given.call(asked, limit=str(limit))
         return plain(answer.data), answer.warnings
 
     def about(data: Any) -> str:
         return f"{_count(data['items'], 'scheduled send', 'scheduled sends')}, the soonest first."
 
-    senders = SCHEDULED.under("items/*")
+    senders = SCHEDULED.with_prefix("items/*")
     return presenting.page(ask, _limit(given), tool="list_scheduled_emails", about=about, senders=senders)
 
 
 def get_status(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
     """How the appliance and the caller's mailboxes are."""
-    answer = STATUS.read(arguments).ask(asked)
+    answer = STATUS.read(arguments).call(asked)
     data, warnings = _with_fewer_mailboxes(plain(answer.data))
     about = "How the appliance is, and the mailboxes that you reach. Warnings are for its operator."
     return presenting.shown(data, tool="get_status", about=about, warnings=[*warnings, *answer.warnings])
@@ -109,7 +109,7 @@ def _with_fewer_mailboxes(data: dict[str, Any]) -> tuple[dict[str, Any], list[st
 
 def _messages(asked: Asked, given: Given, tool: str) -> Shown:
     def ask(limit: int) -> tuple[Any, Sequence[str]]:
-        answer = given.ask(asked, limit=str(limit))
+        answer = given.call(asked, limit=str(limit))
         data = plain(answer.data)
         return data | {"items": [without_headers(item) for item in data["items"]]}, answer.warnings
 
@@ -120,14 +120,14 @@ def _messages(asked: Asked, given: Given, tool: str) -> Shown:
 
 
 def _whole(asked: Asked, given: Given, tool: str, one: str, many: str) -> Shown:
-    answer = given.ask(asked)
+    answer = given.call(asked)
     return presenting.whole(
         plain(answer.data),
         tool=tool,
         about=lambda data: f"{_count(data, one, many)}.",
         of=given.request.values.get(ACCOUNT.wire, ""),
-        cursor=given.own["cursor"],
-        limit=given.own["limit"],
+        cursor=given.own_arguments["cursor"],
+        limit=given.own_arguments["limit"],
         warnings=answer.warnings,
     )
 

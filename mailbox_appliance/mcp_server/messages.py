@@ -32,7 +32,7 @@ class Refused(Exception):
         self.code, self.message, self.request_id, self.data = code, message, request_id, data
         super().__init__(message)
 
-    def answer(self) -> bytes:
+    def to_json(self) -> bytes:
         """The error as a message."""
         error = {"code": self.code, "message": self.message} | ({} if self.data is None else {"data": self.data})
         return msgspec.json.encode({"jsonrpc": "2.0", "id": self.request_id, "error": error})

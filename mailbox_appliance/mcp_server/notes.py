@@ -20,7 +20,7 @@ _ASKED_ONCE = frozenset(
 
 def of_cuts(made: Prepared, tool: str, list_offset: int | None) -> list[str]:
     """Sentences about what a copy lacks. `list_offset`: where its lists begin, None where the tool has no such say."""
-    notes = [*made.hidden.sentences()]
+    notes = [*made.hidden.warnings()]
     notes += _of_lists(made.lists, tool, list_offset)
     if made.shortened:
         notes.append(f"Long texts were cut and end with `…`: {_some(made.shortened)}.")

@@ -56,25 +56,25 @@ INLINE = Parameter(
     False,
 )
 
-EMAIL = Form(messages.get_message, "GET /accounts/{accountId}/messages/{messageId}", own=(FORM, LIST_OFFSET))
-DRAFT = Form(drafts.get_draft, "GET /accounts/{accountId}/drafts/{draftId}", own=(FORM, LIST_OFFSET))
+EMAIL = Form(messages.get_message, "GET /accounts/{accountId}/messages/{messageId}", own_arguments=(FORM, LIST_OFFSET))
+DRAFT = Form(drafts.get_draft, "GET /accounts/{accountId}/drafts/{draftId}", own_arguments=(FORM, LIST_OFFSET))
 PART = Form(
     contents.get_body,
     "GET /accounts/{accountId}/messages/{messageId}/body",
-    own=(BODY_FORM,),
-    without=frozenset({"format", "visibleOnly"}),
+    own_arguments=(BODY_FORM,),
+    omitted=frozenset({"format", "visibleOnly"}),
     defaults={"limit": str(_BODY)},
 )
 CONVERSATION = Form(
     messages.get_thread,
     "GET /accounts/{accountId}/threads/{threadId}",
-    own=(FORM,),
+    own_arguments=(FORM,),
     defaults={"limit": "20"},
 )
 ATTACHMENT = Form(
     downloads.link_attachment,
     "POST /accounts/{accountId}/messages/{messageId}/attachments/{attachmentId}/download-link",
-    own=(INLINE,),
+    own_arguments=(INLINE,),
 )
 
 
@@ -92,7 +92,7 @@ def get_email_body(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
     """Part of a message's body."""
     given = PART.read(arguments)
     limit = min(int(given.request.values["limit"]), _BODY)
-    answer = given.ask(asked, limit=str(limit), **_form(given.own["bodyFormat"]))
+    answer = given.call(asked, limit=str(limit), **_form(given.own_arguments["bodyFormat"]))
     return presenting.shown(
         plain(answer.data),
         tool="get_email_body",
@@ -105,9 +105,9 @@ def get_email_body(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
 def get_thread(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
     """A page of a conversation's messages, the oldest first, each with the beginning of its body."""
     given = CONVERSATION.read(arguments)
-    with asked.appliance.html.sharing():  # one deadline for the whole conversation
+    with asked.appliance.html_readers.sharing():  # one deadline for the whole conversation
         return presenting.page(
-            _Conversation(asked, given).page,
+            _Conversation(asked, given).read_page,
             int(given.request.values["limit"]),
             tool="get_thread",
             about="A conversation, the oldest message first; get_email_body goes on where a body is cut.",
@@ -119,32 +119,32 @@ def get_thread(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
 class _Conversation:
     """A conversation that is asked for page by page, maybe several times over: each body is looked at once."""
 
-    asked: Asked
-    given: Given
+    context: Asked
+    request: Given
     bodies: dict[str, _Read] = field(default_factory=dict)
     #: Characters of each body: set when it is first asked, so that fewer messages do not mean longer ones.
     share: int = 0
 
-    def page(self, limit: int) -> tuple[Any, Sequence[str]]:
+    def read_page(self, limit: int) -> tuple[Any, Sequence[str]]:
         """At most so many messages, or as many as have bodies that can fit, with what is to be told of them."""
-        answer = self.given.ask(self.asked, limit=str(limit))
+        answer = self.request.call(self.context, limit=str(limit))
         data = plain(answer.data)
         items = [without_headers(item) for item in data["messages"]["items"]]
         warnings, room = list(answer.warnings), _BODY
         self.share = self.share or _share_of(len(items))
-        for number, item in enumerate(items if self.given.own["bodyFormat"] != "none" else (), 1):
-            body, told = self._body(item["id"])
+        for number, item in enumerate(items if self.request.own_arguments["bodyFormat"] != "none" else (), 1):
+            body, told = self._read_body(item["id"])
             item["body"] = plain(body)
             warnings += [f"{item['id']}: {one}" for one in told]
             room -= len(body.content)
             if room < 0 and number < len(items):
-                return self.page(number)
+                return self.read_page(number)
         return data | {"messages": data["messages"] | {"items": items}}, warnings
 
-    def _body(self, message_id: str) -> _Read:
+    def _read_body(self, message_id: str) -> _Read:
         if message_id not in self.bodies:
-            form = self.given.own["bodyFormat"]
-            self.bodies[message_id] = _body(self.asked, self.given, message_id, form, self.share)
+            form = self.request.own_arguments["bodyFormat"]
+            self.bodies[message_id] = _body(self.context, self.request, message_id, form, self.share)
         return self.bodies[message_id]
 
 
@@ -156,10 +156,10 @@ def _share_of(count: int) -> int:
 def download_attachment(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
     """A link to an attachment, good for some minutes; a small file as well, where it is asked for inline."""
     given = ATTACHMENT.read(arguments)
-    answer = given.ask(asked)
+    answer = given.call(asked)
     link = plain(answer.data)
     content, warnings = None, list(answer.warnings)
-    if given.own["inline"]:
+    if given.own_arguments["inline"]:
         content = _inline(asked, given) if link["sizeBytes"] <= 2 * _INLINE else None
         if content is None:
             warnings.append(
@@ -178,21 +178,21 @@ def download_attachment(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
 
 
 def _message(asked: Asked, given: Given, tool: str, id_name: str, about: str) -> Shown:
-    answer = given.ask(asked)
+    answer = given.call(asked)
     data, warnings = without_headers(plain(answer.data)), list(answer.warnings)
-    form = given.own["bodyFormat"]
+    form = given.own_arguments["bodyFormat"]
     if form != "none":
         body, told = _body(asked, given, given.request.values[id_name], form, _BODY)
         warnings += [one for one in told if one not in warnings]
         data["body"] = plain(body)
     return presenting.shown(
-        data, tool=tool, about=about, senders=MESSAGE, warnings=warnings, list_offset=given.own["listOffset"]
+        data, tool=tool, about=about, senders=MESSAGE, warnings=warnings, list_offset=given.own_arguments["listOffset"]
     )
 
 
 def _body(asked: Asked, given: Given, message_id: str, form: str, limit: int) -> _Read:
     """The beginning of a message's body, and what is to be told of it."""
-    answer = given.ask_also(
+    answer = given.call_other(
         asked, contents.get_body, "accountId", messageId=message_id, limit=str(limit), **_form(form)
     )
     return answer.data, answer.warnings
@@ -205,7 +205,7 @@ def _form(form: str) -> dict[str, str]:
 
 def _inline(asked: Asked, given: Given) -> str | None:
     """A file as base64; None where it is too large for an answer: its size is known for sure once it is read."""
-    file: Download = given.ask_also(asked, contents.get_attachment, "accountId messageId attachmentId").data
+    file: Download = given.call_other(asked, contents.get_attachment, "accountId messageId attachmentId").data
     found = b""
     try:
         for chunk in file.chunks:

@@ -23,13 +23,13 @@ _FLATTENED = "flags"  # its fields say enough by themselves
 class Block:
     """One item (a message, an account): our words, a sender's one-line values, and bodies."""
 
-    ours: list[str] = field(default_factory=list)
+    own_lines: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
     @property
-    def sent(self) -> list[str]:
+    def untrusted_lines(self) -> list[str]:
         """All that a sender wrote, in the order in which it is shown."""
         return self.lines + self.texts
 
@@ -38,11 +38,13 @@ def rendered(
     first: str, notes: Sequence[str], data: Any, place: Place, last: Sequence[str], quoted: Sequence[str] = ()
 ) -> str:
     """The whole text: a first line, notes (warnings; `quoted` may hold a sender's words), the items, how to go on."""
-    told = [Block(ours=["Note, with addresses that others may have chosen:"], lines=list(quoted))] if quoted else []
+    told = (
+        [Block(own_lines=["Note, with addresses that others may have chosen:"], lines=list(quoted))] if quoted else []
+    )
     found = [*told, *blocks(data, place)]
     number = fence.nonce("\n".join((first, *notes, *last, *(line for block in found for line in _all_lines(block)))))
     lines = [first, *(f"Note: {note}" for note in notes)]
-    if any(block.sent for block in found):
+    if any(block.untrusted_lines for block in found):
         lines.append(fence.legend(number))
     lines = _ours(lines)
     for block in found:
@@ -53,8 +55,8 @@ def rendered(
 def block_lines(block: Block, number: str) -> list[str]:
     """An item: its facts on one line, what else is ours, and its fence."""
     lines = [" ".join(block.facts)] if block.facts else []
-    lines = _ours(lines + block.ours)
-    return lines + fence.fenced(block.sent, number) if block.sent else lines
+    lines = _ours(lines + block.own_lines)
+    return lines + fence.fenced(block.untrusted_lines, number) if block.untrusted_lines else lines
 
 
 def blocks(data: Any, place: Place) -> list[Block]:
@@ -98,7 +100,7 @@ def _is_page(value: Mapping[str, Any]) -> bool:
 
 
 def _all_lines(block: Block) -> list[str]:
-    return block.ours + block.facts + block.sent
+    return block.own_lines + block.facts + block.untrusted_lines
 
 
 def _ours(lines: Sequence[str]) -> list[str]:
@@ -113,8 +115,8 @@ def _entries(items: Sequence[Any], place: Place | None) -> list[Block]:
     common = [fact for fact in found[0].facts if fact in same] if found else []
     for block in found:
         block.facts = ["-", *(fact for fact in block.facts if fact not in same)]
-    first = [Block(ours=[f"In all of them: {' '.join(common)}"])] if common else []
-    return first + found or [Block(ours=["(none)"])]
+    first = [Block(own_lines=[f"In all of them: {' '.join(common)}"])] if common else []
+    return first + found or [Block(own_lines=["(none)"])]
 
 
 def _alone(value: Any, place: Place | None) -> Block:
@@ -141,8 +143,8 @@ def _block(item: Mapping[str, Any], place: Place | None) -> Block:
 
 def _put_ours(block: Block, name: str, value: Any) -> None:
     if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
-        block.ours.append(f"{_name(name)}:")
-        block.ours += [f"  - {' '.join(_facts('', entry))}" for entry in value]
+        block.own_lines.append(f"{_name(name)}:")
+        block.own_lines += [f"  - {' '.join(_facts('', entry))}" for entry in value]
     else:
         block.facts += _facts(_name(name), value)
 

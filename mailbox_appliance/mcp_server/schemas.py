@@ -26,9 +26,9 @@ def input_of(form: Form) -> dict[str, Any]:
     """What a tool takes."""
     values = {name: one for name, one in form.values.items() if name not in _last(form)}
     properties = {name: _parameter(one, form) for name, one in values.items()}
-    properties |= {one.wire: _parameter(one, form) for one in form.own}
+    properties |= {one.wire: _parameter(one, form) for one in form.own_arguments}
     needed = [name for name, one in form.values.items() if one.is_required and name not in form.defaults]
-    if form.everywhere is not None:
+    if form.all_accounts_operation is not None:
         needed.remove(ACCOUNT.wire)
         properties[ACCOUNT.wire]["description"] = words.EVERYWHERE
     if form.operation.body is not None:

@@ -53,7 +53,7 @@ def serve(post: Post) -> int:
 
 async def speak(post: Post, source: int, sink: int) -> None:
     """Read messages from one file and answer them on the other, until the end. Raises BrokenPipeError."""
-    await _Session(post, source, sink).speak()
+    await _Session(post, source, sink).run()
 
 
 async def _until_told(speaking: Coroutine[Any, Any, None]) -> signal.Signals | None:
@@ -84,12 +84,12 @@ class _Session:
     #: The ids of requests that are to be answered.
     pending: set[types.RequestId] = field(default_factory=set)
 
-    async def speak(self) -> None:
+    async def run(self) -> None:
         """Raises BrokenPipeError where nobody reads."""
-        self._writer, self._places = Writer(self.sink), asyncio.Semaphore(_AT_ONCE)
+        self._writer, self._call_slots = Writer(self.sink), asyncio.Semaphore(_AT_ONCE)
         come, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, go = anyio.create_memory_object_stream[SessionMessage](0)
-        server = self._server()
+        server = self._create_server()
         async with come:
             reading, writing = asyncio.ensure_future(self._read(come)), asyncio.ensure_future(self._write(go))
             options = server.create_initialization_options()
@@ -111,24 +111,24 @@ class _Session:
         async with come:
             async with aclosing(read_lines(self.source, _LONGEST_LINE)) as lines:
                 async for line in lines:
-                    if (message := await self._message(line)) is not None:
+                    if (message := await self._read_message(line)) is not None:
                         await come.send(SessionMessage(message))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FINISH_WITHIN):
                     while self.pending:
                         await asyncio.sleep(_GLANCE)
 
-    async def _message(self, line: bytes) -> types.JSONRPCMessage | None:
+    async def _read_message(self, line: bytes) -> types.JSONRPCMessage | None:
         if not line.strip():
             return None
         try:
             messages.read(line)
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            await self._refuse(Refused(messages.PARSE_ERROR, messages.UNREADABLE))
+            await self._write_error(Refused(messages.PARSE_ERROR, messages.UNREADABLE))
             return None
         except Refused as refused:
-            await self._refuse(refused)
+            await self._write_error(refused)
             return None
         if isinstance(message, types.JSONRPCRequest):
             self.pending.add(message.id)
@@ -145,11 +145,11 @@ class _Session:
                 if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
                     self.pending.discard(message.id)
 
-    async def _refuse(self, refused: Refused) -> None:
+    async def _write_error(self, refused: Refused) -> None:
         with suppress(OSError):  # the next answer will tell
-            await self._writer.write(refused.answer())
+            await self._writer.write(refused.to_json())
 
-    def _server(self) -> "Server[Any]":
+    def _create_server(self) -> "Server[Any]":
         return Server(
             words.NAME,
             version=__version__,
@@ -161,7 +161,7 @@ class _Session:
 
     async def _list_tools(self, _context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         cursor = {"cursor": params.cursor} if params is not None and params.cursor else {}
-        answer = await self._ask("tools/list", cursor, "Repeat it.")
+        answer = await self._call_appliance("tools/list", cursor, "Repeat it.")
         if "result" not in answer:
             raise _refused(answer)
         return types.ListToolsResult.model_validate(answer["result"])
@@ -169,17 +169,17 @@ class _Session:
     async def _call_tool(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         arguments = params.arguments or {}
         advice = _REPEAT if "idempotencyKey" in arguments else _LOOK
-        answer = await self._ask("tools/call", {"name": params.name, "arguments": arguments}, advice)
+        answer = await self._call_appliance("tools/call", {"name": params.name, "arguments": arguments}, advice)
         if "result" in answer:
             return types.CallToolResult.model_validate(answer["result"])
         if isinstance(answer["error"].get("code"), int):
             raise _refused(answer)
         return _failed(_with_advice(answer["error"], advice))
 
-    async def _ask(self, method: str, params: dict[str, Any], advice: str) -> dict[str, Any]:
+    async def _call_appliance(self, method: str, params: dict[str, Any], advice: str) -> dict[str, Any]:
         """The answer of the appliance, with `result` or with `error`."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        async with self._places:
+        async with self._call_slots:
             status, payload = await handed_over(lambda: self.post(body, dict(_HEADERS), advice), _in_a_thread)
         with suppress(ValueError, RecursionError):
             answer = json.loads(payload)

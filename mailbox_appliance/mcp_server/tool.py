@@ -56,9 +56,9 @@ class Tool:
     name: str
     title: str
     operation: Operation[Any, Any]
-    stands_for: str
+    rest_call: str
     help: str
-    act: Act
+    handler: Act
     input: Callable[[], dict[str, Any]]
     output: Callable[[], dict[str, Any]]
     reads_only: bool = False
@@ -66,7 +66,7 @@ class Tool:
     idempotent: bool = False
     #: Whether it reaches out to other people, beyond the mailbox.
     open_world: bool = False
-    also: Sequence[Operation[Any, Any]] = field(default=())
+    other_operations: Sequence[Operation[Any, Any]] = field(default=())
 
     def may_be_used_by(self, caller: Caller) -> bool:
         """Whether the caller holds what the operation needs; whether they reach a mailbox is not looked at."""

@@ -42,12 +42,12 @@ def _tool(
         name=name,
         title=title,
         operation=form.operation,
-        stands_for=form.stands_for,
+        rest_call=form.rest_call,
         help=help_,
-        act=act,
+        handler=act,
         input=lambda: schemas.input_of(form),
         output=lambda: schemas.output_of(form.operation.result, more=more, is_cut=is_cut),
-        also=(*also, *([form.everywhere] if form.everywhere is not None else [])),
+        other_operations=(*also, *([form.all_accounts_operation] if form.all_accounts_operation is not None else [])),
         **_KINDS[kind],
     )
 

@@ -23,7 +23,7 @@ class Senders:
     lines: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
 
-    def under(self, path: str) -> "Senders":
+    def with_prefix(self, path: str) -> "Senders":
         """The same further down: `MESSAGE.under("items/*")`."""
         return Senders(tuple(f"{path}/{line}" for line in self.lines), tuple(f"{path}/{text}" for text in self.texts))
 
@@ -83,10 +83,10 @@ MESSAGE = (
     + Senders(("subject", "snippet"))
     + _fields("searchContext", "excerpt")
     + ATTACHMENTS
-    + BODY.under("body")
+    + BODY.with_prefix("body")
 )
-MESSAGES = MESSAGE.under("items/*")
-THREAD = Senders(("subject",)) + MESSAGES.under("messages")
+MESSAGES = MESSAGE.with_prefix("items/*")
+THREAD = Senders(("subject",)) + MESSAGES.with_prefix("messages")
 SCHEDULED = _fields("to/*", *_ADDRESS) + Senders(("subject",))
 PREVIEW = RECIPIENTS + Senders(("subject",)) + ATTACHMENTS
 #: A link to an attachment.

@@ -14,7 +14,7 @@ from mailbox_appliance.operations import drafts, sending
 NEW_DRAFT = Form(drafts.create_draft, "POST /accounts/{accountId}/drafts")
 WHOLE_DRAFT = Form(drafts.update_draft, "PUT /accounts/{accountId}/drafts/{draftId}")
 OLD_DRAFT = Form(drafts.delete_draft, "DELETE /accounts/{accountId}/drafts/{draftId}")
-PREVIEWED = Form(sending.preview, "POST /accounts/{accountId}/send/preview", own=(LIST_OFFSET,))
+PREVIEWED = Form(sending.preview, "POST /accounts/{accountId}/send/preview", own_arguments=(LIST_OFFSET,))
 
 
 def create_draft(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
@@ -30,7 +30,7 @@ def update_draft(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
 
 def delete_draft(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
     """Remove a draft for good."""
-    answer = OLD_DRAFT.read(arguments).ask(asked)
+    answer = OLD_DRAFT.read(arguments).call(asked)
     return presenting.shown(
         plain(answer.data), tool="delete_draft", about="The draft is gone.", warnings=answer.warnings
     )
@@ -39,7 +39,7 @@ def delete_draft(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
 def preview_send(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
     """What a send would hand over, and to whom."""
     given = PREVIEWED.read(arguments)
-    answer = given.ask(asked)
+    answer = given.call(asked)
     ours, quoting = parted(answer.warnings)
     return presenting.shown(
         plain(answer.data),
@@ -48,12 +48,12 @@ def preview_send(asked: Asked, arguments: Mapping[str, Any]) -> Shown:
         senders=PREVIEW,
         warnings=ours,
         quoting=quoting,
-        list_offset=given.own["listOffset"],
+        list_offset=given.own_arguments["listOffset"],
     )
 
 
 def _draft(asked: Asked, given: Given, about: str) -> Shown:
-    answer = given.ask(asked)
+    answer = given.call(asked)
     data = without_headers(plain(answer.data))
     ours, quoting = parted(answer.warnings)
     # What is cut here is read on with get_draft.

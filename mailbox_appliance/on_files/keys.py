@@ -112,7 +112,7 @@ def _store_with_own_key(data_dir: Path, passphrase: str | None) -> Iterator[Stor
 def _changed(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dict[str, Any]:
     """Write the key file with other slots, and say so in the audit log; what the file says then."""
     there = _whole_file(store)
-    key = there.key_of(store.key.master)
+    key = there.find_key(store.key.master)
     if key is None:
         raise KeyDamaged(file=store.key_file, reason="its check value does not agree with the key in it")
     slots = sorted(edit(key, there.slots), key=lambda slot: _ORDER.index(type(slot)))

@@ -37,7 +37,7 @@ def existing_store(data_dir: Path, passphrase: str | None = None, progress: Prog
 
 def told_of(upgraded: Upgraded | None) -> tuple[str, ...]:
     """What is to be told of an upgrade that a command did on its way."""
-    return () if upgraded is None else upgraded.told
+    return () if upgraded is None else upgraded.sentences
 
 
 def enveloped(data: Any, warnings: Sequence[str] = ()) -> dict[str, Any]:

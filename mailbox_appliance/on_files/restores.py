@@ -214,7 +214,7 @@ def _look_at(
             return _Present(None, older=number)
         has_log = log_of(file).exists()
         database, key = open_database(file, key_file, given)
-        database.abandon() if has_log else database.close()
+        database.close_without_checkpoint() if has_log else database.close()
         return _Present(PresentKey(key, key_file))
 
     return _tried(looked, passphrase)

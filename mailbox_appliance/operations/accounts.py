@@ -83,7 +83,7 @@ class Reconnection(Input, frozen=True, kw_only=True):
 @operation(needs=Capability.MAIL_READ)
 def list_accounts(appliance: Appliance, caller: Caller) -> tuple[Account, ...]:
     """The mailboxes that you reach."""
-    return permissions.reachable(appliance.store, caller.found)
+    return permissions.reachable(appliance.store, caller.required_credential)
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -153,7 +153,7 @@ def reconnect_account(appliance: Appliance, caller: Caller, account: Account, re
             raise Unsupported(reason="its provider is asked for access; sign in there again instead.")
         return try_again(appliance, caller, account)
     _check_servers(request.imap, request.smtp)
-    before = appliance.store.accounts.connection(account.id)
+    before = appliance.store.accounts.get_connection(account.id)
     _keep_passwords(before, request)
     after = Connection(before.email, _merged(before.imap, request.imap), _merged(before.smtp, request.smtp))
     checked = _checked(appliance, caller, after)
@@ -177,13 +177,13 @@ def remove_account(appliance: Appliance, caller: Caller, account: Account) -> De
     try:
         with appliance.store.database.transaction(durable=True):
             require_still_owner(appliance.store, caller, account.id)
-            appliance.store.deliveries.forget_messages(account.id)
+            appliance.store.deliveries.end_mailbox_deliveries(account.id)
             appliance.store.accounts.remove(account.id)
             appliance.store.audit.record(caller.actor, "account.delete", ("account", account.id))
     except BaseException:
         appliance.sync.add(account.id)  # it is still there, so it must still be followed
         raise
-    appliance.store.upkeep.wake()  # to delete its mail
+    appliance.store.cleaner.wake()  # to delete its mail
     appliance.events.publish(AccountRemoved(account.id))
     return Deleted(id=account.id)
 
@@ -204,13 +204,13 @@ def _save(
     store = appliance.store
     with store.database.transaction(durable=True):
         require_still_owner(store, caller, account_id)
-        if store.accounts.connection(account_id) != before:
+        if store.accounts.get_connection(account_id) != before:
             raise Conflict(reason="Somebody else has just reconnected this mailbox. Look at it, then repeat this.")
         store.accounts.set_connection(account_id, after)
         store.accounts.set_capabilities(account_id, checked.capabilities)
         if _mailbox_of(before.imap) != _mailbox_of(after.imap):
             store.folders.forget_positions(account_id)
-        store.due.hasten_mailbox(account_id, appliance.clock.now())
+        store.schedule.pull_forward_mailbox(account_id, appliance.clock.now())
         store.audit.record(caller.actor, "account.reconnect", ("account", account_id))
 
 

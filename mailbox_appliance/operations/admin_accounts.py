@@ -20,7 +20,7 @@ class NewAccountOfMember(NewAccount, frozen=True, kw_only=True):
 
 
 def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[str, str]) -> None:
-    permissions.require_unlimited(caller.found)
+    permissions.require_unlimited(caller.required_credential)
 
 
 @operation(needs=Capability.ADMIN_ACCOUNTS, https=True, tag="admin_accounts")
@@ -29,7 +29,7 @@ def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, .
 
     It shows their settings; their mail is for those who reach them.
     """
-    scope = caller.found.account_ids
+    scope = caller.required_credential.account_ids
     return tuple(each for each in appliance.store.accounts.list_all() if scope is None or each.id in scope)
 
 

@@ -156,7 +156,7 @@ def _warnings(granted: Collection[Capability]) -> tuple[str, ...]:
 
 def _shown_to(store: Store, found: FoundCredential) -> str:
     """The member who may be the one that asks: of a key that somebody else made for its owner, its maker."""
-    return found.member.id if found.kind == "session" else store.api_keys.maker_of(found.id)
+    return found.member.id if found.kind == "session" else store.api_keys.get_maker_id(found.id)
 
 
 def _revoke(appliance: Appliance, caller: Caller, key_id: str, member_id: str | None, *needed: Capability) -> Deleted:
@@ -170,7 +170,7 @@ def _revoke(appliance: Appliance, caller: Caller, key_id: str, member_id: str | 
 
 
 def _require_grantable(store: Store, found: FoundCredential, key: ApiKey, after: KeyPermissions) -> None:
-    is_made_by_owner = store.api_keys.maker_of(key.id) == key.member_id
+    is_made_by_owner = store.api_keys.get_maker_id(key.id) == key.member_id
     permissions.require_grantable(
         found,
         permissions.effective_capabilities(found),

@@ -39,7 +39,7 @@ class Attempt:
     caller: Caller
     limits: Mapping[str, int]
 
-    def failed(
+    def record_failure(
         self,
         action: str,
         target: tuple[str, str] | None = None,
@@ -48,22 +48,22 @@ class Attempt:
         """Count it, and say so in the audit log. Call it before the answer that tells."""
         store = self.appliance.store
         with store.database.transaction():
-            store.attempts.count(self.limits.keys())
+            store.login_attempts.record_failure(self.limits.keys())
             store.audit.record(self.caller.actor, action, target, outcome)
-        self.appliance.meters.count(REFUSED, reason="suspended" if outcome == "denied" else "wrong")
+        self.appliance.counters.increment(REFUSED, reason="suspended" if outcome == "denied" else "wrong")
 
 
 @contextmanager
 def attempted(appliance: Appliance, caller: Caller, limits: Mapping[str, int]) -> Iterator[Attempt]:
     """An attempt that counts in these buckets if it fails; its turn is that of the first. Raises Throttled."""
-    attempts = appliance.store.attempts
+    attempts = appliance.store.login_attempts
     turn = _TURNS[hash(next(iter(limits))) % len(_TURNS)]
     with ExitStack() as held:
-        with _refusals_counted(appliance.meters):
-            attempts.look(limits)
-            held.enter_context(appliance.hashing_place(is_local=caller.origin.is_local))
+        with _refusals_counted(appliance.counters):
+            attempts.require_room(limits)
+            held.enter_context(appliance.hashing_slot(is_local=caller.origin.is_local))
             held.enter_context(turn)
-            held.enter_context(attempts.under_way(limits))
+            held.enter_context(attempts.reserve(limits))
         yield Attempt(appliance, caller, limits)
 
 
@@ -72,7 +72,7 @@ def _refusals_counted(meters: Meters) -> Iterator[None]:
     try:
         yield
     except Throttled as refusal:
-        meters.count(REFUSED, reason="busy" if isinstance(refusal, LogInsBusy) else "throttled")
+        meters.increment(REFUSED, reason="busy" if isinstance(refusal, LogInsBusy) else "throttled")
         raise
 
 

@@ -111,7 +111,7 @@ def warnings_for(store: Store, clock: Clock, member_id: str) -> tuple[str, ...]:
     """What others did to a member in the last days that they should know of: a sentence for each kind and day."""
     # To the hour, so that what was found serves many requests.
     since = to_timestamp(clock.now() - TOLD_FOR)[:13]
-    return tuple(_sentence(deed) for deed in store.audit.done_by_others(member_id, since) if deed.action in _TOLD)
+    return tuple(_sentence(deed) for deed in store.audit.list_acts_by_others(member_id, since) if deed.action in _TOLD)
 
 
 def _sentence(deed: Deed) -> str:

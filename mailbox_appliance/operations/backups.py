@@ -75,7 +75,7 @@ def list_backups(
     listed: no backups or not whole, copies of one that is, or with a name that is no UTF-8.
     """
     kept = appliance.store.backups
-    return Answer(page_of(kept.list(), limit, cursor), not_listed(kept.strays()))
+    return Answer(page_of(kept.list(), limit, cursor), not_listed(kept.list_unlisted()))
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
@@ -86,7 +86,7 @@ def create_backup(appliance: Appliance, caller: Caller, request: NewBackup = _PL
     plain, a warning says so, and such a backup cannot be downloaded. One long thing is done at a time: 409 else.
     """
     store = appliance.store
-    with appliance.working_long("A backup") as progress:
+    with appliance.exclusive_work("A backup") as progress:
         made = store.backups.create("manual", request.passphrase, progress)
     with store.database.transaction(durable=True):
         store.audit.record(caller.actor, "backup.create", ("backup", made.id))
@@ -126,7 +126,7 @@ def verify_backup(
     What is wrong with it is one of `backup_wrong_passphrase` (also for a missing one), `backup_truncated`,
     `backup_altered`, `backup_newer_format` and `not_a_backup`. One long thing is done at a time: 409 else.
     """
-    with appliance.working_long("The verification of a backup") as progress:
+    with appliance.exclusive_work("The verification of a backup") as progress:
         return appliance.store.backups.verify(backup_id, request.passphrase, progress)
 
 

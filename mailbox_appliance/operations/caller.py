@@ -45,10 +45,10 @@ class Caller:
     @property
     def member(self) -> Member:
         """The member behind the credential. Raises Unauthenticated where there is none."""
-        return self.found.member
+        return self.required_credential.member
 
     @property
-    def found(self) -> FoundCredential:
+    def required_credential(self) -> FoundCredential:
         """The credential. Raises Unauthenticated where there is none."""
         if self.credential is None:
             raise Unauthenticated
@@ -99,7 +99,7 @@ def require_still(store: Store, caller: Caller, *needed: Capability) -> FoundCre
     Answers the credential as it is now. Raises Unauthenticated where the session or key has ended since it was looked
     at, MemberSuspended, and Denied where none of the capabilities is held any more.
     """
-    found = store.credentials.find_again(caller.found)
+    found = store.credentials.find_current(caller.required_credential)
     if found is None:
         raise Unauthenticated
     if found.member.status == "suspended":

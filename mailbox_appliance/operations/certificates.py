@@ -38,7 +38,7 @@ def ensure_certificate(appliance: Appliance, actor: Actor) -> bool:
 
 def is_lost(appliance: Appliance) -> bool:
     """Whether there is no certificate, but was one."""
-    return not CertificateFiles(appliance.folder).exist() and appliance.store.audit.tells_of(*_ACTS)
+    return not CertificateFiles(appliance.folder).any_exists() and appliance.store.audit.has_action(*_ACTS)
 
 
 def rotate_certificate(appliance: Appliance, actor: Actor) -> None:

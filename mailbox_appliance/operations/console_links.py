@@ -41,8 +41,8 @@ def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
     store, token = appliance.store, new_token("mbxc")
     with store.database.transaction(durable=True):
         require_still(store, caller)
-        member_id, session_id = caller.member.id, caller.found.id
-        expires_at = store.invitations.issue(
+        member_id, session_id = caller.member.id, caller.required_credential.id
+        expires_at = store.one_time_tokens.issue(
             "console_link", member_id, hash_token(token), _LIVES_FOR, session_id=session_id
         )
         store.audit.record(caller.actor, "console_link.create", ("member", member_id))
@@ -68,8 +68,8 @@ def _begin(appliance: Appliance, caller: Caller, member_id: str, logged_in_at: s
 
 
 def _logged_in_at(appliance: Appliance, token: str) -> str:
-    session_id = appliance.store.invitations.session_of(hash_token(token))
-    found = None if session_id is None else appliance.store.credentials.logged_in_at(session_id)
+    session_id = appliance.store.one_time_tokens.find_session_id(hash_token(token))
+    found = None if session_id is None else appliance.store.credentials.find_login_time(session_id)
     if found is None:
         raise InvalidToken(what=_LINK.what)
     return found

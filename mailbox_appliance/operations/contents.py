@@ -28,7 +28,7 @@ _NOT_YET = "The body of this message is not here yet, and the mail server cannot
 @operation(needs=Capability.MAIL_READ)
 def get_source(appliance: Appliance, caller: Caller, account: Account, message_id: str) -> Download:  # noqa: ARG001
     """The message as it came, byte for byte (RFC 5322)."""
-    return _file(appliance, appliance.parts.source(account.id, message_id))
+    return _file(appliance, appliance.attachment_fetcher.request_source(account.id, message_id))
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -44,7 +44,7 @@ def get_attachment(
     Its type and name are the sender's word. It comes as a file to be saved, whatever it is, and a browser runs nothing
     that is in it.
     """
-    return _file(appliance, appliance.parts.attachment(account.id, message_id, attachment_id))
+    return _file(appliance, appliance.attachment_fetcher.request_attachment(account.id, message_id, attachment_id))
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -68,21 +68,21 @@ def get_body(
     replaced by the plain text, or by the text of its tags; a warning says that hidden text may be in it. `html` is
     what the sender wrote, as it is: never show it outside a sandbox.
     """
-    stored = appliance.store.messages.body(account.id, message_id)
+    stored = appliance.store.messages.get_body(account.id, message_id)
     warnings: tuple[str, ...] = ()
     if not stored.is_there:
         warnings = fill(appliance, account, message_id)
-        stored = appliance.store.messages.body(account.id, message_id)
-    content, told = in_form(stored, format_, appliance.html, visible_only=visible_only)
+        stored = appliance.store.messages.get_body(account.id, message_id)
+    content, told = in_form(stored, format_, appliance.html_readers, visible_only=visible_only)
     return Answer(page_of(content, format_, offset, limit), warnings + told)
 
 
 def fill(appliance: Appliance, account: Account, message_id: str) -> tuple[str, ...]:
     """Have the body of a message fetched, of which only the header is here; warnings where that cannot be done now."""
-    with appliance.waiting_place() as has_place:
+    with appliance.io_slot() as has_place:
         if has_place:
             try:
-                appliance.bodies.fill(account.id, message_id)
+                appliance.body_fetcher.ensure_body(account.id, message_id)
                 return ()
             except (SyncRequired, Throttled, Unavailable, Unsupported):
                 pass  # what is here is better than nothing
@@ -102,8 +102,8 @@ def page_of(content: str, form: BodyFormat, offset: int, limit: int) -> BodyPart
 
 
 def _file(appliance: Appliance, wanted: Wanted) -> Download:
-    found = appliance.parts.find(wanted)
+    found = appliance.attachment_fetcher.find(wanted)
     if found is not None:
         return found
-    with appliance.asking_servers():
-        return appliance.parts.fetch(wanted)
+    with appliance.require_io_slot():
+        return appliance.attachment_fetcher.fetch(wanted)

@@ -78,7 +78,7 @@ def list_all_deliveries(
 
     You see those of the same member, whichever session or API key made them, and every scheduled one.
     """
-    reached = [account.id for account in permissions.reachable(appliance.store, caller.found)]
+    reached = [account.id for account in permissions.reachable(appliance.store, caller.required_credential)]
     if account_id is not None and account_id not in reached:
         raise NotFound(what="mailbox")
     wanted = reached if account_id is None else [account_id]
@@ -100,7 +100,7 @@ def get_timeline(appliance: Appliance, caller: Caller, account: Account, operati
 def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
     """Raises NotFound where the caller does not see the operation, Denied where somebody else has to decide it."""
     lists, operation_id = appliance.store.delivery_lists, values.get("operationId", "")
-    sender = lists.sender_of(account.id, operation_id)
+    sender = lists.get_sender_id(account.id, operation_id)
     if caller.member.id not in (sender, account.owner_member_id):
         lists.get(account.id, operation_id, caller.member.id)
         reason = "only who sent it, or the owner of the mailbox, may decide it."
@@ -117,12 +117,12 @@ def resolve_delivery(
     filed in Sent as after any success. 409: it is not uncertain.
     """
     store = appliance.store
-    copy = _copy(appliance, store.deliveries.work(operation_id)) if request.outcome == "succeeded" else None
+    copy = _copy(appliance, store.deliveries.get_work(operation_id)) if request.outcome == "succeeded" else None
     with store.database.transaction(durable=True):
         store.deliveries.resolve(operation_id, request.outcome, copy)
         store.audit.record(caller.actor, f"delivery.resolve_{request.outcome}", ("delivery", operation_id))
     appliance.events.publish(DeliverySettled(operation_id, account.id, request.outcome))
-    sender = store.delivery_lists.sender_of(account.id, operation_id)
+    sender = store.delivery_lists.get_sender_id(account.id, operation_id)
     return Answer(*store.delivery_lists.get(account.id, operation_id, sender))
 
 

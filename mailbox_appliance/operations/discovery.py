@@ -75,7 +75,7 @@ class Discovered(Wire, frozen=True, kw_only=True):
 def discover(appliance: Appliance, caller: Caller, request: Wanted) -> Discovered:  # noqa: ARG001 - for every session
     """Find the servers of a mailbox from its address. No mail server is connected to, and nothing is saved."""
     found = discovery.discover(request.email, _means(appliance, appliance.settings))
-    said = (Said(source=one.source, found=one.finding is not None, outcome=one.told) for one in found.heard)
+    said = (Said(source=one.source, found=one.servers is not None, outcome=one.message) for one in found.results)
     candidates = tuple(map(_candidate, found.candidates))
     return Discovered(email=request.email, candidates=candidates, sources=tuple(said))
 

@@ -50,9 +50,11 @@ def link_attachment(
 
     It ends earlier where the session or key ends that asks for it, or loses the right to read this mailbox.
     """
-    listed = appliance.parts.attachment(account.id, message_id, attachment_id)
+    listed = appliance.attachment_fetcher.request_attachment(account.id, message_id, attachment_id)
     expires = to_millis(appliance.clock.now() + _LIVES_FOR)
-    linked = _Linked(caller.found.kind, caller.found.id, account.id, message_id, attachment_id, expires)
+    linked = _Linked(
+        caller.required_credential.kind, caller.required_credential.id, account.id, message_id, attachment_id, expires
+    )
     return DownloadLink(
         url=appliance.url_for(is_local=caller.origin.is_local) + _PATH + _sealed(appliance.store, linked),
         expires_at=to_timestamp(from_millis(expires)),

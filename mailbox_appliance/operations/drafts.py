@@ -105,7 +105,7 @@ def _deciding(appliance: Appliance, account: Account, draft_id: str) -> Iterator
 
 def _version(appliance: Appliance, outgoing: Outgoing) -> tuple[Version, tuple[str, ...]]:
     """The draft as it is to be kept, and warnings about its plain text."""
-    now, reader = appliance.clock.now(), appliance.html.for_request()
+    now, reader = appliance.clock.now(), appliance.html_readers.for_request()
     made = composed(outgoing, now, reader)
     version = Version(with_bcc(made.wire, made.bcc_header), made.message_id, now)
     return version, (UNANALYZED_OUTGOING,) if reader.has_failed else ()

@@ -52,9 +52,9 @@ def _begin_anew(appliance: Appliance, caller: Caller, request: Redemption, use: 
     store, address = appliance.store, caller.origin.client_address
     with store.database.transaction(durable=True):
         member = use_up(appliance, use, request.token)
-        store.invitations.withdraw(member.id)
+        store.one_time_tokens.revoke_all(member.id)
         store.members.set_password(member.id, hashed)
-        store.attempts.clear(by_email(member.email))
+        store.login_attempts.clear(by_email(member.email))
         answer = begin_session(appliance, member.id, request.device_name, address, by=use.action)
         end_sessions(appliance, Actor("session", answer.session.id, member.id, address), member.id, answer.session.id)
     return answer

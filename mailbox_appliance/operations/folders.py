@@ -48,16 +48,16 @@ def map_folders(
             listed = mailbox.list_folders()
     except RemoteFault as fault:
         raise problem_of(fault) from fault
-    store.folders.take_in(account.id, listed)
+    store.folders.add_listed(account.id, listed)
     if any(folder.label is not None for folder in listed):
         raise Unsupported(reason=_DECIDED)
     wanted = _paths(mapping, store.folders.list(account.id))
-    _refuse_doubles(wanted, store.folders.user_mapping(account.id))
+    _refuse_doubles(wanted, store.folders.get_user_mapping(account.id))
     before = store.accounts.get(account.id).folders
     with store.database.transaction(durable=True):
         require_still_owner(store, caller, account.id)  # it may have taken the server long to answer
         store.folders.set_user_mapping(account.id, wanted)
-        store.folders.take_in(account.id, listed)
+        store.folders.add_listed(account.id, listed)
         store.audit.record(caller.actor, "account.folders", ("account", account.id))
     appliance.sync.wake(account.id, None)
     after = store.accounts.get(account.id).folders

@@ -42,7 +42,7 @@ def forwarding(
 def _around(appliance: Appliance, account: Account, message_id: str, request: Forward, empty: Outgoing) -> Prepared:
     """The original, quoted in the message that is empty as yet."""
     source = _original(appliance, account, message_id)
-    reader = appliance.html.for_request()
+    reader = appliance.html_readers.for_request()
     quoted = _quoted(source, request, reader)
     files = taken_along(source, quoted.parts)
     require_files((len(file.content) for file in files), _FILES, _WITHOUT)
@@ -63,7 +63,7 @@ def _quoted(source: bytes, request: Forward, reader: HtmlReader) -> Forwarded:
 
 
 def _original(appliance: Appliance, account: Account, message_id: str) -> bytes:
-    if appliance.parts.source(account.id, message_id).size > MOST_PARSED:
+    if appliance.attachment_fetcher.request_source(account.id, message_id).size > MOST_PARSED:
         details = (Detail("path:messageId", "Use another mail program for it."),)
         raise MessageTooLarge(what="The original", limit=f"{MOST_PARSED // MIB} MiB", details=details)
     return read_source(appliance, account, message_id)

@@ -57,9 +57,9 @@ def get_history(appliance: Appliance, caller: Caller, hours: Hours = 24) -> Hist
     """
     step = next((seconds for most, seconds in _STEPS if hours <= most), _LONGEST_STEP)
     since, until = _span(appliance.clock.now(), hours * 3600, step)
-    accounts = json.dumps([a.id for a in permissions.reachable(appliance.store, caller.found)])
-    sent = appliance.store.history.deliveries(accounts, caller.member.id, since, step)
-    came = appliance.store.history.arrived(accounts, since, until, step)
+    accounts = json.dumps([a.id for a in permissions.reachable(appliance.store, caller.required_credential)])
+    sent = appliance.store.history.count_deliveries(accounts, caller.member.id, since, step)
+    came = appliance.store.history.count_arrivals(accounts, since, until, step)
     times = [
         to_timestamp(since + timedelta(seconds=step * n)) for n in range(int((until - since).total_seconds()) // step)
     ]

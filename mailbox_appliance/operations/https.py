@@ -93,7 +93,7 @@ def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) ->
     given = {setting: getattr(request, field) for field, setting in _SETTINGS.items()}
     changes = {setting: value for setting, value in given.items() if value is not UNSET}
     require_fitting(changes, {setting: field for field, setting in _SETTINGS.items()})
-    with appliance.changing_settings:
+    with appliance.settings_lock:
         was_lost = is_lost(appliance)
         told = change(appliance, caller, changes)
         if changes and appliance.https is not None and appliance.https.trouble is not None:
@@ -130,7 +130,7 @@ def rotate(appliance: Appliance, caller: Caller) -> Answer[Https]:
 
 
 def _replaced(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> Answer[Https]:
-    with appliance.changing_settings:  # who asks is told of their own certificate, and not of the next one's
+    with appliance.settings_lock:  # who asks is told of their own certificate, and not of the next one's
         before, had_links = _fingerprint(appliance), CertificateFiles(appliance.folder).are_links()
         with _as_conflict():
             told = (*((_UNLINKED,) if had_links else ()), *act())
@@ -173,7 +173,7 @@ def _certificate(appliance: Appliance, *, told: bool) -> tuple[Certificate | Non
     files, served = CertificateFiles(appliance.folder), None
     if appliance.https is not None and (seen := appliance.https.certificate) is not None:
         served = shown(seen)
-    if not files.exist():
+    if not files.any_exists():
         return served, ()
     try:
         found = facts(files)

@@ -80,7 +80,7 @@ def get_settings(appliance: Appliance, caller: Caller) -> dict[str, Any]:  # noq
 
     Also those that are stored and that this release does not know; they are kept for one that does.
     """
-    stored = appliance.store.stored_settings.all()
+    stored = appliance.store.stored_settings.get_all()
     unknown = {name: value for name, value in stored.items() if name not in BY_NAME.keys() | _NO_SETTINGS}
     return unknown | {option.name: appliance.settings.values[option.name] for option in RUNTIME}
 
@@ -103,14 +103,14 @@ def change(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> 
 
     Raises Conflict, with all as it was, where something rules over a value, or HTTPS cannot be offered so.
     """
-    with appliance.changing_settings:
+    with appliance.settings_lock:
         _require_free(appliance, changes)
         let_in = lets_others_in(appliance.settings)
         if changes.get("server.https"):
             _require_certificate(appliance, caller)
         before = _store(appliance, caller, changes)
         try:
-            appliance.use_changed_settings()
+            appliance.apply_stored_settings()
         except BaseException:
             _put_back(appliance, caller, before)
             raise
@@ -137,7 +137,7 @@ def _store(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> 
     """Write what changes, with a row of the log each; answers those values as they were."""
     store = appliance.store
     with store.database.transaction(durable=True):
-        stored = store.stored_settings.all()
+        stored = store.stored_settings.get_all()
         now = {name: list(value) if isinstance(value, tuple) else value for name, value in changes.items()}
         now = {name: value for name, value in now.items() if not _is_same(stored.get(name), value)}
         for name, value in now.items():
@@ -155,7 +155,7 @@ def _put_back(appliance: Appliance, caller: Caller, before: Stored) -> None:
                 _put(appliance, name, value)
                 store.audit.record(caller.actor, "settings.update", ("setting", name), "failure")
         with suppress(HttpsNotOffered):  # it was not before, either
-            appliance.use_changed_settings()
+            appliance.apply_stored_settings()
     except Exception:
         log.exception("settings could not be put back", extra={"settings": [*before]})
 
@@ -192,5 +192,5 @@ def require_fitting(changes: Mapping[str, Any], places: Mapping[str, str] | None
 
 def _require_free(appliance: Appliance, changes: Mapping[str, Any]) -> None:
     for name in changes:
-        if (ruler := appliance.settings.ruled_by(name)) is not None:
+        if (ruler := appliance.settings.overridden_by(name)) is not None:
             raise Conflict(reason=f"{name} is set by {ruler}, which rules; change it there.")

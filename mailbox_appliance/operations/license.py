@@ -132,14 +132,14 @@ def _asked(appliance: Appliance, token: str) -> RemoteFault | None:
     url, ca_file = licensing.verify_url(settings), settings.text("remote.ca_file")
     if not url:
         return None
-    with appliance.waiting_place() as has_place:
+    with appliance.io_slot() as has_place:
         if not has_place:
             reason = "too many requests wait for other servers already. Try again in a few seconds."
             raise Unverified(reason=reason, retry_after=_RETRY_AFTER)
         try:
             timeout = float(settings.number("remote.timeout"))
             ask = partial(issuer.confirm, url, token, ca_file=ca_file, timeout=timeout)
-            is_good = appliance.calls.begin("license", ask).result()
+            is_good = appliance.calls.start("license", ask).result()
         except RemoteFault as fault:
             return fault
     if not is_good:
@@ -153,9 +153,9 @@ def _installed(appliance: Appliance, token: str, fault: RemoteFault | None) -> I
     if not licensing.verify_url(appliance.settings):
         return installed
     if fault is None:
-        return installed.confirmed(now)
+        return installed.with_confirmation(now)
     before = licensing.installed(appliance.store.stored_settings.find(licensing.STORED_AS))
-    installed = (before if before is not None and before.token == token else installed).not_confirmed(now)
+    installed = (before if before is not None and before.token == token else installed).with_failed_confirmation(now)
     if installed.is_unverified(now):
         raise Unverified(reason=fault.reason) from fault
     return installed

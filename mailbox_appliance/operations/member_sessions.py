@@ -11,13 +11,13 @@ from mailbox_appliance.records import Capability, Deleted, Session
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=is_there, tag="member_sessions")
 def list_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> tuple[Session, ...]:
     """The sessions of a member, the last used first."""
-    return appliance.store.credentials.list_sessions(member_id, caller.found.id)
+    return appliance.store.credentials.list_sessions(member_id, caller.required_credential.id)
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=is_there, tag="member_sessions")
 def get_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Session:
     """One session of a member."""
-    return appliance.store.credentials.get_session(member_id, session_id, caller.found.id)
+    return appliance.store.credentials.get_session(member_id, session_id, caller.required_credential.id)
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch, tag="member_sessions")

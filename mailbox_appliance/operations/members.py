@@ -78,7 +78,7 @@ def is_there(appliance: Appliance, caller: Caller, values: Mapping[str, str]) ->
 def may_touch(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
     """Raises NotFound as `is_there`, and Denied where an API key is about to touch an administrator."""
     member = appliance.store.members.get(values.get("memberId", ""))
-    permissions.guard_admins(caller.found, member.role)
+    permissions.guard_admins(caller.required_credential, member.role)
 
 
 def touched(appliance: Appliance, caller: Caller, member_id: str) -> Member:
@@ -89,7 +89,7 @@ def touched(appliance: Appliance, caller: Caller, member_id: str) -> Member:
     """
     require_still(appliance.store, caller, Capability.ADMIN_MEMBERS)
     member = appliance.store.members.get(member_id)
-    permissions.guard_admins(caller.found, member.role)
+    permissions.guard_admins(caller.required_credential, member.role)
     return member
 
 
@@ -107,7 +107,7 @@ def create_member(appliance: Appliance, caller: Caller, request: NewMember) -> I
     (403). 409 `email_taken`: another member has this email. 403 `plan_denied`: the licence
     is for no more members.
     """
-    permissions.guard_admins(caller.found, request.role)
+    permissions.guard_admins(caller.required_credential, request.role)
     refuse_controls("/name", request.name)
     store = appliance.store
     with store.database.transaction(durable=True):
@@ -142,8 +142,12 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
     with store.database.transaction(durable=True):
         before = touched(appliance, caller, member_id)
         if request.role is not UNSET:
-            permissions.guard_admins(caller.found, request.role)
-        if request.role == "admin" and before.role != "admin" and store.invitations.was_let_in_by_key(member_id):
+            permissions.guard_admins(caller.required_credential, request.role)
+        if (
+            request.role == "admin"
+            and before.role != "admin"
+            and store.one_time_tokens.is_password_known_to_key(member_id)
+        ):
             raise LetInByKey
         change = {name: value for name, value in _given(request).items() if value != getattr(before, name)}
         if not change:
@@ -155,7 +159,7 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
             end_sessions(appliance, caller.actor, member_id)
         if change.get("role") == "admin":
             # Whoever holds the key was given these for a member; now they would let somebody in as an administrator.
-            store.invitations.withdraw_shown_to_keys(member_id)
+            store.one_time_tokens.revoke_shown_to_keys(member_id)
         if change.get("role") == "member":
             _revoke_made_for_others(appliance, caller, member_id)
         return Answer(store.members.get(member_id), _warnings(appliance))
@@ -187,7 +191,7 @@ def invite_member(appliance: Appliance, caller: Caller, member_id: str) -> Issue
     store = appliance.store
     with store.database.transaction(durable=True):
         touched(appliance, caller, member_id)
-        if store.members.password_of(member_id) is not None:
+        if store.members.get_password_hash(member_id) is not None:
             reason = "This member has enrolled already. To let them in again, issue a password reset instead."
             raise Conflict(reason=reason)
         return _invite(appliance, caller, member_id)
@@ -202,7 +206,7 @@ def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> Issu
     store, token = appliance.store, new_token("mbxr")
     with store.database.transaction(durable=True):
         touched(appliance, caller, member_id)
-        expires_at = store.invitations.issue(
+        expires_at = store.one_time_tokens.issue(
             "password_reset", member_id, hash_token(token), RESET_LIVES_FOR, by_key=_by_key(caller)
         )
         store.audit.record(caller.actor, "password_reset.create", ("member", member_id))
@@ -212,14 +216,14 @@ def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> Issu
 def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str) -> None:
     """A key that somebody made for another member is good no more without them: then no list shows it either."""
     store = appliance.store
-    for key in store.api_keys.made_for_others(maker_id):
+    for key in store.api_keys.list_made_for_others(maker_id):
         store.api_keys.revoke(key.id)
         store.audit.record(caller.actor, "api_key.revoke", ("api_key", key.id), about=key.member_id)
 
 
 def _warnings(appliance: Appliance) -> tuple[str, ...]:
     """Whom everything depends on, where the last administrator with a password has gone with a change."""
-    awaited = appliance.store.members.awaited()
+    awaited = appliance.store.members.find_awaited_admin()
     return () if awaited is None else (_AWAITED.format(email=awaited[0], until=awaited[1]),)
 
 
@@ -236,7 +240,7 @@ def _given(request: MemberChange) -> dict[str, Any]:
 
 def _invite(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
     store, token = appliance.store, new_token("mbxi")
-    expires_at = store.invitations.issue(
+    expires_at = store.one_time_tokens.issue(
         "invitation", member_id, hash_token(token), INVITATION_LIVES_FOR, by_key=_by_key(caller)
     )
     store.audit.record(caller.actor, "invitation.create", ("member", member_id))

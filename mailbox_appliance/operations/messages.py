@@ -28,13 +28,13 @@ from mailbox_appliance.records import (
 @operation(needs=Capability.MAIL_READ)
 def list_folders(appliance: Appliance, caller: Caller, account: Account) -> tuple[Folder, ...]:  # noqa: ARG001
     """The folders of a mailbox with their roles and counts."""
-    return appliance.store.folders.show(account.id)
+    return appliance.store.folders.list_with_counts(account.id)
 
 
 @operation(needs=Capability.MAIL_READ)
 def list_labels(appliance: Appliance, caller: Caller, account: Account) -> tuple[Label, ...]:  # noqa: ARG001
     """The labels that messages have: on an IMAP server its keywords (RFC 9051 2.3.2), at Gmail all that there are."""
-    return tuple(Label(id=name, name=name) for name in appliance.store.messages.labels(account.id))
+    return tuple(Label(id=name, name=name) for name in appliance.store.messages.list_labels(account.id))
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -113,7 +113,7 @@ def list_all_messages(
         after=after,
         before=before,
     )
-    accounts = permissions.reachable(appliance.store, caller.found)
+    accounts = permissions.reachable(appliance.store, caller.required_credential)
     incomplete = sum(account.last_sync_at is None for account in accounts)
     first = (f"The first sync of {incomplete} of these mailboxes is not through yet.",) if incomplete else ()
     warnings = (*first, *filters.misread(q))
@@ -125,7 +125,7 @@ def list_all_messages(
 def get_message(appliance: Appliance, caller: Caller, account: Account, message_id: str) -> Answer[Message]:  # noqa: ARG001
     """A whole message, with its body and header fields; a body that is not here yet is fetched now."""
     message, warnings = appliance.store.messages.get(account.id, message_id)
-    if message.body in (UNSET, Body()) and not appliance.store.messages.body(account.id, message_id).is_there:
+    if message.body in (UNSET, Body()) and not appliance.store.messages.get_body(account.id, message_id).is_there:
         missing = contents.fill(appliance, account, message_id)
         message, warnings = appliance.store.messages.get(account.id, message_id)
         warnings += missing
@@ -146,7 +146,7 @@ def get_thread(
     Oldest is what the server received first (INTERNALDATE, RFC 9051 2.3.3), whatever `date` says.
     """
     position = decode_cursor(cursor, account.id, thread_id)
-    subject = appliance.store.messages.thread_subject(account.id, thread_id)
+    subject = appliance.store.messages.get_thread_subject(account.id, thread_id)
     items, more = appliance.store.messages.list_thread(account.id, thread_id, after=position, limit=limit)
     page = Page(items=items, next_cursor=encode_cursor(more, account.id, thread_id))
     return Thread(id=thread_id, subject=subject, messages=page)
@@ -171,7 +171,7 @@ def _page(
             raise NotFound(what="folder")
     position = decode_cursor(cursor, name, folder, wanted)
     items, more = appliance.store.messages.list(
-        ids, wanted, folders=folders, before=position, limit=limit, reader=appliance.html.for_request()
+        ids, wanted, folders=folders, before=position, limit=limit, reader=appliance.html_readers.for_request()
     )
     warnings = (*warnings, *filters.warnings(wanted), *_backlog_warnings(appliance, ids, wanted))
     return Answer(Page(items=items, next_cursor=encode_cursor(more, name, folder, wanted)), warnings)
@@ -180,7 +180,7 @@ def _page(
 def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: MessageFilter) -> Iterator[str]:
     if not wanted.terms and wanted.text is None:
         return
-    backlog = sum(map(appliance.store.mirror.backlog, account_ids))
+    backlog = sum(map(appliance.store.mailbox_writer.count_without_body, account_ids))
     if backlog:
         yield f"Of {backlog} messages the body is still coming; until then they are found by subject and people only."
 

@@ -72,12 +72,12 @@ class NewOAuthApp(Input, frozen=True, kw_only=True):
 
 
 def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[str, str]) -> None:
-    permissions.require_unlimited(caller.found)
+    permissions.require_unlimited(caller.required_credential)
 
 
 def _may_change(_appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
     """Raises Denied for a key that is limited to mailboxes, then NotFound for a provider that nobody knows."""
-    permissions.require_unlimited(caller.found)
+    permissions.require_unlimited(caller.required_credential)
     if values.get("provider") not in get_args(OAuthProvider):
         raise NotFound(what="OAuth provider")
 
@@ -130,7 +130,7 @@ def _try_again(appliance: Appliance, provider: OAuthProvider) -> None:
     """Have the mailboxes tried at once that were in trouble, by the application of before maybe."""
     for account in appliance.store.accounts.list_all():
         if account.provider == provider and account.status in ("error", "reauth_required"):
-            appliance.logins.forget(account.id)
+            appliance.logins.forget_tokens(account.id)
             appliance.sync.wake(account.id, None)
 
 
@@ -142,7 +142,7 @@ def _check(provider: OAuthProvider, request: NewOAuthApp) -> None:
 
 
 def _require_mutable(appliance: Appliance, provider: OAuthProvider) -> None:
-    if provider in appliance.oauth_apps_given:
+    if provider in appliance.environment_oauth_apps:
         name = f"MAILBOX_APPLIANCE_{provider.upper()}_CLIENT_ID"
         raise Conflict(reason=f"The operator gave this application in the environment ({name}); change it there.")
 
@@ -175,7 +175,7 @@ def _not_kept(before: OAuthApp | None, provider: OAuthProvider, request: NewOAut
 def _settings(appliance: Appliance) -> OAuthSettings:
     find = appliance.logins.apps.find
     google, outlook = find("google"), find("outlook")
-    given = appliance.oauth_apps_given
+    given = appliance.environment_oauth_apps
     return OAuthSettings(
         google=GoogleAppSettings(
             client_id=google.client_id if google else "",

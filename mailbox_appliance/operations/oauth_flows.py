@@ -122,7 +122,7 @@ def begin_sign_in(appliance: Appliance, caller: Caller, provider: str, request: 
     if not request.device:
         require_way_back(appliance.settings.text("server.public_url"))
     require_verified(appliance)
-    place = appliance.asking_servers() if request.device else nullcontext()
+    place = appliance.require_io_slot() if request.device else nullcontext()
     with _told(named, "/state"), place:
         asked = _asked(appliance, caller, named, request)
         _check(named, request)
@@ -139,7 +139,7 @@ def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request:
     require_verified(appliance)
     granted = _granted(appliance, caller, cast("OAuthProvider", provider), request)
     checked, login = tried(appliance, granted.connection, granted.login)
-    asked = granted.asked
+    asked = granted.request
     named = {"name": asked.display_name, "within": asked.account_id}
     return with_graph(appliance, keep(appliance, caller, login, checked, granted.issued, **named))
 
@@ -183,7 +183,7 @@ def _asked(appliance: Appliance, caller: Caller, provider: OAuthProvider, reques
     return Asked(
         provider=provider,
         member_id=caller.member.id,
-        session_id=caller.found.id,
+        session_id=caller.required_credential.id,
         redirect_uri=redirect_uri(appliance, host, request.loopback_port or None),
         email=email,
         display_name=request.display_name or None,
@@ -192,7 +192,7 @@ def _asked(appliance: Appliance, caller: Caller, provider: OAuthProvider, reques
 
 
 def _own(appliance: Appliance, caller: Caller, provider: OAuthProvider, request: NewSignIn) -> Account:
-    account = permissions.reach(appliance.store, caller.found, str(request.account_id))
+    account = permissions.reach(appliance.store, caller.required_credential, str(request.account_id))
     permissions.require_owner(account, caller.member.id)
     if account.provider != provider:
         raise Invalid.at("/accountId", f"This mailbox is one of {NAMES[account.provider]}.")
@@ -218,7 +218,7 @@ def _granted(appliance: Appliance, caller: Caller, provider: OAuthProvider, requ
     with _told(provider, path):
         return appliance.flows.finish(
             provider,
-            caller.found.id,
+            caller.required_credential.id,
             state=brought.get("state", ""),
             code=brought.get("code"),
             error=brought.get("error"),

@@ -83,7 +83,7 @@ def keep(
         store.accounts.set_capabilities(account_id, checked.capabilities)
         store.folders.replace(account_id, checked.folders)
         store.audit.record(caller.actor, "account.create", ("account", account_id))
-    appliance.logins.keep(account_id, issued)
+    appliance.logins.keep_tokens(account_id, issued)
     appliance.events.publish(AccountAdded(account_id))
     appliance.sync.add(account_id)
     return store.accounts.get(account_id)
@@ -92,12 +92,12 @@ def keep(
 def try_again(appliance: Appliance, caller: Caller, account: Account) -> Account:
     """Try the access that a mailbox has, as when its trouble may be over. Raises what tells of it."""
     logins = appliance.logins
-    logins.forget(account.id)
+    logins.forget_tokens(account.id)
     try:
-        token = logins.token(account.id, "mail", str)
+        token = logins.use_token(account.id, "mail", str)
     except RemoteFault as fault:
         raise told(fault) from fault
-    login = logins.login(account.id)
+    login = logins.get_login(account.id)
     checked, now = tried(appliance, logins.connection(login, token), login)
     return with_graph(appliance, _renew(appliance, caller, account.id, now, checked))
 
@@ -107,10 +107,10 @@ def with_graph(appliance: Appliance, account: Account) -> Account:
 
     A sign-in by a code is for one resource at a time, and some leave out what they are asked for.
     """
-    if account.provider == "imap" or appliance.logins.login(account.id).sends_via != "graph":
+    if account.provider == "imap" or appliance.logins.get_login(account.id).sends_via != "graph":
         return account
     try:
-        appliance.logins.token(account.id, "graph", str)
+        appliance.logins.use_token(account.id, "graph", str)
     except RemoteFault as fault:
         if fault.name == "consent_required":
             return replace_fields(account, error=trouble(fault))
@@ -154,7 +154,7 @@ def _renew(
         appliance.sync.add(account_id)
         raise
     if issued is not None:  # before anybody asks for a token
-        appliance.logins.keep(account_id, issued)
+        appliance.logins.keep_tokens(account_id, issued)
     appliance.events.publish(AccountReconnected(account_id))
     appliance.sync.add(account_id)
     return appliance.store.accounts.get(account_id)
@@ -173,7 +173,7 @@ def _save(
         else:
             store.oauth_logins.confirm(account_id, login.sends_via)
         store.accounts.set_capabilities(account_id, checked.capabilities)
-        store.due.hasten_mailbox(account_id, appliance.clock.now())
+        store.schedule.pull_forward_mailbox(account_id, appliance.clock.now())
         store.audit.record(caller.actor, "account.reconnect", ("account", account_id))
 
 

@@ -30,13 +30,13 @@ def look_up(appliance: Appliance, attempt: Attempt, use: Use, token: str) -> Mem
 
     Raises InvalidToken, and MemberSuspended for the right token of a suspended member.
     """
-    member_id = appliance.store.invitations.find(use.kind, hash_token(token))
+    member_id = appliance.store.one_time_tokens.find(use.kind, hash_token(token))
     if member_id is None:
-        attempt.failed(use.action)
+        attempt.record_failure(use.action)
         raise InvalidToken(what=use.what)
     member = appliance.store.members.get(member_id)
     if member.status == "suspended":
-        attempt.failed(use.action, ("member", member_id), "denied")
+        attempt.record_failure(use.action, ("member", member_id), "denied")
         raise MemberSuspended
     return member
 
@@ -46,7 +46,7 @@ def use_up(appliance: Appliance, use: Use, token: str) -> Member:
 
     Raises InvalidToken or MemberSuspended where that came about since it was looked up.
     """
-    member_id = appliance.store.invitations.redeem(use.kind, hash_token(token))
+    member_id = appliance.store.one_time_tokens.redeem(use.kind, hash_token(token))
     if member_id is None:
         raise InvalidToken(what=use.what)
     member = appliance.store.members.get(member_id)

@@ -74,7 +74,7 @@ class Operation(Generic[P, R]):
         tag: str | None,
     ) -> None:
         self.function, self.rights = function, rights
-        self.asks_servers, self.body_limit, self.stands_for = asks_servers, body_limit, stands_for
+        self.asks_servers, self.body_limit, self.fingerprint_route = asks_servers, body_limit, stands_for
         self.name = f"{tag or function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"
         self.help = inspect.cleandoc(function.__doc__ or "")
         hints = get_type_hints(function, include_extras=True)
@@ -84,7 +84,7 @@ class Operation(Generic[P, R]):
         self.request_hash: str | None = None
         self.parameters: dict[str, Parameter] = {}
         for name, given in list(inspect.signature(function).parameters.items())[2:]:
-            self._take(name, hints[name], given.default)
+            self._add_parameter(name, hints[name], given.default)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function itself, for callers inside the house, without the checks of `call`."""
@@ -96,11 +96,11 @@ class Operation(Generic[P, R]):
         given: dict[str, Any] = {}
         account = None
         if self.account is not None:
-            account = self.rights.reach(appliance, caller, request.values.get("accountId", ""))
+            account = self.rights.get_account(appliance, caller, request.values.get("accountId", ""))
             given[self.account] = account
-        self.rights.check(appliance, caller, account, request.values, lambda: self._readable(request))
+        self.rights.check(appliance, caller, account, request.values, lambda: self._body_or_none(request))
         try:
-            self._read(request, given)
+            self._read_values(request, given)
             return self._run(appliance, caller, given)
         except Invalid as problem:
             _place(problem, request.places)
@@ -111,14 +111,14 @@ class Operation(Generic[P, R]):
 
     def fingerprint(self, values: Mapping[str, str], body: object) -> RequestHash:
         """SHA-256 (hex) of method, path and canonical body of the REST call that this operation stands for."""
-        method, _, template = (self.stands_for or "").partition(" ")
+        method, _, template = (self.fingerprint_route or "").partition(" ")
         path = template.format(**values)
         digest = hashlib.sha256(f"{method}\n{path}\n".encode("utf-8", "surrogatepass"))
         for piece in canonical(body):
             digest.update(piece)
         return RequestHash(digest.hexdigest())
 
-    def _take(self, name: str, annotation: Any, default: Any) -> None:
+    def _add_parameter(self, name: str, annotation: Any, default: Any) -> None:
         if annotation is Account:
             self.account = name
         elif annotation is RequestHash:
@@ -129,14 +129,14 @@ class Operation(Generic[P, R]):
             parameter = Parameter(wire_name(name), name, annotation, default)
             self.parameters[parameter.wire] = parameter
 
-    def _readable(self, request: Request) -> object:
+    def _body_or_none(self, request: Request) -> object:
         """The decoded body, as far as it can be read; what is wrong with it is told later."""
         try:
-            return self._body(request)
+            return self._decode_body(request)
         except Problem:
             return None
 
-    def _read(self, request: Request, given: dict[str, Any]) -> None:
+    def _read_values(self, request: Request, given: dict[str, Any]) -> None:
         if request.faults:
             raise Invalid(details=request.faults, reason=request.faults[0].message)
         for wire, text in request.values.items():
@@ -148,13 +148,13 @@ class Operation(Generic[P, R]):
         for parameter in self.parameters.values():
             if parameter.name not in given and parameter.is_required:
                 raise Invalid.at(parameter.pointer, "This is required.")
-        raw = self._body(request)
+        raw = self._decode_body(request)
         if self.body is not None:
             given[self.body.name] = convert_body(raw, self.body.type)
         if self.request_hash is not None:
             given[self.request_hash] = self.fingerprint(request.values, raw)
 
-    def _body(self, request: Request) -> object:
+    def _decode_body(self, request: Request) -> object:
         size = len(request.body) if isinstance(request.body, bytes | Content) else 0
         if request.is_body_discarded or max(size, request.postponed_bytes) > self.body_limit:
             what = "The message" if self.body_limit > JSON_LIMIT else "The body"
@@ -173,7 +173,7 @@ class Operation(Generic[P, R]):
     def _run(self, appliance: Appliance, caller: Caller, given: dict[str, Any]) -> Answer[Any]:
         function: Callable[..., Any] = self.function
         if self.asks_servers:
-            with appliance.asking_servers():
+            with appliance.require_io_slot():
                 answer = function(appliance, caller, **given)
         else:
             answer = function(appliance, caller, **given)

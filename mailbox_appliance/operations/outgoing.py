@@ -111,7 +111,7 @@ def sender_of(store: Store, account: Account, given: str | UnsetType = UNSET) ->
 
     Raises Invalid where the given address is none of these.
     """
-    for each in store.sender_addresses.of(account):
+    for each in store.sender_addresses.list_of(account):
         if given is UNSET or same_mailbox(given, each.email):
             return Address(email=each.email, name=each.name or account.display_name or UNSET)
     raise Invalid.at("/from", "This address is not one of the mailbox's own.")
@@ -136,9 +136,9 @@ def _addressed(store: Store, account: Account, message: DraftMessage) -> Resolve
     found, threading, subject = Recipients(to or (), cc or ()), Threading(), message.subject or ""
     if message.reply_to_message_id is not UNSET:
         parent = _parent(store, account, message.reply_to_message_id)
-        headers = store.messages.reply_headers(account.id, message.reply_to_message_id)
+        headers = store.messages.get_reply_headers(account.id, message.reply_to_message_id)
         threading = replies.threading(headers)
-        own = tuple(each.email for each in store.sender_addresses.of(account))
+        own = tuple(each.email for each in store.sender_addresses.list_of(account))
         try:
             found = replies.recipients(parent, headers, own, to=to, cc=cc, everybody=message.reply_all)
         except ValueError as error:

@@ -105,7 +105,7 @@ def _inline(
 ) -> Prepared:
     store = appliance.store
     resolved = resolve(store, account, message)
-    outgoing, reader = resolved.outgoing, appliance.html.for_request()
+    outgoing, reader = resolved.outgoing, appliance.html_readers.for_request()
     return Prepared(
         message=composed(outgoing, send_at or now, reader),
         to=outgoing.to,

@@ -55,9 +55,9 @@ def change_password(appliance: Appliance, caller: Caller, request: PasswordChang
 
 def _require_current(appliance: Appliance, attempt: Attempt, me: Member, password: str) -> str:
     """The hash that the current password fits. Raises WrongPassword."""
-    hashed = appliance.store.members.password_of(me.id)
+    hashed = appliance.store.members.get_password_hash(me.id)
     if not passwords.verify_password(password, hashed, hides_legacy=False) or hashed is None:
-        attempt.failed("password.change", ("member", me.id))
+        attempt.record_failure("password.change", ("member", me.id))
         raise WrongPassword
     return hashed
 
@@ -69,10 +69,10 @@ def _replace(appliance: Appliance, caller: Caller, before: str, after: str) -> N
         require_password(appliance, me, before)
         store.members.set_password(me, after)
         # A reset that somebody else asked for would open again what was closed here.
-        store.invitations.withdraw(me)
-        store.attempts.clear(_bucket(caller.member))
+        store.one_time_tokens.revoke_all(me)
+        store.login_attempts.clear(_bucket(caller.member))
         store.audit.record(caller.actor, "password.change", ("member", me))
-        end_sessions(appliance, caller.actor, me, caller.found.id)
+        end_sessions(appliance, caller.actor, me, caller.required_credential.id)
 
 
 def _bucket(member: Member) -> str:

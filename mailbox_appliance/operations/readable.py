@@ -30,9 +30,9 @@ def in_form(
     has_text = bool(text.strip())
     left_out, warnings = Hidden(), tuple[str, ...]()
     if html is not None and (form != "text" or not has_text):
-        seen = readers.see(html, form)
+        seen = readers.extract(html, form)
         if seen.is_analyzed:
-            return seen.text, seen.hidden.sentences()
+            return seen.text, seen.hidden.warnings()
         warnings = (UNANALYZED_PLAIN if has_text else UNANALYZED,)
         if not (has_text or seen.is_whole):
             warnings += (TOO_LONG,)
@@ -40,7 +40,7 @@ def in_form(
     shown, hidden = readable_text(text)
     if form == "text" and html is not None and has_text:
         warnings = _compared(readers.differs(text, html))
-    return _as_html(shown) if form == "html" else shown, (left_out + hidden).sentences() + warnings
+    return _as_html(shown) if form == "html" else shown, (left_out + hidden).warnings() + warnings
 
 
 def readable_text(text: str) -> tuple[str, Hidden]:

@@ -36,14 +36,14 @@ def restore(appliance: Appliance, caller: Caller, request: Restoration) -> Answe
     there is not enough room, or the configuration in the backup cannot be used.
     """
     file = appliance.store.backups.find(request.backup_id)
-    with appliance.working_long("A restore") as progress:
+    with appliance.exclusive_work("A restore") as progress:
         if request.dry_run:
             return Answer(appliance.store.backups.verify(request.backup_id, request.passphrase, progress))
-        if appliance.hand_over is None:
+        if appliance.start_restore is None:
             raise Conflict(reason="Nobody serves this appliance, so nobody can start it again.")
         prepared = _prepared(appliance, caller, file, request, progress)
-        appliance.hand_over(prepared, caller.actor)
-        appliance.long_work.stay()  # until this appliance is no more
+        appliance.start_restore(prepared, caller.actor)
+        appliance.exclusive_job.never_release()  # until this appliance is no more
     return Answer(prepared.summary, status=202)
 
 

@@ -45,9 +45,9 @@ class Rights:
     https_of: Callable[[object], bool] | None = None
     role: Role | None = None
     owner: bool = False
-    anywhere: Capability | None = None
-    allows: Allows | None = None
-    permits: Permits | None = None
+    any_mailbox_with: Capability | None = None
+    check_account: Allows | None = None
+    check_request: Permits | None = None
     https: bool = False
     operator: bool = False
 
@@ -62,14 +62,14 @@ class Rights:
         if self.operator and is_operator(appliance.operator_secret, token, origin):
             return Caller(origin, is_operator=True)
         caller = identify(appliance.store, token, origin)
-        if self.access is Access.SESSION and caller.found.kind != "session":
+        if self.access is Access.SESSION and caller.required_credential.kind != "session":
             raise SessionRequired
         return caller
 
-    def reach(self, appliance: Appliance, caller: Caller, account_id: str) -> Account:
+    def get_account(self, appliance: Appliance, caller: Caller, account_id: str) -> Account:
         """The mailbox that a request names. Raises NotFound."""
-        everywhere = self.anywhere is not None and self.anywhere in caller.capabilities
-        return permissions.reach(appliance.store, caller.found, account_id, everywhere=everywhere)
+        everywhere = self.any_mailbox_with is not None and self.any_mailbox_with in caller.capabilities
+        return permissions.reach(appliance.store, caller.required_credential, account_id, everywhere=everywhere)
 
     def check(
         self,
@@ -87,18 +87,18 @@ class Rights:
         self.require_capability(caller, body)
         if self.role is not None:
             permissions.require_role(caller.member, self.role)
-        if self.permits is not None:
-            self.permits(appliance, caller, values)
+        if self.check_request is not None:
+            self.check_request(appliance, caller, values)
         if account is not None:
-            self._check_mailbox(appliance, caller, account, values)
+            self._check_account(appliance, caller, account, values)
 
     def require_capability(self, caller: Caller, body: Callable[[], object]) -> None:
         """Raises Denied, naming the capability that is missing: the one that the body asks for, where it tells."""
         asked = None if self.needs_of is None else self.needs_of(body())
         permissions.require(caller.capabilities, self.needs if asked is None else (asked,))
 
-    def _check_mailbox(self, appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
+    def _check_account(self, appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
         if self.owner:
             permissions.require_owner(account, caller.member.id)
-        if self.allows is not None:
-            self.allows(appliance, caller, account, values)
+        if self.check_account is not None:
+            self.check_account(appliance, caller, account, values)

@@ -40,10 +40,10 @@ def cancel_scheduled(appliance: Appliance, caller: Caller, account: Account, sch
         operation_id, is_new = store.deliveries.cancel(account.id, schedule_id)
         if is_new:
             store.audit.record(caller.actor, "schedule.cancel", ("schedule", schedule_id))
-    with appliance.waiting_place() as has_place:
+    with appliance.io_slot() as has_place:
         if has_place:
-            appliance.aftermath.now(operation_id)
+            appliance.post_send_tasks.run_now(operation_id)
     if is_new:
         appliance.events.publish(DeliverySettled(operation_id, account.id, "failed"))
-    is_left = bool(store.due.chores_of(operation_id))
+    is_left = bool(store.schedule.list_chores(operation_id))
     return Answer(Deleted(id=schedule_id), (_LATER,) if is_left else ())

@@ -17,4 +17,4 @@ def list_sender_addresses(
     Others are those that Google or Microsoft tell of it, as they told them last: they are asked when the mailbox is
     connected, and every day.
     """
-    return appliance.store.sender_addresses.of(account)
+    return appliance.store.sender_addresses.list_of(account)

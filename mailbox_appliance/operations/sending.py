@@ -79,7 +79,7 @@ def send(
     while bulk actions do, which changes nothing of what is sent. Keys that were used before there were delivery
     operations answer as they did then, for 24 hours, with `Idempotency-Replayed: true`.
     """
-    preparation = preparing(appliance, caller, account, message, (caller.found.id, idempotency_key))
+    preparation = preparing(appliance, caller, account, message, (caller.required_credential.id, idempotency_key))
     return _hand_in(appliance, caller, account, idempotency_key, request_hash, preparation)
 
 
@@ -105,7 +105,7 @@ def forward(
     Attachments count against the same limits as those of a send: where they are too large, set `includeAttachments` to
     false.
     """
-    preparation = forwarding(appliance, account, message_id, request, (caller.found.id, idempotency_key))
+    preparation = forwarding(appliance, account, message_id, request, (caller.required_credential.id, idempotency_key))
     return _hand_in(appliance, caller, account, idempotency_key, request_hash, preparation)
 
 
@@ -118,7 +118,7 @@ def _hand_in(
     preparation: AbstractContextManager[Prepared],
 ) -> Answer[Delivery | LegacySend]:
     """The operation of this key: the one that there is, whatever became of drafts and quotas since, or a new one."""
-    store, credential = appliance.store, caller.found
+    store, credential = appliance.store, caller.required_credential
     earlier = store.legacy_keys.find(credential.id, key, request_hash)
     if earlier is not None:
         return Answer(earlier.data, earlier.warnings, is_replayed=True, status=earlier.status)
@@ -146,7 +146,7 @@ def _new(
 ) -> NewDelivery:
     return NewDelivery(
         account_id=account.id,
-        credential_id=caller.found.id,
+        credential_id=caller.required_credential.id,
         member_id=caller.member.id,
         idempotency_key=key,
         request_hash=request_hash,
@@ -178,13 +178,13 @@ def _wait(
     Shown on behalf of a retry, it cannot be withdrawn any more either: if nobody gets it, it ends as `failed`.
     """
     operation_id, deliveries = accepted.delivery.operation_id, appliance.store.deliveries
-    with appliance.waiting_place() as has_place:
+    with appliance.io_slot() as has_place:
         # Submitting joins the one who waits already: a second request with the key gets the same answer.
         ticket = appliance.sender.submit(operation_id, accepted.delivery.account_id, row)
         until = time.monotonic() + (appliance.settings.number("sending.answer_within") if has_place else 0)
         ticket.wait(until - time.monotonic())
         _see_draft_gone(appliance, operation_id, until - time.monotonic())
-    if ticket.problem is None and deliveries.show(operation_id):
+    if ticket.problem is None and deliveries.mark_shown(operation_id):
         return Answer(*appliance.store.delivery_lists.get(accepted.delivery.account_id, operation_id, caller.member.id))
     # Withdrawn, maybe in this very moment: its key is free, and why is about to be told.
     ticket.wait(1)
@@ -196,10 +196,10 @@ def _see_draft_gone(appliance: Appliance, operation_id: str, seconds: float) -> 
 
     What takes longer goes on by itself, and what fails is tried again by the timer.
     """
-    if seconds <= 0 or not appliance.aftermath.is_draft_left(operation_id):
+    if seconds <= 0 or not appliance.post_send_tasks.is_draft_left(operation_id):
         return
     try:
-        call = appliance.calls.begin("imap", partial(appliance.aftermath.remove_draft, operation_id))
+        call = appliance.calls.start("imap", partial(appliance.post_send_tasks.remove_draft_now, operation_id))
     except (RemoteFault, RuntimeError):  # the appliance is stopped, or no thread is to be had
         return
     wait((call,), min(seconds, _DRAFT_GONE_WITHIN))
@@ -216,6 +216,6 @@ def _refusals(appliance: Appliance, caller: Caller, account: Account, prepared: 
         yield "An address has letters beyond ASCII: a send is refused where the mail server does not offer SMTPUTF8."
     try:
         lists = appliance.store.delivery_lists
-        lists.require_quotas(account.id, caller.found.id, quotas(appliance.settings))
+        lists.require_quotas(account.id, caller.required_credential.id, quotas(appliance.settings))
     except QuotaReached as reached:
         yield reached.message

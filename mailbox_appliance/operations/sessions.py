@@ -54,7 +54,7 @@ def who_am_i(appliance: Appliance, caller: Caller) -> Answer[WhoAmI]:
     For 7 days `warnings` tell a session what others did to its member: a password reset issued, their role, email,
     keys, sessions or mailboxes changed, a backup restored.
     """
-    found = caller.found
+    found = caller.required_credential
     accounts = None if found.account_ids is None else tuple(sorted(found.account_ids))
     listed = Capability if found.kind == "session" else found.capabilities
     capabilities = tuple(capability for capability in listed if capability in caller.capabilities)
@@ -66,7 +66,7 @@ def who_am_i(appliance: Appliance, caller: Caller) -> Answer[WhoAmI]:
 @operation(access=Access.SESSION)
 def list_sessions(appliance: Appliance, caller: Caller) -> tuple[Session, ...]:
     """Your sessions, the last used first."""
-    return appliance.store.credentials.list_sessions(caller.member.id, caller.found.id)
+    return appliance.store.credentials.list_sessions(caller.member.id, caller.required_credential.id)
 
 
 @operation(access=Access.SESSION)
@@ -79,7 +79,7 @@ def revoke_session(appliance: Appliance, caller: Caller, session_id: str) -> Del
 @operation(access=Access.SESSION)
 def log_out(appliance: Appliance, caller: Caller) -> None:
     """End the session that this request was made with."""
-    _end_session(appliance, caller, caller.found.id)
+    _end_session(appliance, caller, caller.required_credential.id)
 
 
 def begin_session(
@@ -104,7 +104,7 @@ def begin_session(
     if by is not None:
         store.audit.record(whose, by, ("member", member_id))
     store.audit.record(whose, "session.create", ("session", session.id))
-    for ended in store.credentials.remove_surplus(member_id, session.id):
+    for ended in store.credentials.remove_surplus_sessions(member_id, session.id):
         store.audit.record(whose, "session.revoke", ("session", ended))
     return LoggedIn(token=token, session=session, member=store.members.get(member_id))
 
@@ -119,7 +119,7 @@ def end_sessions(appliance: Appliance, actor: Actor, member_id: str, keep: str |
 def require_password(appliance: Appliance, member_id: str, hashed: str) -> None:
     """Raises InvalidCredentials where the password is another one since it was looked at. Inside a transaction."""
     try:
-        is_same = appliance.store.members.password_of(member_id) == hashed
+        is_same = appliance.store.members.get_password_hash(member_id) == hashed
     except NotFound as error:
         raise InvalidCredentials from error
     if not is_same:
@@ -134,7 +134,7 @@ def _try_log_in(appliance: Appliance, attempt: Attempt, request: LogIn) -> Logge
         require_password(appliance, member_id, hashed)
         if store.members.get(member_id).status == "suspended":
             raise MemberSuspended
-        store.attempts.clear(by_email(request.email))
+        store.login_attempts.clear(by_email(request.email))
         address = attempt.caller.origin.client_address
         return begin_session(appliance, member_id, request.device_name, address, rehashed=rehashed)
 
@@ -149,10 +149,10 @@ def _known(appliance: Appliance, attempt: Attempt, request: LogIn) -> tuple[str,
     is_right = passwords.verify_password(request.password, hashed, hides_legacy=hides_legacy)
     target = None if member is None else ("member", member.id)
     if not is_right or member is None or hashed is None:
-        attempt.failed("session.create", target)
+        attempt.record_failure("session.create", target)
         raise InvalidCredentials
     if member.status == "suspended":
-        attempt.failed("session.create", target, "denied")
+        attempt.record_failure("session.create", target, "denied")
         raise MemberSuspended
     return member.id, hashed
 

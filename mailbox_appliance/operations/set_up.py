@@ -31,14 +31,14 @@ class SetUp(Input, frozen=True, kw_only=True):
 @operation(access=Access.LOCAL, tag="set_up")
 def set_up(appliance: Appliance, caller: Caller, request: SetUp) -> LoggedIn:
     """Make the first administrator. Works once, on the appliance's own computer, with the code that `serve` prints."""
-    if appliance.store.members.any():
+    if appliance.store.members.has_any():
         raise _done()
     file = appliance.folder / SETUP_CODE
     code = file.read_text("ascii").strip() if file.exists() else ""
     if not code or not hmac.compare_digest(request.setup_code.encode(), code.encode()):
         # With 96 bits nobody finds it; the limit bounds what guesses write, and keeps out nobody who has the code.
         with attempted(appliance, caller, {"set-up": FOR_SET_UP}) as attempt:
-            attempt.failed("setup")
+            attempt.record_failure("setup")
         raise InvalidToken(what="set-up code")
     answer = add_first_admin(appliance, request, caller.actor)
     file.unlink(missing_ok=True)
@@ -53,7 +53,7 @@ def add_first_admin(appliance: Appliance, request: SetUp, actor: Actor) -> Logge
     hashed = passwords.hash_password(request.password)
     store = appliance.store
     with store.database.transaction(durable=True):
-        if store.members.any():  # asked again inside the transaction: of two at once one is first
+        if store.members.has_any():  # asked again inside the transaction: of two at once one is first
             raise _done()
         member = store.members.add(name=request.name, email=request.email, role="admin", password_hash=hashed)
         store.audit.record(actor, "setup", ("member", member.id))

@@ -10,8 +10,8 @@ def read_source(appliance: Appliance, account: Account, message_id: str) -> byte
 
     Raises NotFound, SyncRequired, and what stands for a fault of the server's.
     """
-    wanted: Wanted = appliance.parts.source(account.id, message_id)
-    found = appliance.parts.find(wanted) or appliance.parts.fetch(wanted)
+    wanted: Wanted = appliance.attachment_fetcher.request_source(account.id, message_id)
+    found = appliance.attachment_fetcher.find(wanted) or appliance.attachment_fetcher.fetch(wanted)
     try:
         return b"".join(found.chunks)
     finally:

@@ -97,7 +97,7 @@ class Status(Wire, frozen=True, kw_only=True):
 @operation(access=Access.ANYBODY)
 def get_about(appliance: Appliance, caller: Caller) -> About:  # noqa: ARG001
     """Name and version of what answers here, and whether it still has to be set up."""
-    required = not appliance.store.members.any()
+    required = not appliance.store.members.has_any()
     return About(name="mailbox-appliance", version=__version__, api_version="v1", setup_required=required)
 
 
@@ -112,7 +112,7 @@ def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
     """
     store = appliance.store
     crash = crashes.find(appliance.folder) if _is_administrator(caller) else None
-    accounts = permissions.reachable(store, caller.found)
+    accounts = permissions.reachable(store, caller.required_credential)
     status = Status(
         version=__version__,
         uptime_seconds=int(appliance.clock.monotonic() - appliance.started_at),
@@ -123,7 +123,7 @@ def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
             )
             for a in accounts
         ),
-        deliveries=DeliveryCounts(**store.delivery_lists.counts({a.id for a in accounts})),
+        deliveries=DeliveryCounts(**store.delivery_lists.count_open({a.id for a in accounts})),
         last_crash=UNSET if crash is None else crash,
     )
     return Answer(status, tuple(warnings(appliance, crash)))
@@ -153,7 +153,7 @@ def warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str]:
     yield from (one.replace(f"{appliance.folder}/", "") for one in found if one)
     if program.is_superseded():
         yield SUPERSEDED
-    if appliance.settings.is_file_unfit:
+    if appliance.settings.is_file_invalid:
         yield UNFIT
     if waiting := appliance.settings.waiting:
         yield f"What config.toml says of {', '.join(waiting)} counts from the next start on."
@@ -169,11 +169,11 @@ def _store_status(appliance: Appliance) -> StoreStatus:
         format=format_5.NUMBER,
         size_bytes=store.size_bytes,
         free_bytes=store.free_bytes,
-        progress=progress_of(appliance.long_work),
+        progress=progress_of(appliance.exclusive_job),
     )
 
 
 def progress_of(long_work: LongWork) -> StoreProgress | UnsetType:
     """How far the long work on the store is, while there is some."""
-    now = long_work.now
+    now = long_work.current
     return UNSET if now is None else StoreProgress(work=now.work, step=now.step, done=now.done, total=now.total)

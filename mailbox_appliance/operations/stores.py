@@ -90,7 +90,7 @@ def get_store(appliance: Appliance, caller: Caller) -> Answer[StoreOverview]:  #
         backups=store.backups.list(),
         pid=os.getpid(),
     )
-    now = structs.replace(answer.data, progress=progress_of(appliance.long_work))
+    now = structs.replace(answer.data, progress=progress_of(appliance.exclusive_job))
     crash = crashes.find(store.folder)
     return Answer(now, (*answer.warnings, *([crashes.warning(crash)] if crash else [])))
 
@@ -103,7 +103,7 @@ def check_store(appliance: Appliance, caller: Caller, request: StoreLook = _QUIC
     thing is done at a time: 409 else.
     """
     store = appliance.store
-    with appliance.working_long("A check of the store") as progress:
+    with appliance.exclusive_work("A check of the store") as progress:
         subject = Subject(store.database, store.key, store.key_file, store.audit)
         return check(subject, full=request.full, progress=progress, serving=True)
 

@@ -26,18 +26,18 @@ def deciding(appliance: Appliance, *about: Hashable) -> Iterator[None]:
             if _has(held, appliance, each, 0):
                 continue
             # Without a place to wait there is no telling what becomes of it: not that nobody gets it, either.
-            has_place = has_place or held.enter_context(appliance.waiting_place())
+            has_place = has_place or held.enter_context(appliance.io_slot())
             if not (has_place and _has(held, appliance, each, _PATIENCE)):
                 raise BeingDecided
         if not has_place:
-            held.enter_context(appliance.asking_servers())
+            held.enter_context(appliance.require_io_slot())
         yield
 
 
 def _has(held: ExitStack, appliance: Appliance, about: Hashable, seconds: float) -> bool:
     """Whether it is one's turn; then it is held. Else one is not in line any more."""
     with ExitStack() as tried:
-        is_mine = tried.enter_context(appliance.drafts.decisions.soon(about, seconds))
+        is_mine = tried.enter_context(appliance.drafts.decision_locks.try_lock(about, seconds))
         if is_mine:
             held.push(tried.pop_all())
     return is_mine

@@ -141,7 +141,7 @@ def connect(
     # With a public address after a near one, whoever owns the name would see there that the near port is closed.
     near = [one for one in candidates if is_near(ip_address(one[1][0]))]
     contact.is_near, candidates = bool(near), near or candidates
-    deadline = min(time.monotonic() + timeout, contact.ends_at)
+    deadline = min(time.monotonic() + timeout, contact.deadline)
     fault = named("port_blocked", server)
     for tried, (family, sockaddr) in enumerate(candidates):
         # An address that swallows packets must not use up the time of those after it.

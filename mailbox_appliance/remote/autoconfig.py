@@ -68,9 +68,9 @@ def read(document: bytes, email: str) -> Config:
         raise NotAutoconfig
     reader = _Reader()
     parser = xml.parsers.expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = reader.refuse
-    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
-    parser.CharacterDataHandler = reader.text
+    parser.StartDoctypeDeclHandler = reader.refuse_doctype
+    parser.StartElementHandler, parser.EndElementHandler = reader.start_element, reader.end_element
+    parser.CharacterDataHandler = reader.add_text
     try:
         parser.Parse(document, True)
     except (xml.parsers.expat.ExpatError, LookupError, ValueError) as error:  # LookupError: an encoding nobody knows
@@ -119,11 +119,11 @@ class _Reader:
         self._server: _Element | None = None
         self._text = ""
 
-    def refuse(self, *_: object) -> None:
+    def refuse_doctype(self, *_: object) -> None:
         """A document type: what entities would come from."""
         raise ValueError("a document type")
 
-    def start(self, name: str, attributes: dict[str, str]) -> None:
+    def start_element(self, name: str, attributes: dict[str, str]) -> None:
         self._path.append(name)
         self._elements += 1
         if self._elements > _MOST_ELEMENTS or len(self._path) > _DEEPEST:
@@ -138,10 +138,10 @@ class _Reader:
         ):
             self._server = _Element(kind)
 
-    def text(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         self._text = (self._text + text)[: _LONGEST_TEXT + 1]
 
-    def end(self, name: str) -> None:
+    def end_element(self, name: str) -> None:
         server, text = self._server, self._text.strip()
         is_inside = self._path[2:-1] in (["incomingServer"], ["outgoingServer"])
         self._path.pop()

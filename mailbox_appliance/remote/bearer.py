@@ -35,23 +35,23 @@ class Bearer:
         self._server, self._host = server, endpoint.host
         # RFC 7628 3.2.3 wants one character as the acknowledgement of a refusal, XOAUTH2 none.
         last = b"\x01" if self.mechanism == "OAUTHBEARER" else b""
-        self._answers = [_first(self.mechanism, endpoint.username, endpoint.token or ""), last, None]
-        self._heard = ""
+        self._responses = [_first(self.mechanism, endpoint.username, endpoint.token or ""), last, None]
+        self._challenge = ""
 
-    def answer(self, challenge: bytes = b"") -> bytes | None:
+    def next_response(self, challenge: bytes = b"") -> bytes | None:
         """What is said next: first the token, which no challenge asks for; then that a refusal was heard.
 
         None where the server still goes on asking: break it off. Raises RemoteFault where it asks after that, too.
         """
-        if not self._answers:
+        if not self._responses:
             raise malformed(self._server)
         if challenge:
-            self._heard = challenge[:_MOST_HEARD].decode("utf-8", "replace")
-        return self._answers.pop(0)
+            self._challenge = challenge[:_MOST_HEARD].decode("utf-8", "replace")
+        return self._responses.pop(0)
 
-    def refusal(self, text: str, reply: Reply | None = None) -> RemoteFault:
+    def fault_of_refusal(self, text: str, reply: Reply | None = None) -> RemoteFault:
         """What it means that the server has refused, in its answer to the command or in its challenge before."""
-        name = replies.name_of(self._server, f"{text} {self._heard}", host=self._host, by_token=True)
+        name = replies.name_of(self._server, f"{text} {self._challenge}", host=self._host, by_token=True)
         return fault(name or "token_refused", self._server, reply)
 
 

@@ -23,7 +23,7 @@ class Calls:
         self._waiting: dict[Future[Any], ServerName] = {}
         self._is_over = False
 
-    def begin(
+    def start(
         self, server: ServerName, act: Callable[[], T], discard: Callable[[T], object] = lambda _: None
     ) -> "Future[T]":
         """Make a call; its future has the outcome, or a RemoteFault (`disconnected`) once all are given up.
@@ -37,7 +37,7 @@ class Calls:
             self._waiting[future] = server
         run = copy_context().run  # what it logs is part of the request's
         thread = threading.Thread(
-            target=run, args=(self._make, future, act, discard), name=f"{server} call", daemon=True
+            target=run, args=(self._run, future, act, discard), name=f"{server} call", daemon=True
         )
         try:
             thread.start()
@@ -46,7 +46,7 @@ class Calls:
             raise
         return future
 
-    def give_up(self) -> None:
+    def abandon_all(self) -> None:
         """Have nobody wait any more; no call is begun from now on."""
         with self._lock:
             self._is_over = True
@@ -57,16 +57,16 @@ class Calls:
             except InvalidStateError:  # its outcome has just come
                 pass
 
-    def _make(self, future: "Future[T]", act: Callable[[], T], discard: Callable[[T], object]) -> None:
+    def _run(self, future: "Future[T]", act: Callable[[], T], discard: Callable[[T], object]) -> None:
         try:
             outcome = act()
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-            self._settle(future, future.set_exception, error)
+            self._resolve(future, future.set_exception, error)
             return
-        if not self._settle(future, future.set_result, outcome):
+        if not self._resolve(future, future.set_result, outcome):
             discard(outcome)
 
-    def _settle(self, future: "Future[T]", settle: Callable[[Any], None], outcome: object) -> bool:
+    def _resolve(self, future: "Future[T]", settle: Callable[[Any], None], outcome: object) -> bool:
         """Whether somebody waits for the outcome still."""
         self._forget(future)
         try:

@@ -42,9 +42,9 @@ class Channel:
         self._patient = patient
         self._limit = limit
         self._buffer = bytearray()
-        self.begin()
+        self.restart_timeout()
 
-    def begin(self, timeout: float | None = None) -> None:
+    def restart_timeout(self, timeout: float | None = None) -> None:
         """A new answer is awaited from now on, with another timeout if one is given."""
         self._allowed = self._timeout if timeout is None else timeout
         self._began = self._clock()
@@ -54,14 +54,14 @@ class Channel:
     def secure(self, context: ssl.SSLContext, host: str) -> None:
         """TLS from here on. Earlier bytes are dropped: an attacker may have put them there (RFC 3207 4.2)."""
         self._buffer.clear()
-        self.sock.settimeout(min(self._timeout, max(0.001, self.contact.ends_at - self._clock())))
+        self.sock.settimeout(min(self._timeout, max(0.001, self.contact.deadline - self._clock())))
         self.sock = context.wrap_socket(self.sock, server_hostname=host)
 
-    def is_pending(self) -> bool:
+    def has_buffered_data(self) -> bool:
         """Whether bytes have arrived that the socket no longer shows as readable (ours, or already decrypted ones)."""
         return bool(self._buffer) or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0)
 
-    def has_spoken(self) -> bool:
+    def has_unsolicited_data(self) -> bool:
         """Whether the server has said something, or hung up, without being asked. Does not wait."""
         if not self._buffer:
             self.sock.settimeout(0)
@@ -71,7 +71,7 @@ class Channel:
                 return False
         return True
 
-    def hear(self) -> bool:
+    def receive_available(self) -> bool:
         """Take in what has arrived, up to MOST_HEARD bytes, without waiting; False at the end of the connection."""
         self.sock.settimeout(0)
         while len(self._buffer) < MOST_HEARD:
@@ -84,7 +84,7 @@ class Channel:
             self._buffer += data
         return True
 
-    def heard_line(self) -> bytes | None:
+    def buffered_line(self) -> bytes | None:
         """The next line, if all of it has been taken in; it stays there until it is read, or skipped."""
         end = self._buffer.find(b"\n")
         if end < 0 and len(self._buffer) >= MOST_HEARD:
@@ -95,7 +95,7 @@ class Channel:
         """Drop bytes that were taken in."""
         del self._buffer[:size]
 
-    def line(self, longest: int) -> bytes:
+    def read_line(self, longest: int) -> bytes:
         """The next line with its end; without one when the connection ended in it, empty when it ended before it."""
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
@@ -108,7 +108,7 @@ class Channel:
             raise TooLong
         return self._take(end + 1)
 
-    def exactly(self, size: int) -> bytes:
+    def read_exactly(self, size: int) -> bytes:
         """The next `size` bytes; fewer when the connection ended in them."""
         while len(self._buffer) < size and self._receive():
             pass
@@ -131,12 +131,12 @@ class Channel:
                 self.sock.sendall(view[start : start + CHUNK])
                 sent += len(view[start : start + CHUNK])
 
-    def shorten(self, timeout: float) -> None:
+    def shorten_timeout(self, timeout: float) -> None:
         """Wait no longer than this from now on: we are leaving."""
         self._timeout, self._patient = min(timeout, self._timeout), False
-        self.begin()
+        self.restart_timeout()
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """End the connection while another thread may be waiting on it, which then sees its end. Never raises."""
         try:
             # Past the TLS layer, whose own shutdown is not made for two threads.
@@ -152,7 +152,7 @@ class Channel:
             pass
 
     def _receive(self) -> bool:
-        self.sock.settimeout(self._left())
+        self.sock.settimeout(self._seconds_left())
         data = self.sock.recv(CHUNK)
         self._received += len(data)
         if self._received > self._limit:
@@ -163,8 +163,8 @@ class Channel:
             self._until = min(saved, self._began + max(LONGEST, self._allowed))
         return bool(data)
 
-    def _left(self) -> float:
-        left = min(self._until, self.contact.ends_at) - self._clock()
+    def _seconds_left(self) -> float:
+        left = min(self._until, self.contact.deadline) - self._clock()
         if left <= 0:
             raise TimeoutError
         return min(left, self._allowed)

@@ -34,7 +34,7 @@ class Contact:
         return self.is_near and not self.has_greeted
 
     @property
-    def ends_at(self) -> float:
+    def deadline(self) -> float:
         """The time by which the attempt fails, whatever the timeouts of single answers are."""
         return self.greet_by if self.is_unproven else math.inf
 

@@ -37,7 +37,7 @@ class Dialogue(smtplib.SMTP):
 
         Raises Malformed, TimeoutError, TooLong, or OSError (also at the end of the connection).
         """
-        self.channel.begin(timeout)
+        self.channel.restart_timeout(timeout)
         return self.read_reply()
 
     def read_reply(self) -> tuple[int, bytes]:
@@ -46,7 +46,7 @@ class Dialogue(smtplib.SMTP):
         while not lines or lines[-1][3:4] == b"-":
             if len(lines) == MAX_LINES:
                 raise Malformed
-            line = self.channel.line(MAX_LINE)
+            line = self.channel.read_line(MAX_LINE)
             if not line.endswith(b"\n"):
                 raise ConnectionResetError
             lines.append(line.rstrip(b"\r\n"))

@@ -56,7 +56,7 @@ class Discovered:
     """The ways to a mailbox, the likeliest first, and what each source said."""
 
     candidates: tuple[Candidate, ...]
-    heard: tuple[Heard, ...]
+    results: tuple[Heard, ...]
 
 
 def discover(email: str, means: Means) -> Discovered:
@@ -85,13 +85,13 @@ def _domain(email: str) -> str | None:
 def _asked(email: str, domain: str, means: Means) -> list[Heard]:
     until = time.monotonic() + WITHIN
     names = Resolver(means.resolver, until)
-    find = names.find if means.resolver else None
-    web = https.Reach("autoconfig", means.ca_file, _WEB_WITHIN, find=find)
+    find = names.look_up if means.resolver else None
+    web = https.Reach("autoconfig", means.ca_file, _WEB_WITHIN, look_up=find)
     directory_web = https.Reach("autoconfig", means.ca_file, _WEB_WITHIN, not means.is_own_directory, find)
     asking = Asking(email, domain, names, web, means.directory, directory_web, means.calls)
     begun: list[tuple[Source, Future[Heard]]] = []
     for source, server, question in _QUESTIONS:
-        begun.append((source, means.calls.begin(server, partial(question, asking))))
+        begun.append((source, means.calls.start(server, partial(question, asking))))
     return [_heard(source, answer, until) for source, answer in begun]
 
 

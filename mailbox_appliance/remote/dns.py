@@ -58,13 +58,13 @@ class Resolver:
     server: str
     until: float
 
-    def services(self, name: str) -> tuple[Service, ...]:
+    def find_services(self, name: str) -> tuple[Service, ...]:
         """The hosts of a service, the preferred ones first; none where it is not offered there (target `.`)."""
         records = sorted(self._ask(name, "SRV"), key=lambda record: (record.priority, -record.weight))
         named = [(host_name(record.target.to_text()), record.port) for record in records[:MOST_RECORDS]]
         return tuple(Service(host, port) for host, port in named if host is not None and port)
 
-    def exchangers(self, name: str) -> tuple[str, ...] | None:
+    def find_exchangers(self, name: str) -> tuple[str, ...] | None:
         """The hosts that take mail for a domain, the preferred ones first; None: it takes none (RFC 7505)."""
         records = sorted(self._ask(name, "MX"), key=lambda record: record.preference)
         if len(records) == 1 and records[0].exchange.to_text() == ".":
@@ -72,20 +72,20 @@ class Resolver:
         named = [host_name(record.exchange.to_text()) for record in records[:MOST_RECORDS]]
         return tuple(host for host in named if host is not None)
 
-    def alias(self, name: str) -> str | None:
+    def find_alias(self, name: str) -> str | None:
         """What a name is another name of (CNAME)."""
         records = self._ask(name, "CNAME")
         return host_name(records[0].target.to_text()) if records else None
 
-    def addresses(self, name: str) -> tuple[Address, ...]:
+    def find_addresses(self, name: str) -> tuple[Address, ...]:
         """The addresses of a host: those of IPv4, or of IPv6 where it has none."""
         records = self._ask(name, "A") or self._ask(name, "AAAA")
         return tuple(ip_address(record.address) for record in records[:MOST_RECORDS])
 
-    def find(self, name: str) -> tuple[Address, ...]:
+    def look_up(self, name: str) -> tuple[Address, ...]:
         """As `addresses`, for whoever connects. Raises OSError as `getaddrinfo` does: EAI_AGAIN, where none can say."""
         try:
-            return self.addresses(name)
+            return self.find_addresses(name)
         except NoSuchName as error:
             raise OSError from error
         except RemoteFault as error:

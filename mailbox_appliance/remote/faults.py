@@ -57,7 +57,7 @@ class RemoteFault(Exception):
         self.retry_after: float | None = None
         self.is_unproven = False
 
-    def again(self) -> "RemoteFault":
+    def copy(self) -> "RemoteFault":
         """The same, for another who needs to be told."""
         made = RemoteFault(self.server, self.kind, self.reason, self.reply)
         made.__dict__.update(self.__dict__)

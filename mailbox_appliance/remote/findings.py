@@ -28,8 +28,8 @@ class Heard:
     """
 
     source: Source
-    told: str
-    finding: Finding | None = None
+    message: str
+    servers: Finding | None = None
     weight: int = 0
     ends_guessing: bool = False
 
@@ -71,7 +71,7 @@ def weighed(heard: Iterable[Heard]) -> tuple[Candidate, ...]:
 
 def _complete(heard: list[Heard]) -> Iterator[tuple[Heard, tuple[Server, Server]]]:
     """What was found, each with both servers: what a source does not name is as the most believed says that does."""
-    findings = [(one, one.finding) for one in heard if one.finding is not None]
+    findings = [(one, one.servers) for one in heard if one.servers is not None]
     first_imap = next((finding.imap for _, finding in findings if finding.imap), None)
     first_smtp = next((finding.smtp for _, finding in findings if finding.smtp), None)
     for one, finding in findings:

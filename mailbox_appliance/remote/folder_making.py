@@ -12,10 +12,10 @@ def make(mailbox: ImapMailbox, name: str) -> str:
     inbox = next((folder for folder in mailbox.list_folders() if folder.path == "INBOX"), None)
     below = f"{inbox.path}{inbox.delimiter}{name}" if inbox is not None and inbox.delimiter else name
     try:
-        mailbox.create(name)
+        mailbox.create_folder(name)
     except RemoteFault as fault:
         if fault.kind != "refused" or below == name:
             raise
-        mailbox.create(below)
+        mailbox.create_folder(below)
         return below
     return name

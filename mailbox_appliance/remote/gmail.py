@@ -39,7 +39,7 @@ def label_set(written: bytes) -> frozenset[str]:
 
 
 def _labels(written: bytes) -> frozenset[str]:
-    return read_labels(Reader([written], 0).value())
+    return read_labels(Reader([written], 0).read_value())
 
 
 _cached_labels = functools.lru_cache(maxsize=4096)(_labels)

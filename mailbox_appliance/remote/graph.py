@@ -92,10 +92,10 @@ class Graph:
         self._reach = https.Reach("graph", ca_file, timeout, only_public=is_public, limit=_LONGEST_ANSWER)
         self._provider = provider
 
-    def draft(self, token: str, mime: bytes) -> str | Said:
+    def create_draft(self, token: str, mime: bytes) -> str | Said:
         """Keep a draft; its id, or what Graph says instead. Raises RemoteFault, also for a token that is refused."""
         headers = {"Content-Type": "text/plain"}
-        answer = self._ask("POST", "messages", token, headers, base64.b64encode(mime))
+        answer = self._request("POST", "messages", token, headers, base64.b64encode(mime))
         if answer.status != 201:
             return said_in(answer)
         found = read(answer, _Message).id
@@ -103,57 +103,57 @@ class Graph:
             raise malformed("graph")
         return found
 
-    def send(self, token: str, draft_id: str, timeout: float) -> Said:
+    def send_draft(self, token: str, draft_id: str, timeout: float) -> Said:
         """Send a draft. Raises RemoteFault; unless it is `in_doubt`, nothing was asked for."""
         reach = replace(self._reach, timeout=timeout)
-        return said_in(https.request("POST", f"{self._at(draft_id)}/send", reach, _headers(token)))
+        return said_in(https.request("POST", f"{self._draft_url(draft_id)}/send", reach, _headers(token)))
 
-    def look(self, token: str, draft_id: str) -> DraftState:
+    def get_draft_state(self, token: str, draft_id: str) -> DraftState:
         """What became of a draft. Raises RemoteFault where Graph does not tell.
 
         Nothing is gone from a mailbox that may not be looked into: the folder of drafts must be there to be seen.
         """
-        answer = self._ask("GET", f"messages/{quote(draft_id, safe='')}?$select=id,isDraft", token)
+        answer = self._request("GET", f"messages/{quote(draft_id, safe='')}?$select=id,isDraft", token)
         said = said_in(answer)
         if said.status == 404 and said.code.lower() == _GONE:
-            said = said_in(self._ask("GET", "mailFolders/drafts?$select=id", token))
+            said = said_in(self._request("GET", "mailFolders/drafts?$select=id", token))
             if said.status == 200:
                 return "gone"
         if said.status != 200:
             raise refusal(said)
         return "draft" if read(answer, _Message).is_draft else "sent"
 
-    def drafts(self, token: str, message_id: str) -> tuple[str, ...]:
+    def find_drafts(self, token: str, message_id: str) -> tuple[str, ...]:
         """The ids of the drafts that have this Message-ID. Raises RemoteFault."""
         wanted = quote(f"internetMessageId eq '{message_id.replace(chr(39), chr(39) * 2)}'", safe="")
         query = f"mailFolders/drafts/messages?$filter={wanted}&$select=id,isDraft&$top={_MOST_DRAFTS}"
-        answer = self._ask("GET", query, token)
+        answer = self._request("GET", query, token)
         if answer.status != 200:
             raise refusal(said_in(answer))
         return tuple(each.id for each in read(answer, _Messages).value if each.is_draft and _ID.fullmatch(each.id))
 
-    def remove(self, token: str, draft_id: str) -> None:
+    def delete_draft(self, token: str, draft_id: str) -> None:
         """Remove a draft that was not sent. Raises RemoteFault; one that is gone already is none."""
-        said = said_in(self._ask("DELETE", f"messages/{quote(draft_id, safe='')}", token))
+        said = said_in(self._request("DELETE", f"messages/{quote(draft_id, safe='')}", token))
         if said.status not in (204, 404):
             raise refusal(said)
 
-    def add(self, token: str, draft_id: str, what: str, body: bytes) -> https.Answer:
+    def post_to_draft(self, token: str, draft_id: str, what: str, body: bytes) -> https.Answer:
         """What is answered where something in JSON is added to a draft. Raises RemoteFault."""
         path = f"messages/{quote(draft_id, safe='')}/{what}"
-        return self._ask("POST", path, token, {"Content-Type": "application/json"}, body)
+        return self._request("POST", path, token, {"Content-Type": "application/json"}, body)
 
-    def put(self, url: str, headers: Mapping[str, str], body: bytes) -> https.Answer:
+    def put_upload(self, url: str, headers: Mapping[str, str], body: bytes) -> https.Answer:
         """What is answered at an address that an answer of Graph's named: it has its own token. Raises RemoteFault."""
         if not self._provider.takes_uploads_at(url):
             raise RemoteFault("graph", "forbidden_address", _ELSEWHERE)
         is_public = not self._provider.is_named_by_operator(url)
         return https.request("PUT", url, replace(self._reach, only_public=is_public), headers, body)
 
-    def _at(self, draft_id: str) -> str:
+    def _draft_url(self, draft_id: str) -> str:
         return f"{self._root}/messages/{quote(draft_id, safe='')}"
 
-    def _ask(
+    def _request(
         self, method: str, path: str, token: str, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> https.Answer:
         whole = {**_headers(token), **(headers or {})}

@@ -45,13 +45,13 @@ def attach(graph: Graph, token: str, draft_id: str, file: LeftOut) -> Said:
         **_described(file),
         "contentBytes": base64.b64encode(file.content()).decode("ascii"),
     }
-    return said_in(graph.add(token, draft_id, "attachments", msgspec.json.encode(described)))
+    return said_in(graph.post_to_draft(token, draft_id, "attachments", msgspec.json.encode(described)))
 
 
 def begin(graph: Graph, token: str, draft_id: str, file: LeftOut) -> "Upload | Said":
     """Have a large file be taken. Raises RemoteFault."""
     described = {"AttachmentItem": {"attachmentType": "file", **_described(file), "size": file.size}}
-    answer = graph.add(token, draft_id, "attachments/createUploadSession", msgspec.json.encode(described))
+    answer = graph.post_to_draft(token, draft_id, "attachments/createUploadSession", msgspec.json.encode(described))
     if answer.status not in (200, 201):
         return said_in(answer)
     url = read(answer, _Session).upload_url
@@ -72,24 +72,24 @@ class Upload:
     _graph: Graph
     _url: str = field(repr=False)
 
-    def send(self, file: LeftOut) -> Said:
+    def upload(self, file: LeftOut) -> Said:
         """Upload it, range by range, each once; 201 where it is all there. Raises RemoteFault."""
         start = 0
         for piece in file.pieces(_RANGE):
             end = start + len(piece)
             while start < end:
-                answer = self._put(piece[start - end :], start, file.size)
+                answer = self._put_range(piece[start - end :], start, file.size)
                 if answer.status not in (200, 201, 202):
                     return said_in(answer)
                 start = _next(answer, start, end, file.size)
         return Said(201)
 
-    def _put(self, some: bytes, start: int, size: int) -> https.Answer:
+    def _put_range(self, some: bytes, start: int, size: int) -> https.Answer:
         headers = {
             "Content-Type": "application/octet-stream",
             "Content-Range": f"bytes {start}-{start + len(some) - 1}/{size}",
         }
-        return self._graph.put(self._url, headers, some)
+        return self._graph.put_upload(self._url, headers, some)
 
 
 def _next(answer: https.Answer, start: int, end: int, size: int) -> int:

@@ -45,7 +45,7 @@ class Reach:
     ca_file: str
     timeout: float
     only_public: bool = True
-    find: Find | None = None
+    look_up: Find | None = None
     limit: int = LONGEST_ANSWER
 
 
@@ -158,7 +158,7 @@ def _connected(place: _Place, reach: Reach, until: float) -> socket.socket:
         max(0.001, until - time.monotonic()),
         server=reach.server,
         only_public=reach.only_public,
-        find=reach.find,
+        find=reach.look_up,
     )
     if not place.is_secure:
         return sock

@@ -42,7 +42,7 @@ class ImapMailbox:
         self._wire = Wire(channel, has_labels=self.has_labels)
         self._selection = Selection(self._wire, words)
         self._folders = Folders(self._wire, words)
-        self._news = News(self._selection, self._folders, self.uids)
+        self._news = News(self._selection, self._folders, self.search_uids)
         self.capabilities: AccountCapabilities = first_look(self._selection, words)
 
     @classmethod
@@ -66,10 +66,10 @@ class ImapMailbox:
             sock = addresses.connect(
                 endpoint.host, endpoint.port, endpoint.security, timeout, server="imap", contact=known
             )
-            return cls._opened(Channel(sock, timeout, patient=True, contact=known), endpoint, ca_file, on_connected)
+            return cls._log_in(Channel(sock, timeout, patient=True, contact=known), endpoint, ca_file, on_connected)
 
     @classmethod
-    def _opened(
+    def _log_in(
         cls,
         channel: Channel,
         endpoint: Endpoint,
@@ -78,7 +78,7 @@ class ImapMailbox:
     ) -> "ImapMailbox":
         try:
             if on_connected is not None:
-                on_connected(channel.cut)
+                on_connected(channel.abort)
             return cls(channel, log_in(channel, endpoint, ca_file), (endpoint.host, endpoint.username))
         except BaseException:
             channel.close()
@@ -98,30 +98,30 @@ class ImapMailbox:
         """The folders that mail can lie in, with their attributes, special uses among them (RFC 6154)."""
         return self._folders.list()
 
-    def look(self) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
+    def list_folders_with_states(self) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
         """The folders, and the position of each by its path; one whose position the server refuses has none.
 
         Nor has one that only shows a label.
         """
-        return self._folders.look()
+        return self._folders.list_with_states()
 
-    def status(self, path: str) -> FolderState:
+    def get_folder_state(self, path: str) -> FolderState:
         """The position of a folder, which need not be selected."""
-        return self._folders.status(path)
+        return self._folders.get_state(path)
 
-    def select(self, path: str) -> FolderState:
+    def examine(self, path: str) -> FolderState:
         """Examine a folder: it becomes the selected one, read-only."""
         return self._selection.examine(path).state
 
-    def news(self, path: str, since: FolderState | None, known: int) -> FolderNews:
+    def folder_news(self, path: str, since: FolderState | None, known: int) -> FolderNews:
         """What happened in a folder since a position; afterwards it is selected. `known`: how many of it we have.
 
         By QRESYNC or CONDSTORE where they are offered. Else, and without a position or after UIDVALIDITY changed, all
         flags are told, and `present` has all UIDs.
         """
-        return self._news.of(path, since, known)
+        return self._news.news_since(path, since, known)
 
-    def create(self, path: str) -> None:
+    def create_folder(self, path: str) -> None:
         """Make a folder, and subscribe to it so that other clients show it. One that is there already is fine."""
         self._folders.create(path)
 
@@ -130,26 +130,26 @@ class ImapMailbox:
     def refresh(self) -> None:
         """Have the server tell what it has not told yet: until then messages that are gone may look as if they were
         there, with flags and header fields, but without a body (RFC 9051 6.1.2)."""
-        self._wire.ask("NOOP")
+        self._wire.run_command("NOOP")
 
-    def flags(self, uids: Sequence[int] | None = None) -> dict[int, frozenset[str]]:
+    def fetch_flags(self, uids: Sequence[int] | None = None) -> dict[int, frozenset[str]]:
         """UID to flags: of all messages, or of those of the given ones that are there."""
         return imap_reading.flags(self._wire, uids)
 
-    def uids(self) -> frozenset[int]:
+    def search_uids(self) -> frozenset[int]:
         """The UIDs of all messages."""
-        exists = self._selection.opened.state.exists
+        exists = self._selection.selected.state.exists
         return imap_reading.uids(self._wire, exists, has_esearch="ESEARCH" in self.features)
 
     def fetch_headers(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
         """The header fields that a list shows as the source, in the order given, without messages that are gone."""
         return imap_reading.headers(self._wire, uids)
 
-    def outlines(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
+    def fetch_outlines(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
         """Flags, internal date and size of messages, with nothing for their source, without messages that are gone."""
         return imap_reading.outlines(self._wire, uids)
 
-    def fetch(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
+    def fetch_messages(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
         """The messages, in the order given, without those that are gone.
 
         They come in batches bounded by count and by bytes. One over LARGEST is cut to its first CUT_BYTES: then `size`
@@ -157,15 +157,15 @@ class ImapMailbox:
         """
         return imap_reading.whole(self._wire, uids)
 
-    def structure(self, uid: int) -> ListedPart:
+    def fetch_structure(self, uid: int) -> ListedPart:
         """The parts of a message, numbered for `read`. Raises RemoteFault (`refused`) when it is gone."""
         return imap_reading.structure(self._wire, uid)
 
-    def read(self, uid: int, section: str, offset: int, count: int) -> bytes:
+    def read_section(self, uid: int, section: str, offset: int, count: int) -> bytes:
         """Bytes of a section: all (``), `HEADER`, `1.2`, `1.2.MIME`; fewer than `count` at its end, none behind it."""
         return imap_reading.read(self._wire, uid, section, offset, count)
 
-    def ends(self, uid: int, wanted: Sequence[End]) -> Mapping[str, bytes]:
+    def read_ends(self, uid: int, wanted: Sequence[End]) -> Mapping[str, bytes]:
         """The ends of parts, by their numbers, of those that the server gives; `read` something of it before."""
         return imap_reading.ends(self._wire, uid, wanted)
 
@@ -177,14 +177,14 @@ class ImapMailbox:
         """Put a message into a folder; its UID there, where the server tells one that is of this UIDVALIDITY."""
         return imap_writing.append(self._wire, path, Content(source), flags, at, uidvalidity)
 
-    def find(self, path: str, message_id: str) -> tuple[int, ...]:
+    def search_message_id(self, path: str, message_id: str) -> tuple[int, ...]:
         """The UIDs in the folder whose Message-ID contains this text. The folder becomes the selected one."""
-        self.select(path)
+        self.examine(path)
         return imap_reading.find(self._wire, message_id)
 
-    def find_provider_id(self, path: str, provider_id: str) -> int | None:
+    def search_provider_id(self, path: str, provider_id: str) -> int | None:
         """The UID in the folder of the message with this `provider_id`, or None; where the server has labels."""
-        self.select(path)
+        self.examine(path)
         return imap_reading.find_provider_id(self._wire, provider_id)
 
     def store_flags(self, path: str, uids: Sequence[int], *, add: frozenset[str], remove: frozenset[str]) -> None:
@@ -210,7 +210,7 @@ class ImapMailbox:
 
     def permanent_flags(self, path: str) -> frozenset[str]:
         """The flags that can be changed for good in a folder; `\\*` among them when keywords may be made up."""
-        permanent = self._selection.require(path).permanent_flags
+        permanent = self._selection.require_writable(path).permanent_flags
         return permanent | ANY_KEYWORD if self.has_labels else permanent
 
     # --- waiting ---
@@ -224,14 +224,14 @@ class ImapMailbox:
         """Begin IDLE (RFC 2177) on the selected folder; True when something changed in it since it was examined."""
         return self._wire.begin_idle()
 
-    def idle_news(self) -> bool:
+    def poll_idle(self) -> bool:
         """Take in what has arrived in IDLE, without waiting; True when something changed. RemoteFault at an end."""
-        return self._wire.hear_now()
+        return self._wire.receive_available()
 
     @property
-    def told_exists(self) -> int:
+    def highest_exists(self) -> int:
         """How many messages the folder has at most, by what was told unasked since it was examined; 0: nothing was."""
-        return self._wire.told_exists
+        return self._wire.highest_exists
 
     def end_idle(self) -> bool:
         """End IDLE; True when something changed since the folder was examined."""
@@ -240,7 +240,7 @@ class ImapMailbox:
     def close(self) -> None:
         """Log out where the server listens, and close. Never raises."""
         try:
-            self._wire.channel.shorten(2.0)
+            self._wire.channel.shorten_timeout(2.0)
             self._wire.log_out()
         except (OSError, Exception):  # noqa: BLE001 - whatever it is, we are leaving
             pass

@@ -66,7 +66,7 @@ class Told:
         flags = self.flags or frozenset()
         return flags if self.labels is None else gmail.kept(flags, self.labels)
 
-    def add(self, later: "Told") -> None:
+    def update(self, later: "Told") -> None:
         """Put what a later answer told over it."""
         if later.flags is not None:
             self.flags = later.flags
@@ -83,7 +83,7 @@ class Told:
         self.provider_id = later.provider_id or self.provider_id
         self.provider_thread_id = later.provider_thread_id or self.provider_thread_id
 
-    def message(self) -> FetchedMessage | None:
+    def to_message(self) -> FetchedMessage | None:
         """As a record; None where no section was told."""
         if self.uid is None or self.section is None:
             return None
@@ -101,14 +101,14 @@ class Answers:
         self._with_flags = with_flags
         self.found: dict[int, Told] = {}
 
-    def hear(self, pieces: Pieces) -> bool:
+    def collect(self, pieces: Pieces) -> bool:
         """Take an untagged answer in; says whether it was asked for."""
         told = read(pieces)
         if told is None or told.uid not in self._wanted:
             return False
         known = self.found.setdefault(told.uid, told)
         if known is not told:
-            known.add(told)
+            known.update(told)
         return self._with_flags or told.flags is None
 
 
@@ -121,7 +121,7 @@ class SectionAnswers:
         self._room = _MOST_OF_SECTIONS
         self.found: dict[str, bytes] = {}
 
-    def hear(self, pieces: Pieces) -> bool:
+    def collect(self, pieces: Pieces) -> bool:
         """Take an untagged answer in; says whether it was asked for. Raises ValueError where far too much is told."""
         sections: dict[str, bytes] = {}
         told = _read_any(pieces, sections)
@@ -141,7 +141,7 @@ class FlagAnswers:
         self._wanted = wanted
         self.found: dict[int, frozenset[str]] = {}
 
-    def hear(self, pieces: Pieces) -> bool:
+    def collect(self, pieces: Pieces) -> bool:
         """Take an untagged answer in; says whether it was asked for. Of two for one message the later one counts."""
         if usual := _FLAGS_ONLY.fullmatch(pieces[0]):
             uid, flags = int(usual[1]), flag_set(usual[2])
@@ -152,9 +152,9 @@ class FlagAnswers:
             uid, flags = told.uid, told.flags
         if not 0 < uid <= MAX_UID:
             raise ValueError("not a UID")
-        return self._take(uid, flags)
+        return self._add(uid, flags)
 
-    def _take(self, uid: int, flags: frozenset[str]) -> bool:
+    def _add(self, uid: int, flags: frozenset[str]) -> bool:
         if self._wanted is not None and uid not in self._wanted:
             return False
         self.found[uid] = flags
@@ -166,16 +166,16 @@ class FlagAnswers:
 class LabelAnswers(FlagAnswers):
     """Collects the flags and labels of messages."""
 
-    def hear(self, pieces: Pieces) -> bool:
+    def collect(self, pieces: Pieces) -> bool:
         """Take an untagged answer in; says whether it was asked for: one without labels was not."""
         if usual := _LABELS_ONLY.fullmatch(pieces[0]):
             labels, uid, flags = gmail.label_set(usual[1]), uid_number(usual[2]), flag_set(usual[3])
-            return self._take(uid, gmail.kept(flags, labels))
+            return self._add(uid, gmail.kept(flags, labels))
         told = read(pieces)
         if told is None or told.uid is None or told.flags is None:
             return False
         if told.labels is not None:
-            return self._take(told.uid, told.kept_flags)
+            return self._add(told.uid, told.kept_flags)
         if told.uid in self.found:  # a change that was told unasked, of a message whose labels have been told before
             self.found[told.uid] = gmail.kept(told.flags, gmail.labels_in(self.found[told.uid]))
         return False
@@ -241,7 +241,7 @@ def _read_item(told: Told, name: bytes, reader: Reader, sections: dict[str, byte
             raise ValueError("flags are no list")
         told.flags = flag_set(flags[1])
         return
-    value = reader.value()
+    value = reader.read_value()
     if name == b"UID":
         told.uid = uid_number(value)
     elif name == b"INTERNALDATE":

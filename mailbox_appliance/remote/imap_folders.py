@@ -30,24 +30,24 @@ class Folders:
 
     def list(self) -> tuple[ListedFolder, ...]:
         """The folders that mail can lie in, each once, MAX_FOLDERS at most."""
-        self._ask_all(with_status=False)
-        return self._take()[0]
+        self._list_all(with_status=False)
+        return self._take_results()[0]
 
-    def look(self) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
+    def list_with_states(self) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
         """The folders, and the position of each that the server tells it of, and in which messages lie."""
         # There may be hundreds of folders that only show a label, whose positions nobody asks for.
         has_list_status = {"LIST-EXTENDED", "LIST-STATUS"} <= self._words and not self._wire.has_labels
-        self._ask_all(with_status=has_list_status)
-        folders, states = self._take()
+        self._list_all(with_status=has_list_status)
+        folders, states = self._take_results()
         if not has_list_status:
-            asked = ((folder.path, self._find_status(folder.path)) for folder in folders if folder.label is None)
+            asked = ((folder.path, self._find_state(folder.path)) for folder in folders if folder.label is None)
             states = {path: state for path, state in asked if state is not None}
         return folders, states
 
-    def status(self, path: str) -> FolderState:
+    def get_state(self, path: str) -> FolderState:
         """The position of a folder that need not be selected. Raises RemoteFault."""
-        self._wire.ask(f"STATUS {wire_path(path)} ({self._items})", self._hear)
-        _, states = self._take()
+        self._wire.run_command(f"STATUS {wire_path(path)} ({self._items})", self._collect)
+        _, states = self._take_results()
         if path not in states:
             raise RemoteFault("imap", "refused", "The IMAP server does not tell the state of this folder.")
         return states[path]
@@ -55,23 +55,23 @@ class Folders:
     def create(self, path: str) -> None:
         """Make a folder and subscribe to it; one that is there already is fine."""
         try:
-            self._wire.ask(f"CREATE {wire_path(path)}", changes=True)
+            self._wire.run_command(f"CREATE {wire_path(path)}", changes=True)
         except RemoteFault as fault:
             if fault.code != "ALREADYEXISTS":  # RFC 5530
                 raise
-        self._wire.ask(f"SUBSCRIBE {wire_path(path)}")
+        self._wire.run_command(f"SUBSCRIBE {wire_path(path)}")
 
-    def _ask_all(self, *, with_status: bool) -> None:
+    def _list_all(self, *, with_status: bool) -> None:
         self._listed, self._states = {}, {}
         options = ["SPECIAL-USE", "CHILDREN"] if "SPECIAL-USE" in self._words else []  # a plain LIST need not tell them
         options += [f"STATUS ({self._items})"] if with_status else []
         returned = f" RETURN ({' '.join(options)})" if options and "LIST-EXTENDED" in self._words else ""
-        self._wire.ask(f'LIST "" "*"{returned}', self._hear)
+        self._wire.run_command(f'LIST "" "*"{returned}', self._collect)
         for prefix in self._personal_prefixes():
             if not any(path.startswith(prefix) for path in self._listed):
-                self._wire.ask(f'LIST "" {wire_path(prefix + "*")}{returned}', self._hear)
+                self._wire.run_command(f'LIST "" {wire_path(prefix + "*")}{returned}', self._collect)
 
-    def _hear(self, pieces: Pieces) -> bool:
+    def _collect(self, pieces: Pieces) -> bool:
         if folder := listed_folder(pieces):
             if len(self._listed) < MAX_FOLDERS:
                 self._listed[folder.path] = folder
@@ -82,15 +82,15 @@ class Folders:
             return False
         return True
 
-    def _take(self) -> tuple[tuple[ListedFolder, ...], dict[str, FolderState]]:
+    def _take_results(self) -> tuple[tuple[ListedFolder, ...], dict[str, FolderState]]:
         """What was heard; nothing of it is kept."""
         folders = tuple(one for one in self._listed.values() if not one.attributes & _NO_MAILBOX)
         states, self._listed, self._states = self._states, {}, {}
         return tuple(map(gmail.with_label, folders)) if self._wire.has_labels else folders, states
 
-    def _find_status(self, path: str) -> FolderState | None:
+    def _find_state(self, path: str) -> FolderState | None:
         try:
-            return self.status(path)
+            return self.get_state(path)
         except RemoteFault as fault:
             if fault.kind != "refused":
                 raise
@@ -103,11 +103,11 @@ class Folders:
 
             def hear(pieces: Pieces) -> bool:
                 begin = _NAMESPACE.match(pieces[0])
-                found.extend(_prefixes(Reader(pieces, begin.end()).value()) if begin else ())
+                found.extend(_prefixes(Reader(pieces, begin.end()).read_value()) if begin else ())
                 return bool(begin)
 
             if "NAMESPACE" in self._words:
-                self._wire.ask("NAMESPACE", hear)
+                self._wire.run_command("NAMESPACE", hear)
             self._prefixes = tuple(found[:MAX_NAMESPACES])
         return self._prefixes
 

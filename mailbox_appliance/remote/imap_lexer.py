@@ -24,7 +24,7 @@ class Reader:
     def __init__(self, pieces: Pieces, position: int) -> None:
         self.text, self.position = pieces[0], position
         self._pieces, self._index = pieces, 0
-        self._room = MAX_VALUES
+        self._values_left = MAX_VALUES
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
         """Step over what matches here, within one piece of text."""
@@ -33,26 +33,26 @@ class Reader:
             self.position = found.end()
         return found
 
-    def value(self) -> Value:
+    def read_value(self) -> Value:
         """The next value."""
-        value = self._next()
+        value = self._next_token()
         if value is not _OPEN:
             return value
-        return self._list()
+        return self._read_list()
 
-    def rest(self) -> list[Value]:
+    def read_rest(self) -> list[Value]:
         """All values up to the end of the answer."""
         values: list[Value] = []
         while not self._is_at_end():
-            values.append(self.value())
+            values.append(self.read_value())
         return values
 
-    def _list(self) -> list[Value]:
+    def _read_list(self) -> list[Value]:
         """The list whose `(` has been read."""
         whole: list[Value] = []
         open_lists = [whole]
         while open_lists:
-            value = self._next()
+            value = self._next_token()
             if value is _OPEN:
                 inner: list[Value] = []
                 open_lists[-1].append(inner)
@@ -65,13 +65,13 @@ class Reader:
                 open_lists[-1].append(value)
         return whole
 
-    def _next(self) -> Value:
+    def _next_token(self) -> Value:
         found = _TOKEN.match(self.text, self.position)
         if not found:
             raise ValueError("no value where one is due")
         self.position = found.end()
-        self._room -= 1
-        if self._room < 0:
+        self._values_left -= 1
+        if self._values_left < 0:
             raise ValueError("more values than anybody needs")
         if found[1]:
             return _OPEN if found[1] == b"(" else _CLOSE
@@ -79,9 +79,9 @@ class Reader:
             return _ESCAPED.sub(rb"\1", found[2]) if b"\\" in found[2] else found[2]
         if found[3]:
             return None if found[3].upper() == b"NIL" else found[3]
-        return self._literal()
+        return self._read_literal()
 
-    def _literal(self) -> bytes:
+    def _read_literal(self) -> bytes:
         if self._index + 2 >= len(self._pieces):
             raise ValueError("the answer ends too early")
         self._index += 2

@@ -16,38 +16,40 @@ class News:
         """`uids` asks for all UIDs of the selected folder."""
         self._selection, self._folders, self._uids = selection, folders, uids
 
-    def of(self, path: str, since: FolderState | None, known: int) -> FolderNews:
+    def news_since(self, path: str, since: FolderState | None, known: int) -> FolderNews:
         """What changed and vanished in a folder since then; it is selected afterwards. `known`: how many we have of it.
 
         Without a position, or with one that the server cannot go on from, everything is told: `present` is not None.
         """
         if since is None or since.highestmodseq is None or not self._selection.has_condstore:
-            return self._everything(self._selection.examine(path).state)
+            return self._news_of_everything(self._selection.examine(path).state)
         if not self._selection.has_qresync:
-            news = self._compared(self._selection.examine(path).state, since, known)
-        elif (news := self._go_on(path, since, known)) is None:
+            news = self._news_by_comparing(self._selection.examine(path).state, since, known)
+        elif (news := self._news_of_selected(path, since, known)) is None:
             opened = self._selection.examine(path, since)
-            news = self._told(opened.state, opened.changes, since, known)
-        return news or self._everything(self._selection.opened.state)
+            news = self._news_of_changes(opened.state, opened.changes, since, known)
+        return news or self._news_of_everything(self._selection.selected.state)
 
-    def _go_on(self, path: str, since: FolderState, known: int) -> FolderNews | None:
+    def _news_of_selected(self, path: str, since: FolderState, known: int) -> FolderNews | None:
         """In a folder that is still selected. Seen in practice: to open a large one again costs the server a second."""
         if not self._selection.is_examined(path):
             return None
         wire = self._selection.wire
-        wire.ask("NOOP")
-        wire.forget()  # what is told from here on may be missing in the state
-        state = self._folders.status(path)
+        wire.run_command("NOOP")
+        wire.forget_changes()  # what is told from here on may be missing in the state
+        state = self._folders.get_state(path)
         if not _goes_on(state, since):
             return None
-        self._selection.opened.note(state)
+        self._selection.selected.update_state(state)
         changes = Changes()
         if state.exists and (state != since or state.exists != known):
             modifiers = f"(CHANGEDSINCE {since.highestmodseq} VANISHED)"  # RFC 7162 3.2.6
-            wire.ask(f"UID FETCH 1:* (UID FLAGS) {modifiers}", changes.hear)
-        return self._told(state, changes, since, known)
+            wire.run_command(f"UID FETCH 1:* (UID FLAGS) {modifiers}", changes.collect)
+        return self._news_of_changes(state, changes, since, known)
 
-    def _told(self, state: FolderState, changes: Changes, since: FolderState, known: int) -> FolderNews | None:
+    def _news_of_changes(
+        self, state: FolderState, changes: Changes, since: FolderState, known: int
+    ) -> FolderNews | None:
         if not _goes_on(state, since):
             return None
         changed, vanished = changes.changed.found, changes.vanished
@@ -57,7 +59,7 @@ class News:
             return FolderNews(state, changed, present=self._uids())
         return FolderNews(state, changed, frozenset(vanished))
 
-    def _compared(self, state: FolderState, since: FolderState, known: int) -> FolderNews | None:
+    def _news_by_comparing(self, state: FolderState, since: FolderState, known: int) -> FolderNews | None:
         if not _goes_on(state, since):
             return None
         changed = {}
@@ -67,7 +69,7 @@ class News:
         # All that is missing has vanished: CONDSTORE alone does not tell which.
         return FolderNews(state, changed, present=None if known + arrived == state.exists else self._uids())
 
-    def _everything(self, state: FolderState) -> FolderNews:
+    def _news_of_everything(self, state: FolderState) -> FolderNews:
         changed = imap_reading.flags(self._selection.wire, None) if state.exists else {}
         return FolderNews(state, changed, present=frozenset(changed))
 

@@ -56,14 +56,14 @@ class Protocol(imaplib.IMAP4):
         """A literal."""
         if size > MAX_LITERAL:
             raise TooLong
-        data = self.channel.exactly(size)
+        data = self.channel.read_exactly(size)
         if len(data) < size:
             raise ConnectionResetError
         return data
 
     def readline(self) -> bytes:
         """A line with its end, or nothing at the end of the connection."""
-        line = self.channel.line(MAX_LINE)
+        line = self.channel.read_line(MAX_LINE)
         if line and not line.endswith(b"\n"):
             raise ConnectionResetError
         return line
@@ -71,7 +71,7 @@ class Protocol(imaplib.IMAP4):
     def send(self, data: Any) -> None:
         """Send, and begin to wait for the answer."""
         self.channel.send(data)
-        self.channel.begin()
+        self.channel.restart_timeout()
 
     def shutdown(self) -> None:
         """Close the connection; never raises."""

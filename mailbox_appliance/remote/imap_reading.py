@@ -47,7 +47,7 @@ def flags(wire: Wire, uids: Sequence[int] | None, changed_since: int | None = No
     answers = kind(None if uids is None else frozenset(uids))
     modifier = "" if changed_since is None else f" (CHANGEDSINCE {changed_since})"
     for numbers in ["1:*"] if uids is None else uid_sets(uids):
-        wire.ask(f"UID FETCH {numbers} ({asked}){modifier}", answers.hear)
+        wire.run_command(f"UID FETCH {numbers} ({asked}){modifier}", answers.collect)
     return answers.found
 
 
@@ -67,7 +67,7 @@ def uids(wire: Wire, exists: int, *, has_esearch: bool) -> frozenset[int]:
         found.update(told)
         return bool(answer)
 
-    wire.ask("UID SEARCH RETURN (ALL) ALL", hear)
+    wire.run_command("UID SEARCH RETURN (ALL) ALL", hear)
     return frozenset(found)
 
 
@@ -128,7 +128,7 @@ def _search(wire: Wire, criteria: str, literal: bytes | None = None) -> tuple[in
                 raise ValueError("more messages than there can be")
         return is_answer
 
-    wire.ask(f"UID SEARCH {criteria}", hear, literal=None if literal is None else Content(literal))
+    wire.run_command(f"UID SEARCH {criteria}", hear, literal=None if literal is None else Content(literal))
     return tuple(sorted(found))
 
 
@@ -139,7 +139,7 @@ def read(wire: Wire, uid: int, section: str, offset: int, count: int) -> bytes:
     one = _one(wire, uid, f"(UID BODY.PEEK[{section}]<{offset}.{count}>)")
     data = one.section or b""
     # Seen in practice: a server that gives the whole section, and does not say that it is a part.
-    wire.gives_parts = one.is_partial
+    wire.gives_partial_sections = one.is_partial
     return data[:count] if one.is_partial else data[offset : offset + count]
 
 
@@ -148,12 +148,12 @@ def ends(wire: Wire, uid: int, wanted: Sequence[End]) -> dict[str, bytes]:
 
     None of a server that has not given a part of a section before: it would give all of each.
     """
-    if not wanted or not wire.gives_parts:
+    if not wanted or not wire.gives_partial_sections:
         return {}
     names = {end.number: f"BODY[{end.number}]<{end.offset}>" for end in wanted}
     answers = SectionAnswers(uid, {names[end.number]: end.count for end in wanted})
     sections = " ".join(f"BODY.PEEK[{end.number}]<{end.offset}.{end.count}>" for end in wanted)
-    wire.ask(f"UID FETCH {uid} (UID {sections})", answers.hear)
+    wire.run_command(f"UID FETCH {uid} (UID {sections})", answers.collect)
     return {number: answers.found[name] for number, name in names.items() if name in answers.found}
 
 
@@ -174,7 +174,7 @@ def _one(wire: Wire, uid: int, items: str) -> Told:
 def _told(wire: Wire, uids: Sequence[int], items: str, *, with_flags: bool = True) -> dict[int, Told]:
     answers = Answers(uids, with_flags=with_flags)
     for numbers in uid_sets(uids):
-        wire.ask(f"UID FETCH {numbers} {items}", answers.hear)
+        wire.run_command(f"UID FETCH {numbers} {items}", answers.collect)
     return answers.found
 
 
@@ -226,7 +226,7 @@ def _merged(answers: Iterator[dict[int, Told]]) -> dict[int, Told]:
 
 
 def _in_order(told: Mapping[int, Told], uids: Sequence[int]) -> Iterator[FetchedMessage]:
-    return (message for uid in uids if uid in told and (message := told[uid].message()))
+    return (message for uid in uids if uid in told and (message := told[uid].to_message()))
 
 
 def _batches(uids: Sequence[int], sizes: Mapping[int, int]) -> Iterator[Sequence[int]]:

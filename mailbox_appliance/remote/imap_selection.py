@@ -30,7 +30,7 @@ class Changes:
     #: None: more of them than we list. What is there tells as much.
     vanished: set[int] | None = field(default_factory=set)
 
-    def hear(self, pieces: Pieces) -> bool:
+    def collect(self, pieces: Pieces) -> bool:
         """Take an untagged answer in; says whether it was asked for."""
         earlier = _EARLIER.fullmatch(pieces[0])
         if earlier and self.vanished is not None:
@@ -40,7 +40,7 @@ class Changes:
                 self.vanished = None
             else:
                 self.vanished.update(found)
-        return bool(earlier) or self.changed.hear(pieces)
+        return bool(earlier) or self.changed.collect(pieces)
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Opened:
         uidvalidity, uidnext, exists = (self.numbers.get(key, 0) for key in (b"UIDVALIDITY", b"UIDNEXT", b"EXISTS"))
         return FolderState(uidvalidity, uidnext, exists, self.numbers.get(b"HIGHESTMODSEQ") or None)
 
-    def note(self, state: FolderState) -> None:
+    def update_state(self, state: FolderState) -> None:
         """Take over what was told of the folder later."""
         self.numbers |= {b"UIDVALIDITY": state.uidvalidity, b"UIDNEXT": state.uidnext, b"EXISTS": state.exists}
         self.numbers[b"HIGHESTMODSEQ"] = state.highestmodseq or 0
@@ -67,7 +67,7 @@ class Opened:
         """The flags that can be changed for good; where the server does not tell, all that there are (RFC 3501 7.1)."""
         return self.flags.get(b"OK [PERMANENTFLAGS", self.flags.get(b"FLAGS", frozenset()))
 
-    def hear(self, pieces: Pieces) -> bool:
+    def collect(self, pieces: Pieces) -> bool:
         """Take an untagged answer in."""
         text = pieces[0]
         if exists := _EXISTS.fullmatch(text):
@@ -77,7 +77,7 @@ class Opened:
         elif flags := _FLAGS.match(text):
             self.flags[flags[1].upper()] = frozenset(flags[2].decode("utf-8", "replace").split())
         else:
-            return self.changes.hear(pieces)
+            return self.changes.collect(pieces)
         return True
 
 
@@ -92,16 +92,16 @@ class Selection:
         self.has_qresync = "QRESYNC" in words and not wire.has_labels and _enable_qresync(wire)
         self.path: str | None = None
         self.is_writable = False
-        self.opened = Opened()
+        self.selected = Opened()
         #: UIDs of messages that the server has shown on this connection since the folder was selected.
-        self.shown: frozenset[int] = frozenset()
+        self.shown_uids: frozenset[int] = frozenset()
 
     def examine(self, path: str, since: FolderState | None = None) -> Opened:
         """Select a folder, read-only; with `since` also hear what happened since then (needs QRESYNC)."""
         parameter = " (CONDSTORE)" if self.has_condstore else ""
         if since is not None:  # RFC 7162 3.2.5
             parameter = f" (QRESYNC ({since.uidvalidity} {since.highestmodseq}))"
-        return self._open("EXAMINE", path, parameter)[0]
+        return self._select("EXAMINE", path, parameter)[0]
 
     def is_examined(self, path: str) -> bool:
         """Whether this folder is the selected one, read-only."""
@@ -110,23 +110,23 @@ class Selection:
     def select(self, path: str) -> Opened:
         """Select a folder to change something in it. Raises RemoteFault (`refused`) when we may only read it."""
         parameter = " (CONDSTORE)" if self.has_condstore else ""
-        opened, text = self._open("SELECT", path, parameter)
+        opened, text = self._select("SELECT", path, parameter)
         if b"[READ-ONLY]" in text.upper():
             raise RemoteFault("imap", "refused", "The IMAP server lets this folder be read only.")
         self.is_writable = True
         return opened
 
-    def require(self, path: str, uids: Collection[int] = ()) -> Opened:
+    def require_writable(self, path: str, uids: Collection[int] = ()) -> Opened:
         """As `select`, where the folder is not selected so already. Messages with these UIDs can be changed then."""
         if self.path != path or not self.is_writable:
             return self.select(path)
-        if not self.shown.issuperset(uids):
+        if not self.shown_uids.issuperset(uids):
             # Seen in practice: STORE is silent about messages that came since, until the server may tell of them.
-            self.wire.ask("NOOP")
-        return self.opened
+            self.wire.run_command("NOOP")
+        return self.selected
 
-    def _open(self, command: str, path: str, parameter: str) -> tuple[Opened, bytes]:
-        self.path, self.is_writable, self.shown = None, False, frozenset()
+    def _select(self, command: str, path: str, parameter: str) -> tuple[Opened, bytes]:
+        self.path, self.is_writable, self.shown_uids = None, False, frozenset()
         opened = Opened()
 
         def hear(pieces: Pieces) -> bool:
@@ -134,12 +134,12 @@ class Selection:
             if _CLOSED.match(pieces[0]):  # RFC 7162 3.2.11: what came before was of the folder selected until now
                 opened = Opened()
                 return True
-            return opened.hear(pieces)
+            return opened.collect(pieces)
 
-        text = self.wire.ask(f"{command} {wire_path(path)}{parameter}", hear)
+        text = self.wire.run_command(f"{command} {wire_path(path)}{parameter}", hear)
         self.path = path
-        self.wire.forget()
-        self.opened = Opened(opened.numbers, opened.flags)  # the changes of a large folder are not kept
+        self.wire.forget_changes()
+        self.selected = Opened(opened.numbers, opened.flags)  # the changes of a large folder are not kept
         return opened, text
 
 
@@ -165,7 +165,7 @@ def _enable_qresync(wire: Wire) -> bool:
         return bool(found)
 
     try:
-        wire.ask("ENABLE QRESYNC", hear)  # RFC 5161
+        wire.run_command("ENABLE QRESYNC", hear)  # RFC 5161
     except RemoteFault as fault:
         if fault.kind != "refused":
             raise

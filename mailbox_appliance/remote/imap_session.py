@@ -86,14 +86,14 @@ def _show_token(client: Client, endpoint: Endpoint) -> None:
     offered = [word.removeprefix("AUTH=") for word in client.protocol.capabilities if word.startswith("AUTH=")]
     bearer = Bearer(endpoint, offered, "imap")
     try:
-        client.sasl_login(bearer.mechanism, bearer.answer)
+        client.sasl_login(bearer.mechanism, bearer.next_response)
     except imaplib.IMAP4.abort:
         raise
     except IMAPClientError as error:
         if isinstance(error.__context__, imaplib.IMAP4.abort):
             raise error.__context__ from None
         known = refusal(error, "login_refused", host=endpoint.host, by_token=True)
-        raise (bearer.refusal(str(error)) if known.kind == "login_refused" else known) from error
+        raise (bearer.fault_of_refusal(str(error)) if known.kind == "login_refused" else known) from error
 
 
 def _quoted(text: str) -> str:

@@ -38,7 +38,7 @@ def listed_folder(pieces: Pieces) -> ListedFolder | None:
     begin = _LIST.match(pieces[0])
     if not begin:
         return None
-    values = Reader(pieces, begin.end()).rest()
+    values = Reader(pieces, begin.end()).read_rest()
     if len(values) < 3:
         return None  # one without a name must not take the others away
     attributes, delimiter, name = values[:3]
@@ -54,7 +54,7 @@ def listed_folder(pieces: Pieces) -> ListedFolder | None:
 def status(pieces: Pieces) -> tuple[str, FolderState] | None:
     """The path and the position of a STATUS answer; None for another answer, as `listed_folder`."""
     begin = _STATUS.match(pieces[0])
-    values = Reader(pieces, begin.end()).rest() if begin else []
+    values = Reader(pieces, begin.end()).read_rest() if begin else []
     if len(values) < 2:
         return None
     name, items = values[:2]

@@ -43,17 +43,17 @@ class Wire:
         self.channel, self.has_labels = channel, has_labels
         #: Without being asked the server told of a change in the selected folder, since this was last set to False.
         #: Told once, in the answer to any command, it is not told again in IDLE.
-        self.is_touched = False
+        self.has_changed = False
         #: The largest number of messages in it that was told so; 0 where none was.
-        self.told_exists = 0
+        self.highest_exists = 0
         #: The part of a section that was asked for last was given as a part.
-        self.gives_parts = False
+        self.gives_partial_sections = False
         self._tags = itertools.count(1)
         self._is_broken = False
-        self._talk = 0
+        self._unsolicited_lines = 0
         self._idle_tag: bytes | None = None
 
-    def ask(
+    def run_command(
         self, command: str | bytes, hear: Hear = unasked, *, literal: Content | None = None, changes: bool = False
     ) -> bytes:
         """Carry a command out, with a literal at its end if one is given; answers the text behind the tagged OK.
@@ -63,17 +63,17 @@ class Wire:
         """
         sent = False
         try:
-            with self._breaking():
-                self._hear_now()  # what was told before is no answer; a connection that has ended is noticed in time
+            with self._mark_broken_on_error():
+                self._receive_available()  # what came before is no answer; notices an ended connection in time
                 sent = literal is None
-                tag = self._begin(command, literal)
-                reply = None if literal is None else self._read(tag, hear, until_go_on=True)
+                tag = self._send_command(command, literal)
+                reply = None if literal is None else self._read_reply(tag, hear, until_go_on=True)
                 if reply is None:
                     sent = True
                     if literal is not None:
                         self.channel.send_pieces(Content(literal, b"\r\n").pieces())
-                        self.channel.begin()
-                    reply = self._read(tag, hear)
+                        self.channel.restart_timeout()
+                    reply = self._read_reply(tag, hear)
         except RemoteFault as fault:
             fault.in_doubt = sent and changes
             raise
@@ -81,42 +81,42 @@ class Wire:
 
     def begin_idle(self) -> bool:
         """Send IDLE (RFC 2177) and read up to the `+`; True when a change was told meanwhile, or before."""
-        with self._breaking():
-            tag = self._begin("IDLE")
-            reply = self._read(tag, unasked, until_go_on=True)
+        with self._mark_broken_on_error():
+            tag = self._send_command("IDLE")
+            reply = self._read_reply(tag, unasked, until_go_on=True)
         if reply is not None:
             _accepted(reply)
         self._idle_tag = tag
-        return self.is_touched
+        return self.has_changed
 
     def end_idle(self) -> bool:
         """End IDLE; True when a change was told since it began, or before."""
-        with self._breaking():
+        with self._mark_broken_on_error():
             tag, self._idle_tag = self._idle_tag or b"", None
             self._send(b"DONE\r\n")
-            self._read(tag, unasked)
-        return self.is_touched
+            self._read_reply(tag, unasked)
+        return self.has_changed
 
-    def forget(self) -> None:
+    def forget_changes(self) -> None:
         """What was told of the selected folder so far is known, or about another one."""
-        self.is_touched, self.told_exists = False, 0
+        self.has_changed, self.highest_exists = False, 0
 
-    def hear_now(self) -> bool:
+    def receive_available(self) -> bool:
         """Take in what has arrived, without waiting; True when a change was told. Raises RemoteFault at the end."""
-        with self._breaking():
-            self._hear_now()
-        return self.is_touched
+        with self._mark_broken_on_error():
+            self._receive_available()
+        return self.has_changed
 
     def log_out(self) -> None:
         """Say that we leave, and wait a moment for the server to do so first."""
         if not self._is_broken and self._idle_tag is None:
-            with self._breaking():
-                self._begin("LOGOUT")
-                while self.channel.line(MAX_LINE):
+            with self._mark_broken_on_error():
+                self._send_command("LOGOUT")
+                while self.channel.read_line(MAX_LINE):
                     pass
 
     @contextmanager
-    def _breaking(self) -> Iterator[None]:
+    def _mark_broken_on_error(self) -> Iterator[None]:
         if self._is_broken:
             raise disconnected("imap")
         try:
@@ -126,26 +126,26 @@ class Wire:
             self._is_broken = True
             raise
 
-    def _begin(self, command: str | bytes, literal: Content | None = None) -> bytes:
+    def _send_command(self, command: str | bytes, literal: Content | None = None) -> bytes:
         """Send a command up to its literal, if it has one; answers its tag."""
         tag = b"m%d" % next(self._tags)
-        self._talk = 0
+        self._unsolicited_lines = 0
         text = command.encode("ascii") if isinstance(command, str) else command
         self._send(b"%b %b%b\r\n" % (tag, text, b"" if literal is None else b"{%d}" % len(literal)))
         return tag
 
     def _send(self, data: bytes) -> None:
         self.channel.send(data)
-        self.channel.begin()
+        self.channel.restart_timeout()
 
-    def _read(self, tag: bytes, hear: Hear, *, until_go_on: bool = False) -> tuple[bytes, bytes] | None:
+    def _read_reply(self, tag: bytes, hear: Hear, *, until_go_on: bool = False) -> tuple[bytes, bytes] | None:
         """Read up to the tagged reply: its status and text. None: up to a `+`, where that is waited for."""
         while True:
-            pieces = self._answer()
+            pieces = self._read_response()
             text = pieces[0]
             if text.startswith(b"* "):
                 if not hear(pieces):
-                    self._note(text)
+                    self._note_unsolicited(text)
             elif text.startswith(tag) and (found := _TAGGED.fullmatch(text, len(tag))):
                 return found[1].upper(), found[2] or b""
             elif not text.startswith(b"+"):
@@ -153,8 +153,8 @@ class Wire:
             elif until_go_on:
                 return None
 
-    def _answer(self) -> Pieces:
-        line = self._line()
+    def _read_response(self) -> Pieces:
+        line = self._read_line()
         if not line.endswith(b"}") or not line.startswith(b"* ") or _STATUS.match(line):
             return [line]
         pieces: Pieces = []
@@ -163,47 +163,47 @@ class Wire:
             weight += int(found[1]) + len(line) + _PIECE
             if weight > MAX_LITERAL:
                 raise TooLong
-            pieces += [line[: found.start()], self._literal(int(found[1]))]
-            line = self._line()
+            pieces += [line[: found.start()], self._read_literal(int(found[1]))]
+            line = self._read_line()
         return [*pieces, line]
 
-    def _line(self) -> bytes:
-        line = self.channel.line(MAX_LINE)
+    def _read_line(self) -> bytes:
+        line = self.channel.read_line(MAX_LINE)
         if line.endswith(b"\r\n"):
             return line[:-2]
         if not line.endswith(b"\n"):
             raise ConnectionResetError
         return line[:-1]
 
-    def _literal(self, size: int) -> bytes:
-        data = self.channel.exactly(size)
+    def _read_literal(self, size: int) -> bytes:
+        data = self.channel.read_exactly(size)
         if len(data) < size:
             raise ConnectionResetError
         return data
 
-    def _hear_now(self) -> None:
-        is_open = self.channel.hear()
-        while (line := self.channel.heard_line()) is not None:
+    def _receive_available(self) -> None:
+        is_open = self.channel.receive_available()
+        while (line := self.channel.buffered_line()) is not None:
             text = line.rstrip(b"\r\n")
             if not text.startswith((b"* ", b"+")):
                 raise ValueError("not an answer")
-            self._note(text)
-            self._talk += not _CHANGE.match(text)
-            if self._talk > MAX_TALK:
+            self._note_unsolicited(text)
+            self._unsolicited_lines += not _CHANGE.match(text)
+            if self._unsolicited_lines > MAX_TALK:
                 raise ValueError("talk without an end")
             if _LITERAL.search(text) and not _STATUS.match(text):
-                self.is_touched = True
+                self.has_changed = True
                 break  # the rest of it may still be on its way; it is read with the next answer
             self.channel.skip(len(line))
         if not is_open:
             raise ConnectionResetError
 
-    def _note(self, text: bytes) -> None:
+    def _note_unsolicited(self, text: bytes) -> None:
         """What an untagged answer that nobody asked for means."""
         if _CHANGE.match(text):
-            self.is_touched = True
+            self.has_changed = True
             if exists := _EXISTS.match(text):
-                self.told_exists = max(self.told_exists, int(exists[1]))
+                self.highest_exists = max(self.highest_exists, int(exists[1]))
         elif text[2:5].upper() == b"BYE":
             raise ConnectionResetError
 

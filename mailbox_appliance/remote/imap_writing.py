@@ -32,7 +32,7 @@ def append(
     zone = at.strftime("%z")[:5] or "+0000"
     date = f"{at.day:2d}-{_MONTHS[at.month - 1]}-{at.year:04d} {at:%H:%M:%S} {zone}"
     command = f'APPEND {wire_path(path)} {_flag_list(flags)} "{date}" '
-    return appended_uid(wire.ask(command, literal=source, changes=True), uidvalidity)
+    return appended_uid(wire.run_command(command, literal=source, changes=True), uidvalidity)
 
 
 def store_flags(
@@ -41,7 +41,7 @@ def store_flags(
     """Add flags to messages of a folder, and take some away."""
     change = _label_change if selection.wire.has_labels else _flag_change
     changes = [one for sign, flags in (("+", add), ("-", remove)) if flags for one in change(sign, flags)]
-    selection.require(path, uids)
+    selection.require_writable(path, uids)
     _carry_out(selection.wire, [f"UID STORE {numbers} {change}" for change in changes for numbers in uid_sets(uids)])
 
 
@@ -59,7 +59,7 @@ def _label_change(sign: str, names: Collection[str]) -> list[str]:
 
 def expunge(selection: Selection, words: Collection[str], path: str, uids: Collection[int]) -> None:
     """Remove messages for good, and no others (RFC 4315 2.1)."""
-    selection.require(path, uids)
+    selection.require_writable(path, uids)
     if "UIDPLUS" in words:
         _carry_out(selection.wire, [command for numbers in uid_sets(uids) for command in _removing(numbers)])
     else:
@@ -75,7 +75,7 @@ def move(
     uidvalidity: int | None = None,
 ) -> Mapping[int, int | None]:
     """Move messages to another folder; old UID to new, as far as the server tells."""
-    selection.require(path, uids)
+    selection.require_writable(path, uids)
     if not {"MOVE", "UIDPLUS"} & set(words):
         copying = [f"UID COPY {numbers} {wire_path(target)}" for numbers in uid_sets(uids)]
         _remove_alone(selection.wire, frozenset(uids), copying)
@@ -96,7 +96,7 @@ def identify(selection: Selection, path: str, uids: Sequence[int]) -> tuple[Fold
     state = selection.select(path).state
     items = imap_reading.items(selection.wire, "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
     told = imap_reading.told(selection.wire, uids, items)
-    selection.shown = frozenset(told)
+    selection.shown_uids = frozenset(told)
     return state, {uid: _sighting(uid, one) for uid, one in told.items()}
 
 
@@ -115,7 +115,7 @@ class _Move:
     target: str
     uidvalidity: int | None
 
-    def told(self, text: bytes) -> dict[int, int | None]:
+    def new_uids(self, text: bytes) -> dict[int, int | None]:
         """Old UID to new."""
         return copied_uids(text, self.uids, self.uidvalidity)
 
@@ -128,12 +128,12 @@ def _move(wire: Wire, numbers: str, what: _Move) -> dict[int, int | None]:
     def hear(pieces: Pieces) -> bool:
         nonlocal is_begun
         is_answer = bool(_COPYUID.match(pieces[0]))
-        moved.update(what.told(pieces[0]) if is_answer else {})
+        moved.update(what.new_uids(pieces[0]) if is_answer else {})
         is_begun = is_begun or is_answer or bool(_GONE.match(pieces[0]))
         return is_answer
 
     try:
-        moved |= what.told(wire.ask(f"UID MOVE {numbers} {what.target}", hear, changes=True))
+        moved |= what.new_uids(wire.run_command(f"UID MOVE {numbers} {what.target}", hear, changes=True))
     except RemoteFault as fault:
         fault.in_doubt = fault.in_doubt or is_begun  # RFC 6851 3.3: a NO after some of them were moved
         raise
@@ -141,7 +141,7 @@ def _move(wire: Wire, numbers: str, what: _Move) -> dict[int, int | None]:
 
 
 def _copy_and_remove(wire: Wire, numbers: str, what: _Move) -> dict[int, int | None]:
-    moved = what.told(wire.ask(f"UID COPY {numbers} {what.target}", changes=True))
+    moved = what.new_uids(wire.run_command(f"UID COPY {numbers} {what.target}", changes=True))
     # What was not copied is not removed; a server that does not tell (RFC 4315 3) copied all that there are.
     removing = [command for copied in (uid_sets(moved) if moved else [numbers]) for command in _removing(copied)]
     try:
@@ -169,7 +169,7 @@ def _remove_alone(wire: Wire, uids: frozenset[int], first: Sequence[str]) -> Non
         if _marked(wire) - uids:
             _carry_out(wire, [f"UID STORE {numbers} -FLAGS.SILENT (\\Deleted)" for numbers in uid_sets(uids - marked)])
             raise Unmovable
-        wire.ask("EXPUNGE", changes=True)
+        wire.run_command("EXPUNGE", changes=True)
     except RemoteFault as fault:
         fault.in_doubt = fault.in_doubt or bool(first) or fault.kind != "unsupported"
         raise
@@ -184,14 +184,14 @@ def _marked(wire: Wire) -> frozenset[int]:
         found.update(int(word) for word in pieces[0][8:].split() if is_answer and word.isdigit())
         return is_answer
 
-    wire.ask("UID SEARCH DELETED", hear)
+    wire.run_command("UID SEARCH DELETED", hear)
     return frozenset(found)
 
 
 def _carry_out(wire: Wire, commands: Sequence[str]) -> None:
     for done, command in enumerate(commands):
         try:
-            wire.ask(command, changes=True)
+            wire.run_command(command, changes=True)
         except RemoteFault as fault:
             fault.in_doubt = fault.in_doubt or done > 0
             raise

@@ -35,14 +35,14 @@ def read_large(
         data = bytearray()
         while len(data) < longest:
             count = min(_PIECE, longest - len(data))
-            piece = mailbox.read(uid, number, len(data), count)
+            piece = mailbox.read_section(uid, number, len(data), count)
             data += piece
             if len(piece) < count:
                 break
             go_on()
         return bytes(data)
 
-    structure = mailbox.structure(uid)
+    structure = mailbox.fetch_structure(uid)
     header = section("HEADER", MAX_HEADER)
     texts = {number: section(number, LONGEST_SECTION) for number in text_sections(structure)}
     parsed = parse_large(header, structure, texts, _sizes(mailbox, uid, structure), reader)
@@ -63,7 +63,7 @@ def _sizes(mailbox: ImapMailbox, uid: int, structure: ListedPart) -> dict[str, i
     if not wanted or _broken[mailbox.account] >= _MOST_BROKEN:
         return {}
     try:
-        tails = mailbox.ends(uid, tuple(wanted.values()))
+        tails = mailbox.read_ends(uid, tuple(wanted.values()))
     except RemoteFault:
         # The message is here all the same; a connection that has ended is noticed by whoever uses it next.
         _broken[mailbox.account] += 1

@@ -12,7 +12,7 @@ def find(mailbox: ImapMailbox, folder: MirroredFolder, message_id: str, having: 
 
     `having`: it has one of these flags, or labels, as `mail.labels` writes them.
     """
-    uids = mailbox.find(folder.path, message_id)
+    uids = mailbox.search_message_id(folder.path, message_id)
     if not uids:
         return None
     state, sightings = mailbox.identify(folder.path, uids)

@@ -44,7 +44,7 @@ class Asking:
     ca_file: str
     timeout: float
 
-    def as_public(self) -> "Asking":
+    def without_secret(self) -> "Asking":
         """The same application without its secret.
 
         A sign-in by a code is a public client's, and so is each renewal of what it brought: Microsoft refuses a secret

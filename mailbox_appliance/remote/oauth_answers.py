@@ -38,7 +38,7 @@ class Issued:
     """
 
     access_token: str = field(repr=False)
-    lasts: float
+    lifetime: float
     refresh_token: str | None = field(default=None, repr=False)
     scopes: frozenset[str] | None = None
     claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -51,7 +51,7 @@ class DevicePrompt:
     device_code: str = field(repr=False)
     user_code: str
     verification_uri: str
-    lasts: float
+    lifetime: float
     interval: int
 
 
@@ -144,7 +144,7 @@ def issued(client: "Client", answer: Answer) -> Issued:
     is_usable = isinstance(lasts, (int, float)) and lasts > 0
     return Issued(
         access_token=said.access_token,
-        lasts=min(float(lasts), _LONGEST) if is_usable else _USUAL,
+        lifetime=min(float(lasts), _LONGEST) if is_usable else _USUAL,
         refresh_token=said.refresh_token,
         scopes=None if said.scope is None else frozenset(said.scope.split()),
         claims={} if said.id_token is None else _claims(said.id_token),

@@ -78,7 +78,7 @@ class KnownProvider:
             return self.mail_scopes
         return self.shared_scopes if is_shared else self.graph_scopes
 
-    def renewed_scopes(self, resource: Resource, *, is_shared: bool = False) -> tuple[str, ...]:
+    def refresh_scopes(self, resource: Resource, *, is_shared: bool = False) -> tuple[str, ...]:
         """What another token is asked for; none for all that was granted, where there is one resource only.
 
         More than was granted is refused, and an older release of ours may have asked for less than we do.

@@ -67,8 +67,8 @@ def check(
 
     try:
         begun = (
-            calls.begin("imap", _attempt(imap, hides_cause=hides_cause)),
-            calls.begin("smtp", _attempt(smtp, hides_cause=hides_cause)),
+            calls.start("imap", _attempt(imap, hides_cause=hides_cause)),
+            calls.start("smtp", _attempt(smtp, hides_cause=hides_cause)),
         )
     except RemoteFault as fault:
         raise SignInFailed((fault,)) from fault

@@ -34,7 +34,7 @@ class Submission:
     def __init__(self, dialogue: Dialogue) -> None:
         self._dialogue = dialogue
         self._is_broken = False
-        self.taken = 0
+        self.accepted_count = 0
         self.extensions = frozenset(name.upper() for name in dialogue.esmtp_features)
         size = dialogue.esmtp_features.get("size", "").split(" ")[0]
         # RFC 1870 4: 0, or no number, stands for no known limit.
@@ -72,11 +72,11 @@ class Submission:
     def is_ready(self) -> bool:
         """Whether another message may be begun: all went well so far, and the server has been silent since."""
         try:
-            return not self._is_broken and not self._dialogue.channel.has_spoken()
+            return not self._is_broken and not self._dialogue.channel.has_unsolicited_data()
         except OSError:
             return False
 
-    def envelope(
+    def send_envelope(
         self,
         sender: str,
         recipients: Sequence[str],
@@ -105,53 +105,53 @@ class Submission:
         commands += [f"RCPT TO:{_path(recipient)}" for recipient in recipients]
         step = _LARGEST_GROUP if "PIPELINING" in self.extensions else 1
         for start in range(0, len(commands), step):
-            yield from self._commands(commands[start : start + step], None if start else first_within)
+            yield from self._send_commands(commands[start : start + step], None if start else first_within)
 
-    def rset(self) -> Reply:
+    def reset(self) -> Reply:
         """RSET: forget sender and recipients."""
-        return self._command("RSET")
+        return self._send_command("RSET")
 
-    def data(self) -> Reply:
+    def start_data(self) -> Reply:
         """DATA. 354 asks for the message; with anything else nothing may follow."""
-        return self._command("DATA")
+        return self._send_command("DATA")
 
-    def body(self, wire: bytes | Content) -> None:
+    def send_body(self, wire: bytes | Content) -> None:
         """All of the message but the final dot, handed to the network: CRLF ends, dots doubled (RFC 5321 4.5.2).
 
         It may take as long as its size does at the slowest rate, and no piece longer than the timeout.
 
         Raises RemoteFault (`refused`, with the reply) when the server ends the message early.
         """
-        with self._speaking():
+        with self._mark_broken_on_fault():
             self._dialogue.channel.send_pieces(_stuffed(Content(wire).pieces()))
-        self.listen()
+        self.require_silence()
 
-    def listen(self) -> None:
+    def require_silence(self) -> None:
         """Raises RemoteFault (`refused`, with the reply) where the server has spoken before the message had its dot.
 
         What it said is no answer to the dot, even if it looks like one.
         """
-        with self._speaking():
-            if self._dialogue.channel.has_spoken():
+        with self._mark_broken_on_fault():
+            if self._dialogue.channel.has_unsolicited_data():
                 reply = reply_of(*self._dialogue.getreply())
                 raise RemoteFault("smtp", "refused", "The SMTP server broke the message off.", reply)
 
-    def dot(self, timeout: float, meanwhile: Callable[[], object] = lambda: None) -> Reply:
+    def send_final_dot(self, timeout: float, meanwhile: Callable[[], object] = lambda: None) -> Reply:
         """The final dot, and what the server makes of the message, waiting up to `timeout` seconds in all.
 
         `meanwhile` is done while the server is at work; it must not fail.
         From here on a RemoteFault leaves open whether the server has the message. A 3yz reply makes no sense here and
         is `malformed`.
         """
-        with self._speaking():
-            self._dialogue.channel.begin(timeout)
+        with self._mark_broken_on_fault():
+            self._dialogue.channel.restart_timeout(timeout)
             self._dialogue.channel.send(b".\r\n")
             meanwhile()
             reply = reply_of(*self._dialogue.read_reply())
         if 300 <= reply.code < 400:
             self._is_broken = True
             raise malformed("smtp")
-        self.taken += reply.code < 300
+        self.accepted_count += reply.code < 300
         return reply
 
     def quit(self, within: float = _QUIT_TIMEOUT) -> None:
@@ -175,7 +175,7 @@ class Submission:
         self._dialogue.close()
 
     @contextmanager
-    def _speaking(self) -> Iterator[None]:
+    def _mark_broken_on_fault(self) -> Iterator[None]:
         try:
             with _speaking():
                 yield
@@ -183,16 +183,18 @@ class Submission:
             self._is_broken = True
             raise
 
-    def _command(self, line: str) -> Reply:
-        return next(self._commands([line]))
+    def _send_command(self, line: str) -> Reply:
+        return next(self._send_commands([line]))
 
-    def _commands(self, lines: Sequence[str], first_within: float | None = None) -> Iterator[Reply]:
-        with self._speaking():
-            if self._dialogue.channel.is_pending():  # a reply to nothing: the next one would be taken for another's
+    def _send_commands(self, lines: Sequence[str], first_within: float | None = None) -> Iterator[Reply]:
+        with self._mark_broken_on_fault():
+            if (
+                self._dialogue.channel.has_buffered_data()
+            ):  # a reply to nothing: the next one would be taken for another's
                 raise Malformed
             self._dialogue.channel.send(b"".join(line.encode() + b"\r\n" for line in lines))
         for number, _ in enumerate(lines):
-            with self._speaking():
+            with self._mark_broken_on_fault():
                 reply = reply_of(*self._dialogue.getreply(first_within if number == 0 else None))
             yield reply
 

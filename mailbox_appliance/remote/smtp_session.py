@@ -79,7 +79,7 @@ def _log_in(dialogue: Dialogue, endpoint: Endpoint) -> None:
 def _show_token(dialogue: Dialogue, endpoint: Endpoint, offered: list[str]) -> None:
     """Never a password beside it, whatever the server offers."""
     bearer = Bearer(endpoint, offered, "smtp")
-    token = _base64(bearer.answer() or b"")
+    token = _base64(bearer.next_response() or b"")
     command = f"{bearer.mechanism} {token}"
     if len(command) <= _LONGEST_COMMAND:
         answer = dialogue.docmd("AUTH", command)
@@ -88,11 +88,15 @@ def _show_token(dialogue: Dialogue, endpoint: Endpoint, offered: list[str]) -> N
         if answer[0] == 334:
             answer = dialogue.docmd(token)
     while answer[0] == 334:
-        said = bearer.answer(_unbase64(answer[1]))
+        said = bearer.next_response(_unbase64(answer[1]))
         answer = dialogue.docmd("*" if said is None else _base64(said))
     if answer[0] != 235:
         is_final = answer[0] >= 500
-        raise bearer.refusal(_text_of(answer), reply_of(*answer)) if is_final else _login_fault(answer, endpoint.host)
+        raise (
+            bearer.fault_of_refusal(_text_of(answer), reply_of(*answer))
+            if is_final
+            else _login_fault(answer, endpoint.host)
+        )
 
 
 def _login_fault(answer: tuple[int, bytes], host: str) -> RemoteFault:

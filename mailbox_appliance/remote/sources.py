@@ -67,7 +67,7 @@ def services(asking: Asking) -> Heard:
 
 
 def _service(asking: Asking, *names: tuple[str, bool]) -> Server | None:
-    look_up = asking.names.services
+    look_up = asking.names.find_services
     asked = [(is_tls, _begin(asking, look_up, f"{name}._tcp.{asking.domain}")) for name, is_tls in names]
     for is_tls, future in asked:
         if found := future.result():
@@ -103,7 +103,7 @@ def directory(asking: Asking) -> Heard:
 def exchangers(asking: Asking) -> Heard:
     """Who takes the mail of the domain, and what is known of them."""
     try:
-        hosts = asking.names.exchangers(asking.domain)
+        hosts = asking.names.find_exchangers(asking.domain)
     except NoSuchName:
         return Heard("mx", f"There is no domain {asking.domain} in DNS. Check the address.")
     if hosts is None:
@@ -121,7 +121,7 @@ def usual_names(asking: Asking) -> Heard:
     domain = asking.domain
     anything = f"{secrets.token_hex(8)}.{domain}"  # where this exists, so does every name
     names = (f"imap.{domain}", f"mail.{domain}", f"smtp.{domain}", anything)
-    begun = {name: _begin(asking, asking.names.addresses, name) for name in names}
+    begun = {name: _begin(asking, asking.names.find_addresses, name) for name in names}
     found = {name: _usable(future.result()) for name, future in begun.items()}
     there = [name for name in names[:3] if found[name] and found[name] != found[anything]]
     imap = next((name for name in there if not name.startswith("smtp.")), None)
@@ -140,7 +140,7 @@ def _usable(found: tuple[Address, ...]) -> frozenset[Address]:
 def _by_autodiscover(asking: Asking) -> Provider | None:
     """Microsoft 365, where the domain's autodiscover is Microsoft's: its mail may take a way through a filter."""
     try:
-        alias = asking.names.alias(f"autodiscover.{asking.domain}")
+        alias = asking.names.find_alias(f"autodiscover.{asking.domain}")
     except (NoSuchName, RemoteFault):
         return None
     return known_servers.of_exchanger("mail.protection.outlook.com") if alias in _MICROSOFT else None
@@ -237,7 +237,7 @@ def _or_nothing(look_up: Callable[[str], tuple[T, ...]], name: str) -> tuple[T, 
 
 
 def _begin(asking: Asking, look_up: Callable[[str], tuple[T, ...]], name: str) -> "Future[tuple[T, ...]]":
-    return asking.calls.begin("dns", partial(_or_nothing, look_up, name))
+    return asking.calls.start("dns", partial(_or_nothing, look_up, name))
 
 
 def _and(hosts: list[str]) -> str:

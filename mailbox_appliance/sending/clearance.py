@@ -49,7 +49,7 @@ class ClockGuard:
 def why_blocked(store: Store, clock: Clock, work: DeliveryWork) -> str | None:
     """The code with which it fails, or None where it may go."""
     try:
-        own = store.sender_addresses.of(store.accounts.get(work.account_id))
+        own = store.sender_addresses.list_of(store.accounts.get(work.account_id))
     except NotFound:
         return "account_removed"
     if not permissions.may_send_now(store, work.account_id, work.credential_id, work.member_id):

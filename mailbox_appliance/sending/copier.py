@@ -29,7 +29,7 @@ class SentMailTask:
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with copies whose time has come."""
-        return self._store.sent_copies.accounts(now)
+        return self._store.sent_copies.list_due_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
         """File the copies of a mailbox that are due, once there is a quiet moment."""
@@ -41,7 +41,7 @@ class SentMailTask:
 
     def _file(self, account_id: str, stopping: threading.Event) -> None:
         with self._lock(account_id):
-            operations = self._store.sent_copies.due(self._clock.now(), account_id)
+            operations = self._store.sent_copies.list_due(self._clock.now(), account_id)
             if operations:
                 self._filer.file(account_id, operations, stopping)
 

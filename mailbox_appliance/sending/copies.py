@@ -72,7 +72,7 @@ class SentMailFiler:
 
     def _open(self, account_id: str) -> ImapMailbox:
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
-        return self._logins.imap(account_id, partial(ImapMailbox.open, ca_file=ca_file, timeout=timeout))
+        return self._logins.open_imap(account_id, partial(ImapMailbox.open, ca_file=ca_file, timeout=timeout))
 
     def _has_filing_provider(self, account_id: str, mailbox: ImapMailbox) -> bool:
         account = self._store.accounts.get(account_id)
@@ -82,7 +82,7 @@ class SentMailFiler:
     def _file_or_postpone(self, mailbox: ImapMailbox, operation_id: str, files_itself: bool) -> str | None:
         """File one copy and answer where, or plan it. Raises RemoteFault where the connection is lost."""
         try:
-            work = self._store.deliveries.work(operation_id)
+            work = self._store.deliveries.get_work(operation_id)
             return self._await_one(mailbox, work) if files_itself else self._file_one(mailbox, work)
         except RemoteFault as fault:
             if fault.kind != "refused":  # this message may be too large, another one not
@@ -116,23 +116,25 @@ class SentMailFiler:
             return sent.path
         if self._clock.now() - work.updated_at < WAITED_FOR:
             wait = retry.delay(work.copy_attempts + 1, _FIRST_GLANCE, _LONGEST_WAIT)
-            self._store.sent_copies.wait(work.operation_id, wait)
+            self._store.sent_copies.await_provider(work.operation_id, wait)
         else:
             log.warning("the provider has filed no sent copy", extra={"operation": work.operation_id})
             with self._store.database.transaction():
-                self._store.mirror.drop_pending(work.result_id)  # it is not at the server, and never will be
+                self._store.mailbox_writer.drop_pending(work.result_id)  # it is not at the server, and never will be
                 self._store.sent_copies.give_up(work.operation_id, _NEVER)
         return None
 
     def _record(self, work: DeliveryWork, sent: MirroredFolder, found: Found | None) -> None:
         store = self._store
-        if not store.mirror.locate(work.account_id, [work.result_id]):  # there was no such folder when it was sent
+        if not store.mailbox_writer.locate(
+            work.account_id, [work.result_id]
+        ):  # there was no such folder when it was sent
             store.deliveries.add_copy(work.operation_id, make_copy(work, sent))
-        store.mirror.landed(work.result_id, found or Found(sent, None))
+        store.mailbox_writer.record_server_copy(work.result_id, found or Found(sent, None))
         store.sent_copies.mark_filed(work.operation_id)
 
     def _postpone(self, operation_id: str) -> None:
-        attempts = self._store.deliveries.work(operation_id).copy_attempts
+        attempts = self._store.deliveries.get_work(operation_id).copy_attempts
         wait = retry.delay(attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
         self._store.sent_copies.postpone(operation_id, wait, _LATER)
 
@@ -141,11 +143,11 @@ class SentMailFiler:
         folders = self._store.folders
         found = folders.find_by_role(account_id, "sent")
         if found is None:
-            folders.take_in(account_id, mailbox.list_folders())  # another client may have made it
+            folders.add_listed(account_id, mailbox.list_folders())  # another client may have made it
             found = folders.find_by_role(account_id, "sent")
         if found is None:
             path = folder_making.make(mailbox, _DEFAULT_FOLDER)
-            folders.take_in(account_id, mailbox.list_folders())
+            folders.add_listed(account_id, mailbox.list_folders())
             # A person may have given that very folder another role; it is still the one to use.
             found = folders.find_by_role(account_id, "sent") or folders.find(account_id, path)
         if found is None:
@@ -157,7 +159,7 @@ def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> F
     """Put our copy there; None where nothing can be learned of what is there then."""
     source = with_bcc(work.wire, work.bcc_header)
     known = sent.state.uidvalidity if sent.state is not None else None
-    uid = mailbox.append(sent.path, source, flags=frozenset({"\\Seen"}), at=work.dated_at, uidvalidity=known)
+    uid = mailbox.append(sent.path, source, flags=frozenset({"\\Seen"}), at=work.message_date, uidvalidity=known)
     try:  # the size that the server tells may be another than ours
         # Not every server tells the UID.
         return lookup.find(mailbox, sent, work.message_id) if uid is None else lookup.look(mailbox, sent, uid)
@@ -172,7 +174,7 @@ def find_sent_folder(store: Store, account_id: str) -> MirroredFolder | None:
 
     Raises AllMailHidden.
     """
-    return store.folders.all_mail(account_id) or store.folders.find_by_role(account_id, "sent")
+    return store.folders.find_all_mail(account_id) or store.folders.find_by_role(account_id, "sent")
 
 
 def _extra_flags(sent: MirroredFolder) -> frozenset[str]:
@@ -187,5 +189,5 @@ def make_copy(work: DeliveryWork, sent: MirroredFolder) -> Copy:
     """
     source = with_bcc(work.wire, work.bcc_header)
     flags = frozenset({"\\Seen"}) | _extra_flags(sent)
-    message = FetchedMessage(0, flags, work.dated_at, len(source), b"")  # the mirror takes what is parsed
+    message = FetchedMessage(0, flags, work.message_date, len(source), b"")  # the mirror takes what is parsed
     return sent, message, with_words(work.row or parse_content(source))

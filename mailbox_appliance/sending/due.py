@@ -105,21 +105,21 @@ class Scheduler:
         for task in self._tasks:
             self._try(task.name, lambda task=task: self._begin_task(task, now))  # type: ignore[misc]
         next_at: list[datetime | None] = []
-        self._try("what is due", lambda: next_at.append(self._store.due.next(now)))
+        self._try("what is due", lambda: next_at.append(self._store.schedule.find_next_due(now)))
         if not next_at or next_at[0] is None:
             return _LONGEST
         return min(_LONGEST, (next_at[0] - self._clock.now()).total_seconds())
 
     def _check_clock(self, now: datetime) -> None:
         if self._last_look is None or now < self._last_look:
-            self._store.due.hasten(now)
+            self._store.schedule.pull_forward(now)
         self._last_look = now
 
     def _begin_scheduled(self, now: datetime) -> None:
         if self._settings.flag("sending.hold_scheduled"):
             return
         full = set[str]()
-        for due in self._store.due.scheduled(now):
+        for due in self._store.schedule.list_due_sends(now):
             if self._stopping.is_set():
                 return
             if due.account_id not in full and not self._begin(due.operation_id, due.account_id):

@@ -71,7 +71,7 @@ class Reconciler:
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with operations whose time to be looked for has come."""
-        return self._store.due.evidence_accounts(now)
+        return self._store.schedule.list_evidence_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
         """Look for the messages of a mailbox that are due, each by itself, so that requests have their turns between.
@@ -79,7 +79,7 @@ class Reconciler:
         A mailbox that cannot be reached is asked for none of the others; all wait for their next look.
         """
         is_reached = True
-        for uncertain in self._store.due.evidence(self._clock.now(), account_id):
+        for uncertain in self._store.schedule.list_due_evidence(self._clock.now(), account_id):
             if stopping.is_set():
                 return
             if is_reached:
@@ -99,7 +99,7 @@ class Reconciler:
             log.info("evidence could not be looked for: all mail is hidden", extra={"operation": operation_id})
             found, is_reached = None, False
         except (NotFound, Unsupported):  # the mailbox is gone, or cannot be looked into
-            self._store.due.plan_evidence(operation_id, None)
+            self._store.schedule.schedule_evidence(operation_id, None)
             return True
         except RemoteFault as fault:
             if stopping.is_set():  # we hung up ourselves
@@ -130,7 +130,7 @@ class Reconciler:
 
     def _plan_next(self, uncertain: UncertainDelivery, *, is_made: bool) -> None:
         next_at = next_search(uncertain.since, self._clock.now(), uncertain.looks, is_made=is_made)
-        self._store.due.plan_evidence(uncertain.operation_id, next_at)
+        self._store.schedule.schedule_evidence(uncertain.operation_id, next_at)
         if next_at is None:
             log.info("evidence is looked for no more", extra={"operation": uncertain.operation_id})
 
@@ -150,7 +150,7 @@ class Reconciler:
         account_id, folders = uncertain.account_id, self._store.folders
         own = self._store.accounts.get(account_id).email
         is_to_self = any(same_mailbox(recipient, own) for recipient in uncertain.recipients)
-        if (all_mail := folders.all_mail(account_id)) is not None:
+        if (all_mail := folders.find_all_mail(account_id)) is not None:
             yield all_mail, (labels.SENT, labels.INBOX) if is_to_self else (labels.SENT,)
             return
         if (sent := folders.find_by_role(account_id, "sent")) is not None:
@@ -178,7 +178,7 @@ class Reconciler:
     def _copy(self, operation_id: str, sent: MirroredFolder | None) -> Copy | None:
         """Our copy, which stands in the mirror until the server's is seen there; None without a folder for it."""
         try:
-            return None if sent is None else make_copy(self._store.deliveries.work(operation_id), sent)
+            return None if sent is None else make_copy(self._store.deliveries.get_work(operation_id), sent)
         except FAILED:
             raise
         except Exception:  # that our copy cannot be shown at once must not keep anybody from knowing

@@ -19,8 +19,8 @@ class GraphDrafts:
 
     def state(self, account_id: str, draft_id: str) -> DraftState:
         """What became of a draft of a mailbox. Raises RemoteFault, and NotFound where the mailbox is gone."""
-        graph = self._logins.graph(account_id)
-        return self._logins.token(account_id, "graph", lambda token: graph.look(token, draft_id))
+        graph = self._logins.get_graph(account_id)
+        return self._logins.use_token(account_id, "graph", lambda token: graph.get_draft_state(token, draft_id))
 
     def remove_later(self, account_id: str, message_id: str) -> None:
         """Remove the drafts of an operation that is withdrawn, without anybody waiting for it.
@@ -28,7 +28,7 @@ class GraphDrafts:
         No other operation has its Message-ID, ever: none of these drafts is about to be sent.
         """
         try:
-            if self._logins.login(account_id).sends_via != "graph":
+            if self._logins.get_login(account_id).sends_via != "graph":
                 return
             name = f"abandoned drafts {account_id}"
             threading.Thread(target=self._clear, args=(account_id, message_id), name=name, daemon=True).start()
@@ -37,12 +37,12 @@ class GraphDrafts:
 
     def _clear(self, account_id: str, message_id: str) -> None:
         def clear(graph: Graph, token: str) -> None:
-            for draft_id in graph.drafts(token, message_id):
-                graph.remove(token, draft_id)
+            for draft_id in graph.find_drafts(token, message_id):
+                graph.delete_draft(token, draft_id)
 
         try:
-            graph = self._logins.graph(account_id)
-            self._logins.token(account_id, "graph", lambda token: clear(graph, token))
+            graph = self._logins.get_graph(account_id)
+            self._logins.use_token(account_id, "graph", lambda token: clear(graph, token))
         except (NotFound, RemoteFault) as error:
             log.warning("a draft may be left", extra={"account": account_id, "error": type(error).__name__})
         except Exception:  # what is left lies among the drafts, for a person

@@ -60,13 +60,13 @@ class GraphDelivery:
             return verdict
         if self._progress.phase is not Phase.CONNECTING:  # a try by SMTP came as far
             self._progress.enter(Phase.CONNECTING)
-        graph = self._logins.graph(work.account_id)
-        drafted = self._logins.token(work.account_id, "graph", lambda token: self._create_draft(graph, token, mime))
+        graph = self._logins.get_graph(work.account_id)
+        drafted = self._logins.use_token(work.account_id, "graph", lambda token: self._create_draft(graph, token, mime))
         if not isinstance(drafted, Continue):
             return drafted
         self._store.accounts.clear_refused_sending(work.account_id)
         for file in parts.files:
-            added = self._logins.token(work.account_id, "graph", partial(self._attach, graph, file))
+            added = self._logins.use_token(work.account_id, "graph", partial(self._attach, graph, file))
             if not isinstance(added, Continue):
                 return added
         return self._send_draft(graph)
@@ -76,7 +76,7 @@ class GraphDelivery:
         if self._draft is None or self._token is None or not isinstance(verdict, Refused | TemporaryFailure):
             return
         try:
-            self._logins.graph(self._work.account_id).remove(self._token, self._draft)
+            self._logins.get_graph(self._work.account_id).delete_draft(self._token, self._draft)
         except Exception as error:  # noqa: BLE001 - it is said out of courtesy
             log.warning("a draft was left", extra={"operation": self._work.operation_id, "error": type(error).__name__})
 
@@ -85,13 +85,13 @@ class GraphDelivery:
         self._remove_earlier(graph, token)
         if self._progress.phase is not Phase.ENVELOPE:
             self._progress.enter(Phase.ENVELOPE)
-        made = graph.draft(token, mime)
+        made = graph.create_draft(token, mime)
         if isinstance(made, Said):
             verdict = judge("draft", made)
             return TemporaryFailure("unavailable") if isinstance(verdict, Continue) else verdict
         self._token, self._draft = token, made
         self.copy = self._recorder.make_copy(self._work)
-        if not self._store.deliveries.mark(self._work.operation_id, Phase.DATA, provider_draft_id=made):
+        if not self._store.deliveries.enter_phases(self._work.operation_id, Phase.DATA, provider_draft_id=made):
             self._give_up()
         self._progress.begin(Phase.DATA)
         return Continue()
@@ -103,7 +103,7 @@ class GraphDelivery:
         if file.size >= LEAST_UPLOADED:
             begun = graph_files.begin(graph, token, self._draft, file)
             if not isinstance(begun, Said):
-                return judge("upload", begun.send(file))
+                return judge("upload", begun.upload(file))
             if begun.code.lower() != _TOO_SMALL:
                 return judge("session", begun)
         return judge("attach", graph_files.attach(graph, token, self._draft, file))
@@ -118,12 +118,12 @@ class GraphDelivery:
             return
         left = {work.provider_draft_id} if work.provider_draft_id else set[str]()
         try:
-            left |= set(graph.drafts(token, work.message_id))
+            left |= set(graph.find_drafts(token, work.message_id))
         except RemoteFault as fault:
             self._note_left_draft(fault)
         for draft_id in left:
             try:
-                graph.remove(token, draft_id)
+                graph.delete_draft(token, draft_id)
             except RemoteFault as fault:
                 self._note_left_draft(fault)
 
@@ -136,7 +136,7 @@ class GraphDelivery:
     def _send_draft(self, graph: Graph) -> Verdict:
         assert self._draft is not None  # noqa: S101 - it has just been made
         account_id, timeout = self._work.account_id, self._settings.number("sending.dot_timeout")
-        self._token = token = self._logins.token(account_id, "graph", str)  # a large draft may take longer than one
+        self._token = token = self._logins.use_token(account_id, "graph", str)  # a large draft may take longer than one
         try:
             # From here on the message may be sent: this must be on the disk before it is asked for.
             self._progress.commit(Phase.DOT)
@@ -145,9 +145,9 @@ class GraphDelivery:
         self._progress.publish(Phase.DOT)
         self._progress.phase = Phase.DOT
         try:
-            said = graph.send(token, self._draft, timeout)
+            said = graph.send_draft(token, self._draft, timeout)
             if said.status == 401:
-                self._logins.refuse(account_id, "graph", token)
+                self._logins.refuse_token(account_id, "graph", token)
             return judge("send", said)
         except RemoteFault as fault:
             return judge_sending(fault)

@@ -55,7 +55,7 @@ class DeliveryAttempt:
     def run(self) -> Outcome:
         """Take the operation as far as it goes, and record how it ended. Raises what the store raises."""
         try:
-            self._work = replace(self._store.deliveries.work(self._operation_id), row=self._row)
+            self._work = replace(self._store.deliveries.get_work(self._operation_id), row=self._row)
             self._size = len(self._work.wire)
         except NotFound:  # withdrawn while a second request with its key was about to wait for it
             return Outcome(to_problem("unavailable"))

@@ -88,7 +88,7 @@ class Recorder:
             if self._store.deliveries.fail_queued(work.operation_id, code, warnings):
                 self._announce(work, "failed", code=code)
             return False
-        if not self._store.deliveries.begin(work.operation_id):
+        if not self._store.deliveries.begin_sending(work.operation_id):
             return False
         self._events.publish(DeliveryMarked(work.operation_id, Phase.ACCEPTED))
         return True
@@ -122,7 +122,7 @@ class Recorder:
             case Removed():
                 self._fail(work, "account_removed")
             case _:
-                self._store.deliveries.settle(work.operation_id, "uncertain", None, [MAYBE_DELIVERED])
+                self._store.deliveries.set_outcome(work.operation_id, "uncertain", None, [MAYBE_DELIVERED])
                 self._announce(work, "uncertain")
         return Outcome()
 
@@ -134,7 +134,7 @@ class Recorder:
     def retry_soon(self, account_id: str) -> None:
         """Have what waits in a mailbox since a try failed be tried soon. Never raises: it is tried later anyway."""
         try:
-            self._store.due.hasten_mailbox(account_id, self._clock.now())
+            self._store.schedule.pull_forward_mailbox(account_id, self._clock.now())
         except Exception:
             log.exception("what waits could not be called up", extra={"account": account_id})
 
@@ -159,7 +159,7 @@ class Recorder:
         cause = verdict.cause
         is_steady = self._clock_guard.is_trusted()
         if not is_too_late(work, self._clock):
-            attempts = self._store.deliveries.work(work.operation_id).attempts
+            attempts = self._store.deliveries.get_work(work.operation_id).attempts
             wait = max(retry.delay(attempts, _FIRST_WAIT, _LONGEST_WAIT), verdict.wait or 0)
             self.requeue(work, cause, min(wait, _LONGEST_WAIT))  # what is planned for later is hastened (`store.due`)
         elif is_steady:
@@ -189,7 +189,7 @@ class Recorder:
 
     def _fail(self, work: DeliveryWork, code: str, warnings: Sequence[str] = (), reply: Reply | None = None) -> None:
         number, enhanced = (None, None) if reply is None else (reply.code, reply.enhanced)
-        self._store.deliveries.settle(
+        self._store.deliveries.set_outcome(
             work.operation_id, "failed", code, warnings, reply_code=number, reply_enhanced=enhanced
         )
         self._announce(work, "failed", code=code, reply=number, enhanced=enhanced)

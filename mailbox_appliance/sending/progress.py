@@ -24,7 +24,7 @@ class Progress:
 
     def commit(self, *phases: Phase) -> None:
         """Write phases down, on the disk. Raises OperationClosed where the operation ended meanwhile."""
-        if not self._store.deliveries.mark(self.operation_id, *phases):
+        if not self._store.deliveries.enter_phases(self.operation_id, *phases):
             raise OperationClosed
 
     def begin(self, phase: Phase) -> None:

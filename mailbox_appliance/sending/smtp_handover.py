@@ -92,7 +92,7 @@ class SmtpDelivery:
         return self._send_content() if isinstance(verdict, Continue) else verdict
 
     def _use_new_connection(self) -> Verdict:
-        self._session = session = self._logins.smtp(self._work.account_id, self._pool.open)
+        self._session = session = self._logins.open_smtp(self._work.account_id, self._pool.open)
         self._store.accounts.clear_refused_sending(self._work.account_id)
         verdict = self._request_data(session)
         return self._send_content() if isinstance(verdict, Continue) else verdict
@@ -111,19 +111,19 @@ class SmtpDelivery:
         if not isinstance(verdict, Continue):
             return verdict
         self._progress.begin(Phase.DATA)
-        return _judge_on(session, "data", session.data())
+        return _judge_on(session, "data", session.start_data())
 
     def _send_envelope(self, session: Submission, *, eight_bit: bool) -> Verdict:
         if self._progress.phase is not Phase.ENVELOPE:
             self._progress.enter(Phase.ENVELOPE)
         envelope, size = self._work.envelope, len(self._work.wire)
-        replies = session.envelope(
+        replies = session.send_envelope(
             envelope.sender,
             envelope.recipients,
             size=size,
             smtputf8=envelope.smtputf8,
             eight_bit=eight_bit,
-            first_within=min(_PATIENCE, self._settings.number("remote.timeout")) if session.taken else None,
+            first_within=min(_PATIENCE, self._settings.number("remote.timeout")) if session.accepted_count else None,
         )
         verdict = _judge_on(session, "mail", next(replies))
         if not isinstance(verdict, Continue):
@@ -144,14 +144,14 @@ class SmtpDelivery:
         """The message, which the server has asked for."""
         session = self._session
         assert session is not None  # noqa: S101 - somebody has just invited it
-        session.body(self._work.wire)
+        session.send_body(self._work.wire)
         # From here on the server may take the message: this must be on the disk before the dot is on the wire.
         self._progress.commit(Phase.DOT)
         self._progress.publish(Phase.DOT)
-        session.listen()  # what was said meanwhile is no answer to the dot
+        session.require_silence()  # what was said meanwhile is no answer to the dot
         self._progress.phase = Phase.DOT
         timeout = self._settings.number("sending.dot_timeout")
-        return judge_reply("dot", session.dot(timeout, self._make_copy))
+        return judge_reply("dot", session.send_final_dot(timeout, self._make_copy))
 
     def _make_copy(self) -> None:
         self.copy = self._recorder.make_copy(self._work)
@@ -159,13 +159,13 @@ class SmtpDelivery:
 
 def _judge_on(session: Submission, step: Step, reply: Reply) -> Verdict:
     """As `judge_reply`; raises RemoteFault where a connection that was kept tells of itself only."""
-    if session.taken and is_about_connection(step, reply):
+    if session.accepted_count and is_about_connection(step, reply):
         raise RemoteFault("smtp", "disconnected", "The SMTP server has ended the connection that was kept.", reply)
     return judge_reply(step, reply)
 
 
 def _reset(session: Submission) -> None:
     try:
-        session.rset()
+        session.reset()
     except RemoteFault:
         pass  # it is said out of courtesy: the connection is closed next

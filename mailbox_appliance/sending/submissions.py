@@ -74,7 +74,7 @@ class SmtpConnectionPool:
 
     def keep(self, account_id: str, endpoint: Endpoint, session: Submission) -> bool:
         """Keep a connection on which the last message was taken. False where it is to be closed by its user."""
-        if session.taken >= MOST_MESSAGES or not self._longest:
+        if session.accepted_count >= MOST_MESSAGES or not self._longest:
             return False
         with self._changed:
             count = sum(map(len, self._kept.values()))

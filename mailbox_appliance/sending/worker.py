@@ -146,10 +146,10 @@ class Sender:
         The client of the latter got no answer, and may come again with the same key.
         """
         if left.kind == "scheduled":
-            return self._recorder.requeue(self._store.deliveries.work(left.operation_id), "interrupted")
+            return self._recorder.requeue(self._store.deliveries.get_work(left.operation_id), "interrupted")
         if left.is_shown:
             return False
-        work = self._store.deliveries.work(left.operation_id)
+        work = self._store.deliveries.get_work(left.operation_id)
         is_over = self._store.deliveries.withdraw(left.operation_id)
         if is_over and left.phase in (Phase.ENVELOPE, Phase.DATA):
             self._drafts.remove_later(work.account_id, work.message_id)

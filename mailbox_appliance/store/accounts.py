@@ -143,7 +143,7 @@ class Accounts:
         self._database.change("DELETE FROM account_grants WHERE account_id = ?", (account_id,))
         self._database.change(_FORGET, (new_id("acc"), number))
 
-    def connection(self, account_id: str) -> Connection:
+    def get_connection(self, account_id: str) -> Connection:
         """How the mailbox's servers are reached, with the passwords.
 
         Raises NotFound, and Unsupported for one that is reached by its provider's sign-in (`oauth_logins`).

@@ -43,7 +43,7 @@ SELECT (SELECT count(*) FROM messages WHERE account = ?),
 def broken_references(database: Database) -> Iterator[StoreFault]:
     """Rows that name another one that is not there: how many of each table, and in what."""
     counts: dict[tuple[str, str], int] = {}
-    for table, _row, parent, _key in database.each("PRAGMA foreign_key_check"):
+    for table, _row, parent, _key in database.iterate("PRAGMA foreign_key_check"):
         counts[table, parent] = counts.get((table, parent), 0) + 1
     for (table, parent), count in list(counts.items())[:_MOST]:
         text = f"{count} rows of the table {table} belong to rows of {parent} that are not there."

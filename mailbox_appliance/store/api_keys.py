@@ -50,7 +50,7 @@ class ApiKeys:
             raise NotFound(what="API key")
         return _to_key(row)
 
-    def maker_of(self, key_id: str) -> str:
+    def get_maker_id(self, key_id: str) -> str:
         """The member who was shown the token of a key: its owner, or somebody else. Raises NotFound."""
         maker = self._database.value(
             "SELECT coalesce(made_by_member_id, member_id) FROM api_keys WHERE id = ?", (key_id,)
@@ -59,7 +59,7 @@ class ApiKeys:
             raise NotFound(what="API key")
         return str(maker)
 
-    def made_for_others(self, maker_id: str) -> tuple[ApiKey, ...]:
+    def list_made_for_others(self, maker_id: str) -> tuple[ApiKey, ...]:
         """The keys that a member made for others, the oldest first."""
         sql = f"{_SELECT} AND made_by_member_id = ? AND member_id <> made_by_member_id ORDER BY created_at, id"
         return tuple(map(_to_key, self._database.rows(sql, (maker_id,))))

@@ -134,7 +134,7 @@ def _introduce(database: Database, place: Place, bare: Sequence[tuple[int, Arriv
         return
     numbers = as_json(number for number, _ in bare)
     before = database.rows("SELECT thread FROM messages WHERE number IN (SELECT value FROM json_each(?))", (numbers,))
-    threads = Threads(database, place.account, [_joining(arriving, None) for _, arriving in bare]).join()
+    threads = Threads(database, place.account, [_joining(arriving, None) for _, arriving in bare]).assign()
     rows = [
         (
             thread,
@@ -167,7 +167,7 @@ def insert(
     owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
     moments = [to_millis(message.internal_date) for message, _ in batch]
     joining = [_joining(arriving, promised[1] if promised else None) for arriving in batch]
-    threads = Threads(database, place.account, joining).join()
+    threads = Threads(database, place.account, joining).assign()
     numbers = free_numbers(database, moments)
     ids = [promised[0] if promised else new_id("msg") for _ in batch]
     rows = sorted(zip(numbers, ids, threads, owns, moments, batch, strict=True), key=lambda row: row[0])

@@ -34,20 +34,20 @@ class Attempts:
         self._under_way: Counter[str] = Counter()
         self._swept_at = 0
 
-    def look(self, limits: Mapping[str, int]) -> None:
+    def require_room(self, limits: Mapping[str, int]) -> None:
         """Raises Throttled, with the seconds until every bucket has room again, where one has none. Only reads."""
-        if wait := max(self._wait(bucket, limit) for bucket, limit in limits.items()):
+        if wait := max(self._seconds_to_wait(bucket, limit) for bucket, limit in limits.items()):
             raise Throttled(retry_after=wait)
 
     @contextmanager
-    def under_way(self, limits: Mapping[str, int]) -> Iterator[None]:
+    def reserve(self, limits: Mapping[str, int]) -> Iterator[None]:
         """An attempt whose outcome is not known yet; it has room in each bucket for its failure. Raises Throttled.
 
         So no burst passes a limit, and nothing has to be written before an outcome is known.
         """
         with self._lock:
-            self.look(limits)
-            if any(self._failures(bucket) + self._under_way[bucket] >= limit for bucket, limit in limits.items()):
+            self.require_room(limits)
+            if any(self._count_failures(bucket) + self._under_way[bucket] >= limit for bucket, limit in limits.items()):
                 raise Throttled(retry_after=_A_MOMENT)
             self._under_way.update(limits.keys())
         try:
@@ -56,7 +56,7 @@ class Attempts:
             with self._lock:
                 self._under_way -= Counter(limits.keys())
 
-    def count(self, buckets: Collection[str]) -> None:
+    def record_failure(self, buckets: Collection[str]) -> None:
         """Count a failure of this moment in each bucket. Inside a transaction."""
         now = to_millis(self._clock.now())
         if abs(now - self._swept_at) >= _SWEPT_EVERY:
@@ -68,14 +68,14 @@ class Attempts:
         """Forget the failures of a bucket. Inside a transaction."""
         self._database.run(ATTEMPTS.delete().where(ATTEMPTS.bucket == bucket))
 
-    def _wait(self, bucket: str, limit: int) -> int:
+    def _seconds_to_wait(self, bucket: str, limit: int) -> int:
         now = to_millis(self._clock.now())
         oldest = self._database.value(
             f"SELECT at {_IN_WINDOW} ORDER BY at DESC LIMIT 1 OFFSET ?", (*_span(bucket, now), limit - 1)
         )
         return 0 if oldest is None else max(1, -(-(oldest + _WINDOW - now) // 1000))
 
-    def _failures(self, bucket: str) -> int:
+    def _count_failures(self, bucket: str) -> int:
         now = to_millis(self._clock.now())
         return int(self._database.value(f"SELECT count(*) {_IN_WINDOW}", _span(bucket, now)))
 

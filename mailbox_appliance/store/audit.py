@@ -105,9 +105,9 @@ class Audit:
         self._database, self._mac, self._clock = database, Mac(key), clock
         self._checking = threading.Lock()
 
-    def begin(self) -> None:
+    def start_log(self) -> None:
         """Seal an empty log, in a store that is being made: one whose rows are all gone is told from it."""
-        self._keep_end(0, b"")
+        self._write_end(0, b"")
 
     def record(
         self,
@@ -134,7 +134,7 @@ class Audit:
 
         They follow the row that is the last here, and are sealed anew. Inside a transaction; a few are kept in memory.
         """
-        count, head, newest = self._end()
+        count, head, newest = self._read_end()
         # What is broken stays so, but nothing must fail for it: a number is never taken twice.
         number, waiting = max(count, newest), iter(rows)
         while batch := [*islice(waiting, _APPENDED)]:
@@ -145,7 +145,7 @@ class Audit:
                 head = self._head(number, mac)
                 sealed.append((*facts, mac))
             self._database.change_many(_INSERT, sealed)
-            self._keep_end(number, mac)
+            self._write_end(number, mac)
 
     def list(
         self,
@@ -166,19 +166,19 @@ class Audit:
         following = rows[limit - 1][0] if len(rows) > limit else None
         return tuple(map(_to_event, rows[:limit])), following
 
-    def tells_of(self, *actions: str) -> bool:
+    def has_action(self, *actions: str) -> bool:
         """Whether any of these was ever done. It looks through all of it."""
         asked = f"SELECT EXISTS (SELECT 1 FROM audit_events WHERE action IN ({', '.join('?' * len(actions))}))"
         return bool(self._database.value(asked, actions))
 
-    def done_by_others(self, member_id: str, since: str) -> tuple[Deed, ...]:
+    def list_acts_by_others(self, member_id: str, since: str) -> tuple[Deed, ...]:
         """What others did to a member after a moment, each kind of act once a day, oldest first.
 
         `api_key.use` stands for all that was done by a key of the member's whose token somebody else was shown.
         `since` is a timestamp or the beginning of one: the same for many requests, so that the answer can be kept.
         """
         about, restored, used = (member_id, since, member_id), (since, member_id), (since, member_id)
-        found = self._database.kept_row(_DONE_BY_OTHERS, (*about, *restored, *used))
+        found = self._database.cached_row(_DONE_BY_OTHERS, (*about, *restored, *used))
         lines = found[0].split(",") if found is not None and found[0] else ()
         return tuple(sorted(Deed(*line.split(" ", 2)) for line in lines))
 
@@ -188,13 +188,13 @@ class Audit:
         Rows that are written meanwhile are not looked at: those that were there at the beginning do not change. It is
         done once at a time, with pauses for others. Raises LogBeingChecked.
         """
-        with self.only_check():
+        with self.exclusive_check():
             if self._database.row("SELECT 1 FROM sqlite_schema WHERE name = 'audit_events'") is None:
                 return AuditCheck(0, AuditBreak(1, None, "it is missing, as is the whole table of the log"))
-            return self._look_through(*self._end())
+            return self._check_rows(*self._read_end())
 
     @contextmanager
-    def only_check(self) -> Iterator[None]:
+    def exclusive_check(self) -> Iterator[None]:
         """Nobody else checks the log meanwhile. Raises LogBeingChecked where somebody does."""
         if not self._checking.acquire(blocking=False):
             raise LogBeingChecked(retry_after=_CHECKED_WITHIN)
@@ -203,7 +203,7 @@ class Audit:
         finally:
             self._checking.release()
 
-    def reseal(self, key: bytes, each: Callable[[int, int], None]) -> AuditCheck:
+    def rechain(self, key: bytes, each: Callable[[int, int], None]) -> AuditCheck:
         """Seal the log for another key, in a copy of the store whose rows may be changed: a thousand a transaction.
 
         A log that is not right is none afterwards either: from its first broken row on, all keep seals that the new key
@@ -211,11 +211,11 @@ class Audit:
         """
         to = Audit(self._database, key, self._clock)
         sealer = Resealing(self._database, to._head, to._seal, each)
-        check = self._look_through(*self._end(), sealer.add)
-        sealer.end(is_right=check.broken is None)
+        check = self._check_rows(*self._read_end(), sealer.add_row)
+        sealer.finish(is_right=check.broken is None)
         return check
 
-    def _look_through(
+    def _check_rows(
         self, count: int, last_head: str, newest: int, also: Callable[[Sequence[Any], int], None] | None = None
     ) -> AuditCheck:
         """`also` is given every row that is right, and how many there should be; nobody waits then, so no pauses."""
@@ -247,7 +247,7 @@ class Audit:
             if pause:
                 time.sleep(pause)
 
-    def _end(self) -> tuple[int, str, int]:
+    def _read_end(self) -> tuple[int, str, int]:
         """The count and the head as they are kept, and the newest number, all of one moment."""
         row = self._database.row(
             "SELECT (SELECT value FROM meta WHERE name = 'audit_count'),"
@@ -257,7 +257,7 @@ class Audit:
         # A count that somebody made nonsense of is none: the log goes on, and is found broken.
         return int(count) if count and count.isdecimal() else 0, head or "", newest or 0
 
-    def _keep_end(self, count: int, seal: bytes) -> None:
+    def _write_end(self, count: int, seal: bytes) -> None:
         keep_end(self._database, count, self._head(count, seal))
 
     def _head(self, count: int, seal: bytes) -> str:

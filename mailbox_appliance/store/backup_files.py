@@ -43,7 +43,7 @@ class Bundle:
         self.seconds = seconds
         self._hidden, self._folder, self._named_for = hidden, folder, named_for
 
-    def keep(self) -> Path:
+    def publish(self) -> Path:
         """Give it its name; from now on, and after a power cut, it is there."""
         target = _free_name(self._folder, self._named_for, self.manifest.reason)
         move(self._hidden, target)

@@ -43,7 +43,7 @@ class Listing:
     """The backups of a data directory, by their names, and what lies beside them."""
 
     backups: tuple[tuple[Path, Backup], ...]
-    strays: tuple[Stray, ...]
+    unlisted: tuple[Stray, ...]
 
 
 def look(folder: Path, known: Places = NOTHING_KNOWN) -> Listing:
@@ -63,7 +63,7 @@ def look(folder: Path, known: Places = NOTHING_KNOWN) -> Listing:
     listed: list[tuple[Path, Backup]] = []
     for backup_id, copies in found.items():
         (file, manifest), *others = sorted(copies, key=partial(_rank, known.get(backup_id)))
-        listed.append((file, manifest.as_backup(file.name, verified=True)))
+        listed.append((file, manifest.to_backup(file.name, verified=True)))
         strays += (Stray(_shown(other.name), "copy", _shown(file.name)) for other, _ in others)
     return Listing(tuple(listed), tuple(sorted(strays, key=lambda one: one.name)))
 
@@ -75,7 +75,7 @@ def list_backups(folder: Path) -> tuple[Backup, ...]:
 
 def strays(folder: Path) -> tuple[Stray, ...]:
     """What looks like backups there and is not listed, by name."""
-    return look(folder).strays
+    return look(folder).unlisted
 
 
 def find_backup(folder: Path, backup_id: str, known: Places = NOTHING_KNOWN) -> Path:

@@ -87,7 +87,7 @@ class Backups:
         if not self._making.acquire(blocking=False):
             raise StoreAtWork(what="A backup")
         try:
-            return self._create(reason, passphrase, self._while_open(progress))
+            return self._create(reason, passphrase, self._stop_when_closing(progress))
         finally:
             self._making.release()
 
@@ -95,17 +95,17 @@ class Backups:
         """Those that are there, the newest first. One that was found bad since it was made is not `verified`."""
         return newest_first(
             msgspec.structs.replace(backup, verified=_state(file) not in self._bad)
-            for file, backup in self._look().backups
+            for file, backup in self._scan().backups
         )
 
-    def strays(self) -> tuple[Stray, ...]:
+    def list_unlisted(self) -> tuple[Stray, ...]:
         """The files among them that are not listed."""
-        return self._look().strays
+        return self._scan().unlisted
 
     def find(self, backup_id: str) -> Path:
         """The file of a backup, also where it was overwritten since it was seen here. Raises NotFound."""
         file = find_backup(self._folder, backup_id, self._places)
-        self._know({backup_id: file})
+        self._remember_places({backup_id: file})
         return file
 
     def verify(self, backup_id: str, passphrase: str | None = None, progress: Progress | None = None) -> BackupSummary:
@@ -113,7 +113,7 @@ class Backups:
         file = self.find(backup_id)
         state = _state(file)
         try:
-            summary = verify_file(file, passphrase, self._key, self._while_open(progress), file.parent)
+            summary = verify_file(file, passphrase, self._key, self._stop_when_closing(progress), file.parent)
         except BackupWrongPassphrase:
             raise
         except (BackupUnusable, ReplacedUnopened):
@@ -122,7 +122,7 @@ class Backups:
         self._bad.discard(state)
         return summary
 
-    def thin(self, now: datetime, daily: int, weekly: int) -> tuple[Backup, ...]:
+    def prune(self, now: datetime, daily: int, weekly: int) -> tuple[Backup, ...]:
         """Remove the daily backups beyond the newest of so many days and weeks; answers which.
 
         One that was found bad stays to be looked at, and takes nobody's place.
@@ -145,12 +145,12 @@ class Backups:
         """Let go of the database's file, after its last connection was closed."""
         self._copier.close()
 
-    def _look(self) -> Listing:
+    def _scan(self) -> Listing:
         found = look(self._folder, self._places)
-        self._know({backup.id: file for file, backup in found.backups})
+        self._remember_places({backup.id: file for file, backup in found.backups})
         return found
 
-    def _know(self, places: Places) -> None:
+    def _remember_places(self, places: Places) -> None:
         """Where these lie; what is not there any more is forgotten."""
         kept = {each: file for each, file in self._places.items() if os.path.lexists(file)}
         self._places = {**kept, **places}
@@ -184,12 +184,12 @@ class Backups:
                 ) as made,
                 telling_failures(backups),
             ):
-                file = made.keep()
+                file = made.publish()
         finally:
             for left in (copy, log_of(copy), copy.with_name(copy.name + "-shm")):
                 left.unlink(missing_ok=True)
-        self._know({made.manifest.id: file})
-        backup = made.manifest.as_backup(file.name, verified=True)
+        self._remember_places({made.manifest.id: file})
+        backup = made.manifest.to_backup(file.name, verified=True)
         seconds = {"copy": copied - began, "check": looked - copied, **made.seconds}
         times = {f"{step}_ms": round(took * 1000) for step, took in seconds.items()}
         log.info("a backup was made", extra={"backup": backup.id, "reason": reason, "size": backup.size_bytes, **times})
@@ -203,12 +203,12 @@ class Backups:
             raise BackupNotMade(reason=f"the key file {self._key_file} cannot be read.") from error
         if there is None:
             return self._key, (wrap_file(self._key.master),)
-        key = there.key_of(self._key.master)
+        key = there.find_key(self._key.master)
         if key is None:
             raise BackupNotMade(reason=f"the key in {self._key_file} is not the one that the store was opened with.")
         return replace(key, cipher=self._key.cipher), there.slots
 
-    def _while_open(self, progress: Progress | None) -> Progress:
+    def _stop_when_closing(self, progress: Progress | None) -> Progress:
         """What is told of the progress; it ends the work once the store is to be closed."""
 
         def tell(what: str, done: int, total: int) -> None:

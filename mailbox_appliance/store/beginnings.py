@@ -29,9 +29,9 @@ class Beginnings:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def list(self, typed: str) -> Sequence[Beginning] | None:
+    def expand(self, typed: str) -> Sequence[Beginning] | None:
         """What stands for the beginning of a word; None where FTS5 does best by itself."""
-        start = self._folded(typed)
+        start = self._fold(typed)
         if start is None or len(start) == INDEXED:
             return None
         most = _MOST_WORDS if len(start) > INDEXED else _MOST_BEGINNINGS
@@ -45,10 +45,10 @@ class Beginnings:
             at = f"{word}\0" if is_word else _after(word[:INDEXED])
         return found or None
 
-    def _folded(self, typed: str) -> str | None:
+    def _fold(self, typed: str) -> str | None:
         """As the index writes it: without case and diacritics. None where the index sees not one word."""
         with suppress(apsw.Error, UnicodeEncodeError):
-            words = self._database.words_of(typed)
+            words = self._database.tokenize(typed)
             return words[0] if len(words) == 1 else None
         return None
 

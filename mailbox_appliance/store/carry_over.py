@@ -114,7 +114,7 @@ def _attached(database: Database, present: Path, key: StoreKey, leave_log: bool)
     for schema in ("main", "present"):
         database.change(f"PRAGMA {schema}.cache_size = -{_CACHE_KIB}")
     if leave_log:
-        database.spare_logs()
+        database.disable_checkpoints()
     try:
         yield
     finally:

@@ -54,8 +54,8 @@ class Subject:
 @dataclass(frozen=True)
 class _Step:
     name: str
-    told: str  # while it is done
-    look: Callable[[], _Finding]
+    label: str  # while it is done
+    find_faults: Callable[[], _Finding]
 
 
 def check(subject: Subject, *, full: bool, progress: Progress | None = None, serving: bool = False) -> StoreCheck:
@@ -95,17 +95,17 @@ class _Pace:
 
     def __init__(self, progress: Progress, *, serving: bool) -> None:
         self._progress, self._serving = progress, serving
-        self._told, self._done, self._expected = "", 0, 0
+        self._label, self._done, self._expected = "", 0, 0
 
-    def begin(self, told: str, expected: int) -> None:
+    def begin_step(self, told: str, expected: int) -> None:
         """A step of so many steps of SQLite's, roughly; 0: nobody knows."""
-        self._told, self._done, self._expected = told, 0, expected
+        self._label, self._done, self._expected = told, 0, expected
         self._progress(told, 0, expected)
 
-    def look(self) -> None:
+    def advance(self) -> None:
         """Some more are done."""
         self._done += _EVERY
-        self._progress(self._told, min(self._done, self._expected), self._expected)
+        self._progress(self._label, min(self._done, self._expected), self._expected)
         if self._serving:
             time.sleep(_PAUSE)
 
@@ -116,16 +116,16 @@ def _found(subject: Subject, step: _Step, pace: _Pace, *, full: bool) -> list[St
     database = subject.database
     try:
         pages = int(database.value("PRAGMA page_count")) if step.name == "pages" else 0
-        pace.begin(step.told, pages * (_FULL_STEPS if full else _STEPS))
-        with database.watched(_EVERY, pace.look):
-            found += step.look()
-        database.shrink()
+        pace.begin_step(step.label, pages * (_FULL_STEPS if full else _STEPS))
+        with database.progress_handler(_EVERY, pace.advance):
+            found += step.find_faults()
+        database.release_memory()
     except apsw.InterruptError as error:
         raise StoreUnusable(reason="it was closed while it was checked.") from error
     except FAILED as error:
         if subject.folder is not None and is_full(error, subject.folder):
             raise unusable(error, subject.folder) from error
-        found.append(_fault("unreadable", f"The store cannot be read while {step.told}: {error}."))
+        found.append(_fault("unreadable", f"The store cannot be read while {step.label}: {error}."))
     return found
 
 
@@ -145,7 +145,7 @@ def _key(subject: Subject) -> _Finding:
     file = subject.key_file
     try:
         there = read_file(file)
-        is_it = there.key_of(subject.key.master) is not None if there else read_key(file).master == subject.key.master
+        is_it = there.find_key(subject.key.master) is not None if there else read_key(file).master == subject.key.master
     except FileNotFoundError:
         yield _fault("key_missing", f"The key file {file} is gone. Put it back: the next start needs it.")
     except (KeyDamaged, OSError) as error:

@@ -64,7 +64,7 @@ def _check(file: Path, key_file: Path, *, full: bool, passphrase: str | None, pr
         is_whole = answer.ok
     finally:
         # A log is folded in only where nothing is wrong.
-        database.close() if is_whole or not had_log else database.abandon()
+        database.close() if is_whole or not had_log else database.close_without_checkpoint()
     return answer
 
 

@@ -68,7 +68,7 @@ def _write(renewal: Renewal, tell: Progress) -> None:
         tell("writing the database anew", min(done, expected), expected)
 
     os.close(open_private(renewal.database))  # SQLite writes into an empty file, and would make it as the umask says
-    with database.watched(_EVERY, look):
+    with database.progress_handler(_EVERY, look):
         try:
             # A plain path: the copy gets this connection's key, which is written out nowhere.
             database.rows("VACUUM INTO ?", (str(renewal.database),))
@@ -91,7 +91,7 @@ def _require_same_counts(renewal: Renewal) -> None:
 def _note_beginning(renewal: Renewal) -> None:
     """Write the key file that knows how the new database begins; one that is nothing but the key stays as it is."""
     there = read_file(renewal.store.key_file)
-    known = there.key_of(renewal.store.key.master) if there else None
+    known = there.find_key(renewal.store.key.master) if there else None
     if there is not None and known is not None:
         with renewal.database.open("rb") as handle:
             known = known.with_salt(handle.read(16).hex())

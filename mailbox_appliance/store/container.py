@@ -213,7 +213,7 @@ class Container:
                 raise _changed(self.file, name) from error
 
     def _section(self, name: SectionName) -> tuple[int, Section]:
-        found = self.manifest.place_of(name)
+        found = self.manifest.find_section(name)
         if found is None:
             raise KeyError(name)
         return found

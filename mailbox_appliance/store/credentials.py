@@ -88,7 +88,7 @@ class Credentials:
         row = self._database.row(_MEMBER_BY_ID, (member_id,))
         return None if row is None else FoundCredential("session", credential_id, _to_member(row))
 
-    def find_again(self, found: FoundCredential) -> FoundCredential | None:
+    def find_current(self, found: FoundCredential) -> FoundCredential | None:
         """The same credential as it is now; None where it has ended since. Notes nothing."""
         return self.find_live(found.kind, found.id)
 
@@ -106,19 +106,19 @@ class Credentials:
         self, member_id: str, token_hash: str, device_name: str, *, logged_in_at: str | None = None
     ) -> Session:
         """A new session, of a log-in of this moment or of an earlier one. Inside a transaction."""
-        self._sweep()
+        self._delete_ended_sessions()
         at = to_timestamp(self._clock.now())
         session_id, began = new_id("ses"), logged_in_at or at
         row = {"id": session_id, "member_id": member_id, "token_hash": token_hash, "device_name": device_name}
         self._database.run(SESSIONS.insert(**row, created_at=at, last_used_at=at, logged_in_at=began))
         return _to_session((session_id, device_name, at, at, began), session_id)
 
-    def logged_in_at(self, session_id: str) -> str | None:
+    def find_login_time(self, session_id: str) -> str | None:
         """When the log-in was that a live session came of; None where it has ended."""
         row = self._database.row(_SESSION_BY_ID, (session_id,))
         return None if row is None or not self._is_live(row[2], row[3]) else str(row[2])
 
-    def remove_surplus(self, member_id: str, keep: str) -> tuple[str, ...]:
+    def remove_surplus_sessions(self, member_id: str, keep: str) -> tuple[str, ...]:
         """End what this member has beyond the most, the longest unused first and one never; answers those that lived.
 
         Inside a transaction.
@@ -154,7 +154,7 @@ class Credentials:
         if not removed:
             raise NotFound(what="session")
 
-    def _sweep(self) -> None:
+    def _delete_ended_sessions(self) -> None:
         now = self._clock.now()
         if self._swept_at is not None and abs(now - self._swept_at) < _SWEPT_EVERY:
             return
@@ -163,14 +163,14 @@ class Credentials:
         self._database.change(_ENDED, (unused, old, _SWEPT_AT_ONCE))
 
     def _find_session(self, token_hash: str) -> FoundCredential | None:
-        row = self._database.kept_row(_SESSION_BY_TOKEN, (token_hash,))
+        row = self._database.cached_row(_SESSION_BY_TOKEN, (token_hash,))
         if row is None or not hmac.compare_digest(row[0], token_hash) or not self._is_live(row[2], row[3]):
             return None
         self._note_use("sessions", row[1], row[3])
         return FoundCredential("session", row[1], _to_member(row))
 
     def _find_key(self, token_hash: str) -> FoundCredential | None:
-        row = self._database.kept_row(_KEY_BY_TOKEN, (token_hash,))
+        row = self._database.cached_row(_KEY_BY_TOKEN, (token_hash,))
         if row is None or not hmac.compare_digest(row[0], token_hash):
             return None
         self._note_use("api_keys", row[1], row[12])

@@ -102,7 +102,7 @@ class Database:
         """All rows of a query."""
         return list(self._connection().execute(sql, parameters))
 
-    def each(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
+    def iterate(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
         """The rows of a query that may have very many, one after the other."""
         yield from self._connection().execute(sql, parameters)
 
@@ -112,7 +112,7 @@ class Database:
         first: Row | None = next(self._connection().execute(sql, parameters), None)
         return first
 
-    def kept_row(self, sql: str, parameters: Sequence[object]) -> Row | None:
+    def cached_row(self, sql: str, parameters: Sequence[object]) -> Row | None:
         """As `row`, for what every request asks: the row found is kept until anything is committed.
 
         Only this process writes, since it holds the lock of the data directory; so what is kept is what is there.
@@ -133,7 +133,7 @@ class Database:
         found = self.row(sql, parameters)
         return None if found is None else found[0]
 
-    def words_of(self, text: str) -> list[str]:
+    def tokenize(self, text: str) -> list[str]:
         """The words of a text as the full-text index has them: without case and diacritics."""
         tokenizer = self._connection().fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
         found: list[str] = tokenizer(
@@ -158,7 +158,7 @@ class Database:
         self._connection().executemany(sql, rows, can_cache=not any(map(_has_large, rows)))
 
     @contextmanager
-    def watched(self, every: int, look: Callable[[], None]) -> Iterator[None]:
+    def progress_handler(self, every: int, look: Callable[[], None]) -> Iterator[None]:
         """Have `look` called after every so many steps of SQLite's on this thread's connection, and what it raises
         raised there: a statement that takes long can tell how far it is, and let others have a turn.
         """
@@ -174,7 +174,7 @@ class Database:
         finally:
             connection.set_progress_handler(None)
 
-    def shrink(self) -> None:
+    def release_memory(self) -> None:
         """Give back what this thread's connection keeps of pages: something large went through it."""
         self._connection().execute("PRAGMA shrink_memory")
 
@@ -199,7 +199,7 @@ class Database:
                 self._kept = {}
 
     @contextmanager
-    def writers_waiting(self) -> Iterator[None]:
+    def block_writers(self) -> Iterator[None]:
         """Nobody of this process begins to write, or commits, meanwhile: for moments."""
         with self._writing:
             yield
@@ -239,14 +239,14 @@ class Database:
             if has_turn:
                 self._writing.release()
 
-    def abandon(self) -> None:
+    def close_without_checkpoint(self) -> None:
         """Close without folding the log into the file: what is there stays as it is."""
         with self._connecting:  # nobody opens another one meanwhile
             self._is_closed = True
-        self.spare_logs()
+        self.disable_checkpoints()
         self.close()
 
-    def spare_logs(self) -> None:
+    def disable_checkpoints(self) -> None:
         """Let no connection that is open now fold a log into a file, its own or an attached one's."""
         for connection in list(self._opened):
             with suppress(apsw.ConnectionClosedError):  # one that failed while it was made

@@ -88,7 +88,7 @@ class Deliveries:
             raise IdempotencyConflict(operation=f": see the delivery operation {row[0]}")
         return AcceptedDelivery(to_delivery(row), warnings_of(row), is_new=False, is_shown=bool(row[10]))
 
-    def show(self, operation_id: str) -> bool:
+    def mark_shown(self, operation_id: str) -> bool:
         """Note that a client is about to be shown the operation; from now on it cannot be withdrawn.
 
         False where it was withdrawn already.
@@ -110,7 +110,7 @@ class Deliveries:
 
     # --- on the way ---------------------------------------------------------------------------------------------------
 
-    def begin(self, operation_id: str) -> bool:
+    def begin_sending(self, operation_id: str) -> bool:
         """A scheduled operation is due: it is being sent from now on. False where it does not wait any more."""
         at = to_timestamp(self._clock.now())
         with self._database.transaction(durable=True):
@@ -133,7 +133,7 @@ class Deliveries:
             )
         return bool(queued)
 
-    def mark(self, operation_id: str, *phases: Phase, provider_draft_id: str | None = None) -> bool:
+    def enter_phases(self, operation_id: str, *phases: Phase, provider_draft_id: str | None = None) -> bool:
         """Enter a phase, on the disk when this returns; several where nothing is done between them.
 
         `provider_draft_id`: what is sent by it next. False where the operation is over or its mailbox is gone.
@@ -150,10 +150,10 @@ class Deliveries:
         """The server has taken the message. Our copy stands in the mirror at once, in the folder `sent` names."""
         ending = Ending("succeeded", reply_code=reply_code)
         with self._database.transaction(durable=True):
-            if self._end(operation_id, ending):
+            if self._end_delivery(operation_id, ending):
                 self._expect_copy(operation_id, sent)
 
-    def settle(
+    def set_outcome(
         self,
         operation_id: str,
         status: DeliveryStatus,
@@ -166,12 +166,12 @@ class Deliveries:
         """Give an operation that is being sent the status it has from now on: `failed` or `uncertain`."""
         ending = Ending(status, error_code, tuple(warnings), reply_code, reply_enhanced)
         with self._database.transaction(durable=True):
-            self._end(operation_id, ending)
+            self._end_delivery(operation_id, ending)
 
     def fail_queued(self, operation_id: str, code: str, warnings: Iterable[str] = ()) -> bool:
         """A scheduled operation ends without an attempt. False where it does not wait any more."""
         with self._database.transaction(durable=True):
-            return self._end(operation_id, Ending("failed", code, tuple(warnings), came_from="queued"))
+            return self._end_delivery(operation_id, Ending("failed", code, tuple(warnings), came_from="queued"))
 
     def cancel(self, account_id: str, schedule_id: str) -> tuple[str, bool]:
         """Take a scheduled send back; answers its operation, and whether it was not canceled already.
@@ -186,7 +186,7 @@ class Deliveries:
             if row is None:
                 raise NotFound(what="scheduled send")
             operation_id, status, code = row
-            is_new = self._end(operation_id, Ending("failed", "canceled", came_from="queued"))
+            is_new = self._end_delivery(operation_id, Ending("failed", "canceled", came_from="queued"))
             if not is_new and code != "canceled":
                 raise NotWaiting(status=status)
         return str(operation_id), is_new
@@ -197,23 +197,23 @@ class Deliveries:
         Found in Sent, or in all mail, it is the sent message; else our copy is to be filed, as after any success.
         """
         with self._database.transaction(durable=True):
-            if not self._end(operation_id, Ending("succeeded", came_from="uncertain")):
+            if not self._end_delivery(operation_id, Ending("succeeded", came_from="uncertain")):
                 return False
             self._expect_copy(operation_id, sent)
             if found is not None and found.folder.role in ("sent", "all"):
-                self._take_as_copy(operation_id, found)
+                self._adopt_as_copy(operation_id, found)
         return True
 
     def resolve(self, operation_id: str, outcome: DeliveryStatus, sent: Copy | None = None) -> None:
         """A person says what became of an uncertain operation: `succeeded` or `failed`. Raises NotUncertain."""
         code = "resolved_as_failed" if outcome == "failed" else None
         with self._database.transaction(durable=True):
-            if not self._end(operation_id, Ending(outcome, code, came_from="uncertain")):
-                raise NotUncertain(status=self.work(operation_id).status)
+            if not self._end_delivery(operation_id, Ending(outcome, code, came_from="uncertain")):
+                raise NotUncertain(status=self.get_work(operation_id).status)
             if outcome == "succeeded":
                 self._expect_copy(operation_id, sent)
 
-    def forget_messages(self, account_id: str) -> None:
+    def end_mailbox_deliveries(self, account_id: str) -> None:
         """End what waits in a mailbox that is being removed, and drop the stored bytes. Inside a transaction.
 
         What is being sent right now ends, and drops its own, when it notices.
@@ -227,7 +227,7 @@ class Deliveries:
         row = self._database.row(f"SELECT {COLUMNS} FROM delivery_operations d WHERE d.id = ?", (operation_id,))
         return None if row is None else (to_delivery(row), warnings_of(row))
 
-    def work(self, operation_id: str) -> DeliveryWork:
+    def get_work(self, operation_id: str) -> DeliveryWork:
         """What the worker needs of an operation. Raises NotFound."""
         row = self._database.row(f"{WORK} WHERE d.id = ?", (operation_id,))
         if row is None:
@@ -250,7 +250,7 @@ class Deliveries:
             if self._database.value(there, (operation_id,)) is None:
                 self._add_copy(operation_id, sent)
 
-    def _end(self, operation_id: str, ending: Ending) -> bool:
+    def _end_delivery(self, operation_id: str, ending: Ending) -> bool:
         return endings.end(self._database, operation_id, ending, self._clock.now())
 
     def _expect_copy(self, operation_id: str, sent: Copy | None) -> None:
@@ -260,13 +260,13 @@ class Deliveries:
         sql = "UPDATE delivery_operations SET copy = 'pending', copy_next_at = ? WHERE id = ?"
         self._database.change(sql, (to_millis(self._clock.now()), operation_id))
 
-    def _take_as_copy(self, operation_id: str, found: Found) -> None:
+    def _adopt_as_copy(self, operation_id: str, found: Found) -> None:
         """What lies in Sent is the sent message: the one that is mirrored already, or our copy, which has its UID."""
         sql = "SELECT m.id, t.id FROM messages m JOIN threads t ON t.number = m.thread WHERE m.folder = ? AND m.uid = ?"
         row = self._database.row(sql, (found.folder.number, found.uid))
-        work = self.work(operation_id)
+        work = self.get_work(operation_id)
         if row is None:
-            self._mirror.landed(work.result_id, found)
+            self._mirror.record_server_copy(work.result_id, found)
         elif row[0] != work.result_id:
             self._mirror.drop_pending(work.result_id)
             change = "UPDATE delivery_operations SET result_id = ?, result_thread_id = ? WHERE id = ?"

@@ -55,7 +55,7 @@ class DeliveryLists:
             raise NotFound(what="delivery operation")
         return to_delivery(row), warnings_of(row)
 
-    def sender_of(self, account_id: str, operation_id: str) -> str:
+    def get_sender_id(self, account_id: str, operation_id: str) -> str:
         """The member who handed an operation in, once a client was shown it. Raises NotFound."""
         sql = "SELECT member_id FROM delivery_operations WHERE id = ? AND account_id = ? AND shown"
         member_id = self._database.value(sql, (operation_id, account_id))
@@ -91,7 +91,7 @@ class DeliveryLists:
         """The source of our copy of a sent message, or None where it is none that is known here."""
         return source_of(self._database, account_id, message_id)
 
-    def counts(self, account_ids: Collection[str]) -> dict[str, int]:
+    def count_open(self, account_ids: Collection[str]) -> dict[str, int]:
         """How many operations of these mailboxes are `queued`, `sending` and `uncertain`."""
         # `+`: by the index of what is open, not by that of all that there ever was in these mailboxes.
         mine = f"+account_id IN ({', '.join('?' * len(account_ids))})"

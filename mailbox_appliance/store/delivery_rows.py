@@ -209,7 +209,7 @@ def _insert_message(database: Database, operation_id: str, message: Composed) ->
     if len(first) < len(message.wire):
         for position, piece in enumerate(pieces):
             database.change("INSERT INTO delivery_chunks VALUES (?, ?, ?)", (operation_id, position, piece))
-        database.shrink()
+        database.release_memory()
 
 
 def wire_of(database: Database, operation_id: str, first: bytes | None) -> Content:
@@ -232,7 +232,7 @@ class _Chunks(Content):
             piece: bytes | None = self._database.value(sql, (self._operation_id, position))
             if piece is None:
                 raise NotFound(what="delivery operation")
-            self._database.shrink()
+            self._database.release_memory()
             yield piece
 
 

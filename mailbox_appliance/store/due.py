@@ -62,35 +62,35 @@ class Due:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def next(self, after: datetime) -> datetime | None:
+    def find_next_due(self, after: datetime) -> datetime | None:
         """When something is due next, later than `after`; None where nothing else waits."""
         millis = self._database.value(_NEXT, {"after": to_millis(after)})
         return None if millis is None else from_millis(millis)
 
-    def hasten(self, now: datetime) -> None:
+    def pull_forward(self, now: datetime) -> None:
         """Bring near what was planned before the clock was set back."""
         values = {"now": to_millis(now), "far": to_millis(now + LONGEST_WAIT), "at": to_timestamp(now)}
         with self._database.transaction():
             for sql in _HASTEN:
                 self._database.change(sql, values)
 
-    def hasten_mailbox(self, account_id: str, now: datetime) -> None:
+    def pull_forward_mailbox(self, account_id: str, now: datetime) -> None:
         """Bring near what waits since a try at a mailbox's servers failed. A first try is left alone, and evidence."""
         values = {"account": account_id, "now": to_millis(now), "at": to_timestamp(now)}
         with self._database.transaction():
             for sql in _HASTEN_MAILBOX:
                 self._database.change(sql, values)
 
-    def scheduled(self, now: datetime) -> tuple[OpenDelivery, ...]:
+    def list_due_sends(self, now: datetime) -> tuple[OpenDelivery, ...]:
         """Scheduled sends whose time has come, the earliest first; of each mailbox so many that it has enough to do."""
         rows = self._database.rows(_SCHEDULED, {"now": to_millis(now)})
         return tuple(map(to_open_delivery, rows))
 
-    def evidence_accounts(self, now: datetime) -> tuple[str, ...]:
+    def list_evidence_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with uncertain operations whose message is to be looked for now, the longest due first."""
         return tuple(row[0] for row in self._database.rows(_EVIDENCE_ACCOUNTS, (to_millis(now),)))
 
-    def evidence(self, now: datetime, account_id: str) -> tuple[UncertainDelivery, ...]:
+    def list_due_evidence(self, now: datetime, account_id: str) -> tuple[UncertainDelivery, ...]:
         """Uncertain operations of a mailbox whose message is to be looked for now."""
         rows = self._database.rows(
             "SELECT id, account_id, message_id_header, envelope, uncertain_at, evidence_looks, provider_draft_id"
@@ -111,7 +111,7 @@ class Due:
             for row in rows
         )
 
-    def plan_evidence(self, operation_id: str, next_at: datetime | None) -> None:
+    def schedule_evidence(self, operation_id: str, next_at: datetime | None) -> None:
         """Evidence was looked for and not found: when to look again, or None for never."""
         with self._database.transaction():
             self._database.change(
@@ -120,16 +120,16 @@ class Due:
                 (None if next_at is None else to_millis(next_at), operation_id),
             )
 
-    def chore_accounts(self, now: datetime) -> tuple[str, ...]:
+    def list_chore_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with chores whose time has come, the longest due first."""
         return tuple(row[0] for row in self._database.rows(_CHORE_ACCOUNTS, (to_millis(now),)))
 
-    def chores(self, now: datetime, account_id: str) -> tuple[Chore, ...]:
+    def list_due_chores(self, now: datetime, account_id: str) -> tuple[Chore, ...]:
         """Chores in a mailbox whose time has come."""
         sql = f"{_CHORES} c.next_at <= ? AND +d.account_id = ? ORDER BY c.next_at LIMIT {_MOST}"
         return tuple(map(_to_chore, self._database.rows(sql, (to_millis(now), account_id))))
 
-    def chores_of(self, operation_id: str) -> tuple[Chore, ...]:
+    def list_chores(self, operation_id: str) -> tuple[Chore, ...]:
         """What is left to be done after an operation."""
         return tuple(map(_to_chore, self._database.rows(f"{_CHORES} c.operation = ?", (operation_id,))))
 
@@ -143,7 +143,7 @@ class Due:
                 self._database.change(f"{sql} WHERE id = ?", (chore.kind, warning, chore.operation_id))
             endings.forget_bytes(self._database, chore.operation_id)
 
-    def put_off_chore(self, chore: Chore, next_at: datetime) -> None:
+    def postpone_chore(self, chore: Chore, next_at: datetime) -> None:
         """It could not be done: when to try again."""
         with self._database.transaction():
             self._database.change(

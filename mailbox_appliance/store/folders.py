@@ -57,7 +57,7 @@ class Folders:
         rows = self._database.rows(f"{_SELECT} WHERE a.id = ? ORDER BY f.path", (account_id,))
         return tuple(map(_to_mirrored, rows))
 
-    def show(self, account_id: str) -> tuple[Folder, ...]:
+    def list_with_counts(self, account_id: str) -> tuple[Folder, ...]:
         """The folders of a mailbox as clients see them, with their counts; those with a role first."""
         return tuple(map(_to_folder, self._database.rows(_SHOWN, (account_id,))))
 
@@ -81,14 +81,14 @@ class Folders:
         )
         return None if row is None else _to_mirrored(row)
 
-    def home(self, folder: MirroredFolder) -> MirroredFolder:
+    def get_message_folder(self, folder: MirroredFolder) -> MirroredFolder:
         """Where the messages lie that a folder shows: all mail for one with a label, itself for any other.
 
         Raises AllMailHidden.
         """
-        return folder if folder.label is None else self.all_mail(folder.account_id) or folder
+        return folder if folder.label is None else self.find_all_mail(folder.account_id) or folder
 
-    def all_mail(self, account_id: str) -> MirroredFolder | None:
+    def find_all_mail(self, account_id: str) -> MirroredFolder | None:
         """Where the messages of a mailbox with labels lie; None for one without labels. Raises AllMailHidden."""
         sql = "SELECT 1 FROM accounts a JOIN folders f ON f.account = a.number AND f.label IS NOT NULL WHERE a.id = ?"
         if self._database.value(f"{sql} LIMIT 1", (account_id,)) is None:
@@ -114,7 +114,7 @@ class Folders:
             if account is None:
                 raise NotFound(what="mailbox")
             if roles is None:  # in the transaction: a person may be changing the mapping at this moment
-                roles = folder_roles.assign(listed, self.user_mapping(account_id))
+                roles = folder_roles.assign(listed, self.get_user_mapping(account_id))
             self._database.change_many(
                 "INSERT INTO folders (id, account, path, name, delimiter, role, role_source)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, path) DO UPDATE SET name = excluded.name,"
@@ -130,10 +130,10 @@ class Folders:
         kept = {folder.path for folder in listed}
         for folder in self.list(account_id):
             if folder.path not in kept:
-                self._close(account, folder.number, kept)
+                self._remove_folder(account, folder.number, kept)
         return self.list(account_id)
 
-    def set_aside_older(self, account_id: str, home: str) -> bool:
+    def detach_unlabeled(self, account_id: str, home: str) -> bool:
         """Let all be gone that was mirrored by a release that knew of no labels; whether any is looked for since now.
 
         It may have a message in many folders: one of these rows is recognised, the others are purged. Broken off, it
@@ -156,14 +156,14 @@ class Folders:
                 moving.evacuate(self._database, folder.number, refuge)
         return True
 
-    def take_in(self, account_id: str, listed: Sequence[ListedFolder]) -> None:
+    def add_listed(self, account_id: str, listed: Sequence[ListedFolder]) -> None:
         """Bring new folders in, and give all folders the roles that they have now. Raises NotFound without mailbox.
 
         A folder that is not listed stays: its messages may lie elsewhere by now, which is for sync to find out.
         """
         paths = {folder.path for folder in listed}
         with self._database.transaction():  # the mapping must be the one that holds when the roles are written
-            roles = folder_roles.assign(listed, self.user_mapping(account_id))
+            roles = folder_roles.assign(listed, self.get_user_mapping(account_id))
             left = [folder for folder in self.list(account_id) if folder.path not in paths]
             kept = (ListedFolder(folder.path, folder.delimiter, frozenset(), folder.label) for folder in left)
             self.replace(account_id, (*listed, *kept), roles)
@@ -188,7 +188,7 @@ class Folders:
             (account_id,),
         )
 
-    def user_mapping(self, account_id: str) -> dict[FolderRole, str]:
+    def get_user_mapping(self, account_id: str) -> dict[FolderRole, str]:
         """The folder paths that a person gave a role."""
         sql = "SELECT j.key, j.value FROM accounts a, json_each(a.mapped_folders) j WHERE a.id = ?"
         return dict(self._database.rows(sql, (account_id,)))
@@ -200,13 +200,13 @@ class Folders:
             sql = "UPDATE accounts SET mapped_folders = json_patch(mapped_folders, ?) WHERE id = ?"
             self._database.change(sql, (json.dumps(mapping), account_id))
 
-    def _close(self, account: int, number: int, kept: set[str]) -> None:
+    def _remove_folder(self, account: int, number: int, kept: set[str]) -> None:
         """Let a folder go that the server no longer lists; its messages may turn up in another one."""
-        self._empty(account, number, kept)
+        self._empty_folder(account, number, kept)
         with self._database.transaction():
             self._database.change("DELETE FROM folders WHERE number = ?", (number,))
 
-    def _empty(self, account: int, number: int, kept: set[str]) -> None:
+    def _empty_folder(self, account: int, number: int, kept: set[str]) -> None:
         refuge = self._database.value(_REFUGE, (account, as_json(kept)))
         if refuge is None:
             removal.delete_folder(self._database, number)

@@ -40,11 +40,13 @@ class History:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def deliveries(self, accounts: str, member_id: str, since: datetime, step: int) -> Mapping[int, Mapping[str, int]]:
+    def count_deliveries(
+        self, accounts: str, member_id: str, since: datetime, step: int
+    ) -> Mapping[int, Mapping[str, int]]:
         """The operations that this member sees, by step and status. `accounts`: ids, JSON; `step`: seconds."""
-        values = self._span(accounts, since, step) | {
+        values = self._step_values(accounts, since, step) | {
             "member": member_id,
-            "first": self._first_delivery(to_timestamp(since)),
+            "first": self._find_first_delivery(to_timestamp(since)),
             "since": to_timestamp(since),
         }
         found: dict[int, dict[str, int]] = {}
@@ -52,17 +54,19 @@ class History:
             found.setdefault(index, {})[status] = count
         return found
 
-    def arrived(self, accounts: str, since: datetime, until: datetime, step: int) -> Mapping[int, int]:
+    def count_arrivals(self, accounts: str, since: datetime, until: datetime, step: int) -> Mapping[int, int]:
         """Messages that came, by step: when the server received them. What we sent and drafts do not count."""
         bounds = {"low": first_number(to_millis(since)), "high": first_number(to_millis(until))}
-        rows: Iterable[tuple[int, int]] = self._database.rows(_ARRIVED, self._span(accounts, since, step) | bounds)
+        rows: Iterable[tuple[int, int]] = self._database.rows(
+            _ARRIVED, self._step_values(accounts, since, step) | bounds
+        )
         return dict(rows)
 
     @staticmethod
-    def _span(accounts: str, since: datetime, step: int) -> dict[str, object]:
+    def _step_values(accounts: str, since: datetime, step: int) -> dict[str, object]:
         return {"accounts": accounts, "from": int(since.timestamp()), "step": step}
 
-    def _first_delivery(self, since: str) -> int:
+    def _find_first_delivery(self, since: str) -> int:
         """A number that none since then is below, or one behind the last where there is none since then.
 
         By halving: numbers grow with time. Where the clock was set back meanwhile, some may be missed, and only a bar

@@ -68,22 +68,22 @@ class Invitations:
         self._database.run(INVITATIONS.update(used_at=at).where(INVITATIONS.id == found[1]))
         return str(found[2])
 
-    def session_of(self, token_hash: str) -> str | None:
+    def find_session_id(self, token_hash: str) -> str | None:
         """The session that a token was made for."""
         found: str | None = self._database.value(
             "SELECT session_id FROM invitations WHERE token_hash = ?", (token_hash,)
         )
         return found
 
-    def was_let_in_by_key(self, member_id: str) -> bool:
+    def is_password_known_to_key(self, member_id: str) -> bool:
         """Whether the password of a member was last set with a token that an API key was shown, or may have been."""
         return bool(self._database.value(_LAST_LINK, (member_id,)))
 
-    def withdraw(self, member_id: str) -> None:
+    def revoke_all(self, member_id: str) -> None:
         """No token that this member has been given works any more. Inside a transaction."""
         self._database.change("DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL", (member_id,))
 
-    def withdraw_shown_to_keys(self, member_id: str) -> None:
+    def revoke_shown_to_keys(self, member_id: str) -> None:
         """No token for this member works any more that an API key was, or may have been, shown. In a transaction."""
         sql = "DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL AND by_key <> 0"
         self._database.change(sql, (member_id,))

@@ -78,7 +78,7 @@ class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     def __post_init__(self) -> None:
         require_kinds(self.slots)
 
-    def key_of(self, master: bytes) -> StoreKey | None:
+    def find_key(self, master: bytes) -> StoreKey | None:
         """The key of the store, or None where this is not the master key that the file was made with."""
         key = StoreKey(master, self.store_id, self.cipher, self.salt)
         return key if hmac.compare_digest(self.check.encode("utf-8", "replace"), _check(key).encode()) else None
@@ -98,7 +98,7 @@ def read_key(file: Path, passphrase: str | None = None) -> StoreKey:
     if not _is_json(raw):
         return StoreKey(_line(raw, file), "", _best_cipher())
     content = _decoded(raw, file)
-    key = content.key_of(unlock(content.slots, content.store_id, passphrase, file=file))
+    key = content.find_key(unlock(content.slots, content.store_id, passphrase, file=file))
     if key is None:
         raise KeyDamaged(file=file, reason="its check value does not agree with the key in it")
     return key
@@ -175,7 +175,7 @@ def _real(file: Path) -> Path:
 def _slots_there(file: Path, key: StoreKey) -> tuple[Slot, ...] | None:
     with suppress(KeyDamaged, OSError):
         there = read_file(file)
-        if there is not None and there.store_id == key.store_id and there.key_of(key.master) is not None:
+        if there is not None and there.store_id == key.store_id and there.find_key(key.master) is not None:
             return there.slots
     return None
 

@@ -31,12 +31,12 @@ class LongWork:
         self._stays = self._is_broken_off = False
 
     @property
-    def now(self) -> Underway | None:
+    def current(self) -> Underway | None:
         """What is under way, if anything is."""
         return self._now
 
     @contextmanager
-    def doing(self, work: str) -> Iterator[Progress]:
+    def run(self, work: str) -> Iterator[Progress]:
         """Take the place for some work; gives what is to be told of its progress. Raises StoreAtWork where it is taken.
 
         `work` begins a sentence: `A backup`. Telling of progress raises BrokenOff once all work is broken off.
@@ -46,20 +46,20 @@ class LongWork:
                 raise StoreAtWork(what=self._now.work)
             self._now = Underway(work)
         try:
-            yield lambda step, done, total: self._tell(Underway(work, step, done, total))
+            yield lambda step, done, total: self._report(Underway(work, step, done, total))
         finally:
             if not self._stays:
                 self._now = None
 
-    def stay(self) -> None:
+    def never_release(self) -> None:
         """What is under way stays so: nothing else begins here any more."""
         self._stays = True
 
-    def break_off(self) -> None:
+    def cancel(self) -> None:
         """Have what is under way end when it next tells how far it is, and whatever is begun afterwards as well."""
         self._is_broken_off = True
 
-    def _tell(self, now: Underway) -> None:
+    def _report(self, now: Underway) -> None:
         if self._is_broken_off and not self._stays:
             raise BrokenOff(what=now.work)
         self._now = now

@@ -87,7 +87,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         """How many bytes its sections have together."""
         return sum(section.size for section in self.sections)
 
-    def place_of(self, name: SectionName) -> tuple[int, Section] | None:
+    def find_section(self, name: SectionName) -> tuple[int, Section] | None:
         """Where a section begins among all of them, and what is known of it; None where there is none."""
         begins = 0
         for section in self.sections:
@@ -96,7 +96,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
             begins += section.size
         return None
 
-    def as_backup(self, file_name: str, *, verified: bool) -> Backup:
+    def to_backup(self, file_name: str, *, verified: bool) -> Backup:
         """The same as clients see it."""
         return Backup(
             id=self.id,

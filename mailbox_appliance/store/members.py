@@ -44,7 +44,7 @@ class Members:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
-    def any(self) -> bool:
+    def has_any(self) -> bool:
         """Whether there is a member at all: without one the appliance waits to be set up."""
         return self._database.value("SELECT 1 FROM members LIMIT 1") is not None
 
@@ -68,7 +68,7 @@ class Members:
             return _to_member(row), row[9]
         return None
 
-    def password_of(self, member_id: str) -> str | None:
+    def get_password_hash(self, member_id: str) -> str | None:
         """The hash of a member's password; None where there is none yet. Raises NotFound."""
         row = self._database.row("SELECT password_hash FROM members WHERE id = ?", (member_id,))
         if row is None:
@@ -82,7 +82,7 @@ class Members:
 
     def add(self, *, name: str, email: str, role: Role, password_hash: str | None) -> Member:
         """A new, active member. Inside a transaction. Raises EmailTaken."""
-        self._require_free(email)
+        self._require_free_email(email)
         at, member_id = to_timestamp(self._clock.now()), new_id("mem")
         row = {"id": member_id, "name": name, "email": email, "email_key": email_key(email), "role": role}
         row |= {"status": "active", "created_at": at, "updated_at": at}
@@ -108,7 +108,7 @@ class Members:
         change: dict[str, Any] = {"name": name, "email": email, "role": role, "status": status}
         change = {column: value for column, value in change.items() if value is not None}
         if email is not None and email != before.email:
-            self._require_free(email, member_id)
+            self._require_free_email(email, member_id)
             change["email_key"] = email_key(email)
         change["updated_at"] = to_timestamp(self._clock.now())
         try:
@@ -138,7 +138,7 @@ class Members:
             raise Conflict(reason=f"This member owns {what}. The owner removes them first, or suspend the member.")
         self._database.run(MEMBERS.delete().where(MEMBERS.id == member_id))
 
-    def awaited(self, but_for: str = "") -> tuple[str, str] | None:
+    def find_awaited_admin(self, but_for: str = "") -> tuple[str, str] | None:
         """Who must enroll, by their email, and until when, since no other active administrator has a password.
 
         Of several the one whose link is good the longest; None where there is nobody, or one with a password.
@@ -157,7 +157,7 @@ class Members:
             change["password_hash"] = rehashed
         self._database.run(MEMBERS.update(**change).where(MEMBERS.id == member_id))
 
-    def _require_free(self, email: str, member_id: str | None = None) -> None:
+    def _require_free_email(self, email: str, member_id: str | None = None) -> None:
         """Raise EmailTaken where somebody else has this email and is found by one spelling of it only."""
         key = email_key(email)
         if any(found != member_id and email_key(one) == key for found, one in self._database.rows(_BY_SPELLING)):
@@ -165,11 +165,11 @@ class Members:
 
     def _require_other_admin(self, member: Member, *, may_be_awaited: bool) -> None:
         # One who is suspended, or has no password, is not the last who can log in: it does not matter what they become.
-        if member.status == "suspended" or self.password_of(member.id) is None:
+        if member.status == "suspended" or self.get_password_hash(member.id) is None:
             return
         if self._database.row(_HAS_PASSWORD, {"id": member.id}) is not None:
             return
-        if not may_be_awaited or self.awaited(but_for=member.id) is None:
+        if not may_be_awaited or self.find_awaited_admin(but_for=member.id) is None:
             raise LastAdmin
 
     def _select(self, where: str, **values: str) -> Sequence[Sequence[Any]]:

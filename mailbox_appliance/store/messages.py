@@ -51,20 +51,20 @@ class Messages:
         Without folders: of every folder of these mailboxes but spam and trash. Where the filter has a text, each
         message says where it stands in its body.
         """
-        numbers = self._search.numbers(account_ids, wanted, folders=folders, before=before, limit=limit + 1)
+        numbers = self._search.find_numbers(account_ids, wanted, folders=folders, before=before, limit=limit + 1)
         page = numbers[:limit]
-        contexts = self._contexts(page, wanted.text, reader) if wanted.text is not None else {}
+        contexts = self._search_contexts(page, wanted.text, reader) if wanted.text is not None else {}
         rows = sorted(self._database.rows(f"{SELECT} WHERE {among('m.number', page)}", page), reverse=True)
         messages = tuple(to_message(row, contexts.get(row[0], UNSET)) for row in rows)
         return messages, page[-1] if len(numbers) > limit else None
 
-    def labels(self, account_id: str) -> tuple[str, ...]:
+    def list_labels(self, account_id: str) -> tuple[str, ...]:
         """Every label that a message of a mailbox has, in order; once, whatever its case (RFC 9051 2.3.2).
 
         On a server with labels also those that no message has. Only people's: what the system calls a label is told in
         other ways.
         """
-        sets = self._search.keyword_sets(account_id)
+        sets = self._search.list_keyword_sets(account_id)
         # Beside the folder of all mail may lie others, such as chats, whose names are no labels of messages.
         made = (label for (label,) in self._database.rows(_LABELS, (account_id,)) if is_nameable(label))
         found = {*made, *(label for words in sets for label in json.loads(words))}
@@ -78,7 +78,7 @@ class Messages:
             raise NotFound(what="message")
         return to_whole_message(row), tuple(json.loads(row[-1] or "[]"))
 
-    def body(self, account_id: str, message_id: str) -> StoredBody:
+    def get_body(self, account_id: str, message_id: str) -> StoredBody:
         """The body of a message. Raises NotFound."""
         row = self._database.row(
             "SELECT b.text, b.html, m.body FROM messages m JOIN accounts a ON a.number = m.account"
@@ -89,7 +89,7 @@ class Messages:
             raise NotFound(what="message")
         return StoredBody(text=row[0], html=row[1], is_there=bool(row[2]))
 
-    def attachment(self, account_id: str, message_id: str, attachment_id: str) -> tuple[Attachment, str]:
+    def get_attachment(self, account_id: str, message_id: str, attachment_id: str) -> tuple[Attachment, str]:
         """An attachment as it is listed, and the number of its part. Raises NotFound."""
         packed = self._database.value(
             "SELECT m.attachments FROM messages m JOIN accounts a ON a.number = m.account WHERE m.id = ? AND a.id = ?",
@@ -102,7 +102,7 @@ class Messages:
             raise NotFound(what="attachment")
         return found
 
-    def thread_subject(self, account_id: str, thread_id: str) -> str:
+    def get_thread_subject(self, account_id: str, thread_id: str) -> str:
         """The subject that a thread began with. Raises NotFound."""
         row = self._database.row(
             "SELECT m.subject FROM messages m JOIN threads t ON t.number = m.thread"
@@ -142,7 +142,7 @@ class Messages:
         found = self._database.value(_BY_MESSAGE_ID, (account_id, message_id))
         return None if found is None else str(found)
 
-    def reply_headers(self, account_id: str, message_id: str) -> Mapping[str, str]:
+    def get_reply_headers(self, account_id: str, message_id: str) -> Mapping[str, str]:
         """The header fields of a message that a reply needs, with lower-case names. Raises NotFound."""
         sql = (
             "SELECT b.headers FROM messages m JOIN accounts a ON a.number = m.account JOIN bodies b USING (number)"
@@ -153,7 +153,7 @@ class Messages:
             raise NotFound(what="message")
         return {name.lower(): value for name, value in json.loads(text).items()}
 
-    def _contexts(self, numbers: Sequence[int], text: str, reader: HtmlReader) -> dict[int, SearchContext]:
+    def _search_contexts(self, numbers: Sequence[int], text: str, reader: HtmlReader) -> dict[int, SearchContext]:
         sql = (
             "SELECT m.number, b.text, b.html, m.body <> 0 FROM messages m LEFT JOIN bodies b USING (number)"
             f" WHERE {among('m.number', numbers)}"
@@ -161,4 +161,4 @@ class Messages:
         excerpts = Excerpts(text, reader)
         # In the order of the page: what may be read of HTML is bounded, and the newest come first.
         rows = sorted(self._database.rows(sql, numbers), key=lambda row: row[0], reverse=True)
-        return {number: excerpts.context(body, html, is_there=bool(there)) for number, body, html, there in rows}
+        return {number: excerpts.find(body, html, is_there=bool(there)) for number, body, html, there in rows}

@@ -64,7 +64,7 @@ class Mirror:
 
     # --- what is there --------------------------------------------------------------------------------------------
 
-    def known(self, folder_number: int, uids: Collection[int] | None = None) -> dict[int, frozenset[str]]:
+    def load_flags(self, folder_number: int, uids: Collection[int] | None = None) -> dict[int, frozenset[str]]:
         """UID -> flags of the messages that are mirrored in a folder; of those with these UIDs where they are given."""
         if uids is None:
             sql, values = f"{_FLAGS} AND uid IS NOT NULL", (folder_number,)
@@ -74,17 +74,17 @@ class Mirror:
             rows = self._database.rows(sql, (folder_number, as_json(uids)))
         return {uid: unpack_flags(bits, words) for uid, bits, words in rows}
 
-    def count(self, folder_number: int) -> int:
+    def count_in_folder(self, folder_number: int) -> int:
         """How many messages with a UID are mirrored in a folder."""
         sql = "SELECT count(*) FROM messages WHERE folder = ? AND uid IS NOT NULL"
         return int(self._database.value(sql, (folder_number,)))
 
-    def unfilled(self, folder_number: int, limit: int) -> tuple[tuple[int, int], ...]:
+    def list_without_body(self, folder_number: int, limit: int) -> tuple[tuple[int, int], ...]:
         """UID and size of messages of which only the header is here, the newest first."""
         sql = "SELECT uid, size FROM messages WHERE folder = ? AND body = 0 AND uid IS NOT NULL ORDER BY number DESC"
         return tuple((uid, size) for uid, size in self._database.rows(f"{sql} LIMIT ?", (folder_number, limit)))
 
-    def backlog(self, account_id: str) -> int:
+    def count_without_body(self, account_id: str) -> int:
         """Of how many messages of a mailbox only the header is here."""
         sql = (
             "SELECT count(*) FROM accounts a JOIN folders f ON f.account = a.number JOIN messages m"
@@ -113,11 +113,11 @@ class Mirror:
         """
         return self._add(folder, batch, LARGE if large else WHOLE)
 
-    def fill(self, folder: MirroredFolder, batch: Sequence[Arriving], *, large: bool = False) -> None:
+    def add_bodies(self, folder: MirroredFolder, batch: Sequence[Arriving], *, large: bool = False) -> None:
         """Give those of these messages their body that are listed in this folder without one; pass the others over."""
         ready = _ready(batch)
         with self._database.transaction():
-            account = self._account_of(folder.number)
+            account = self._find_account(folder.number)
             if account is not None:
                 arrivals.fill(self._database, Place(account, folder.number, LARGE if large else WHOLE), ready)
 
@@ -128,7 +128,7 @@ class Mirror:
 
         `parsed` is best `with_words`, since making them takes long.
         """
-        account = self._account_of(folder.number)
+        account = self._find_account(folder.number)
         if account is not None:
             arrivals.insert(
                 self._database,
@@ -181,14 +181,14 @@ class Mirror:
             if account is not None:
                 landing.set_uid(self._database, account, message_id, uid, size, millis)
 
-    def landed(self, message_id: str, found: Found) -> None:
+    def record_server_copy(self, message_id: str, found: Found) -> None:
         """Note where a message of ours was found at the server, and as what. As `set_uid`."""
         seen = found.seen
         if found.uid is None or seen is None or seen.provider_id is None:
             self.set_uid(message_id, found.uid, found.size, found.internal_date)
             return
         with self._database.transaction():
-            account = self._account_of(found.folder.number)
+            account = self._find_account(found.folder.number)
             if account is not None:
                 landing.settle(self._database, account, found.folder.number, message_id, seen)
 
@@ -200,14 +200,14 @@ class Mirror:
 
     # --- what goes ------------------------------------------------------------------------------------------------
 
-    def remove(self, folder_number: int, uids: Sequence[int]) -> None:
+    def delete_by_uid(self, folder_number: int, uids: Sequence[int]) -> None:
         """Delete messages of a folder that the server no longer has, in batches."""
         for start in range(0, len(uids), removal.BATCH):
             with self._database.transaction():
                 rows = self._database.rows(_OF_UIDS, (folder_number, as_json(uids[start : start + removal.BATCH])))
                 removal.delete(self._database, [row[0] for row in rows])
 
-    def forget(self, account_id: str, message_ids: Collection[str]) -> None:
+    def delete_by_id(self, account_id: str, message_ids: Collection[str]) -> None:
         """Delete messages that we removed from the server, wherever sync has them by now."""
         with self._database.transaction():
             rows = self._database.rows(_OF_IDS, (as_json(message_ids), account_id))
@@ -223,22 +223,22 @@ class Mirror:
     def reattach(self, folder: MirroredFolder, sightings: Sequence[Sighting]) -> frozenset[int]:
         """Let messages that are gone be those that were seen in this folder; answers the UIDs that are settled so."""
         with self._database.transaction():
-            account = self._account_of(folder.number)
+            account = self._find_account(folder.number)
             if account is None:
                 return frozenset()
             return moving.reattach(self._database, account, folder.number, sightings)
 
-    def elsewhere(self, folder: MirroredFolder, sightings: Sequence[Sighting]) -> frozenset[int]:
+    def find_other_folders(self, folder: MirroredFolder, sightings: Sequence[Sighting]) -> frozenset[int]:
         """The numbers of other folders of the mailbox in which one of these messages lies as far as we know."""
-        account = self._account_of(folder.number)
+        account = self._find_account(folder.number)
         return (
             moving.elsewhere(self._database, account, folder.number, sightings) if account is not None else frozenset()
         )
 
-    def moved(self, account_id: str, moves: Sequence[tuple[str, int, int | None]]) -> None:
+    def record_moves(self, account_id: str, moves: Sequence[tuple[str, int, int | None]]) -> None:
         """Note what we moved: message id, number of the folder it is in now, its UID there (None: not known)."""
         with self._database.transaction():
-            moving.move(self._database, self._number_of(account_id), moves)
+            moving.move(self._database, self._account_number(account_id), moves)
 
     def correct_sizes(self, number: int, sizes: Mapping[tuple[str, str], int]) -> None:
         """Note how large attachments of a message are, by part and type, now that they were seen."""
@@ -253,27 +253,27 @@ class Mirror:
     def has_gone(self, account_id: str) -> bool:
         """Whether any message of a mailbox is gone."""
         sql = "SELECT 1 FROM messages WHERE account = ? AND gone = 1 LIMIT 1"
-        return self._database.value(sql, (self._number_of(account_id),)) is not None
+        return self._database.value(sql, (self._account_number(account_id),)) is not None
 
-    def gone(self, account_id: str) -> frozenset[int]:
+    def list_gone(self, account_id: str) -> frozenset[int]:
         """The numbers of the messages of a mailbox that are gone."""
-        return moving.list_gone(self._database, self._number_of(account_id))
+        return moving.list_gone(self._database, self._account_number(account_id))
 
-    def purge(self, account_id: str, before: frozenset[int] | None = None) -> int:
+    def purge_gone(self, account_id: str, before: frozenset[int] | None = None) -> int:
         """Delete the messages that are gone, or those of `before` that still are; answers how many. In batches."""
-        return moving.purge(self._database, self._number_of(account_id), before)
+        return moving.purge(self._database, self._account_number(account_id), before)
 
     def _add(self, folder: MirroredFolder, batch: Sequence[Arriving], body: int) -> tuple[str, ...]:
         ready = _ready(batch)
         with self._database.transaction():
-            account = self._account_of(folder.number)
+            account = self._find_account(folder.number)
             return () if account is None else arrivals.add(self._database, Place(account, folder.number, body), ready)
 
-    def _account_of(self, folder_number: int) -> int | None:
+    def _find_account(self, folder_number: int) -> int | None:
         number: int | None = self._database.value("SELECT account FROM folders WHERE number = ?", (folder_number,))
         return number
 
-    def _number_of(self, account_id: str) -> int:
+    def _account_number(self, account_id: str) -> int:
         """The number of a mailbox; 0, which none has, where it is gone."""
         return int(self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,)) or 0)
 

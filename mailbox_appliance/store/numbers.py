@@ -19,7 +19,7 @@ def free_numbers(database: Database, moments: Sequence[int]) -> list[int]:
     """A number for each message that came at these moments (milliseconds), not in use yet. Inside a transaction."""
     wanted = [first_number(millis) for millis in moments]
     taken = {row[0] for row in database.rows(_TAKEN, (as_json(set(wanted)),))}
-    return _Numbers(database, taken).take_all(wanted)
+    return _Numbers(database, taken).allocate(wanted)
 
 
 _TAKEN = "SELECT m.number FROM json_each(?) j CROSS JOIN messages m ON m.number = j.value"
@@ -30,18 +30,18 @@ class _Numbers:
         self._database, self._taken = database, taken
         self._next: dict[int, int] = {}  # first number of a second -> where to look on from
 
-    def take_all(self, wanted: Sequence[int]) -> list[int]:
-        return [self._take(first) for first in wanted]
+    def allocate(self, wanted: Sequence[int]) -> list[int]:
+        return [self._allocate_one(first) for first in wanted]
 
-    def _take(self, first: int) -> int:
+    def _allocate_one(self, first: int) -> int:
         number = first
         if first in self._taken:
-            number = self._after(self._next.get(first, first))
+            number = self._find_free_after(self._next.get(first, first))
             self._next[first] = number
         self._taken.add(number)
         return number
 
-    def _after(self, number: int) -> int:
+    def _find_free_after(self, number: int) -> int:
         """A free number after one that is taken, soon found however many messages share a second (an import does)."""
         step = 1
         while self._is_taken(number + step):

@@ -73,11 +73,11 @@ class Reading(Protocol):
         """Carry out one statement for each row of parameters."""
         ...
 
-    def spare_logs(self) -> None:
+    def disable_checkpoints(self) -> None:
         """Let no log be folded into a file, its own or an attached one's."""
         ...
 
-    def abandon(self) -> None:
+    def close_without_checkpoint(self) -> None:
         """Close without folding a log in."""
         ...
 
@@ -90,7 +90,7 @@ class Older:
     number: int
     database: Reading
 
-    def rows(self) -> Mapping[str, int]:
+    def count_rows(self) -> Mapping[str, int]:
         """How many rows each of its tables has."""
         promised = format_4.PROMISED[self.number]
         return {table: self.database.value(f"SELECT count(*) FROM {OLD}.{table}") for table in promised}
@@ -99,14 +99,14 @@ class Older:
         """Raise StoreDamaged, with what is wrong, unless every page, reference and value is as its format has it."""
         total = len(format_4.PROMISED[self.number]) + 1
         tell("checking the old store", 0, total)
-        with self._telling_damage():
+        with self._failures_as_damage():
             self._require_structure()
             for done, (table, columns) in enumerate(format_4.PROMISED[self.number].items(), 1):
                 tell("checking the old store", done, total)
                 self._require_values(table, columns)
             self._require_connections()
 
-    def secrets(self, master: bytes, key_file: Path) -> dict[tuple[str, str], str]:
+    def load_secrets(self, master: bytes, key_file: Path) -> dict[tuple[str, str], str]:
         """Every sealed secret, by its table and row.
 
         Raises KeyWrong where none opens, StoreDamaged where one does not or is not what it should be.
@@ -124,21 +124,21 @@ class Older:
         if locked and not opened:
             raise KeyWrong(file=key_file, store=self.file)
         if locked:
-            raise self._damaged("the secret of {} {} cannot be unsealed", *locked[0])
+            raise self._damage_error("the secret of {} {} cannot be unsealed", *locked[0])
         self._require_passwords(opened)
         return opened
 
     def _require_structure(self) -> None:
         if (told := self.database.value(f"PRAGMA {OLD}.quick_check(1)")) != "ok":
-            raise self._damaged("SQLite says of it: {}", told)
+            raise self._damage_error("SQLite says of it: {}", told)
         for table, columns in format_4.PROMISED[self.number].items():
             there = {row[1] for row in self.database.rows(f"PRAGMA {OLD}.table_info({table})")}
             if not there:
-                raise self._damaged("its table {} is missing", table)
+                raise self._damage_error("its table {} is missing", table)
             if gone := next((column for column in columns if column not in there), None):
-                raise self._damaged("column {} of its table {} is missing", gone, table)
+                raise self._damage_error("column {} of its table {} is missing", gone, table)
         if found := self.database.row(f"PRAGMA {OLD}.foreign_key_check"):
-            raise self._damaged("row {1} of its table {0} belongs to a row of {2} that is not there", *found[:3])
+            raise self._damage_error("row {1} of its table {0} belongs to a row of {2} that is not there", *found[:3])
 
     def _require_values(self, table: str, columns: Mapping[str, str]) -> None:
         conditions = ((column, condition.format(column)) for column, condition in columns.items())
@@ -150,17 +150,17 @@ class Older:
             " ORDER BY rowid LIMIT ?"
         )
         after = -(1 << 62)
-        while batch := self._read(table, sql, (after, _BATCH)):
+        while batch := self._read_rows(table, sql, (after, _BATCH)):
             after = batch[-1][0]
             for row in batch:
                 if row[2] is not None:
-                    raise self._damaged("{} of {} in its table {} is not what it should be", row[2], row[1], table)
+                    raise self._damage_error("{} of {} in its table {} is not what it should be", row[2], row[1], table)
 
-    def _read(self, table: str, sql: str, values: tuple[int, ...]) -> list[Row]:
+    def _read_rows(self, table: str, sql: str, values: tuple[int, ...]) -> list[Row]:
         try:
             return self.database.rows(sql, values)
         except UnicodeDecodeError as error:
-            raise self._damaged("a text in its table {} is no UTF-8", table) from error
+            raise self._damage_error("a text in its table {} is no UTF-8", table) from error
 
     def _require_connections(self) -> None:
         sql = f"SELECT id, connection FROM {OLD}.accounts WHERE provider = 'imap'"
@@ -176,10 +176,12 @@ class Older:
         try:
             decode_json(text, shape)
         except (msgspec.MsgspecError, UnicodeEncodeError) as error:
-            raise self._damaged("the {} of {} in its table accounts is not what it should be", what, row) from error
+            raise self._damage_error(
+                "the {} of {} in its table accounts is not what it should be", what, row
+            ) from error
 
     @contextmanager
-    def _telling_damage(self) -> Iterator[None]:
+    def _failures_as_damage(self) -> Iterator[None]:
         try:
             yield
         except (apsw.CorruptError, apsw.NotADBError) as error:
@@ -187,7 +189,7 @@ class Older:
         except (apsw.SQLError, UnicodeDecodeError) as error:  # a schema that cannot be asked
             raise StoreDamaged(file=self.file, reason="its tables are not those of its format") from error
 
-    def _damaged(self, reason: str, *named: object) -> StoreDamaged:
+    def _damage_error(self, reason: str, *named: object) -> StoreDamaged:
         return StoreDamaged(file=self.file, reason=reason.format(*named))
 
 
@@ -204,7 +206,7 @@ def attached(database: Reading, file: Path, place: str | None = None) -> Iterato
     finally:
         if not had_log and place is None:  # SQLite has made an empty one; gone before anybody else may open it
             log_of(file).unlink(missing_ok=True)
-        database.abandon()
+        database.close_without_checkpoint()
 
 
 def _attach(database: Reading, file: Path, place: str) -> Older:
@@ -214,7 +216,7 @@ def _attach(database: Reading, file: Path, place: str) -> Older:
     # Said without the name of a database it holds for those that are attached from now on: their log is read without
     # an index of it in a file, and nobody else may have them open.
     database.rows("PRAGMA locking_mode = exclusive")
-    database.spare_logs()  # SQLite closes at once what it cannot attach
+    database.disable_checkpoints()  # SQLite closes at once what it cannot attach
     try:
         database.rows(f"ATTACH DATABASE ? AS {OLD} KEY ''", (place,))
         older = Older(file, _number_of(database, file), database)

@@ -62,11 +62,11 @@ class OnlineCopier:
 
         It is not on the disk then, but can be read. Raises apsw.Error and OSError.
         """
-        with self._holding_the_log():
+        with self._hold_log():
             log = os.open(log_of(self._source), os.O_RDONLY | BINARY)
             try:
                 began_with = read_at(log, _LOG_HEADER, 0)
-                _copy(self._opened(), target, progress)
+                _copy(self._open_source(), target, progress)
                 _copy(log, log_of(target))
                 if read_at(log, _LOG_HEADER, 0) != began_with:
                     raise BackupNotMade(reason="the log of the store began anew while it was copied: try again.")
@@ -75,7 +75,7 @@ class OnlineCopier:
         fold_in(target, self._key)
 
     @contextmanager
-    def _holding_the_log(self) -> Iterator[None]:
+    def _hold_log(self) -> Iterator[None]:
         """The log of the store is not begun anew meanwhile, and what is written from now on stays in it.
 
         SQLite spares the log for a reader of something that stands in nothing but the log; so there has to be
@@ -84,7 +84,7 @@ class OnlineCopier:
         with _connected(str(self._source), self._key, apsw.SQLITE_OPEN_READWRITE) as held:
             held.wal_autocheckpoint(0)
             held.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            with self._database.writers_waiting():
+            with self._database.block_writers():
                 held.execute(_WRITE)
                 held.execute("BEGIN")
                 held.execute("SELECT count(*) FROM sqlite_schema").fetchall()
@@ -97,7 +97,7 @@ class OnlineCopier:
                 os.close(self._file)
                 self._file = None
 
-    def _opened(self) -> int:
+    def _open_source(self) -> int:
         with self._guard:
             if self._file is None:
                 self._file = os.open(self._source, os.O_RDONLY | BINARY)

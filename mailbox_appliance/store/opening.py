@@ -102,12 +102,12 @@ def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> 
         if had_log:
             _check_with_log(file, database)
     except UNREADABLE as error:
-        database.abandon()
+        database.close_without_checkpoint()
         if isinstance(error, peewee.OperationalError):  # the disk is full, or may not be written
             raise
         raise StoreDamaged(file=file, reason="its first pages cannot be read") from error
     except BaseException:
-        database.abandon()
+        database.close_without_checkpoint()
         raise
     return database, key
 

@@ -46,15 +46,15 @@ class PartCache:
                 self._database.change("UPDATE cached_parts SET used_at = ? WHERE number = ?", (now, number))
         return reading
 
-    def keep(self, message: int, part: str, chunks: Iterable[bytes], *, limit: int) -> "Reading":
+    def put(self, message: int, part: str, chunks: Iterable[bytes], *, limit: int) -> "Reading":
         """Keep a part, in place of what is here under its name, and forget others until all are within `limit` bytes.
 
         Answers it, to be read and closed. Where `chunks` raises, nothing is kept. One at a time may write the same
         part. Raises NotFound where the message is gone.
         """
-        number = self._begin(message, part)
+        number = self._insert_unfinished(message, part)
         reading = Reading(self, number, self._write(number, chunks))
-        self._shrink(limit)
+        self._evict(limit)
         return reading
 
     def _write(self, number: int, chunks: Iterable[bytes]) -> int:
@@ -63,10 +63,10 @@ class PartCache:
             size = 0
             for position, chunk in enumerate(_even(chunks)):
                 with self._database.transaction():
-                    if not self._is_there(number):
+                    if not self._exists(number):
                         raise NotFound(what="message")
                     self._database.change("INSERT INTO cached_chunks VALUES (?, ?, ?)", (number, position, chunk))
-                self._database.shrink()
+                self._database.release_memory()
                 size += len(chunk)
             with self._lock:
                 self._read[number] += 1  # before anybody may see it and forget it
@@ -84,21 +84,21 @@ class PartCache:
                 self._written.discard(number)
         return size
 
-    def chunk(self, number: int, position: int) -> bytes | None:
+    def read_chunk(self, number: int, position: int) -> bytes | None:
         """One chunk of a part that is being read."""
         sql = "SELECT content FROM cached_chunks WHERE part = ? AND position = ?"
         found: bytes | None = self._database.value(sql, (number, position))
-        self._database.shrink()  # else every worker's connection fills its cache with pages that nobody reads again
+        self._database.release_memory()  # else each connection keeps pages that nobody reads again
         return found
 
-    def done(self, number: int) -> None:
+    def release(self, number: int) -> None:
         """One of those who read a part has ended."""
         with self._lock:
             self._read[number] -= 1
             if not self._read[number]:
                 del self._read[number]
 
-    def _begin(self, message: int, part: str) -> int:
+    def _insert_unfinished(self, message: int, part: str) -> int:
         with self._database.transaction(), self._lock:
             if self._database.value("SELECT 1 FROM messages WHERE number = ?", (message,)) is None:
                 raise NotFound(what="message")
@@ -117,16 +117,16 @@ class PartCache:
             self._written.add(number)
         return number
 
-    def _is_there(self, number: int) -> bool:
+    def _exists(self, number: int) -> bool:
         return self._database.value("SELECT 1 FROM cached_parts WHERE number = ?", (number,)) is not None
 
-    def forget_one(self, limit: int) -> bool:
+    def evict_one(self, limit: int) -> bool:
         """Forget the least used part, where all together are over `limit` bytes; False where there is nothing to do.
 
         Those being read stay.
         """
         with self._database.transaction(), self._lock:
-            if self._total() <= limit:
+            if self._total_size() <= limit:
                 return False
             for number, _ in self._least_used():
                 if number not in self._read:
@@ -134,10 +134,10 @@ class PartCache:
                     return True
         return False
 
-    def _shrink(self, limit: int) -> None:
+    def _evict(self, limit: int) -> None:
         """Forget the least used, but for those being read."""
         with self._database.transaction(), self._lock:
-            total = self._total()
+            total = self._total_size()
             if total <= limit:
                 return
             for number, size in self._least_used():
@@ -147,7 +147,7 @@ class PartCache:
                     self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
                     total -= size
 
-    def _total(self) -> int:
+    def _total_size(self) -> int:
         return int(self._database.value("SELECT coalesce(sum(size), 0) FROM cached_parts WHERE size > 0"))
 
     def _least_used(self) -> list[Row]:
@@ -171,7 +171,7 @@ class Reading:
         if self._is_closed or self._given >= self.size:
             self.close()
             raise StopIteration
-        chunk = self._cache.chunk(self._number, self._position)
+        chunk = self._cache.read_chunk(self._number, self._position)
         if chunk is None:
             raise NotFound(what="message")
         self._position += 1
@@ -182,7 +182,7 @@ class Reading:
         """Let the part go."""
         if not self._is_closed:
             self._is_closed = True
-            self._cache.done(self._number)
+            self._cache.release(self._number)
 
 
 def _even(chunks: Iterable[bytes]) -> Iterator[bytes]:

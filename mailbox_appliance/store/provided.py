@@ -39,7 +39,7 @@ def give(database: Database, account: int, messages: Sequence[Provided]) -> None
         Joining(own, (own,) if own else (), subject, millis, thread_id, ids[number].provider_thread_id)
         for number, own, subject, millis, thread_id, _ in rows
     ]
-    threads = Threads(database, account, joining).join()
+    threads = Threads(database, account, joining).assign()
     given = [(ids[row[0]].provider_id, thread, row[0]) for row, thread in zip(rows, threads, strict=True)]
     database.change_many("UPDATE messages SET provider_id = ?, thread = ? WHERE number = ?", given)
     moved = [(thread, row[0]) for row, thread in zip(rows, threads, strict=True) if row[5] != thread]

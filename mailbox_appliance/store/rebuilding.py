@@ -46,7 +46,7 @@ def build(database: Database, number: int, key: StoreKey, secrets: Secrets, cloc
         warnings = _prepare(database, number, secrets)
         for done, copied in enumerate(from_4.COPIED):
             tell("copying the store", done, len(from_4.COPIED) + 1)
-            database.rows(copied.insert, {"now": since})
+            database.rows(copied.insert_sql, {"now": since})
         sends_from_4.copy(database, now)
         _copy_log(database, key, clock, tell)
         for statement in _statements(are_triggers=True):
@@ -68,7 +68,7 @@ def rehearse(database: Reading, number: int, secrets: Secrets, clock: Clock) -> 
     warnings = _prepare(database, number, secrets)
     for copied in from_4.COPIED:
         if copied.table != "legacy_idempotency":
-            database.rows(copied.insert, {"now": to_timestamp(now)})
+            database.rows(copied.insert_sql, {"now": to_timestamp(now)})
     sends_from_4.rehearse(database, now)
     return warnings
 
@@ -84,7 +84,7 @@ def compare(database: Database, number: int, secrets: Secrets, since: str, tell:
         sends_from_4.find_names(database)
     for done, copied in enumerate(from_4.COPIED):
         tell("comparing the stores", done, total)
-        _require_same(database, copied.table, (copied.count_old, copied.count_new), copied.differing, since)
+        _require_same(database, copied.table, (copied.count_old_sql, copied.count_new_sql), copied.differing_sql, since)
     tell("comparing the stores", total - 2, total)
     counts = sends_from_4.COUNT, "SELECT count(*) FROM main.delivery_operations"
     _require_same(database, "delivery_operations", counts, sends_from_4.DIFFERING, since)
@@ -139,7 +139,7 @@ def _named(sentence: str, found: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 def _copy_log(database: Database, key: StoreKey, clock: Clock, tell: Progress) -> None:
     audit, total = Audit(database, key.derive("audit"), clock), database.value(audit_from_4.COUNT)
-    audit.begin()
+    audit.start_log()
     audit.append(audit_from_4.rows(database, lambda done: tell("sealing the audit log", done, total)))
     audit.record(SYSTEM, "store.upgrade")
 

@@ -83,7 +83,7 @@ def _reseal(target: Path, old: StoreKey, new: StoreKey, tell: Progress) -> Audit
     try:
         with database.transaction():
             database.change(f"DROP TRIGGER IF EXISTS {_STAY}")
-        check = Audit(database, old.derive("audit"), SystemClock()).reseal(
+        check = Audit(database, old.derive("audit"), SystemClock()).rechain(
             new.derive("audit"), lambda done, count: tell("sealing the audit log anew", done, count)
         )
         with database.transaction():

@@ -18,7 +18,7 @@ def slots_there(place: Path, key: StoreKey) -> tuple[str, tuple[Slot, ...]] | No
     try:
         there = read_file(place)
         if there is not None:
-            return None if there.key_of(key.master) is None else (there.store_id, there.slots)
+            return None if there.find_key(key.master) is None else (there.store_id, there.slots)
         return (key.store_id, (wrap_file(key.master),)) if read_key(place).master == key.master else None
     except (KeyDamaged, OSError):
         return None

@@ -29,25 +29,25 @@ class Resealing:
         self._number, self._last = 0, b""
         self._sealed: list[tuple[bytes, int]] = []
 
-    def add(self, row: Sequence[Any], count: int) -> None:
+    def add_row(self, row: Sequence[Any], count: int) -> None:
         """Seal the next row, given with its old seal at the end; `count`: how many there are."""
         self._last = self._seal(self._head(self._number, self._last), row[:-1])
         self._number = row[0]
         self._sealed.append((self._last, self._number))
         if len(self._sealed) >= _TOGETHER:
-            self._write()
+            self._write_seals()
             self._each(self._number, count)
 
-    def end(self, *, is_right: bool) -> None:
+    def finish(self, *, is_right: bool) -> None:
         """Write the rest, and the end of the log: one that fits no row where the log is not right."""
-        self._write()
+        self._write_seals()
         with self._database.transaction():
             if is_right:
                 keep_end(self._database, self._number, self._head(self._number, self._last))
             else:
                 self._database.change(_KEEP, ("audit_head", secrets.token_hex(32)))
 
-    def _write(self) -> None:
+    def _write_seals(self) -> None:
         with self._database.transaction():
             self._database.change_many("UPDATE audit_events SET mac = ? WHERE number = ?", self._sealed)
         self._sealed.clear()

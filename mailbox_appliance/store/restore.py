@@ -59,8 +59,8 @@ class Prepared:
     key: StoreKey
     slots: tuple[Slot, ...]
     #: The present store opens, with `key`.
-    is_known: bool
-    made: Made | None = None
+    present_opens: bool
+    origin: Made | None = None
     #: What upgrading the store in the backup told.
     warnings: tuple[str, ...] = ()
     #: The certificate that is there stays; that of the backup is left out.
@@ -137,7 +137,7 @@ def complete(prepared: Prepared, clock: Clock, actor: Actor, progress: Progress 
         with telling(prepared.folder):
             kept = _keep_present(prepared, clock, progress)
             carried = try_out(prepared, clock, actor)
-            if not prepared.is_known:
+            if not prepared.present_opens:
                 _see_that_it_opens(prepared)
                 kept_key = keep_beside(prepared.key_file, prepared.key, clock.now())
             _keep_certificate(prepared.folder, prepared.making)  # one may have been made meanwhile
@@ -177,12 +177,12 @@ def _see_that_it_opens(prepared: Prepared) -> None:
 
 
 def _carried(database: Database, prepared: Prepared, clock: Clock, *, leave_present: bool) -> Carried:
-    if not prepared.is_known:
+    if not prepared.present_opens:
         return carry_nothing(database, clock.now())
     present = prepared.folder / DATABASE
     leave_log = leave_present and log_of(present).exists()
     try:
-        return carry_over(database, present, prepared.key, clock.now(), made=prepared.made, leave_log=leave_log)
+        return carry_over(database, present, prepared.key, clock.now(), made=prepared.origin, leave_log=leave_log)
     except (apsw.CorruptError, apsw.NotADBError):  # damage may well be why it is restored
         log.exception("the store that is replaced is damaged, so nothing is carried over from it")
         return carry_nothing(database, clock.now(), "a page of it cannot be read")
@@ -200,7 +200,7 @@ def put_back(prepared: Prepared, kept: Path) -> None:
             replaced = ("config.toml",) if prepared.keeps_certificate else _BESIDE
             if prepared.keeps_certificate:
                 shutil.rmtree(making / own_certificate.FOLDER, ignore_errors=True)
-            absent = [name for name in replaced if container.manifest.place_of(name) is None]
+            absent = [name for name in replaced if container.manifest.find_section(name) is None]
             swap.decide(folder, prepared.key_file, absent)
         except BaseException:
             swap.discard(folder)
@@ -236,7 +236,7 @@ def _keep_present(prepared: Prepared, clock: Clock, progress: Progress | None) -
         return None
     number = format_of(folder / DATABASE) or format_5.NUMBER
     with bundle(folder, "pre-restore", sources, prepared.key, prepared.slots, number, clock, progress) as made:
-        return made.keep()
+        return made.publish()
 
 
 @contextmanager

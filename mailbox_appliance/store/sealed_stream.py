@@ -85,11 +85,13 @@ class Stream:
         for numbers in _batches(first // CHUNK, chunks_of(end)):
             begins = numbers.start * CHUNK
             sealed = memoryview(source.read(len(numbers) * (CHUNK + TAG)))
-            some = b"".join([self._opened(cipher, n, sealed[(n - numbers.start) * (CHUNK + TAG) :]) for n in numbers])
+            some = b"".join(
+                [self._open_chunk(cipher, n, sealed[(n - numbers.start) * (CHUNK + TAG) :]) for n in numbers]
+            )
             yield some if first <= begins and end >= begins + len(some) else some[max(0, first - begins) : end - begins]
             time.sleep(_PAUSE)
 
-    def _opened(self, cipher: AESGCM | ChaCha20Poly1305, number: int, sealed: memoryview) -> bytes:
+    def _open_chunk(self, cipher: AESGCM | ChaCha20Poly1305, number: int, sealed: memoryview) -> bytes:
         length = min(CHUNK, self.size - number * CHUNK) + TAG
         try:
             return cipher.decrypt(self._nonce(number), sealed[:length], self.about)

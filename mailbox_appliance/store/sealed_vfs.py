@@ -52,12 +52,12 @@ class _Vfs(apsw.VFS):
         if section is None:
             raise apsw.CantOpenError("there is no such file in a backup")
         flags[1] = apsw.SQLITE_OPEN_READONLY
-        place = self._container.manifest.place_of(section)
+        place = self._container.manifest.find_section(section)
         return _File(self, section, 0 if place is None else place[1].size)  # a log that is not there is empty
 
     def xAccess(self, pathname: str, flags: int) -> bool:
         section = _FILES.get(pathname)
-        return section is not None and self._container.manifest.place_of(section) is not None
+        return section is not None and self._container.manifest.find_section(section) is not None
 
     def xFullPathname(self, name: str) -> str:
         return name
@@ -65,7 +65,7 @@ class _Vfs(apsw.VFS):
     def xDelete(self, filename: str, syncdir: bool) -> None:
         raise apsw.ReadOnlyError("a backup is not written to")
 
-    def chunk(self, section: SectionName, number: int) -> bytes:
+    def read_chunk(self, section: SectionName, number: int) -> bytes:
         """So much of a section, from the chunks that are kept or the file."""
         key = (section, number)
         if key not in self._chunks:
@@ -86,7 +86,7 @@ class _File:
         end, found = min(offset + amount, self._size), bytearray()
         while offset < end:
             inside = offset % CHUNK
-            found += self._vfs.chunk(self._section, offset // CHUNK)[inside : inside + end - offset]
+            found += self._vfs.read_chunk(self._section, offset // CHUNK)[inside : inside + end - offset]
             offset += min(CHUNK - inside, end - offset)
         return bytes(found)
 

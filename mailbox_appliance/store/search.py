@@ -28,11 +28,11 @@ class Search:
 
     def __init__(self, database: Database, bounds: Bounds = DEFAULT) -> None:
         self._database = database
-        self._bounds = bounds
-        self._sources = Sources(database, bounds)
-        self._beginnings = Beginnings(database)
+        self._limits = bounds
+        self._planner = Sources(database, bounds)
+        self._prefixes = Beginnings(database)
 
-    def numbers(
+    def find_numbers(
         self,
         account_ids: Sequence[str],
         wanted: MessageFilter,
@@ -50,14 +50,14 @@ class Search:
         if not places:
             return []
         if terms:
-            return self._found(places, terms, wanted, below, limit)
-        sources = [source for place in places for source in self._sources.of(place, wanted)]
+            return self._find_by_words(places, terms, wanted, below, limit)
+        sources = [source for place in places for source in self._planner.plan(place, wanted)]
         numbers = [number for source in sources for number in self._newest(source, below, limit)]
         return sorted(numbers, reverse=True)[:limit]
 
-    def keyword_sets(self, account_id: str) -> tuple[str, ...]:
+    def list_keyword_sets(self, account_id: str) -> tuple[str, ...]:
         """The different sets of keywords in a mailbox, as they are stored."""
-        return self._sources.keyword_sets(
+        return self._planner.list_keyword_sets(
             self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
         )
 
@@ -85,30 +85,30 @@ class Search:
 
     # --- with words ---
 
-    def _found(
+    def _find_by_words(
         self, places: Sequence[Place], terms: Collection[Term], wanted: MessageFilter, below: int, limit: int
     ) -> list[int]:
         scopes = self._scopes([place.account for place in places])
-        match = words.match(terms, scopes, self._beginnings.list)
+        match = words.match(terms, scopes, self._prefixes.expand)
         if match is None:
             return []
         if all(self._is_narrow(place, wanted) for place in places):
-            sources = [source for place in places for source in self._sources.of(place, wanted)]
+            sources = [source for place in places for source in self._planner.plan(place, wanted)]
             if self._are_few(sources):
-                return self._among_few(sources, match, below, limit) if sources else []
+                return self._find_among_few(sources, match, below, limit) if sources else []
         if wanted.before is not None:
-            newest = [self._sources.newest_by_date(place.account, wanted) for place in places]
+            newest = [self._planner.find_newest_by_date(place.account, wanted) for place in places]
             below = min(below, max((number for number in newest if number is not None), default=-1) + 1)
-        return self._looked_up(places, match, wanted, below, limit)
+        return self._find_by_lookup(places, match, wanted, below, limit)
 
     def _scopes(self, accounts: Sequence[int]) -> list[str]:
         """The scopes to be searched; none where that would take longer than to look up each find."""
         sql = "SELECT count(*) FROM (SELECT 1 FROM messages INDEXED BY messages_account WHERE account = ? LIMIT ?)"
         total = 0
         for account in accounts:
-            found = self._database.kept_row(sql, (account, self._bounds.mailboxes + 1))
+            found = self._database.cached_row(sql, (account, self._limits.mailboxes + 1))
             total += found[0] if found else 0
-            if total > self._bounds.mailboxes:
+            if total > self._limits.mailboxes:
                 return []
         return [f"a{account}" for account in accounts]
 
@@ -118,21 +118,21 @@ class Search:
             wanted.labels
             or wanted.starred
             or wanted.unread
-            or self._sources.is_short(place.account, wanted)
-            or (place.is_named and self._sources.is_small(place))
+            or self._planner.has_few_by_date(place.account, wanted)
+            or (place.is_named and self._planner.has_few_in_folders(place))
         )
 
     def _are_few(self, sources: Sequence[Source]) -> bool:
-        if len(sources) > self._bounds.sources:
+        if len(sources) > self._limits.sources:
             return False
-        left = self._bounds.gathered
+        left = self._limits.gathered
         for source in sources:
             left -= self._database.value(f"SELECT count(*) FROM ({source.sql} LIMIT ?)", (*source.parameters, left + 1))
             if left < 0:
                 return False
         return True
 
-    def _among_few(self, sources: Sequence[Source], match: str, below: int, limit: int) -> list[int]:
+    def _find_among_few(self, sources: Sequence[Source], match: str, below: int, limit: int) -> list[int]:
         few = " UNION ALL ".join(source.sql for source in sources)
         values = [value for source in sources for value in source.parameters]
         lowest, highest = self._database.row(f"SELECT min(number), max(number) FROM ({few})", values) or (None, None)
@@ -145,7 +145,7 @@ class Search:
         rows = self._database.rows(sql, (match, *values, lowest, min(below, highest + 1), limit))
         return [number for (number,) in rows]
 
-    def _looked_up(
+    def _find_by_lookup(
         self, places: Sequence[Place], match: str, wanted: MessageFilter, below: int, limit: int
     ) -> list[int]:
         accounts = [place.account for place in places]
@@ -175,17 +175,17 @@ class Search:
         shown = [number for place in places for number in place.shown]
         _add_any(conditions, values, [*lying, *([label_sources.shown_by(shown, "m.number")] if shown else [])])
         if wanted.labels:
-            _add_any(conditions, values, self._labeled(places, wanted))
+            _add_any(conditions, values, self._label_conditions(places, wanted))
         return conditions, values
 
-    def _labeled(self, places: Sequence[Place], wanted: MessageFilter) -> list[label_sources.Condition]:
+    def _label_conditions(self, places: Sequence[Place], wanted: MessageFilter) -> list[label_sources.Condition]:
         """Each of these conditions says that a message has the labels: by its keywords, or by who shows it."""
         found: list[label_sources.Condition] = []
         sets: list[object] = []
         for place in places:
-            needed = self._sources.needed(place, wanted)
+            needed = self._planner.find_label_folders(place, wanted)
             if needed is None:
-                sets += self._sources.sets_with(place.account, wanted.labels)
+                sets += self._planner.list_keyword_sets_with(place.account, wanted.labels)
             else:
                 all_of = [label_sources.shown_by([number], "m.number") for number in needed]
                 found.append((" AND ".join(sql for sql, _ in all_of), needed))

@@ -20,14 +20,14 @@ class SenderAddresses:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def of(self, account: Account) -> tuple[SenderAddress, ...]:
+    def list_of(self, account: Account) -> tuple[SenderAddress, ...]:
         """All of a mailbox, its own first. Raises NotFound."""
-        told = self._told(account.id)
+        told = self._get_from_provider(account.id)
         named = next((each.name for each in told if same_mailbox(each.email, account.email)), UNSET)
         own = SenderAddress(email=account.email, name=account.display_name or named, is_default=True)
         return (own, *(each for each in told if not same_mailbox(each.email, account.email)))
 
-    def put(self, account_id: str, told: Sequence[SenderAddress]) -> bool:
+    def set_from_provider(self, account_id: str, told: Sequence[SenderAddress]) -> bool:
         """What a provider tells from now on; False where nothing is new, or the mailbox is gone. One transaction."""
         text = msgspec.json.encode(tuple(told)).decode()
         where = "id = ? AND sender_addresses <> ?"
@@ -37,12 +37,12 @@ class SenderAddresses:
             sql = f"UPDATE accounts SET sender_addresses = ? WHERE {where}"
             return self._database.change(sql, (text, account_id, text)) == 1
 
-    def accounts(self) -> tuple[str, ...]:
+    def list_accounts(self) -> tuple[str, ...]:
         """The mailboxes whose provider can be asked."""
         sql = "SELECT id FROM accounts WHERE provider IN ('google', 'outlook') AND status <> 'removed' ORDER BY number"
         return tuple(row[0] for row in self._database.rows(sql))
 
-    def _told(self, account_id: str) -> tuple[SenderAddress, ...]:
+    def _get_from_provider(self, account_id: str) -> tuple[SenderAddress, ...]:
         text = self._database.value("SELECT sender_addresses FROM accounts WHERE id = ?", (account_id,))
         if text is None:
             raise NotFound(what="mailbox")

@@ -21,13 +21,13 @@ class SentCopies:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
-    def accounts(self, now: datetime) -> tuple[str, ...]:
+    def list_due_accounts(self, now: datetime) -> tuple[str, ...]:
         """The mailboxes with copies whose time has come, the longest due first."""
         # `+`: by the index of what is due, not by that of the mailboxes.
         sql = f"SELECT account_id {_DUE} GROUP BY +account_id ORDER BY min(copy_next_at)"
         return tuple(row[0] for row in self._database.rows(sql, (to_millis(now),)))
 
-    def due(self, now: datetime, account_id: str) -> tuple[str, ...]:
+    def list_due(self, now: datetime, account_id: str) -> tuple[str, ...]:
         """The operations of a mailbox whose copy is to be filed now, the longest due first."""
         sql = f"SELECT id {_DUE} AND +account_id = ? ORDER BY copy_next_at"
         return tuple(row[0] for row in self._database.rows(sql, (to_millis(now), account_id)))
@@ -55,7 +55,7 @@ class SentCopies:
                 (to_millis(self._clock.now()) + int(seconds * 1000), warning, operation_id),
             )
 
-    def wait(self, operation_id: str, seconds: float) -> None:
+    def await_provider(self, operation_id: str, seconds: float) -> None:
         """The provider has not filed the copy yet; it is looked for again after so many seconds."""
         with self._database.transaction():
             self._database.change(

@@ -75,19 +75,19 @@ class Sources:
 
     def __init__(self, database: Database, bounds: Bounds) -> None:
         self._database = database
-        self._bounds = bounds
+        self._limits = bounds
 
-    def of(self, place: Place, wanted: MessageFilter) -> list[Source]:
+    def plan(self, place: Place, wanted: MessageFilter) -> list[Source]:
         """The sources of what a filter means in one place; its words are not among it."""
-        needed = self.needed(place, wanted)
+        needed = self.find_label_folders(place, wanted)
         if wanted.labels and needed is None:
-            return self._labeled(place, wanted)
+            return self._keyword_queries(place, wanted)
         if place.shown or needed:
-            return self._shown(place, wanted, needed or ())
+            return self._label_queries(place, wanted, needed or ())
         is_plain = not (marks(wanted) or dates(wanted)[0])
-        if place.is_named and (is_plain or self.is_small(place)):
+        if place.is_named and (is_plain or self.has_few_in_folders(place)):
             return [_source("messages_folder", ("folder = ?", folder), None, wanted) for folder in place.folders]
-        if self.is_short(place.account, wanted):
+        if self.has_few_by_date(place.account, wanted):
             return [_source("messages_date", ("account = ?", place.account), place, wanted)]
         if wanted.starred:
             return [_source("messages_starred", ("account = ?", place.account), place, wanted)]
@@ -99,46 +99,46 @@ class Sources:
             return [_source("messages_folder", ("folder = ?", folder), None, wanted) for folder in place.folders]
         return [_source("messages_account", ("account = ?", place.account), place, wanted)]
 
-    def is_small(self, place: Place) -> bool:
+    def has_few_in_folders(self, place: Place) -> bool:
         """Whether there is little in the folders of a place."""
         if place.shown:
             sql = f"SELECT 1 FROM message_labels WHERE {among('folder', place.shown)} LIMIT ?"
-            count = self._database.value(f"SELECT count(*) FROM ({sql})", (*place.shown, self._bounds.folders + 1))
-            return bool(count <= self._bounds.folders)
+            count = self._database.value(f"SELECT count(*) FROM ({sql})", (*place.shown, self._limits.folders + 1))
+            return bool(count <= self._limits.folders)
         within = f"SELECT 1 FROM messages INDEXED BY messages_folder WHERE {among('folder', place.folders)} LIMIT ?"
-        count = self._database.value(f"SELECT count(*) FROM ({within})", (*place.folders, self._bounds.folders + 1))
-        return bool(count <= self._bounds.folders)
+        count = self._database.value(f"SELECT count(*) FROM ({within})", (*place.folders, self._limits.folders + 1))
+        return bool(count <= self._limits.folders)
 
-    def is_short(self, account: int, wanted: MessageFilter) -> bool:
+    def has_few_by_date(self, account: int, wanted: MessageFilter) -> bool:
         """Whether there are dates, and little between them in a mailbox."""
         sql, parameters = dates(wanted)
         if not sql:
             return False
         within = f"SELECT 1 FROM messages INDEXED BY messages_date WHERE account = ? AND {sql} LIMIT ?"
-        count = self._database.value(f"SELECT count(*) FROM ({within})", (account, *parameters, self._bounds.dates + 1))
-        return bool(count <= self._bounds.dates)
+        count = self._database.value(f"SELECT count(*) FROM ({within})", (account, *parameters, self._limits.dates + 1))
+        return bool(count <= self._limits.dates)
 
-    def newest_by_date(self, account: int, wanted: MessageFilter) -> int | None:
+    def find_newest_by_date(self, account: int, wanted: MessageFilter) -> int | None:
         """The highest number of a mailbox's messages within the dates."""
         sql, parameters = dates(wanted)
         within = f"SELECT max(number) FROM messages INDEXED BY messages_date WHERE account = ? AND {sql}"
         found: int | None = self._database.value(within, (account, *parameters))
         return found
 
-    def keyword_sets(self, account: int) -> tuple[str, ...]:
+    def list_keyword_sets(self, account: int) -> tuple[str, ...]:
         """The different sets of keywords in a mailbox, as they are stored."""
         return tuple(words for (words,) in self._database.rows(_SETS, {"account": account}))
 
-    def sets_with(self, account: int, labels: Iterable[str]) -> tuple[str, ...]:
+    def list_keyword_sets_with(self, account: int, labels: Iterable[str]) -> tuple[str, ...]:
         """Those of the sets that hold all these labels. Case does not count (RFC 9051 2.3.2)."""
         wanted = {label.casefold() for label in labels}
         return tuple(
             words
-            for words in self.keyword_sets(account)
+            for words in self.list_keyword_sets(account)
             if wanted <= {word.casefold() for word in json.loads(words) if is_of_user(word)}
         )
 
-    def needed(self, place: Place, wanted: MessageFilter) -> tuple[int, ...] | None:
+    def find_label_folders(self, place: Place, wanted: MessageFilter) -> tuple[int, ...] | None:
         """The folders that all show what has the labels of a filter; None where these are to be looked up as keywords.
 
         What lies in spam or trash no folder shows.
@@ -147,8 +147,8 @@ class Sources:
             return None
         return label_sources.folders_of(self._database, place.account, wanted.labels)
 
-    def _shown(self, place: Place, wanted: MessageFilter, needed: Sequence[int]) -> list[Source]:
-        if self.is_short(place.account, wanted):
+    def _label_queries(self, place: Place, wanted: MessageFilter, needed: Sequence[int]) -> list[Source]:
+        if self.has_few_by_date(place.account, wanted):
             source = _source("messages_date", ("account = ?", place.account), place, wanted)
             return [_narrowed(source, [[number] for number in needed])]
         if not place.shown:
@@ -160,7 +160,7 @@ class Sources:
             sources.append(_shown(place.account, folder, others, wanted))
         return sources
 
-    def _labeled(self, place: Place, wanted: MessageFilter) -> list[Source]:
+    def _keyword_queries(self, place: Place, wanted: MessageFilter) -> list[Source]:
         return [
             _source(
                 "messages_labeled",
@@ -168,7 +168,7 @@ class Sources:
                 place,
                 wanted,
             )
-            for words in self.sets_with(place.account, wanted.labels)
+            for words in self.list_keyword_sets_with(place.account, wanted.labels)
         ]
 
 

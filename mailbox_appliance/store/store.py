@@ -67,9 +67,9 @@ class Store:
         self.upgraded: Upgraded | None = None
         self.audit = Audit(database, key.derive("audit"), clock)
         self.members = Members(database, clock)
-        self.invitations = Invitations(database, clock)
+        self.one_time_tokens = Invitations(database, clock)
         self.credentials = Credentials(database, clock)
-        self.attempts = Attempts(database, clock)
+        self.login_attempts = Attempts(database, clock)
         self.api_keys = ApiKeys(database, clock)
         self.oauth_apps = OAuthApps(database, clock)
         self.stored_settings = StoredSettings(database)
@@ -78,16 +78,16 @@ class Store:
         self.sender_addresses = SenderAddresses(database)
         self.folders = Folders(database)
         self.messages = Messages(database)
-        self.mirror = Mirror(database, self.folders)
-        self.parts = PartCache(database, clock)
+        self.mailbox_writer = Mirror(database, self.folders)
+        self.part_cache = PartCache(database, clock)
         self.delivery_lists = DeliveryLists(database, clock)
-        self.deliveries = Deliveries(database, self.delivery_lists, self.mirror, clock)
+        self.deliveries = Deliveries(database, self.delivery_lists, self.mailbox_writer, clock)
         self.sent_copies = SentCopies(database, clock)
-        self.due = Due(database)
+        self.schedule = Due(database)
         self.delivery_timelines = DeliveryTimelines(database)
         self.history = History(database)
         self.legacy_keys = LegacyKeys(database, clock)
-        self.upkeep = Upkeep(database, clock, self.parts)
+        self.cleaner = Upkeep(database, clock, self.part_cache)
         self.backups = Backups(folder, database, key, key_file, clock)
 
     @classmethod
@@ -170,7 +170,7 @@ class Store:
 
         False where a thread was still using a file after so many seconds.
         """
-        self.upkeep.stop()
+        self.cleaner.stop()
         self.backups.stop(within)
         is_closed = self.database.close(within)
         self.backups.close()
@@ -225,7 +225,7 @@ def _fill(database: Database, key: StoreKey, clock: Clock) -> None:
                 database.change(statement)
         for name, value in (("created_at", to_timestamp(clock.now())), ("release", __version__)):
             database.change("INSERT INTO meta VALUES (?, ?)", (name, value))
-        Audit(database, key.derive("audit"), clock).begin()
+        Audit(database, key.derive("audit"), clock).start_log()
         database.change(f"PRAGMA application_id = {format_5.APPLICATION_ID}")
         database.change(f"PRAGMA user_version = {format_5.NUMBER}")
     database.close()

@@ -12,7 +12,7 @@ class StoredSettings:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def all(self) -> dict[str, object]:
+    def get_all(self) -> dict[str, object]:
         """Every value, by name."""
         return {name: json.loads(text) for name, text in self._database.rows("SELECT name, value FROM settings")}
 

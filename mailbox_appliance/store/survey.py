@@ -70,10 +70,10 @@ class _Looking:
     def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
         self._connection.executemany(sql, rows)
 
-    def spare_logs(self) -> None:
+    def disable_checkpoints(self) -> None:
         """It folds none in from the beginning."""
 
-    def abandon(self) -> None:
+    def close_without_checkpoint(self) -> None:
         self._connection.close()
 
 
@@ -108,9 +108,9 @@ def _problems(
     try:
         with _looked_at(file) as older:
             older.require_sound(tell)
-            rows.update(older.rows())
+            rows.update(older.count_rows())
             if master is not None:
-                secrets = older.secrets(master, key_file)
+                secrets = older.load_secrets(master, key_file)
                 with telling_damage(file):
                     warnings += rehearse(older.database, older.number, secrets, SystemClock())
     except (StoreDamaged, KeyUnusable) as problem:

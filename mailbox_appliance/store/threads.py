@@ -73,7 +73,7 @@ class _Thread:
     part_of: "_Thread | None" = None
 
     @property
-    def kept(self) -> "_Thread":
+    def root(self) -> "_Thread":
         """The thread that this one has become part of, or itself."""
         thread = self
         while thread.part_of is not None:
@@ -96,65 +96,65 @@ class Threads:
         self._new: list[_Thread] = []  # not written yet
         self._changed: dict[_Thread, None] = {}
 
-    def join(self) -> list[int]:
+    def assign(self) -> list[int]:
         """The number of the thread of each message, which is there when this returns."""
-        self._look_up()
-        joined = [self._join(one, *key) for one, key in zip(self._batch, self._keys, strict=True)]
+        self._load_linked()
+        joined = [self._assign_one(one, *key) for one, key in zip(self._batch, self._keys, strict=True)]
         self._write()
-        rows = [(self._account, message_id, thread.kept.number) for message_id, thread in self._new_links]
+        rows = [(self._account, message_id, thread.root.number) for message_id, thread in self._new_links]
         self._database.change_many("INSERT INTO thread_links VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
-        return [thread.kept.number for thread in joined]
+        return [thread.root.number for thread in joined]
 
-    def _look_up(self) -> None:
+    def _load_linked(self) -> None:
         provided = {one.provided for one in self._batch if one.provided}
         if provided:
-            for thread in map(self._take_in, self._database.rows(_PROVIDED, (as_json(provided), self._account))):
+            for thread in map(self._add_loaded, self._database.rows(_PROVIDED, (as_json(provided), self._account))):
                 self._provided[thread.provided or ""] = thread
         named = {message_id for one in self._batch if not one.provided for message_id in one.named}
         for message_id, *row in self._database.rows(_LINKED, (as_json(named), self._account)):
-            self._links[message_id] = self._take_in(row)
+            self._links[message_id] = self._add_loaded(row)
         pairs = zip(self._batch, self._keys, strict=True)
         originals = {base for one, (base, is_reply) in pairs if base and not is_reply and not one.provided}
         if originals:
             asked = (as_json(originals), self._account, min(one.millis for one in self._batch))
-            for thread in map(self._take_in, self._database.rows(_WAITING, asked)):
+            for thread in map(self._add_loaded, self._database.rows(_WAITING, asked)):
                 self._waiting.setdefault(thread.base or "", []).append(thread)
 
-    def _take_in(self, row: Sequence[Any]) -> _Thread:
+    def _add_loaded(self, row: Sequence[Any]) -> _Thread:
         number, base, newest, began_as_reply, provided = row
         if number not in self._threads:
             self._threads[number] = _Thread(number, base, newest, bool(began_as_reply), None, provided)
         return self._threads[number]
 
-    def _join(self, one: Joining, base: str, is_reply: bool) -> _Thread:
+    def _assign_one(self, one: Joining, base: str, is_reply: bool) -> _Thread:
         if one.provided is not None:
-            return self._join_provided(one, base, one.provided)
+            return self._assign_by_provider(one, base, one.provided)
         named = one.named[:_MOST_LINKS]
-        found = _exact([self._links[each].kept for each in named if each in self._links])
+        found = _exact([self._links[each].root for each in named if each in self._links])
         if not found and one.proposed:
-            found = self._proposed(one.proposed)
+            found = self._find_proposed(one.proposed)
         if not found and base:
-            found = self._of_subject(one, base) if is_reply else self._begun_by(one, base)
-        thread = self._merge(found) if found else self._begin(one, base, is_reply)
-        self._note(thread, one.millis, is_reply)
+            found = self._find_by_subject(one, base) if is_reply else self._find_waiting_for(one, base)
+        thread = self._merge(found) if found else self._begin_thread(one, base, is_reply)
+        self._note_arrival(thread, one.millis, is_reply)
         self._link(thread, named)
         return thread
 
-    def _join_provided(self, one: Joining, base: str, provided: str) -> _Thread:
+    def _assign_by_provider(self, one: Joining, base: str, provided: str) -> _Thread:
         """The provider's own thread; the proposed one becomes it where nobody knew yet which that is."""
         thread = self._provided.get(provided)
         if thread is None:
-            thread = self._claimed(one.proposed, provided) if one.proposed else None
+            thread = self._find_unclaimed(one.proposed, provided) if one.proposed else None
             # The id of a thread that is another one of the provider's is not given twice.
-            thread = thread or self._begin(replace(one, proposed=None), base, is_reply=False)
+            thread = thread or self._begin_thread(replace(one, proposed=None), base, is_reply=False)
             self._provided[provided] = thread
-        self._note(thread, one.millis, is_reply=False)
+        self._note_arrival(thread, one.millis, is_reply=False)
         self._link(thread, [one.own] if one.own else [])
         return thread
 
-    def _claimed(self, identity: str, provided: str) -> _Thread | None:
+    def _find_unclaimed(self, identity: str, provided: str) -> _Thread | None:
         """A thread of ours of which it was not known yet which of the provider's it is."""
-        for thread in self._proposed(identity):
+        for thread in self._find_proposed(identity):
             if thread.provided is None:
                 thread.provided = provided
                 self._database.change("UPDATE threads SET provider_id = ? WHERE number = ?", (provided, thread.number))
@@ -167,41 +167,41 @@ class Threads:
                 self._links[message_id] = thread
                 self._new_links.append((message_id, thread))
 
-    def _note(self, thread: _Thread, millis: int, is_reply: bool) -> None:
+    def _note_arrival(self, thread: _Thread, millis: int, is_reply: bool) -> None:
         thread.first = millis if thread.first is None else min(thread.first, millis)
         if millis > thread.newest or (thread.waits and not is_reply):
             thread.newest, thread.waits = max(millis, thread.newest), thread.waits and is_reply
             self._changed[thread] = None
 
-    def _proposed(self, identity: str) -> set[_Thread]:
+    def _find_proposed(self, identity: str) -> set[_Thread]:
         sql = f"SELECT {_COLUMNS} FROM threads t WHERE t.id = ? AND t.account = ?"
-        return {self._take_in(row).kept for row in self._database.rows(sql, (identity, self._account))}
+        return {self._add_loaded(row).root for row in self._database.rows(sql, (identity, self._account))}
 
-    def _of_subject(self, one: Joining, base: str) -> set[_Thread]:
+    def _find_by_subject(self, one: Joining, base: str) -> set[_Thread]:
         """The newest thread of this subject that a reply may join which nothing else leads anywhere."""
         self._write()
         names_others = any(each != one.own for each in one.named)
         rows = self._database.rows(_OF_SUBJECT, (self._account, base, one.millis - _WINDOW, _MOST_CANDIDATES))
-        for thread in map(self._take_in, rows):
+        for thread in map(self._add_loaded, rows):
             # Where the beginning of a thread is here, what is earlier is no reply to it.
             latest = one.millis + (_WINDOW if thread.waits else 0)
-            if not (thread.waits and names_others) and self._first(thread) <= latest:
+            if not (thread.waits and names_others) and self._first_moment(thread) <= latest:
                 return {thread}
         return set()
 
-    def _begun_by(self, one: Joining, base: str) -> set[_Thread]:
+    def _find_waiting_for(self, one: Joining, base: str) -> set[_Thread]:
         """The threads that this original may be the beginning of."""
-        waiting = {thread.kept for thread in self._waiting.get(base, ())}
-        later = [each for each in waiting if each.waits and 0 <= self._first(each) - one.millis <= _WINDOW]
+        waiting = {thread.root for thread in self._waiting.get(base, ())}
+        later = [each for each in waiting if each.waits and 0 <= self._first_moment(each) - one.millis <= _WINDOW]
         return set(sorted(later, key=lambda thread: thread.number)[:_MOST_CANDIDATES])
 
-    def _first(self, thread: _Thread) -> int:
+    def _first_moment(self, thread: _Thread) -> int:
         """When its first message came."""
         number = self._database.value("SELECT min(number) FROM messages WHERE thread = ?", (thread.number,))
         moments = ([] if number is None else [(number >> 4) * 1000]) + ([] if thread.first is None else [thread.first])
         return min(moments, default=thread.newest)
 
-    def _begin(self, one: Joining, base: str, is_reply: bool) -> _Thread:
+    def _begin_thread(self, one: Joining, base: str, is_reply: bool) -> _Thread:
         self._last_number += 1
         identity = one.proposed or new_id("thr")
         thread = _Thread(self._last_number, base or None, one.millis, is_reply, None, one.provided, identity)

@@ -127,7 +127,7 @@ def _key_of(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot, 
         return container.key, container.manifest.slots
     if is_bare:
         return container.key, (wrap_file(container.key.master),)
-    if known is None or known.key_of(container.key.master) is None:
+    if known is None or known.find_key(container.key.master) is None:
         return container.key, container.manifest.slots
     return replace(container.key, store_id=known.store_id, cipher=known.cipher), known.slots
 

@@ -47,7 +47,7 @@ class Upgraded:
     warnings: tuple[str, ...]
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[str, ...]:
         """All of it in sentences, for who did not ask for an upgrade."""
         done = f"The store was upgraded from format {self.format} to {format_5.NUMBER}; the old one lies in"
         return (f"{done} {FOLDER}/{self.backup}.", *self.warnings)
@@ -75,7 +75,7 @@ def upgrade(
         made = unfinished(file)
         try:
             warnings = _make(made, file, key, key_file, clock, before, tell)
-            kept = backup.keep()
+            kept = backup.publish()
             _replace(file, made, kept)
         finally:
             remove_database(made)
@@ -117,7 +117,7 @@ def _make(
         if seen(file) != before:
             raise StoreInUse(holder="", folder=file.parent)
         older.require_sound(tell)
-        secrets = older.secrets(key.master, key_file)
+        secrets = older.load_secrets(key.master, key_file)
         with telling_damage(file):
             built = build(database, older.number, key, secrets, clock, tell)
     with _opened(made, file, key) as (database, older):

@@ -48,11 +48,11 @@ class Upkeep:
 
     def __init__(self, database: Database, clock: Clock, parts: PartCache) -> None:
         self._database, self._clock, self._parts = database, clock, parts
-        self.bounds: Callable[[], Bounds] = Bounds
+        self.get_limits: Callable[[], Bounds] = Bounds
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._pieces = 0  # when we looked last
-        self._forgets_at = 0.0  # monotonic
+        self._expires_at = 0.0  # monotonic
 
     def start(self) -> None:
         """Begin, also with what an earlier run left undone."""
@@ -70,20 +70,20 @@ class Upkeep:
         """There is something to be done at once."""
         self._woken.set()
 
-    def trim(self) -> None:
+    def apply_limits(self) -> None:
         """What may be kept has changed: see to it at once."""
-        self._forgets_at = 0.0
+        self._expires_at = 0.0
         self.wake()
 
-    def sweep(self) -> None:
+    def delete_removed_mailboxes(self) -> None:
         """Delete what is left of removed mailboxes."""
         for (number,) in self._database.rows("SELECT number FROM accounts WHERE status = 'removed'"):
             while not self._stopping.is_set() and removal.delete_some(self._database, number):
                 self._stopping.wait(PAUSE)
 
-    def forget(self) -> None:
+    def delete_expired(self) -> None:
         """Delete what was to be kept for a time only, or is more than may be kept."""
-        now, after, bounds = self._clock.now(), 0, self.bounds()
+        now, after, bounds = self._clock.now(), 0, self.get_limits()
         outdated.delete_legacy_keys(self._database, now)
         while not self._stopping.is_set():
             found = outdated.delete_some_phases(self._database, now, after, bounds.phases)
@@ -91,15 +91,15 @@ class Upkeep:
                 break
             after = found
             self._stopping.wait(PAUSE)
-        while bounds.parts is not None and not self._stopping.is_set() and self._parts.forget_one(bounds.parts):
+        while bounds.parts is not None and not self._stopping.is_set() and self._parts.evict_one(bounds.parts):
             self._stopping.wait(PAUSE)
 
-    def merge(self) -> None:
+    def merge_index(self) -> None:
         """Merge the pieces of the index until there are few."""
-        while not self._stopping.is_set() and self._merge_some():
+        while not self._stopping.is_set() and self._merge_step():
             self._stopping.wait(PAUSE)
 
-    def pieces(self) -> int:
+    def count_index_pieces(self) -> int:
         """How many pieces the index has."""
         return int(self._database.value(_PIECES))
 
@@ -107,23 +107,23 @@ class Upkeep:
         while not self._stopping.is_set():
             self._woken.clear()
             try:
-                self._look()
+                self._run_once()
             except Exception:  # a full disk, say: it is tried again
                 log.exception("the store could not be looked after")
             self._woken.wait(EVERY)
 
-    def _look(self) -> None:
-        self.sweep()
-        if time.monotonic() >= self._forgets_at:
-            self._forgets_at = time.monotonic() + _FORGET_EVERY  # before it is done: it may be wanted again meanwhile
-            self.forget()
-        before, self._pieces = self._pieces, self.pieces()
+    def _run_once(self) -> None:
+        self.delete_removed_mailboxes()
+        if time.monotonic() >= self._expires_at:
+            self._expires_at = time.monotonic() + _FORGET_EVERY  # before it is done: it may be wanted again meanwhile
+            self.delete_expired()
+        before, self._pieces = self._pieces, self.count_index_pieces()
         is_paused = before == self._pieces
         if self._pieces > (FEW_PIECES if is_paused else MANY_PIECES):
-            self.merge()
-            self._pieces = self.pieces()
+            self.merge_index()
+            self._pieces = self.count_index_pieces()
 
-    def _merge_some(self) -> bool:
+    def _merge_step(self) -> bool:
         """A step of merging; False where there was nothing to do."""
         with self._database.transaction():
             before = self._database.value(_STRUCTURE)

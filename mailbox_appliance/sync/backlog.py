@@ -50,7 +50,7 @@ class Backlog:
         if self._folders:
             self.remaining += added  # counting again each time would take longer and longer
         else:
-            self.remaining = self._session.store.mirror.backlog(self._session.account_id)
+            self.remaining = self._session.store.mailbox_writer.count_without_body(self._session.account_id)
         if self.remaining:
             self._folders.extend(folder for folder in folders if folder not in self._folders)
 
@@ -92,7 +92,9 @@ class Backlog:
             self.finish()  # so that what is listed now is still to come
             folder = self._folders[0]
             resting = self._session.backoff.list_postponed(folder.folder.number)
-            unfilled = self._session.store.mirror.unfilled(folder.folder.number, _LISTED + len(resting))
+            unfilled = self._session.store.mailbox_writer.list_without_body(
+                folder.folder.number, _LISTED + len(resting)
+            )
             listed = [(uid, size) for uid, size in unfilled if uid not in resting]
             # Large ones come last: each between two small ones would end a batch, and small batches cost far more.
             self._waiting.extend(sorted(listed, key=lambda pair: pair[1] > LARGE))
@@ -145,6 +147,6 @@ class Backlog:
 
     def _store(self, folder: FolderSync, pairs: bodies.ParsedMessages, *, is_large: bool = False) -> None:
         if pairs:
-            self._session.store.mirror.fill(folder.folder, pairs, large=is_large)
+            self._session.store.mailbox_writer.add_bodies(folder.folder, pairs, large=is_large)
             self._session.announce(())
             self.remaining = max(0, self.remaining - len(pairs))

@@ -37,7 +37,7 @@ def fetch_whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -
     if not asked:
         return []
     with backoff.attempt("bodies", folder_number, asked):
-        found = list(session.mailbox.fetch(asked))
+        found = list(session.mailbox.fetch_messages(asked))
     backoff.record_success(folder_number, [message.uid for message in found])
     return found
 
@@ -63,6 +63,6 @@ def postpone(session: SyncSession, folder_number: int, uids: Collection[int]) ->
     if not uids:
         return frozenset()
     session.mailbox.refresh()  # most likely they were moved away or deleted this moment
-    there = session.mailbox.flags(sorted(uids)).keys() & set(uids)
+    there = session.mailbox.fetch_flags(sorted(uids)).keys() & set(uids)
     session.backoff.postpone(folder_number, there)
     return frozenset(there)

@@ -190,7 +190,7 @@ class SyncServices:
         ca_file, timeout = self.settings.text("remote.ca_file"), float(self.settings.number("remote.timeout"))
         opening = partial(ImapMailbox.open, ca_file=ca_file, timeout=timeout, on_connected=stop.attach)
         with stop.connecting():
-            return self.logins.imap(account_id, opening)
+            return self.logins.open_imap(account_id, opening)
 
 
 @dataclass
@@ -230,6 +230,6 @@ class SyncSession:
     def select(self, path: str) -> FolderState:
         """Select a folder. Raises RemoteFault."""
         self.selected = None
-        state = self.mailbox.select(path)
+        state = self.mailbox.examine(path)
         self.selected = path
         return state

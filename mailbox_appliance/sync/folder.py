@@ -136,10 +136,10 @@ class FolderSync:
         began = time.monotonic()
         session, number = self._session, self.folder.number
         if self._count is None:
-            self._count = session.store.mirror.count(number)
+            self._count = session.store.mailbox_writer.count_in_folder(number)
         known = self._count + len(self.pending)
         session.selected = None
-        news = session.mailbox.news(self.folder.path, self._reached, known)
+        news = session.mailbox.folder_news(self.folder.path, self._reached, known)
         session.selected = self.folder.path
         self.is_due = self.is_urgent = False
         is_detached = False
@@ -155,11 +155,11 @@ class FolderSync:
 
     def _load_flags(self, news: FolderNews) -> dict[int, frozenset[str]]:
         uids = None if news.present is not None else news.changed.keys() | news.vanished
-        return self._session.store.mirror.known(self.folder.number, uids) if uids is None or uids else {}
+        return self._session.store.mailbox_writer.load_flags(self.folder.number, uids) if uids is None or uids else {}
 
     def _carry_out(self, step: Step) -> bool:
         """Do it; whether messages may be gone from here now."""
-        mirror, number = self._session.store.mirror, self.folder.number
+        mirror, number = self._session.store.mailbox_writer, self.folder.number
         match step:
             case ResetFolder():
                 detached = mirror.detach(number, None) if self._stored is not None else 0
@@ -221,12 +221,12 @@ class FolderSync:
         # In the first sync of a large folder, every copy of a message would be asked after.
         if batch.messages and not has_labels and (is_whole or is_settled(self._stored)):
             sightings = list(map(_make_sighting, batch.messages))
-            batch.origins = self._session.store.mirror.elsewhere(self.folder, sightings)
+            batch.origins = self._session.store.mailbox_writer.find_other_folders(self.folder, sightings)
         return batch
 
     def reattach(self, batch: HeaderBatch) -> None:
         """Recognise the messages of a batch that are gone elsewhere: they keep their ids, and are not new."""
-        found = self._session.store.mirror.reattach(self.folder, list(map(_make_sighting, batch.messages)))
+        found = self._session.store.mailbox_writer.reattach(self.folder, list(map(_make_sighting, batch.messages)))
         self._adjust_count(len(found))
         batch.messages = [pair for pair in batch.messages if pair[0].uid not in found]
 
@@ -243,7 +243,10 @@ class FolderSync:
         return 0 if batch.is_whole else len(batch.messages)
 
     def _store_whole(self, messages: bodies.ParsedMessages) -> None:
-        mirror, missing = self._session.store.mirror, {message.uid: (message, parsed) for message, parsed in messages}
+        mirror, missing = (
+            self._session.store.mailbox_writer,
+            {message.uid: (message, parsed) for message, parsed in messages},
+        )
         for is_large, pairs in bodies.fetch(self._session, self.folder.number, [message for message, _ in messages]):
             self._announce(pairs, mirror.add(self.folder, pairs, large=is_large) if pairs else ())
             for message, _ in pairs:
@@ -252,7 +255,9 @@ class FolderSync:
 
     def _store_headers(self, messages: bodies.ParsedMessages) -> None:
         """Have messages in the mirror with their headers, without their bodies."""
-        self._announce(messages, self._session.store.mirror.add_headers(self.folder, messages) if messages else ())
+        self._announce(
+            messages, self._session.store.mailbox_writer.add_headers(self.folder, messages) if messages else ()
+        )
 
     def _announce(self, messages: bodies.ParsedMessages, new: tuple[str, ...]) -> None:
         self._adjust_count(len(new) if len(new) == len(messages) else None)  # else copies of ours were among them
@@ -275,7 +280,7 @@ class FolderSync:
     def _store_unreadable(self, uids: set[int]) -> None:
         """List messages that the server has, and of which it does not even give the header."""
         there = bodies.postpone(self._session, self.folder.number, uids)
-        self._store_headers([(message, parse(b"")) for message in self._session.mailbox.outlines(sorted(there))])
+        self._store_headers([(message, parse(b"")) for message in self._session.mailbox.fetch_outlines(sorted(there))])
 
 
 def _make_sighting(pair: tuple[FetchedMessage, ParsedMessage]) -> Sighting:

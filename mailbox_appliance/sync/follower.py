@@ -58,7 +58,7 @@ class Follower:
         self.can_idle = session.mailbox.capabilities.idle
         self._home = INBOX
         self._session = session
-        session.has_gone = session.store.mirror.has_gone(session.account_id)
+        session.has_gone = session.store.mailbox_writer.has_gone(session.account_id)
         self._backlog = Backlog(session)
         self._round: _Round | None = None
         self._round_due: Round | None = "everything"
@@ -72,7 +72,7 @@ class Follower:
     def request(self, path: str | None) -> None:
         """Look at this folder as soon as can be; None: at everything."""
         session = self._session
-        session.has_gone = session.has_gone or session.store.mirror.has_gone(session.account_id)
+        session.has_gone = session.has_gone or session.store.mailbox_writer.has_gone(session.account_id)
         if path is None:
             self._must_list, self._round_due = True, "everything"
             session.backoff.reset()
@@ -117,9 +117,9 @@ class Follower:
         if home is None or home.is_due:
             return
         if self._session.selected == self._home:
-            home.is_due = self._session.mailbox.idle_news()
+            home.is_due = self._session.mailbox.poll_idle()
         else:
-            home.apply_status(self._session.mailbox.status(self._home), thorough=False)
+            home.apply_status(self._session.mailbox.get_folder_state(self._home), thorough=False)
 
     def return_home(self) -> bool:
         """Whether the home folder is selected, and nothing in it unknown; if not, make it the next step."""
@@ -229,7 +229,7 @@ class Follower:
 
     def _begin_round(self, kind: Round) -> None:
         session = self._session
-        gone = session.store.mirror.gone(session.account_id) if session.has_gone else frozenset()
+        gone = session.store.mailbox_writer.list_gone(session.account_id) if session.has_gone else frozenset()
         self._round_due = None
         self._list_folders(kind)
         self._round = _Round(gone)
@@ -239,9 +239,9 @@ class Follower:
         if self._listing.counted and self._label_counts.check_next(self._listing.counted):
             self._require_label_compare()
         if ended.is_complete and ended.gone:
-            session.store.mirror.purge(session.account_id, ended.gone)
+            session.store.mailbox_writer.purge_gone(session.account_id, ended.gone)
         if session.has_gone and self._round_due is None:
-            session.has_gone = session.store.mirror.has_gone(session.account_id)
+            session.has_gone = session.store.mailbox_writer.has_gone(session.account_id)
         # Some were moved, by others or by us, before their bodies came; others were not given, and have rested.
         self._backlog.add(self.folders.values())
         session.store.accounts.mark_synced(session.account_id)
@@ -252,7 +252,7 @@ class Follower:
 
     def _list_folders(self, kind: Round) -> None:
         """List the folders, and see which of them have news."""
-        listed, states = self._session.mailbox.look()
+        listed, states = self._session.mailbox.list_folders_with_states()
         self._home = listing.find_home(listed, has_labels=self._session.mailbox.has_labels)
         if listed != self._listed or self._must_list or self._is_stale():
             self._apply_listing(listed)
@@ -275,7 +275,7 @@ class Follower:
         if path == self._home and self._session.selected == path:
             # STATUS of the selected folder may tell what it was when it was selected, and IDLE tells of no labels.
             is_told = (self.can_idle and not self._session.mailbox.has_labels) or kind != "everything"
-            folder.is_due = folder.is_due or not is_told or self._session.mailbox.idle_news()
+            folder.is_due = folder.is_due or not is_told or self._session.mailbox.poll_idle()
 
     def _apply_listing(self, listed: tuple[ListedFolder, ...]) -> None:
         session, is_first = self._session, not self._listed

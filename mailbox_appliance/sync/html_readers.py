@@ -63,9 +63,9 @@ class HtmlReaders:
         finally:
             self._shared.reader = None
 
-    def see(self, html: str, form: ReadForm) -> Seen:
+    def extract(self, html: str, form: ReadForm) -> Seen:
         """Return what to show of HTML: without an analysis in time, the text of its first tags."""
-        return self._for_display().see(html, form)
+        return self._for_display().extract(html, form)
 
     def differs(self, text: str, html: str) -> bool | None:
         """Return whether a text says what its HTML does not show; None where that cannot be told in time."""
@@ -101,9 +101,9 @@ class HtmlReaders:
 
     def _read_tags(self, key: bytes, html: str, form: ReadForm, tags: TagReader) -> Seen:
         if tags is TAGS:
-            return tags.see(html, form)
+            return tags.extract(html, form)
         with self._tags:  # one at a time: this is pure Python, and other requests need the processor
-            return self._cache.find(key, _ANY) or tags.see(html, form)
+            return self._cache.find(key, _ANY) or tags.extract(html, form)
 
     def close(self) -> None:
         """End the children. Requests that come later get the text of the tags."""
@@ -142,7 +142,7 @@ class RequestReader:
         #: A body could not be analyzed, or compared.
         self.has_failed = False
 
-    def see(self, html: str, form: ReadForm) -> Seen:
+    def extract(self, html: str, form: ReadForm) -> Seen:
         """Return what is seen of HTML, or the text of its tags if it cannot be analyzed in time."""
         seen = self._readers.read(html, form, self._deadline(), self._tags)
         self.has_failed |= not seen.is_analyzed

@@ -63,7 +63,9 @@ class LabelCounts:
 
     def _fetch_counts(self, path: str, number: int) -> _Counts | None:
         try:
-            return self._session.mailbox.status(path).exists, self._session.store.folders.count_labeled(number)
+            return self._session.mailbox.get_folder_state(path).exists, self._session.store.folders.count_labeled(
+                number
+            )
         except RemoteFault as fault:
             if fault.kind != "refused":
                 raise

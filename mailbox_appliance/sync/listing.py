@@ -60,7 +60,7 @@ def update_folders(
     if has_dropped_label:  # noted first, so that it is not forgotten when we are stopped in between
         _require_label_compare(folders, before)
     stored = folders.replace(account_id, listed)
-    if is_set_aside := is_first and folders.set_aside_older(account_id, home):
+    if is_set_aside := is_first and folders.detach_unlabeled(account_id, home):
         stored = folders.list(account_id)
     followed = sorted((folder for folder in stored if folder.label is None), key=lambda each: _rank(each, home))
     left = {folder.number for folder in before if folder.label is None} - {folder.number for folder in followed}

@@ -84,7 +84,7 @@ class MailboxSync:
     def has_heard(self) -> bool:
         """Whether the server told of a change, or hung up."""
         try:
-            return self._session is None or self._session.mailbox.idle_news()
+            return self._session is None or self._session.mailbox.poll_idle()
         except RemoteFault:
             return True
 
@@ -153,9 +153,9 @@ class MailboxSync:
     def _begin_rest(self, session: SyncSession, follower: Follower) -> Rest | None:
         """Rest until something happens; None when it has already."""
         mailbox = session.mailbox
-        has_heard = self._begin_idle(session, follower) or mailbox.idle_news()
+        has_heard = self._begin_idle(session, follower) or mailbox.poll_idle()
         # Seen in practice: servers that tell in each IDLE, at once, what they have told before.
-        told = (follower.home_position, mailbox.told_exists) if has_heard else None
+        told = (follower.home_position, mailbox.highest_exists) if has_heard else None
         has_heard, self._last_notice = has_heard and not is_repeated(self._last_notice, told), told
         if has_heard or self._requests:
             if self._is_idling:
@@ -185,7 +185,7 @@ class MailboxSync:
     def _report_start(self) -> None:
         self._has_begun = True
         self._set_status("connecting")
-        left = self._store.mirror.backlog(self.account_id)
+        left = self._store.mailbox_writer.count_without_body(self.account_id)
         self.progress = describe_bodies_left(left) if left else None
 
     def _connect(self) -> Follower:

@@ -76,7 +76,7 @@ class Parsers:
             return PendingBatch(sources, self._for_many)
         return PendingBatch(sources, self._for_few if any(map(_has_html, sources)) else None)
 
-    def see(self, html: str, form: ReadForm) -> Seen:
+    def extract(self, html: str, form: ReadForm) -> Seen:
         """Return what is seen of the HTML of a large message (`mail.readers.HtmlReader`)."""
         batch = Batch([Body(without_surrogates(html), form, arrives=True)])
         self._for_many.ask(batch)
@@ -84,7 +84,7 @@ class Parsers:
         try:
             return decode_msgpack(b"".join(batch.answers), Seen)
         except msgspec.MsgspecError:
-            return TAGS.see(html, form)
+            return TAGS.extract(html, form)
 
     def close(self) -> None:
         """End the children. What is pending, and whatever comes after, is parsed in this process."""

@@ -139,9 +139,9 @@ class BoundedReader:
         #: Seconds of processor time that all bodies took so far; the deadline is for their sum.
         self.used = 0.0
 
-    def see(self, html: str, form: ReadForm) -> Seen:
+    def extract(self, html: str, form: ReadForm) -> Seen:
         """Return what is seen of HTML, or the text of its tags where it cannot be analyzed in time."""
-        return self._run_bounded(lambda: _analyze(html, form)) or TAGS.see(html, form)
+        return self._run_bounded(lambda: _analyze(html, form)) or TAGS.extract(html, form)
 
     def differs(self, text: str, html: str) -> bool | None:
         """Return whether a text says what the HTML does not show; None where that takes too long."""
@@ -178,10 +178,10 @@ class _MessageReader:
         self._adjust_deadline(reader)
         return parsed
 
-    def see(self, html: str, form: ReadForm) -> Seen:
+    def extract(self, html: str, form: ReadForm) -> Seen:
         """Return what is seen of the HTML of a large message."""
         reader = BoundedReader(self._deadline)
-        seen = reader.see(html, form)
+        seen = reader.extract(html, form)
         if form != "beginning" or _is_expensive(reader):  # a beginning that is cheap says little of the rest
             self._adjust_deadline(reader)
         return seen
@@ -225,7 +225,7 @@ def _evaluate(request: Request, messages: _MessageReader) -> Any:
         case WholeMessage(source):
             return messages.read(source)
         case Body(html, form, arrives):
-            return (messages if arrives else BoundedReader()).see(html, form)
+            return (messages if arrives else BoundedReader()).extract(html, form)
         case Comparison(text, html):
             return BoundedReader().differs(text, html)
 

@@ -59,10 +59,10 @@ class Tray(Protocol):
     def state(self) -> State:
         """What was seen last."""
 
-    def tell(self, notice: Notice) -> None:
+    def show_notice(self, notice: Notice) -> None:
         """Show a notice."""
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Something has changed: show it soon."""
 
     def end(self) -> None:
@@ -86,112 +86,112 @@ class Actions:
     def __init__(self, tray: Tray, parts: Parts) -> None:
         self._tray, self._parts = tray, parts
         self._acts: Mapping[Action, Callable[[], None]] = {
-            **{action: partial(self._open, place) for action, place in _PLACES.items()},
+            **{action: partial(self._open_console, place) for action, place in _PLACES.items()},
             Action.LOG_IN: self._log_in,
-            Action.UNLOCK: parts.watcher.ask_keychain,
+            Action.UNLOCK: parts.watcher.retry_keychain,
             Action.BACK_UP: self._back_up,
             Action.SWITCH_HTTPS: self._switch_https,
             Action.COPY_FINGERPRINT: self._copy_fingerprint,
             Action.COPY_SETUP_CODE: self._copy_setup_code,
             Action.SWITCH_START_AT_LOGIN: self._switch_start_at_login,
             Action.OPEN_LOGS: self._open_logs,
-            Action.START: self._start,
+            Action.START: self._start_or_restart,
             Action.RESTART: self._restart,
             Action.STOP: parts.service.stop,
             Action.QUIT: self._quit,
         }
         self._restarts = Restarts(SystemClock())
-        parts.service.when_crashed = partial(self.begin, Action.RESTART)
+        parts.service.on_crash = partial(self.start, Action.RESTART)
         self._changing = threading.Lock()
-        self._under_way: frozenset[Action] = frozenset()
+        self._running: frozenset[Action] = frozenset()
         self._done: frozenset[Action] = frozenset()
         #: Why the service did not start when it was last asked to.
         self.not_started: str | None = None
 
     @property
-    def under_way(self) -> frozenset[Action]:
+    def running(self) -> frozenset[Action]:
         """What goes on now."""
-        return self._under_way
+        return self._running
 
-    def since_last_asked(self) -> frozenset[Action]:
+    def take_recent(self) -> frozenset[Action]:
         """What goes on now, or has come to its end since this was asked for the last time."""
         with self._changing:
             done, self._done = self._done, frozenset()
-            return self._under_way | done
+            return self._running | done
 
-    def begin(self, action: Action, *, then: Action | None = None) -> None:
+    def start(self, action: Action, *, then: Action | None = None) -> None:
         """Do what a click asks for, if it is not being done; and another thing, once that is done. Returns at once."""
         with self._changing:
-            if action in self._under_way:
+            if action in self._running:
                 return
-            self._under_way |= {action}
-        threading.Thread(target=self._do, args=(action, then), name=f"tray-{action.value}", daemon=True).start()
+            self._running |= {action}
+        threading.Thread(target=self._run_action, args=(action, then), name=f"tray-{action.value}", daemon=True).start()
 
-    def _do(self, action: Action, then: Action | None) -> None:
+    def _run_action(self, action: Action, then: Action | None) -> None:
         try:
-            self._tray.look_again()
+            self._tray.refresh()
             self._acts[action]()
         except Failure as failure:
-            self._tell_failure(action, failure.code, failure.message)
+            self._show_failure(action, failure.code, failure.message)
         except Exception:
             log.exception("a fault of ours", extra={"action": action.value})
-            self._tell_failure(action, "internal_error", "This is a fault of ours; the log has more.")
+            self._show_failure(action, "internal_error", "This is a fault of ours; the log has more.")
         else:
             if then is not None:
-                self.begin(then)
+                self.start(then)
         finally:
             with self._changing:
-                self._under_way, self._done = self._under_way - {action}, self._done | {action}
-            self._parts.watcher.hurry()
-            self._tray.look_again()
+                self._running, self._done = self._running - {action}, self._done | {action}
+            self._parts.watcher.poll_all_next()
+            self._tray.refresh()
 
-    def _tell_failure(self, action: Action, code: str, message: str) -> None:
+    def _show_failure(self, action: Action, code: str, message: str) -> None:
         if code == service.STOPPED:
             log.info("a start was called off")
         else:
             log.warning("a click came to nothing", extra={"action": action.value, "code": code})
-            self._tell(_FAILED.get(action, "That could not be done"), message)
+            self._show_notice(_FAILED.get(action, "That could not be done"), message)
 
-    def _tell(self, title: str, text: str) -> None:
-        self._tray.tell(Notice(title, text))
+    def _show_notice(self, title: str, text: str) -> None:
+        self._tray.show_notice(Notice(title, text))
 
     # --- what leads elsewhere ---
 
-    def _open(self, place: str) -> None:
+    def _open_console(self, place: str) -> None:
         parts = self._parts
-        if not parts.opening.browser(partial(console.link, parts.data_dir, parts.watcher, place)):
-            self._tell("No browser could be opened", f"The console is at {console.door(parts.data_dir, place)}")
+        if not parts.opening.open_browser(partial(console.link, parts.data_dir, parts.watcher, place)):
+            self._show_notice("No browser could be opened", f"The console is at {console.door(parts.data_dir, place)}")
 
     def _log_in(self) -> None:
         """In a terminal: a password is typed where nothing of ours is drawn that others could imitate."""
         command = program.command("--data-dir", str(self._parts.data_dir), "login", "--format", "table")
-        if not self._parts.opening.terminal(command):
+        if not self._parts.opening.open_terminal(command):
             line = subprocess.list2cmdline(command) if sys.platform == "win32" else shlex.join(command)
-            self._tell("Log in", f"Type in a terminal: {line}")
+            self._show_notice("Log in", f"Type in a terminal: {line}")
 
     def _open_logs(self) -> None:
         folder = self._parts.data_dir / "logs"
-        if not self._parts.opening.folder(folder):
-            self._tell("The log folder", str(folder))
+        if not self._parts.opening.open_folder(folder):
+            self._show_notice("The log folder", str(folder))
 
     def _copy_fingerprint(self) -> None:
         https = self._tray.state.https
         if https is None or https.fingerprint is None:
             return
-        if self._parts.opening.clipboard(https.fingerprint):
-            self._tell("The fingerprint is copied", "Compare it with what the other computer shows.")
+        if self._parts.opening.copy_to_clipboard(https.fingerprint):
+            self._show_notice("The fingerprint is copied", "Compare it with what the other computer shows.")
         else:
-            self._tell("The fingerprint of the certificate", https.fingerprint)
+            self._show_notice("The fingerprint of the certificate", https.fingerprint)
 
     def _copy_setup_code(self) -> None:
         """It is in no notice: those are kept, and shown on locked screens."""
         code, file = self._tray.state.setup_code, self._parts.data_dir / "setup-code"
         if code is None:
             return
-        if self._parts.opening.clipboard(code):
-            self._tell("The set-up code is copied", "Paste it where the console asks for it.")
-        elif not self._parts.opening.file(file):
-            self._tell("The set-up code", f"It is in the menu, and in the file {file}")
+        if self._parts.opening.copy_to_clipboard(code):
+            self._show_notice("The set-up code is copied", "Paste it where the console asks for it.")
+        elif not self._parts.opening.open_file(file):
+            self._show_notice("The set-up code", f"It is in the menu, and in the file {file}")
 
     # --- what is changed ---
 
@@ -200,9 +200,9 @@ class Actions:
         try:
             self._parts.watcher.client().call(request)
         except Failure as failure:
-            self._tray.tell(notices.not_backed_up(failure.message))
+            self._tray.show_notice(notices.not_backed_up(failure.message))
         else:
-            self._tray.tell(notices.backed_up())
+            self._tray.show_notice(notices.backed_up())
 
     def _switch_https(self) -> None:
         https = self._tray.state.https
@@ -214,9 +214,9 @@ class Actions:
         if answer["data"]["enabled"]:
             port = urlsplit(answer["data"]["url"] or "").port or answer["data"]["port"]
             told = f"Other computers reach it by HTTPS at port {port}; the menu has the fingerprint. {warnings}"
-            self._tell("Remote access is on", told.rstrip())
+            self._show_notice("Remote access is on", told.rstrip())
         else:
-            self._tell("Remote access is off", warnings or "Only this computer reaches the appliance.")
+            self._show_notice("Remote access is off", warnings or "Only this computer reaches the appliance.")
 
     def _switch_start_at_login(self) -> None:
         autostart = self._parts.autostart
@@ -229,9 +229,9 @@ class Actions:
 
     # --- the service, and the tray itself ---
 
-    def _start(self) -> None:
+    def _start_or_restart(self) -> None:
         try:
-            self._run(self._parts.service.start)
+            self._start_service(self._parts.service.start)
         except Failure as failure:
             if failure.code != service.CRASHED:
                 raise
@@ -241,7 +241,7 @@ class Actions:
         """Start the service again after a crash, later each time; what crashes again and again is left to a person."""
         while (delay := self._restarts.next_delay()) is not None:
             try:
-                self._run(partial(self._parts.service.restart, delay))
+                self._start_service(partial(self._parts.service.restart, delay))
                 return
             except Failure as failure:
                 if failure.code != service.CRASHED:
@@ -250,7 +250,7 @@ class Actions:
         self.not_started = f"{often}. Report the traces in the log folder."
         raise Failure(service.CRASHED, self.not_started, INTERNAL)
 
-    def _run(self, start: Callable[[], Running]) -> None:
+    def _start_service(self, start: Callable[[], Running]) -> None:
         try:
             start()
         except Failure as failure:
@@ -263,6 +263,6 @@ class Actions:
         try:
             self._parts.service.quit()
         except Failure as failure:
-            self._tell_failure(Action.QUIT, failure.code, failure.message)  # now: there is no icon afterwards
+            self._show_failure(Action.QUIT, failure.code, failure.message)  # now: there is no icon afterwards
         finally:
             self._tray.end()

@@ -29,9 +29,9 @@ class Autostart:
     _data_dir: str | None
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where the system keeps it: a file, or a value of the registry."""
-        return self._items.place
+        return self._items.location
 
     @property
     def is_enabled(self) -> bool:
@@ -48,24 +48,24 @@ class Autostart:
     def command(self) -> list[str]:
         """What is started at login; while nothing is, what would be."""
         found = self._items.find()
-        return list(found.command if found is not None and found.is_on else self._for(self._data_dir))
+        return list(found.command if found is not None and found.is_on else self._command_for(self._data_dir))
 
     @property
-    def lost(self) -> str | None:
+    def missing_program(self) -> str | None:
         """The program that is to be started, where it is gone."""
         found = self._items.find()
         return None if found is None or not found.is_on or _is_there(found) else "".join(found.command[:1])
 
     def enable(self) -> None:
         """Start it from the next log-in on."""
-        self._write(self._for(self._data_dir))
+        self._write(self._command_for(self._data_dir))
 
     def disable(self) -> None:
         """Do not start it any more. What runs goes on."""
         try:
             self._items.remove()
         except OSError as error:
-            raise _refused("off", self.place, error) from error
+            raise _refused("off", self.location, error) from error
 
     def refresh(self) -> bool:
         """Name this program where the one that stands there is gone, as after a move; whether that was so.
@@ -73,19 +73,19 @@ class Autostart:
         What was switched off stays so, and so does the data directory.
         """
         found = self._items.find()
-        if found is None or self.lost is None:
+        if found is None or self.missing_program is None:
             return False
-        self._write(self._for(_data_dir_of(found.command)))
+        self._write(self._command_for(_data_dir_of(found.command)))
         return True
 
-    def _for(self, data_dir: str | None) -> list[str]:
+    def _command_for(self, data_dir: str | None) -> list[str]:
         return [*self._program, *((_DATA_DIR, data_dir) if data_dir else ()), "tray"]
 
     def _write(self, command: list[str]) -> None:
         try:
             self._items.write(command)
         except OSError as error:
-            raise _refused("on", self.place, error) from error
+            raise _refused("on", self.location, error) from error
 
 
 def for_this_system(

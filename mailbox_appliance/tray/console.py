@@ -19,7 +19,7 @@ def link(data_dir: Path, watcher: Watcher, place: str = "") -> str:
     Raises Failure where nothing answers. To be opened at once and told nobody: it lets in whoever has it.
     """
     closed = door(data_dir, place)
-    watcher.look()  # which finds the log-in, where it is new
+    watcher.poll()  # which finds the log-in, where it is new
     try:
         answer = watcher.client().call(Request("POST", "/auth/console-links", timeout=10))
         return f"{answer['data']['url']}{place and '&to=' + place}"

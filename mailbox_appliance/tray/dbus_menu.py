@@ -73,19 +73,19 @@ class Menu:
         self._shown = _Shown(1, {0: _Node({"children-display": ("s", "submenu")})})
         self._given_out = 0
 
-    def change(self, entries: Sequence[Entry]) -> Change | None:
+    def update(self, entries: Sequence[Entry]) -> Change | None:
         """Show these rows from now on; returns what is to be told, if anything changed for the eye."""
         with self._changing:
             before, nodes = self._shown, dict[int, _Node]()
             known = dict[tuple[int, str, int], int]()
-            children = self._place(0, entries, nodes, known)
+            children = self._place_entries(0, entries, nodes, known)
             nodes[0] = _Node({"children-display": ("s", "submenu")}, children)
             is_moved = _tree(nodes) != _tree(before.nodes)
             self._known = known
             self._shown = _Shown(before.revision + is_moved, nodes)
         return Change(layout=self._shown.revision) if is_moved else _differences(before.nodes, nodes)
 
-    def _place(
+    def _place_entries(
         self,
         parent: int,
         entries: Iterable[Entry],
@@ -99,7 +99,7 @@ class Menu:
             number = known[key] = self._known.get(key) or next(self._numbers)
             nodes[number] = _Node(
                 _properties(entry),
-                self._place(number, entry.below, nodes, known),
+                self._place_entries(number, entry.below, nodes, known),
                 entry.click if entry.enabled else None,
             )
             placed.append(number)

@@ -80,7 +80,7 @@ class DesktopEntry:
         self._file = config_folder / "autostart" / _NAME
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The path of the file."""
         return str(self._file)
 

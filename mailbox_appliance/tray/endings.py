@@ -22,17 +22,17 @@ class Endings:
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
-        self._heard, self._told = socket.socketpair()
+        self._receiver, self._sender = socket.socketpair()
         self._thread = threading.Thread(target=self._listen, name="tray-signals", daemon=True)
         self._before: dict[int, Any] = {}
         self._interrupts = False
 
     def __enter__(self) -> Self:
-        self._told.setblocking(False)
-        self._wakeup_before = signal.set_wakeup_fd(self._told.fileno(), warn_on_full_buffer=False)
+        self._sender.setblocking(False)
+        self._wakeup_before = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
         for number in (getattr(signal, name) for name in _NAMES if hasattr(signal, name)):
             if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves SIGHUP
-                self._before[number] = signal.signal(number, self._note)
+                self._before[number] = signal.signal(number, self._on_signal)
         self._thread.start()
         system.when_told_to_end(self._end)
         return self
@@ -43,13 +43,13 @@ class Endings:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._wakeup_before)
-        self._told.send(_OVER)
+        self._sender.send(_OVER)
         self._thread.join()
-        self._heard.close()
-        self._told.close()
+        self._receiver.close()
+        self._sender.close()
 
     @contextmanager
-    def interrupting(self) -> Iterator[None]:
+    def interrupt_main_thread(self) -> Iterator[None]:
         """What the main thread does in here a signal breaks off as well, by KeyboardInterrupt."""
         self._interrupts = True
         try:
@@ -57,16 +57,16 @@ class Endings:
         finally:
             self._interrupts = False
 
-    def _note(self, number: int, _frame: object) -> None:
+    def _on_signal(self, number: int, _frame: object) -> None:
         """The same from Python, for loops such as PyGObject's, which have a socket of their own and let Python run."""
         with suppress(OSError):  # full: it was told often enough
-            self._told.send(bytes((number,)))
+            self._sender.send(bytes((number,)))
         if self._interrupts:
             raise KeyboardInterrupt
 
     def _listen(self) -> None:
         while True:
-            numbers = self._heard.recv(64)
+            numbers = self._receiver.recv(64)
             if any(number in self._before for number in numbers):
                 self._end()
             if _OVER in numbers:

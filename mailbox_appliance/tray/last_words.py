@@ -29,7 +29,7 @@ class LastWords:
         self._file, self._begin = file, 0
 
     @contextmanager
-    def listening(self) -> Iterator[int]:
+    def open_for_start(self) -> Iterator[int]:
         """A handle for the standard error of a start. It appends, as the service empties the file where it grows."""
         self._file.parent.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -41,7 +41,7 @@ class LastWords:
         finally:
             os.close(handle)
 
-    def heard(self) -> Words:
+    def read_last_error(self) -> Words:
         """The last words since `listening`."""
         try:
             said = regular_files.read(self._file, LARGEST_LAST_WORDS + _TOLD)

@@ -24,7 +24,7 @@ class LaunchAgent:
         self._file = home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The path of the file."""
         return str(self._file)
 

@@ -41,25 +41,25 @@ class LogIn:
         """The token. Raises the Failure that tells why there is none."""
         if (failure := self._failure) is not None:
             raise failure
-        found = self._found
+        found = self._known_token
         if found is None or found == self._refused:
             raise _nobody()
         return found
 
-    def look(self) -> str | None:
+    def find_token(self) -> str | None:
         """The token, if it is known now. Reads it where that is due, and waits for a moment."""
         if self.is_due:
-            self._begin().wait(PATIENCE)
+            self._start_read().wait(PATIENCE)
         try:
             return self.token
         except Failure:
             return None
 
-    def refused(self, token: str) -> None:
+    def forget_token(self, token: str) -> None:
         """That the appliance does not know this token any more; another one is used once it is there."""
         self._refused = token
 
-    def ask_again(self) -> None:
+    def retry_keychain(self) -> None:
         """Ask the keychain with the next look, if it was locked."""
         self._again_at, self._wait = 0.0, _AGAIN_AFTER
 
@@ -68,20 +68,20 @@ class LogIn:
         """Whether a look would ask again: somebody has logged in or out here, or a keychain has its next turn."""
         if self._given is not None:
             return False
-        if self._reading is None or self._tokens.stamp != self._stamp:
+        if self._reading is None or self._tokens.version != self._stamp:
             return True
         failure = self._reading.failure
-        return failure is not None and not self._reading.goes_on and self._clock.monotonic() >= self._again_at
+        return failure is not None and not self._reading.is_running and self._clock.monotonic() >= self._again_at
 
-    def _begin(self) -> "_Reading":
-        self._stamp = self._tokens.stamp  # before it is read: what is put meanwhile is read again
+    def _start_read(self) -> "_Reading":
+        self._stamp = self._tokens.version  # before it is read: what is put meanwhile is read again
         self._again_at = self._clock.monotonic() + self._wait
         self._wait = min(self._wait * 2, _AGAIN_AT_MOST)
         self._reading = _Reading(self._tokens, self._key)
         return self._reading
 
     @property
-    def _found(self) -> str | None:
+    def _known_token(self) -> str | None:
         if self._given is not None:
             return self._given
         return None if self._reading is None else self._reading.token
@@ -91,7 +91,7 @@ class LogIn:
         reading = None if self._given is not None else self._reading
         if reading is None:
             return None
-        return _locked() if reading.goes_on else reading.failure
+        return _locked() if reading.is_running else reading.failure
 
 
 class _Reading:
@@ -104,7 +104,7 @@ class _Reading:
         threading.Thread(target=self._read, args=(tokens, key), name="log-in", daemon=True).start()
 
     @property
-    def goes_on(self) -> bool:
+    def is_running(self) -> bool:
         """Whether nothing came of it yet."""
         return not self._is_over.is_set()
 

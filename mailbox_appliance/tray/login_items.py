@@ -17,7 +17,7 @@ class LoginItems(Protocol):
     """Where a system keeps ours, one for each user. What the system refuses is an OSError."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it lies, as a person would look for it."""
 
     def find(self) -> LoginItem | None:

@@ -62,57 +62,57 @@ class Opening:
     environment: Mapping[str, str]
     platform: str = sys.platform
 
-    def browser(self, address: Callable[[], str]) -> bool:
+    def open_browser(self, address: Callable[[], str]) -> bool:
         """Show an address in a browser: in that of BROWSER, else in the one that the desktop prefers.
 
         It is asked for anew for each that is tried: one that has failed may have used a link that is good once.
         """
         named = [_words(part) for part in self.environment.get("BROWSER", "").split(os.pathsep)]
-        return self._any_shows(named, address) or self._shown(_BROWSERS, address)
+        return self._try_viewers(named, address) or self._show_in_any(_BROWSERS, address)
 
-    def folder(self, folder: Path) -> bool:
+    def open_folder(self, folder: Path) -> bool:
         """Show a folder."""
-        return self._shown(_FILES, lambda: str(folder))
+        return self._show_in_any(_FILES, lambda: str(folder))
 
-    def file(self, file: Path) -> bool:
+    def open_file(self, file: Path) -> bool:
         """Show a text file."""
-        return self._shown(_FILES, lambda: str(file))
+        return self._show_in_any(_FILES, lambda: str(file))
 
-    def terminal(self, command: Sequence[str]) -> bool:
+    def open_terminal(self, command: Sequence[str]) -> bool:
         """Run a command of ours in a terminal, which stays until somebody has read it."""
         if self.platform == "win32":
             # With /s it is the outer quotes that cmd takes away, and no others.
             line = f'cmd /s /k "{" ".join(map(_quoted, command))}"'
-            return self._begins(line, getattr(subprocess, "CREATE_NEW_CONSOLE", 0))
+            return self._start_and_check(line, getattr(subprocess, "CREATE_NEW_CONSOLE", 0))
         if self.platform == "darwin":
-            return self._any([("osascript", "-e", _IN_TERMINAL, shlex.join(command))])
+            return self._start_any([("osascript", "-e", _IN_TERMINAL, shlex.join(command))])
         staying = ("sh", "-c", _AND_STAY, "sh", *command)
         named = [(name, "-e")] if (name := self.environment.get("TERMINAL")) else []
-        return self._any([(*terminal, *staying) for terminal in (*named, *_TERMINALS)])
+        return self._start_any([(*terminal, *staying) for terminal in (*named, *_TERMINALS)])
 
-    def clipboard(self, text: str) -> bool:
+    def copy_to_clipboard(self, text: str) -> bool:
         """Put a text into the clipboard."""
         named = _CLIPBOARD_OF.get(self.platform)
         ways = [named] if named else [command for name, command in _CLIPBOARDS if self.environment.get(name)]
-        return any(self._takes(command, text) for command in ways)
+        return any(self._send_text(command, text) for command in ways)
 
-    def _shown(self, ways: Sequence[tuple[str, ...]], what: Callable[[], str]) -> bool:
+    def _show_in_any(self, ways: Sequence[tuple[str, ...]], what: Callable[[], str]) -> bool:
         if self.platform == "win32":
             return _shown_by_windows(what())
-        return self._any_shows([("open",)] if self.platform == "darwin" else ways, what)
+        return self._try_viewers([("open",)] if self.platform == "darwin" else ways, what)
 
-    def _any_shows(self, ways: Sequence[Sequence[str]], what: Callable[[], str]) -> bool:
-        return any(self._begins(_showing(way, what())) for way in ways if self._is_there(way))
+    def _try_viewers(self, ways: Sequence[Sequence[str]], what: Callable[[], str]) -> bool:
+        return any(self._start_and_check(_showing(way, what())) for way in ways if self._is_there(way))
 
     def _is_there(self, way: Sequence[str]) -> bool:
         return bool(way) and shutil.which(way[0], path=self.environment.get("PATH")) is not None
 
-    def _any(self, commands: Sequence[Sequence[str]]) -> bool:
+    def _start_any(self, commands: Sequence[Sequence[str]]) -> bool:
         """Start the first of these programs that is there and does not refuse."""
-        return any(self._begins(command) for command in commands if command)
+        return any(self._start_and_check(command) for command in commands if command)
 
-    def _begins(self, command: Sequence[str], creationflags: int = 0) -> bool:
-        child = self._started(command, subprocess.DEVNULL, creationflags)
+    def _start_and_check(self, command: Sequence[str], creationflags: int = 0) -> bool:
+        child = self._start_program(command, subprocess.DEVNULL, creationflags)
         if child is None:
             return False
         try:
@@ -121,8 +121,8 @@ class Opening:
             threading.Thread(target=child.wait, name=f"child-{child.pid}", daemon=True).start()
             return True
 
-    def _takes(self, command: Sequence[str], text: str) -> bool:
-        child = self._started(command, subprocess.PIPE)
+    def _send_text(self, command: Sequence[str], text: str) -> bool:
+        child = self._start_program(command, subprocess.PIPE)
         if child is None:
             return False
         try:
@@ -132,7 +132,9 @@ class Opening:
             child.wait()
         return child.returncode == 0
 
-    def _started(self, command: Sequence[str], stdin: int, creationflags: int = 0) -> "subprocess.Popen[bytes] | None":
+    def _start_program(
+        self, command: Sequence[str], stdin: int, creationflags: int = 0
+    ) -> "subprocess.Popen[bytes] | None":
         """A program of others in a session of its own, which no Ctrl-C of ours reaches; None where it is not there."""
         with suppress(OSError):
             return subprocess.Popen(
@@ -150,7 +152,7 @@ class Opening:
 
 def show_in_browser(address: str, environment: Mapping[str, str]) -> bool:
     """Show an address in a browser, for a command that has one to show; False where there is none."""
-    return Opening(environment).browser(lambda: address)
+    return Opening(environment).open_browser(lambda: address)
 
 
 def _words(part: str) -> list[str]:

@@ -23,11 +23,11 @@ class Pace:
         self._touched_at = clock.monotonic()
         self._looked_at = self._hurried_at = float("-inf")
 
-    def touch(self) -> None:
+    def note_use(self) -> None:
         """Somebody uses the tray."""
         self._touched_at = self._clock.monotonic()
 
-    def may_hurry(self) -> bool:
+    def try_poll_all(self) -> bool:
         """Whether everything may be asked already because the menu opens; it is then."""
         now = self._clock.monotonic()
         if now < self._hurried_at + _HURRIES_EVERY:
@@ -35,7 +35,7 @@ class Pace:
         self._hurried_at = now
         return True
 
-    def look(self) -> None:
+    def note_poll(self) -> None:
         """A look begins."""
         self._looked_at = self._clock.monotonic()
 

@@ -107,7 +107,7 @@ class PystrayIcon:
         action, checked = row.action, row.checked
         item = self._pystray.MenuItem(
             self._escaped(row.label),
-            self._menu(row.rows) if row.rows else lambda: self._clicked(action),
+            self._menu(row.rows) if row.rows else lambda: self._on_click_of(action),
             checked=None if checked is None else lambda _: checked,
             default=action is not None and action is default,
             enabled=row.enabled and bool(row.action or row.rows),
@@ -116,7 +116,7 @@ class PystrayIcon:
         item.key = action.value if action else "told"
         return item
 
-    def _clicked(self, action: Action | None) -> None:
+    def _on_click_of(self, action: Action | None) -> None:
         if action is None:
             return
         if self._free.acquire(blocking=False):

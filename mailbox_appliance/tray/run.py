@@ -89,14 +89,14 @@ def _run(parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -
     showing = Showing(parts)
     with Endings(showing.end) as endings:
         try:
-            with endings.interrupting():
+            with endings.interrupt_main_thread():
                 icon = _found_icon(showing, environment, is_clicked=opens_console)
         except KeyboardInterrupt:  # nothing is begun yet
             return 0
         _begin_log(parts.data_dir)
         _refresh(parts.autostart)
         log.info("the tray is there", extra={"pid": os.getpid()})
-        showing.begin(icon, opens_console=opens_console)
+        showing.start(icon, opens_console=opens_console)
         try:
             icon.run()
         finally:
@@ -110,7 +110,7 @@ def _found_icon(showing: Showing, environment: Mapping[str, str], *, is_clicked:
     from mailbox_appliance.tray import hosts  # a second tray needs none of what shows icons
 
     patience = _PATIENCE_OF_CLICKS if is_clicked else hosts.PATIENCE
-    return hosts.find(showing.actions.begin, showing.menu_opens, environment, patience=patience)
+    return hosts.find(showing.actions.start, showing.on_menu_opened, environment, patience=patience)
 
 
 def _begin_log(data_dir: Path) -> None:
@@ -199,7 +199,7 @@ def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
 
 
 def _open(parts: Parts) -> None:
-    if not parts.opening.browser(partial(console.link, parts.data_dir, parts.watcher)):
+    if not parts.opening.open_browser(partial(console.link, parts.data_dir, parts.watcher)):
         _say(f"No browser could be opened. The console is at {console.door(parts.data_dir)}")
 
 

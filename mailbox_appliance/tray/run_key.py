@@ -47,7 +47,7 @@ class RunKey:
         self._registry = registry
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Key and value, as the registry editor writes them."""
         return rf"HKEY_CURRENT_USER\{RUN}\{NAME}"
 

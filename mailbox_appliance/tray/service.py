@@ -48,13 +48,13 @@ class Service:
     def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
         self._data_dir = data_dir
         self._environment = {name: value for name, value in environment.items() if name != TOKEN_VARIABLE}
-        self._words = LastWords(data_dir / "logs" / logs.LAST_WORDS)
+        self._error_output = LastWords(data_dir / "logs" / logs.LAST_WORDS)
         self._one_start, self._one_birth = threading.Lock(), threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
-        self._is_over = False
+        self._is_abandoned = False
         self._is_unwanted = threading.Event()
         #: Called in a thread of its own when a service that was started here and has answered crashes; see `restart`.
-        self.when_crashed: Callable[[], None] = lambda: None
+        self.on_crash: Callable[[], None] = lambda: None
 
     def start(self) -> local.Running:
         """Let there be one that answers, whoever started it. An upgrade of the store takes as long as it takes.
@@ -74,12 +74,12 @@ class Service:
     def _start(self) -> local.Running:
         with self._one_start:
             try:
-                return self._started()
+                return self._start_or_find()
             except Failure as failure:
                 if failure.code != _CANNOT_LISTEN or self._has_port():
                     raise
             log.info("the usual port is taken, so a free one is")
-            return self._started("--port", "0")
+            return self._start_or_find("--port", "0")
 
     def stop(self) -> None:
         """Let it end, answering what is under way; it is gone afterwards. None to stop is good enough.
@@ -87,7 +87,7 @@ class Service:
         Raises Failure where that is not this user's business, or it does not end.
         """
         self._is_unwanted.set()
-        self._end_newborn()
+        self._end_starting_child()
         pid = owner.find(self._data_dir)
         if pid is None:
             return
@@ -109,28 +109,28 @@ class Service:
     def abandon(self) -> None:
         """Start nothing any more, and end what was started here and serves nobody yet; an owner goes on."""
         with self._one_birth:
-            self._is_over = True
+            self._is_abandoned = True
         self._is_unwanted.set()
-        self._end_newborn()
+        self._end_starting_child()
 
-    def _started(self, *options: str) -> local.Running:
+    def _start_or_find(self, *options: str) -> local.Running:
         try:
             for _ in range(_TRIES):
-                if (running := self._found() or self._answered(self._begun(*options))) is not None:
+                if (running := self._find_running() or self._wait_until_answering(self._spawn(*options))) is not None:
                     return running
                 self._wait_for_other()
         except OSError as error:
             raise _not_started(f"{error.filename or self._data_dir} cannot be used ({error.strerror}).") from error
         # Another release, or a program for databases, has the store open, which shows at no lock of ours.
-        raise _not_started(self._words.heard().text, _IN_USE)
+        raise _not_started(self._error_output.read_last_error().text, _IN_USE)
 
     def _has_port(self) -> bool:
         return settings.load(self._data_dir / "config.toml", self._environment).is_set("server.port")
 
-    def _found(self) -> local.Running | None:
+    def _find_running(self) -> local.Running | None:
         return local.find_running(self._data_dir)
 
-    def _end_newborn(self) -> None:
+    def _end_starting_child(self) -> None:
         """End what was started here and does not own the directory yet: nobody would find it, and it would later."""
         child = self._child
         if child is None or child.poll() is not None:
@@ -141,10 +141,10 @@ class Service:
             with suppress(subprocess.TimeoutExpired):
                 child.wait(_ENDS_WITHIN)
 
-    def _begun(self, *options: str) -> "subprocess.Popen[bytes]":
+    def _spawn(self, *options: str) -> "subprocess.Popen[bytes]":
         ownership.make_folder(self._data_dir)
-        with self._one_birth, self._words.listening() as stderr:
-            if self._is_over:
+        with self._one_birth, self._error_output.open_for_start() as stderr:
+            if self._is_abandoned:
                 raise _stopped()
             self._child = subprocess.Popen(
                 program.command("--data-dir", str(self._data_dir), "serve", *options),
@@ -158,36 +158,38 @@ class Service:
             )
         return self._child
 
-    def _answered(self, child: "subprocess.Popen[bytes]") -> local.Running | None:
+    def _wait_until_answering(self, child: "subprocess.Popen[bytes]") -> local.Running | None:
         """Who answers before this child ends; None where the child has met another that is on its way."""
         while child.poll() is None:
-            if (running := self._found()) is not None:
+            if (running := self._find_running()) is not None:
                 if not _is_of(child, running.pid):
                     child.terminate()  # it was too slow, and is not to take the place of the other when that ends
-                threading.Thread(target=self._follow, args=(child,), name=f"child-{child.pid}", daemon=True).start()
+                threading.Thread(
+                    target=self._watch_child, args=(child,), name=f"child-{child.pid}", daemon=True
+                ).start()
                 return running
             time.sleep(_EVERY)
         if has_crashed(child.returncode):
             raise Failure(CRASHED, f"It crashed ({child.returncode}) before it answered.", INTERNAL)
-        words = self._words.heard()
+        words = self._error_output.read_last_error()
         if words.code == _IN_USE:
             return None
         if child.returncode in _TOLD_TO_END:  # whatever it logged before
             raise _stopped()
         raise _not_started(words.text or self._why_silent(child.returncode), words.code)
 
-    def _follow(self, child: "subprocess.Popen[bytes]") -> None:
+    def _watch_child(self, child: "subprocess.Popen[bytes]") -> None:
         """Wait until a child ends; one that crashes on its way out was to end all the same."""
         if has_crashed(child.wait()) and not self._is_unwanted.is_set():
             log.warning("the service crashed", extra={"code": child.returncode})
-            self.when_crashed()
+            self.on_crash()
 
     def _wait_for_other(self) -> None:
         """Wait until whoever owns the directory answers, or does so no more."""
         until = time.monotonic() + _OTHER_WITHIN
-        while self._found() is None and local.is_owned(self._data_dir):
+        while self._find_running() is None and local.is_owned(self._data_dir):
             if time.monotonic() > until:
-                raise _not_started(self._words.heard().text)
+                raise _not_started(self._error_output.read_last_error().text)
             time.sleep(_EVERY)
 
     def _why_silent(self, code: int) -> str:

@@ -67,9 +67,9 @@ class SessionBus:
         self._sending, self._closing = threading.Lock(), threading.RLock()
         self._is_closed = False
         #: The name that the bus has given to this connection.
-        self.name = str(self._greeted().body[0])
+        self.name = str(self._say_hello().body[0])
 
-    def _greeted(self) -> Message:
+    def _say_hello(self) -> Message:
         try:
             return self.call(message_bus.Hello())
         except BusGone:
@@ -84,7 +84,7 @@ class SessionBus:
             with self._sending:
                 self._socket.sendall(written)
         except OSError as error:
-            self._break_off()
+            self._abort()
             raise BusGone(str(error)) from error
         return serial
 
@@ -106,7 +106,7 @@ class SessionBus:
     def receive(self, timeout: float | None = None) -> Message | None:
         """The next message; None after `timeout` seconds, or after `wake`."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while (message := self._next()) is None:
+        while (message := self._next_message()) is None:
             rest = None if deadline is None else max(0.0, deadline - time.monotonic())
             ready, _, _ = select.select((self._socket.fileno(), self._wakes), (), (), rest)
             if self._wakes in ready:
@@ -114,7 +114,7 @@ class SessionBus:
                 return None
             if not ready:
                 return None
-            self._take()
+            self._receive_bytes()
         return message
 
     def wake(self) -> None:
@@ -132,12 +132,12 @@ class SessionBus:
                 os.close(self._wakes)
                 os.close(self._wake)
 
-    def _break_off(self) -> None:
+    def _abort(self) -> None:
         """Half a message may have been sent: nothing more can be, and the thread that reads is to know."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _take(self) -> None:
+    def _receive_bytes(self) -> None:
         try:
             arrived = self._socket.recv(65536)
         except OSError as error:
@@ -148,11 +148,11 @@ class SessionBus:
         self._skip -= skipped
         self._read += arrived[skipped:]
 
-    def _next(self) -> Message | None:
+    def _next_message(self) -> Message | None:
         if self._waiting:
             return self._waiting.popleft()
         while len(self._read) >= _HEADER:
-            size = self._size()
+            size = self._message_size()
             if size > LARGEST:
                 self._skip = max(0, size - len(self._read))
                 del self._read[:size]
@@ -165,7 +165,7 @@ class SessionBus:
                     return message
         return None
 
-    def _size(self) -> int:
+    def _message_size(self) -> int:
         try:
             return int(calc_msg_size(bytes(self._read[:_HEADER])))
         except Exception as error:  # no bus writes that, and nothing behind it can be found

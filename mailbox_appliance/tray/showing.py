@@ -30,26 +30,26 @@ class Showing:
     """The tray around an icon. One thread looks, which `begin` starts; the rest may be called from any thread."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts, self.actions, self._pace = parts, Actions(self, parts), Pace(SystemClock())
+        self._parts, self.actions, self._schedule = parts, Actions(self, parts), Pace(SystemClock())
         self._icon: Icon | None = None
         self._seen: State | None = None
         self._starts_at_login: bool | None = None
         self._one_shown = threading.Lock()
         self._wake, self._ended = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="tray-look", daemon=True)
+        self._thread = threading.Thread(target=self._poll_loop, name="tray-look", daemon=True)
 
     @property
     def state(self) -> State:
         """What was seen last, and what is being done here now."""
-        return self._with_ours(self._seen or State(Service.STARTING))  # it is begun, or found
+        return self._with_own_actions(self._seen or State(Service.STARTING))  # it is begun, or found
 
-    def begin(self, icon: Icon, *, opens_console: bool) -> None:
+    def start(self, icon: Icon, *, opens_console: bool) -> None:
         """Start the service where it does not run, and follow it on this icon; open the console once it answers."""
         self._icon = icon
         if self._ended.is_set():  # before there was an icon
             icon.stop()
-        self.actions.begin(Action.START, then=Action.OPEN_CONSOLE if opens_console else None)
-        self._show()
+        self.actions.start(Action.START, then=Action.OPEN_CONSOLE if opens_console else None)
+        self._update_icon()
         self._thread.start()
 
     def close(self) -> None:
@@ -58,21 +58,21 @@ class Showing:
         self._wake.set()
         self._thread.join(_ENDS_WITHIN)
 
-    def tell(self, notice: Notice) -> None:
+    def show_notice(self, notice: Notice) -> None:
         """Show a notice."""
         if self._icon is not None and not self._ended.is_set():
             self._icon.notify(notice.title, notice.text)
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Something has changed: what we know of it is shown now, the rest after a look."""
-        self._show()
+        self._update_icon()
         self._wake.set()
 
-    def menu_opens(self) -> None:
+    def on_menu_opened(self) -> None:
         """Somebody looks."""
-        self._pace.touch()
-        if self._pace.may_hurry():
-            self._parts.watcher.hurry()
+        self._schedule.note_use()
+        if self._schedule.try_poll_all():
+            self._parts.watcher.poll_all_next()
         self._wake.set()
 
     def end(self) -> None:
@@ -83,43 +83,43 @@ class Showing:
 
     # --- the thread that looks ---
 
-    def _follow(self) -> None:
+    def _poll_loop(self) -> None:
         while not self._ended.is_set():
             is_woken = self._wake.is_set()
             self._wake.clear()
             try:
                 if is_woken or self._is_due():
-                    self._look()
+                    self._poll()
             except Exception:
                 log.exception("a look came to nothing")
             self._wake.wait(EVERY)
 
     def _is_due(self) -> bool:
-        return self._seen is None or self._pace.is_due(self.state) or self._parts.watcher.has_news()
+        return self._seen is None or self._schedule.is_due(self.state) or self._parts.watcher.has_news()
 
-    def _look(self) -> None:
-        self._pace.look()
-        ours, autostart = self.actions.since_last_asked(), self._parts.autostart
+    def _poll(self) -> None:
+        self._schedule.note_poll()
+        ours, autostart = self.actions.take_recent(), self._parts.autostart
         if autostart is not None:
             self._starts_at_login = autostart.is_ours
-        before, seen = self._seen, self._parts.watcher.look()
+        before, seen = self._seen, self._parts.watcher.poll()
         if before is not None and before.service is not seen.service:
             log.info("the service is another", extra={"service": seen.service.value})
         self._seen = seen
         if seen.service is Service.ANSWERS:
             self.actions.not_started = None  # somebody has started it
-        self._show()
+        self._update_icon()
         for notice in notices.between(_as_expected(before, seen, ours), seen):
-            self.tell(notice)
+            self.show_notice(notice)
 
-    def _show(self) -> None:
+    def _update_icon(self) -> None:
         with self._one_shown:  # of two, the newer one is shown last
             state = self.state
             if self._icon is not None and not self._ended.is_set():
                 self._icon.show(menu.look(state), menu.title(state), menu.rows(state))
 
-    def _with_ours(self, seen: State) -> State:
-        under_way = self.actions.under_way
+    def _with_own_actions(self, seen: State) -> State:
+        under_way = self.actions.running
         return replace(
             seen,
             service=_as_asked(seen, under_way),

@@ -77,24 +77,24 @@ class Icon(_base.Icon):
 
     def _hide(self) -> None:
         self._is_visible = False
-        self._tell_status()
+        self._send_status()
 
     def _update_icon(self) -> None:
         for name in ("NewIcon", "NewAttentionIcon"):
-            self._tell(PATH, ITEM, name)
-        self._tell_status()
+            self._send_signal(PATH, ITEM, name)
+        self._send_status()
         self._icon_valid = True
 
     def _update_title(self) -> None:
         for name in ("NewTitle", "NewToolTip"):
-            self._tell(PATH, ITEM, name)
+            self._send_signal(PATH, ITEM, name)
 
     def _update_menu(self) -> None:
         # What the last one reads is what is shown, whichever thread it was.
         with self._changing:
-            change = self._shown.change(_entries(self, self.menu or ()))
+            change = self._shown.update(_entries(self, self.menu or ()))
             if change is not None:
-                self._tell_menu(change)
+                self._send_menu_change(change)
 
     def _notify(self, message: str, title: str | None = None) -> None:
         self._send(notification(title or self.title, message))
@@ -109,7 +109,7 @@ class Icon(_base.Icon):
             self._bus.send(_unanswered(message_bus.AddMatch(_WATCHER_COMES.serialise())))
             while not self._ends:
                 if (message := self._bus.receive()) is not None:
-                    self._heard(message)
+                    self._on_message(message)
         except BusGone:
             log.info("the session bus has ended")
         finally:
@@ -122,16 +122,16 @@ class Icon(_base.Icon):
 
     # --- the bus ---
 
-    def _heard(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         try:
-            self._take(message)
+            self._handle_message(message)
         except Exception:  # any program of this user may have written it
             log.exception("a message on the session bus could not be heeded")
 
-    def _take(self, message: Message) -> None:
+    def _handle_message(self, message: Message) -> None:
         kind = message.header.message_type
         if kind is MessageType.method_call:
-            answer = self._answered(message)
+            answer = self._answer_call(message)
             if not message.header.flags & MessageFlag.no_reply_expected:
                 self._send(answer)
         elif kind is MessageType.signal and self._is_visible and _tells_of_watcher(message):
@@ -141,7 +141,7 @@ class Icon(_base.Icon):
         watcher = DBusAddress("/StatusNotifierWatcher", WATCHER, WATCHER)
         self._send(_unanswered(new_method_call(watcher, "RegisterStatusNotifierItem", "s", (self._bus.name,))))
 
-    def _answered(self, message: Message) -> Message:
+    def _answer_call(self, message: Message) -> Message:
         try:
             signature, body = self._reply(message)
         except Refused as problem:
@@ -210,17 +210,19 @@ class Icon(_base.Icon):
             return "Passive"
         return "NeedsAttention" if self.icon.needs_attention else "Active"
 
-    def _tell_status(self) -> None:
-        self._tell(PATH, ITEM, "NewStatus", "s", (self._status(),))
+    def _send_status(self) -> None:
+        self._send_signal(PATH, ITEM, "NewStatus", "s", (self._status(),))
 
-    def _tell_menu(self, change: Change) -> None:
+    def _send_menu_change(self, change: Change) -> None:
         if change.layout is not None:
-            self._tell(MENU_PATH, dbus_menu.INTERFACE, "LayoutUpdated", "ui", (change.layout, 0))
+            self._send_signal(MENU_PATH, dbus_menu.INTERFACE, "LayoutUpdated", "ui", (change.layout, 0))
         else:
             body = (change.updated, change.removed)
-            self._tell(MENU_PATH, dbus_menu.INTERFACE, "ItemsPropertiesUpdated", "a(ia{sv})a(ias)", body)
+            self._send_signal(MENU_PATH, dbus_menu.INTERFACE, "ItemsPropertiesUpdated", "a(ia{sv})a(ias)", body)
 
-    def _tell(self, path: str, interface: str, name: str, signature: str = "", body: tuple[Any, ...] = ()) -> None:
+    def _send_signal(
+        self, path: str, interface: str, name: str, signature: str = "", body: tuple[Any, ...] = ()
+    ) -> None:
         self._send(new_signal(DBusAddress(path, interface=interface), name, signature or None, body))
 
     def _send(self, message: Message) -> None:

@@ -40,7 +40,7 @@ class Watcher:
         self, data_dir: Path, tokens: Tokens, environment: Mapping[str, str], clock: Clock | None = None
     ) -> None:
         self._data_dir, self._clock = data_dir, clock or SystemClock()
-        self._log_in = LogIn(tokens, local_key(data_dir), environment, self._clock)
+        self._login = LogIn(tokens, local_key(data_dir), environment, self._clock)
         self._known = State(Service.STOPPED)
         self._one_look = threading.Lock()
         self._found: Presence | None = None
@@ -48,62 +48,62 @@ class Watcher:
         self._owned_since = 0.0
         self._has_answered = False
         self._asked_with: str | None = None
-        self._dear_at = self._began_at = 0.0
+        self._poll_all_at = self._began_at = 0.0
 
-    def look(self) -> State:
+    def poll(self) -> State:
         """How everything is now."""
         with self._one_look:
             self._found = presence.find(self._data_dir)
             # From the file, as the log-in may be a member's: whoever has the data directory is its operator.
-            self._known = replace(self._seen(self._found), last_crash=crashes.find(self._data_dir))
+            self._known = replace(self._state_of(self._found), last_crash=crashes.find(self._data_dir))
             return self._known
 
     def has_news(self) -> bool:
         """Whether a look would find something else, as far as that is seen without asking the appliance."""
-        return presence.find(self._data_dir) != self._found or self._log_in.is_due
+        return presence.find(self._data_dir) != self._found or self._login.is_due
 
-    def hurry(self) -> None:
+    def poll_all_next(self) -> None:
         """Ask for everything with the next look: something was done just now."""
-        self._dear_at = 0.0
+        self._poll_all_at = 0.0
 
-    def ask_keychain(self) -> None:
+    def retry_keychain(self) -> None:
         """Ask a keychain that was locked again with the next look."""
-        self._log_in.ask_again()
+        self._login.retry_keychain()
 
     def client(self) -> Client:
         """A client that asks by the log-in. Raises Failure: nothing runs, nobody is logged in, a keychain is locked."""
-        return Client(presence.url(self._data_dir), self._log_in.token)
+        return Client(presence.url(self._data_dir), self._login.token)
 
-    def _seen(self, found: Presence | None) -> State:
+    def _state_of(self, found: Presence | None) -> State:
         known = replace(self._known, url=None, setup_code=None, is_kept=False)
         if found is None:
             self._owner = None
             return replace(known, service=Service.STOPPED)
         if self._owner is None or self._owner.pid != found.pid:
             self._owner, self._owned_since, self._has_answered = found, self._clock.monotonic(), False
-            self.hurry()
-        return self._asked_if_possible(replace(known, url=found.url, is_kept=found.is_kept), found)
+            self.poll_all_next()
+        return self._query_if_reachable(replace(known, url=found.url, is_kept=found.is_kept), found)
 
-    def _asked_if_possible(self, known: State, found: Presence) -> State:
+    def _query_if_reachable(self, known: State, found: Presence) -> State:
         if found.url is None:
-            return replace(known, service=self._without_answer(found))
+            return replace(known, service=self._state_without_answer(found))
         try:
-            state = self._asked(replace(known, service=Service.ANSWERS), found.url)
+            state = self._query(replace(known, service=Service.ANSWERS), found.url)
         except Failure as failure:
-            return self._failed(known, found, failure)
+            return self._state_after_failure(known, found, failure)
         self._has_answered = True
         return state
 
-    def _failed(self, known: State, found: Presence, failure: Failure) -> State:
+    def _state_after_failure(self, known: State, found: Presence, failure: Failure) -> State:
         if failure.code == _UNREACHABLE:
-            return replace(known, service=self._without_answer(found))
+            return replace(known, service=self._state_without_answer(found))
         self._has_answered = True
         if failure.code == _RESTS:
-            self.hurry()  # what comes after it may be another store
+            self.poll_all_next()  # what comes after it may be another store
             return replace(known, service=Service.RESTS)
         return replace(known, service=Service.ANSWERS)  # it has trouble with this very question
 
-    def _without_answer(self, found: Presence) -> Service:
+    def _state_without_answer(self, found: Presence) -> Service:
         if self._has_answered:
             return Service.SILENT if found.url is not None else Service.STOPPING
         is_new = self._clock.monotonic() - self._owned_since < STARTS_WITHIN
@@ -111,32 +111,32 @@ class Watcher:
 
     # --- what the API is asked ---
 
-    def _asked(self, known: State, url: str) -> State:
-        token = self._log_in.look()
+    def _query(self, known: State, url: str) -> State:
+        token = self._login.find_token()
         if token is None:
-            return self._unknown(known, url)
+            return self._anonymous_state(known, url)
         try:
-            return self._as_member(known, Client(url, token), token)
+            return self._query_as_member(known, Client(url, token), token)
         except Failure as failure:
             if failure.exit_code != ACCESS:
                 raise
             if failure.code == _ENDED:
-                self._log_in.refused(token)
-            return self._unknown(known, url)
+                self._login.forget_token(token)
+            return self._anonymous_state(known, url)
 
-    def _unknown(self, known: State, url: str) -> State:
+    def _anonymous_state(self, known: State, url: str) -> State:
         """What anybody may know; the rest is forgotten."""
         self._asked_with = None
         is_new = _read(Client(url), answers.is_to_be_set_up, "")
         code = find_setup_code(self._data_dir) if is_new else None
-        return State(Service.ANSWERS, url, code, self._log_in.access, is_kept=known.is_kept)
+        return State(Service.ANSWERS, url, code, self._login.access, is_kept=known.is_kept)
 
-    def _as_member(self, known: State, client: Client, token: str) -> State:
+    def _query_as_member(self, known: State, client: Client, token: str) -> State:
         accounts = client.call(_question("/accounts"))
         state = _read(client, lambda status: self._with_status(known, status, accounts), "/status")
-        if token == self._asked_with and self._clock.monotonic() < self._dear_at:
+        if token == self._asked_with and self._clock.monotonic() < self._poll_all_at:
             return state
-        self._dear_at, self._asked_with = self._clock.monotonic() + DEAR_EVERY, token
+        self._poll_all_at, self._asked_with = self._clock.monotonic() + DEAR_EVERY, token
         state = replace(state, access=_read(client, answers.access_of, "/me"))
         return _administered(state, client) if state.access is Access.ADMINISTRATOR else _without_administration(state)
 
@@ -144,7 +144,7 @@ class Watcher:
         state = answers.with_status(known, status, accounts)
         before, self._began_at = self._began_at, self._clock.monotonic() - answers.uptime_of(status)
         if self._began_at > before + _ANOTHER:
-            self.hurry()  # it rested since, and was perhaps not met at that
+            self.poll_all_next()  # it rested since, and was perhaps not met at that
         return state
 
 

@@ -130,13 +130,13 @@ class Answer(WSGITask):
     def execute(self) -> None:
         """Ask the application and write its answer; where there is no memory for it, say so instead."""
         if self._is_streamed():
-            self._go_on()
+            self._continue()
             return
         try:
             super().execute()
             if self._is_streamed():
                 self.content_length = self._size
-                self._go_on()
+                self._continue()
         except TooBusy as busy:
             if self.wrote_header:
                 raise
@@ -156,12 +156,12 @@ class Answer(WSGITask):
     def _is_paused(self) -> bool:
         return self.rest is not None
 
-    def _take(self, body: Body) -> None:
+    def _take_stream(self, body: Body) -> None:
         self._body, self._pieces = body, iter(body)
         # Waitress would miss the body, which is written after the application returned.
         self._size, self.content_length = self.content_length, None
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         self.close_on_finish = self.close_on_finish or self._is_last
         for piece in self._pieces:
             self.write(piece)
@@ -188,7 +188,7 @@ class Answer(WSGITask):
         """The WSGI environment, telling of a body that was thrown away."""
         environ: dict[str, Any] = super().get_environment()
         environ.pop("wsgi.file_wrapper", None)  # it writes what is no bytes
-        environ[HAND_OVER] = self._take
+        environ[HAND_OVER] = self._take_stream
         if self.request.postponed:
             environ[BODY_POSTPONED] = self.request.discarded_bytes
         if self.request.too_large:

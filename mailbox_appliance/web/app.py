@@ -48,28 +48,28 @@ class App:
     ) -> None:
         """`assistants` answers at `/mcp`; without one there is no such path."""
         prepare_types()  # of all operations, which are loaded by now
-        self.present = Present(appliance)
+        self.handle = Present(appliance)
         self._hosts = AllowedHosts(allowed_hosts)
         #: Whose word counts on where a request comes from; who puts another appliance behind it sets it anew.
         self.proxies = proxies_of(appliance.settings)
         #: What whoever listens measures, such as `connections_https`; it says so.
-        self.figures: Figures | None = None
+        self.server_figures: Figures | None = None
         #: Seconds for which browsers are to keep to HTTPS (RFC 6797); 0: nothing is said. Who listens sets it.
         self.strict_transport = 0
-        self._tally = Tally()
-        self._measured = Measured(self._tally)
+        self._request_counter = Tally()
+        self._metrics_source = Measured(self._request_counter)
         self._bottle = bottle.Bottle()
         for route in ROUTES:
             path = (PREFIX + route.path).rstrip("/")
-            self._offer(route.method, path, self._operation(route))
-        self._offer("GET", "/healthz", self._page(pages.healthz))
-        self._offer("GET", "/metrics", self._metrics)
-        self._offer("GET", "/", _console)
-        self._offer("GET", console_files.PREFIX + "/{digest}/{name:path}", _console)
-        self._offer("GET", f"{PREFIX}/openapi.json", _openapi)
-        self._offer("GET", f"{PREFIX}/oauth/callback", _callback)
+            self._add_route(route.method, path, self._operation_handler(route))
+        self._add_route("GET", "/healthz", self._page_handler(pages.healthz))
+        self._add_route("GET", "/metrics", self._serve_metrics)
+        self._add_route("GET", "/", _console)
+        self._add_route("GET", console_files.PREFIX + "/{digest}/{name:path}", _console)
+        self._add_route("GET", f"{PREFIX}/openapi.json", _openapi)
+        self._add_route("GET", f"{PREFIX}/oauth/callback", _callback)
         if assistants is not None:
-            self._offer("POST", PATH, self._assist(assistants))
+            self._add_route("POST", PATH, self._mcp_handler(assistants))
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -78,19 +78,19 @@ class App:
         token = logs.request_id.set(request_id)
         template = UNKNOWN
         try:
-            with self.present.lent() as appliance:
-                template, response = self._answer(appliance, environ, request_id)
+            with self.handle.borrow() as appliance:
+                template, response = self._answer_request(appliance, environ, request_id)
                 is_logged = appliance.settings.flag("log.requests") or response.status >= 500
-            if response.status == 500 and self.present.is_paused:  # the store was closed under its hands
+            if response.status == 500 and self.handle.is_paused:  # the store was closed under its hands
                 response = _restarting(request_id)
             if is_logged:
                 millis = round((time.perf_counter() - started) * 1000, 2)
                 log.info("request", extra={"route": template, "status": response.status, "ms": millis})
         except Restarting:
-            response = self._while_restarting(environ, request_id)
+            response = self._answer_while_restarting(environ, request_id)
         finally:
             logs.request_id.reset(token)
-        self._tally.count(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
+        self._request_counter.count(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
         headers = responses.headers_of(response, request_id)
         # RFC 6797 7.2: never by HTTP. What a proxy in front of us says to its clients is its own.
         if self.strict_transport and environ["wsgi.url_scheme"] == "https":
@@ -100,11 +100,11 @@ class App:
             return _streamed(environ, response.stream)
         return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
 
-    def _while_restarting(self, environ: Environ, request_id: str) -> Response:
+    def _answer_while_restarting(self, environ: Environ, request_id: str) -> Response:
         """The console's own files need no appliance: who waits in it may load the page anew."""
         try:
             self._hosts.check(environ)
-            (_, answering), path = self._find(environ)
+            (_, answering), path = self._find_route(environ)
             return _console_file(environ, path) if answering is _console else _restarting(request_id)
         except (Problem, bottle.HTTPError):
             return _restarting(request_id)
@@ -113,12 +113,12 @@ class App:
         """Answer to these names from now on."""
         self._hosts = AllowedHosts(allowed)
 
-    def _answer(self, appliance: Appliance, environ: Environ, request_id: str) -> tuple[str, Response]:
+    def _answer_request(self, appliance: Appliance, environ: Environ, request_id: str) -> tuple[str, Response]:
         """The template of the route that a request means, and the response."""
         template = UNKNOWN
         try:
             self._hosts.check(environ)
-            found, path = self._find(environ)
+            found, path = self._find_route(environ)
             template, answering = found
             return template, answering(appliance, environ, request_id, path)
         except Problem as problem:
@@ -132,7 +132,7 @@ class App:
             log.exception("request failed", extra={"route": template})
             return template, responses.internal_error(request_id)
 
-    def _find(self, environ: Environ) -> tuple[tuple[str, Answering], Mapping[str, str]]:
+    def _find_route(self, environ: Environ) -> tuple[tuple[str, Answering], Mapping[str, str]]:
         path = path_of(environ)
         if path is None:
             raise bottle.HTTPError(404)
@@ -142,11 +142,11 @@ class App:
         route, arguments = self._bottle.match(environ)
         return route.callback, arguments or {}
 
-    def _offer(self, method: str, path: str, answering: Answering) -> None:
+    def _add_route(self, method: str, path: str, answering: Answering) -> None:
         rule = path.replace("{", "<").replace("}", ">")
         self._bottle.route(rule, method, (f"{method} {path}", answering))
 
-    def _operation(self, route: Route) -> Answering:
+    def _operation_handler(self, route: Route) -> Answering:
         allowed = route.errors | {500}
 
         def answer(appliance: Appliance, environ: Environ, request_id: str, path: Mapping[str, str]) -> Response:
@@ -164,17 +164,17 @@ class App:
 
         return answer
 
-    def _metrics(self, appliance: Appliance, environ: Environ, *_: object) -> Response:
+    def _serve_metrics(self, appliance: Appliance, environ: Environ, *_: object) -> Response:
         pages.require_observer(appliance, environ, self.proxies)
-        told = {} if self.figures is None else self.figures()
-        return pages.metrics(self._measured.values(appliance, self.present.under_way, told))
+        told = {} if self.server_figures is None else self.server_figures()
+        return pages.metrics(self._metrics_source.collect_values(appliance, self.handle.borrower_count, told))
 
-    def _assist(self, answering: Assistants) -> Answering:
+    def _mcp_handler(self, answering: Assistants) -> Answering:
         return lambda appliance, environ, request_id, _: answer_post(
             answering, appliance, origin_of(environ, self.proxies), environ, request_id
         )
 
-    def _page(self, page: Callable[[Appliance], Response]) -> Answering:
+    def _page_handler(self, page: Callable[[Appliance], Response]) -> Answering:
         return lambda appliance, *_: page(appliance)
 
 

@@ -35,7 +35,7 @@ def origin_of(environ: Mapping[str, Any], proxies: Proxies) -> Origin:
         return Origin(address, is_local=_is_loopback(address), is_secure=is_secure)
     if not proxies.trusts(address):
         return Origin(address, is_local=False, is_secure=is_secure)
-    said = proxies.said(environ)
+    said = proxies.read_forwarded(environ)
     # Asked by plain HTTP it was listened to, however well the proxy asks us.
     return Origin(
         said.address or address, is_local=False, is_secure=is_secure if said.is_secure is None else said.is_secure
@@ -47,7 +47,7 @@ def client_known(environ: Mapping[str, Any], proxies: Proxies) -> str | None:
     address = environ.get("REMOTE_ADDR") or None
     if not _is_forwarded(environ):
         return address
-    return proxies.said(environ).address if proxies.trusts(address) else None
+    return proxies.read_forwarded(environ).address if proxies.trusts(address) else None
 
 
 def bearer_token(environ: Mapping[str, Any]) -> str | None:

@@ -115,11 +115,11 @@ class Channel(HTTPChannel):
         """Close the connection, or refuse its request, when a deadline has passed. Called by the loop."""
         if self.request is not None and self.waiting(now) > self.server.request_timeout:
             self.refuse(RequestTimeout())
-        elif self._is_over(now):
+        elif self._has_timed_out(now):
             # Not by `will_close`: Waitress acts on it when the socket takes data, which this one may never do again.
             self.handle_close()
 
-    def _is_over(self, now: float) -> bool:
+    def _has_timed_out(self, now: float) -> bool:
         if self.lingers_until is not None:
             return now > self.lingers_until
         if self.total_outbufs_len or self.close_when_flushed:
@@ -162,7 +162,7 @@ class Channel(HTTPChannel):
             request.close()
             with self.outbuf_lock:
                 self.promised = 0
-                self._fits()
+                self._reserve()
             self.rested = time.monotonic()
 
     # What is to be sent, and its memory: `part` covers what is pending or promised beyond the connection's own.
@@ -179,11 +179,11 @@ class Channel(HTTPChannel):
             if not self.connected:
                 raise ClientDisconnected
             self.promised = size
-            if not self._fits():
+            if not self._reserve():
                 self.promised = 0
                 raise TooBusy(retry_after=_RETRY_AFTER)
 
-    def _fits(self) -> bool:
+    def _reserve(self) -> bool:
         return self.part.resize(max(0, self.total_outbufs_len + self.promised - self.adj.free_memory))
 
     def is_ahead(self) -> bool:
@@ -207,7 +207,7 @@ class Channel(HTTPChannel):
         # Waitress says nothing of closing where it sends 100 Continue, in a worker maybe: only the loop closes.
         with self.outbuf_lock:
             sent = bool(super()._flush_some(do_close=do_close))
-            self._fits()
+            self._reserve()
         return sent
 
     def _flush_outbufs_below_high_watermark(self) -> None:
@@ -264,7 +264,7 @@ class Channel(HTTPChannel):
         super().handle_close()
         with self.outbuf_lock:
             self.promised = 0
-            self._fits()
+            self._reserve()
         self._resume()
 
     def handle_error(self) -> None:

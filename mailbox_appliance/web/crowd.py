@@ -20,7 +20,7 @@ class Places:
     per_local_peer: int = 256
     trusted: Callable[[str], bool] | None = None
 
-    def stands_for_many(self, host: str) -> bool:
+    def is_shared_peer(self, host: str) -> bool:
         """Whether this peer is local, or a trusted proxy."""
         address = host.partition("%")[0]
         return ip_address(address).is_loopback or (self.trusted is not None and self.trusted(address))
@@ -47,17 +47,17 @@ class Shortage:
 
     def __init__(self, again: float = 10.0) -> None:
         """`again`: seconds between two records."""
-        self._again = again
-        self._times, self._errno, self._told = 0, 0, -math.inf
+        self._interval = again
+        self._times, self._errno, self._reported_at = 0, 0, -math.inf
 
-    def count(self, errno: int) -> None:
+    def record(self, errno: int) -> None:
         """One more."""
         self._times, self._errno = self._times + 1, errno
-        self.tell()
+        self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Log how many there were since the last record, unless that was only just now."""
         now = time.monotonic()
-        if self._times and now - self._told >= self._again:
+        if self._times and now - self._reported_at >= self._interval:
             log.error("no files left for new connections", extra={"errno": self._errno, "times": self._times})
-            self._times, self._told = 0, now
+            self._times, self._reported_at = 0, now

@@ -137,7 +137,7 @@ class Request(HTTPRequestParser):
         if not self.headers_finished:
             self._check_line_ends()
         elif self.body_rcv is not None:
-            self._look_at_growth(len(self.body_rcv))
+            self._reserve_memory(len(self.body_rcv))
         if self.error is not None:
             self.expect_continue = False  # Waitress would ask for the body of a request that it has refused
         return taken
@@ -151,7 +151,7 @@ class Request(HTTPRequestParser):
         elif self.header_plus.startswith(_HANDSHAKE):
             self.error, self.completed = BadRequest("It is TLS, which is not spoken here"), True
 
-    def _look_at_growth(self, size: int) -> None:
+    def _reserve_memory(self, size: int) -> None:
         """Have memory for what is here, a step ahead of it. What is only announced takes none: many who announce large
         bodies and send nothing would keep out who sends one.
         """
@@ -219,14 +219,14 @@ class Request(HTTPRequestParser):
             self.body_rcv = Chunks(Body(self.adj.memory.folder))
         elif self.content_length == 0:
             self.expect_continue = False  # there is nothing to go on with; Waitress would wait for ever
-        elif self._keeps(self.content_length):
+        elif self._has_room(self.content_length):
             self.body_rcv = FixedStreamReceiver(self.content_length, Body(self.adj.memory.folder))
         elif self.expect_continue:  # RFC 9110 10.1.1: the final answer may come instead of 100
             self.expect_continue, self.unread, self.body_rcv = False, True, None
         else:
             self.body_rcv = FixedStreamReceiver(self.content_length, Discarded())
 
-    def _keeps(self, size: int) -> bool:
+    def _has_room(self, size: int) -> bool:
         self.too_large = size > self.adj.max_stored_body
         if not self.too_large and size > self.adj.free_memory:
             self.postponed = not self.part.resize(size)  # is there room for it now?

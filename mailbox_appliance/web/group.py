@@ -24,7 +24,7 @@ class Group:
         return tuple(server.address for server in self.servers)
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it was closed, and the last answer is on its way."""
         return self._is_closed and not any(thread.is_alive() for thread in self._threads)
 
@@ -39,7 +39,7 @@ class Group:
                 self._threads.append(thread)
                 thread.start()
 
-    def use(self, context: ssl.SSLContext) -> None:
+    def use_certificate(self, context: ssl.SSLContext) -> None:
         """Have new connections use this certificate; those that stand go on with theirs."""
         for server in self.servers:
             server.context = context

@@ -63,15 +63,15 @@ class Server(TcpWSGIServer):
 
         Raises CannotListen.
         """
-        self.bounds, self.request_timeout, self.places = bounds, request_timeout, places
+        self.bounds, self.request_timeout, self.peer_limits = bounds, request_timeout, places
         self.context, self.is_secure = context, context is not None
         self.channel_class = SecureChannel if self.is_secure else Channel
         self.handshakes_failed = 0
         self.draining = self._spares_unfinished = self._ending = self._closed = False
-        self._retired_by: float | None = None
+        self._retire_deadline: float | None = None
         self._closing = threading.Lock()
-        self._turns = Turns()
-        self._to_do: deque[Callable[[], None]] = deque()
+        self._selector = Turns()
+        self._pending_calls: deque[Callable[[], None]] = deque()
         self._shortage = Shortage()
         self.socket: Any = None
         self.trigger: Any = None
@@ -79,7 +79,7 @@ class Server(TcpWSGIServer):
             where = socket_address(*address)
             told = adjustments(bounds, request_timeout, "https" if self.is_secure else "http")
             told.memory = memory
-            super().__init__(app, self._turns, dispatcher=dispatcher, adj=told, sockinfo=where)
+            super().__init__(app, self._selector, dispatcher=dispatcher, adj=told, sockinfo=where)
         except (OSError, ValueError) as error:
             self.close()
             raise cannot_listen(address, error, is_secure=self.is_secure) from error
@@ -101,23 +101,23 @@ class Server(TcpWSGIServer):
 
     def run(self) -> None:
         """Serve until stopped or retired. One failure does not end the loop: it is reported and the loop goes on."""
-        while not self._is_over():
+        while not self._has_ended():
             try:
-                self._look_at_deadlines()
-                self._turns.turn(self.adj.cleanup_interval)
-                while self._to_do:
-                    self._to_do.popleft()()
+                self._check_deadlines()
+                self._selector.poll(self.adj.cleanup_interval)
+                while self._pending_calls:
+                    self._pending_calls.popleft()()
                 if self.draining:
-                    self._wind_up()
+                    self._close_idle()
             except Exception:
                 log.exception("the listener's loop failed")
                 time.sleep(0.1)
         self.close()
 
-    def _is_over(self) -> bool:
+    def _has_ended(self) -> bool:
         if self._ending or self._closed:
             return True
-        return self._retired_by is not None and self.draining and self._is_empty_or_late(self._retired_by)
+        return self._retire_deadline is not None and self.draining and self._is_empty_or_late(self._retire_deadline)
 
     def _is_empty_or_late(self, deadline: float) -> bool:
         if time.monotonic() > deadline:
@@ -127,14 +127,14 @@ class Server(TcpWSGIServer):
 
     def handle_accept(self) -> None:
         """Take a new connection, unless its peer or the listener has too many that are busy."""
-        self._accepts()
+        self._accept_one()
 
-    def _accepts(self) -> bool:
+    def _accept_one(self) -> bool:
         """Whether one more was there, and may have been taken."""
         try:
             accepted = self.accept()
         except OSError as error:
-            return self._makes_room(error)
+            return self._drop_for_new(error)
         if accepted is None:
             return False
         (connection, address), taken = accepted, False
@@ -155,19 +155,19 @@ class Server(TcpWSGIServer):
 
     def _has_room_for(self, host: str) -> bool:
         channels = list(self.active_channels.values())
-        limit, patience = self.places.per_peer, self.bounds.patience
-        if self.places.stands_for_many(host):
-            limit, patience = self.places.per_local_peer, self.bounds.local_patience
+        limit, patience = self.peer_limits.per_peer, self.bounds.patience
+        if self.peer_limits.is_shared_peer(host):
+            limit, patience = self.peer_limits.per_local_peer, self.bounds.local_patience
         peer = self.peer_of(host)
         own = [channel for channel in channels if channel.peer == peer]
         if len(own) >= limit:
             return drop_longest_waiting(own, patience)
         return len(channels) < self.bounds.connections or drop_longest_waiting(channels, patience)
 
-    def _makes_room(self, error: OSError) -> bool:
+    def _drop_for_new(self, error: OSError) -> bool:
         if error.errno not in _NO_FILES:
             return True
-        self._shortage.count(error.errno)
+        self._shortage.record(error.errno)
         # The socket stays readable and would spin the loop: with nothing to drop, rest until the next maintenance.
         self.accepting = drop_longest_waiting(list(self.active_channels.values()), 0)
         return self.accepting
@@ -176,7 +176,7 @@ class Server(TcpWSGIServer):
         """Whether new connections are wanted."""
         return bool(self.accepting)
 
-    def _look_at_deadlines(self) -> None:
+    def _check_deadlines(self) -> None:
         now = time.monotonic()
         if now >= self.next_channel_cleanup:
             self.next_channel_cleanup = now + self.adj.cleanup_interval
@@ -187,8 +187,8 @@ class Server(TcpWSGIServer):
         self.accepting = not self.draining
         for channel in list(self.active_channels.values()):
             channel.check(now)
-        self._turns.everybody = True
-        self._shortage.tell()
+        self._selector.poll_all = True
+        self._shortage.report()
 
     # Any thread.
 
@@ -206,10 +206,10 @@ class Server(TcpWSGIServer):
         with self._closing:
             if not self._closed:
                 if thunk is not None:  # Waitress would run it with a lock held that this one waits for
-                    self._to_do.append(thunk)
+                    self._pending_calls.append(thunk)
                 self.trigger.pull_trigger()
 
-    def _have_done(self, act: Callable[[], None]) -> None:
+    def _run_in_loop(self, act: Callable[[], None]) -> None:
         """Have the loop's thread do this; it is done when this returns, unless that loop has ended or hangs."""
         done = threading.Event()
 
@@ -217,7 +217,7 @@ class Server(TcpWSGIServer):
             try:
                 act()
             finally:
-                self._turns.everybody = True
+                self._selector.poll_all = True
                 done.set()
 
         self.pull_trigger(do)
@@ -231,31 +231,31 @@ class Server(TcpWSGIServer):
         Whoever was connected before is answered: those that wait to be accepted are taken first.
         """
         self._spares_unfinished = True
-        self._have_done(self._stop_listening)
+        self._run_in_loop(self._stop_listening)
 
     def _stop_listening(self) -> None:
         if not self.draining:
             self.draining = True
             for _ in range(self.adj.backlog + 1):
-                if not self._accepts():
+                if not self._accept_one():
                     break
             self.accepting = False
             self.del_channel()
             self.socket.close()
             OWN_PORTS.remove(self)
-        self._wind_up()
+        self._close_idle()
 
-    def _wind_up(self) -> None:
+    def _close_idle(self) -> None:
         """Close who asks for nothing. What has come and was not read yet may be a request: that is read before."""
         for channel in list(self.active_channels.values()):
-            if channel.is_idle() and not self._spares(channel):
+            if channel.is_idle() and not self._is_spared(channel):
                 if channel.has_unread():
                     channel.expect()
                     wasyncore.read(channel)
-                if channel.is_idle() and not self._spares(channel):
+                if channel.is_idle() and not self._is_spared(channel):
                     channel.handle_close()
 
-    def _spares(self, channel: Channel) -> bool:
+    def _is_spared(self, channel: Channel) -> bool:
         return self._spares_unfinished and channel.is_sending()
 
     def refuse_unfinished(self, problem: Problem) -> None:
@@ -265,17 +265,17 @@ class Server(TcpWSGIServer):
             for channel in list(self.active_channels.values()):
                 channel.refuse(Unfinished(problem))
 
-        self._have_done(refuse)
+        self._run_in_loop(refuse)
 
     def retire(self, timeout: float) -> None:
         """End by itself once all is answered, after so many seconds at most. The port is free when this returns."""
-        self._retired_by = time.monotonic() + timeout
+        self._retire_deadline = time.monotonic() + timeout
         self.stop_listening()
 
     def finish(self, deadline: float) -> bool:
         """Wait until all complete requests are answered and the answers sent; False when it got too late."""
         self._spares_unfinished = False
-        self._have_done(self._stop_listening)
+        self._run_in_loop(self._stop_listening)
         while any(channel.owes() for channel in list(self.active_channels.values())):
             if time.monotonic() > deadline:
                 return False
@@ -300,4 +300,4 @@ class Server(TcpWSGIServer):
             if self.socket is not None:
                 wasyncore.dispatcher.close(self)
             OWN_PORTS.remove(self)
-            self._turns.close()
+            self._selector.close()

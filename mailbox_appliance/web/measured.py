@@ -53,22 +53,22 @@ class Measured:
     """Gathers them. One for all the time that is served, while the appliance may become another one."""
 
     def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+        self._request_counter = tally
         self._newest_backup: tuple[tuple[object, ...], float | None] = (), None
 
-    def values(self, appliance: Appliance, in_progress: int, told: Mapping[str, float]) -> Iterator[Value]:
+    def collect_values(self, appliance: Appliance, in_progress: int, told: Mapping[str, float]) -> Iterator[Value]:
         """All values as they are now. `in_progress`: requests; `told`: by whoever listens, what it knows of it."""
         yield Value("build_info", 1, {"version": __version__})
-        yield from _requests(self._tally)
+        yield from _requests(self._request_counter)
         yield Value("http_requests_in_progress", in_progress)
         yield from (Value(name, told[key], labels) for key, name, labels in _TOLD if key in told)
         yield from _of_appliance(appliance)
         yield from _of_store(census(appliance.store.database))
-        if (newest := self._backup(appliance)) is not None:
+        if (newest := self._newest_backup_time(appliance)) is not None:
             yield Value("backup_last_success_timestamp_seconds", newest)
         yield Value("threads", threading.active_count())
 
-    def _backup(self, appliance: Appliance) -> float | None:
+    def _newest_backup_time(self, appliance: Appliance) -> float | None:
         """When the newest backup was made. The files are looked into only where there are others than before."""
         folder = appliance.folder / FOLDER
         try:
@@ -85,7 +85,7 @@ class Measured:
 
 
 def _requests(tally: Tally) -> Iterator[Value]:
-    for (route, method), rows in groupby(tally.tallied(), attrgetter("route", "method")):
+    for (route, method), rows in groupby(tally.snapshot(), attrgetter("route", "method")):
         labels = {"method": method, "route": route}
         found = list(rows)
         for one in found:
@@ -103,7 +103,7 @@ def _durations(labels: Mapping[str, str], rows: Iterable[Tallied]) -> Iterator[V
 
 
 def _of_appliance(appliance: Appliance) -> Iterator[Value]:
-    clock, store, meters = appliance.clock, appliance.store, appliance.meters
+    clock, store, meters = appliance.clock, appliance.store, appliance.counters
     yield Value("start_time_seconds", clock.now().timestamp() - (clock.monotonic() - appliance.started_at))
     yield Value("warnings", len(tuple(warnings(appliance, crashes.find(appliance.folder)))))
     yield Value("scheduled_held", appliance.settings.flag("sending.hold_scheduled"))
@@ -114,7 +114,7 @@ def _of_appliance(appliance: Appliance) -> Iterator[Value]:
 
 
 def _counted(meters: Meters, name: str, label: str, known: Iterable[str]) -> Iterator[Value]:
-    counts = dict.fromkeys(known, 0) | {labels[0][1]: count for labels, count in meters.counted(name).items()}
+    counts = dict.fromkeys(known, 0) | {labels[0][1]: count for labels, count in meters.values(name).items()}
     yield from (Value(f"{name}_total", count, {label: value}) for value, count in counts.items())
 
 

@@ -17,7 +17,7 @@ class Present:
     def __init__(self, appliance: Appliance) -> None:
         self._appliance: Appliance = appliance
         self._changed = threading.Condition()
-        self._lent, self._is_paused = 0, False
+        self._borrowed, self._is_paused = 0, False
 
     @property
     def is_paused(self) -> bool:
@@ -25,31 +25,31 @@ class Present:
         return self._is_paused
 
     @property
-    def under_way(self) -> int:
+    def borrower_count(self) -> int:
         """How many requests have it now."""
-        return self._lent
+        return self._borrowed
 
     @contextmanager
-    def lent(self) -> Iterator[Appliance]:
+    def borrow(self) -> Iterator[Appliance]:
         """The appliance, for one request. Raises Restarting during a pause."""
         with self._changed:
             if self._is_paused:
                 raise Restarting(retry_after=RETRY_AFTER)
             appliance = self._appliance
-            self._lent += 1
+            self._borrowed += 1
         try:
             yield appliance
         finally:
             with self._changed:
-                self._lent -= 1
-                if not self._lent:
+                self._borrowed -= 1
+                if not self._borrowed:
                     self._changed.notify_all()
 
     def pause(self, timeout: float) -> bool:
         """Lend it to nobody from now on; whether all who have it have answered within so many seconds."""
         with self._changed:
             self._is_paused = True
-            return self._changed.wait_for(lambda: self._lent == 0, timeout)
+            return self._changed.wait_for(lambda: self._borrowed == 0, timeout)
 
     def resume(self, appliance: Appliance) -> None:
         """Go on with another one."""

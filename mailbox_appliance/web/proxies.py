@@ -48,7 +48,7 @@ class Proxies:
     def __init__(self, networks: Iterable[str] = (), headers: str = "x-forwarded") -> None:
         parsed = [ip_network(_mapped_off(text.partition("%")[0])) for text in networks]
         self._networks = tuple(parsed)
-        self._read = self._forwarded if headers == "forwarded" else self._x_forwarded
+        self._read_headers = self._read_forwarded_field if headers == "forwarded" else self._read_x_forwarded
 
     def trusts(self, address: str | None) -> bool:
         """Whether a peer of this address is one of them."""
@@ -56,17 +56,17 @@ class Proxies:
             return False
         return any(parsed in network for network in self._networks)
 
-    def said(self, environ: Mapping[str, Any]) -> Said:
+    def read_forwarded(self, environ: Mapping[str, Any]) -> Said:
         """What is said of a request whose peer is trusted. The other kind of fields says nothing."""
-        return self._read(environ)
+        return self._read_headers(environ)
 
-    def _x_forwarded(self, environ: Mapping[str, Any]) -> Said:
+    def _read_x_forwarded(self, environ: Mapping[str, Any]) -> Said:
         elements = environ.get("HTTP_X_FORWARDED_FOR", "").rsplit(",", _MOST_HOPS)[-_MOST_HOPS:]
         nodes = (_address(element) for element in reversed(elements) if element.strip())
         schemes = (scheme.strip() for scheme in environ.get("HTTP_X_FORWARDED_PROTO", "").split(","))
-        return Said(self._client(nodes), _all_https(filter(None, schemes)))
+        return Said(self._find_client(nodes), _all_https(filter(None, schemes)))
 
-    def _forwarded(self, environ: Mapping[str, Any]) -> Said:
+    def _read_forwarded_field(self, environ: Mapping[str, Any]) -> Said:
         schemes: list[str] = []
 
         def nodes() -> Iterator[str | None]:
@@ -75,9 +75,9 @@ class Proxies:
                     schemes.append(hop.scheme)
                 yield hop.address
 
-        return Said(self._client(nodes()), _all_https(schemes))
+        return Said(self._find_client(nodes()), _all_https(schemes))
 
-    def _client(self, nodes: Iterable[str | None]) -> str | None:
+    def _find_client(self, nodes: Iterable[str | None]) -> str | None:
         """The first address, from the end, that is no trusted proxy; else the last that is readable."""
         client = None
         for node in nodes:

@@ -102,13 +102,13 @@ class Listeners:
         self._lock = threading.Lock()
         self._is_started = self._is_stopped = False
         # The groups that are there, and the failed handshakes of those that are over, for who looks at one moment.
-        self._known: tuple[tuple[Group, ...], int] = (), 0
-        self._first = self.open(addresses, context)
+        self._groups_and_failures: tuple[tuple[Group, ...], int] = (), 0
+        self._first_group = self.open(addresses, context)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """Where the first group listens, in the order asked for; `::1` is left out on a machine without it."""
-        return self._first.addresses
+        return self._first_group.addresses
 
     @property
     def servers(self) -> tuple[Server, ...]:
@@ -117,7 +117,7 @@ class Listeners:
 
     @property
     def _groups(self) -> tuple[Group, ...]:
-        return self._known[0]
+        return self._groups_and_failures[0]
 
     def open(self, addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None) -> Group:
         """Listen at these addresses, too: over TLS with a context. Port 0 is a free port, the same for all of them.
@@ -128,9 +128,12 @@ class Listeners:
             if self._is_stopped:
                 raise CannotListen(reason="The service is about to end. Start it again first.")
             group = Group(open_all(partial(self._open_one, context=context), addresses))
-            known, failed_before = self._known
-            over = [one for one in known if one.is_over]
-            self._known = (*(one for one in known if one not in over), group), failed_before + _failed(over)
+            known, failed_before = self._groups_and_failures
+            over = [one for one in known if one.has_ended]
+            self._groups_and_failures = (
+                (*(one for one in known if one not in over), group),
+                failed_before + _failed(over),
+            )
             if self._is_started:
                 group.start()
         return group
@@ -143,9 +146,9 @@ class Listeners:
             for group in self._groups:
                 group.start()
 
-    def figures(self) -> Figures:
+    def stats(self) -> Figures:
         """What goes on now. Takes no lock that serving waits for."""
-        groups, failed_before = self._known
+        groups, failed_before = self._groups_and_failures
         servers = [server for group in groups for server in group.servers]
         return Figures(
             connections_http=sum(len(server.active_channels) for server in servers if not server.is_secure),

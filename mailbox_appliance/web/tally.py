@@ -54,7 +54,7 @@ class Tally:
             within[place] += 1
             total[0] += seconds
 
-    def tallied(self) -> Iterable[Tallied]:
+    def snapshot(self) -> Iterable[Tallied]:
         """What was counted so far, in the order of routes."""
         with self._lock:
             rows = [(key, tuple(within), total[0]) for key, (within, total) in self._rows.items()]

@@ -32,10 +32,10 @@ class SecureChannel(Channel):
         super().__init__(server, wrapped, addr, adj, map=map)
         self.sendbuf_len = min(self.sendbuf_len, _PIECE)
 
-    def _is_over(self, now: float) -> bool:
+    def _has_timed_out(self, now: float) -> bool:
         if self.handshaking:
             return now - self.rested > float(self.server.bounds.handshake_timeout)
-        return super()._is_over(now)
+        return super()._has_timed_out(now)
 
     def readable(self) -> bool:
         """Whether the loop is to read here. While OpenSSL must write first, what came would only keep it spinning."""

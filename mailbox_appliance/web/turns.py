@@ -19,52 +19,52 @@ class Turns(dict[int, Any]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.everybody = True  # whether all are to be asked in the next turn
+        self.poll_all = True  # whether all are to be asked in the next turn
         self._selector = selectors.DefaultSelector()
-        self._told: dict[int, int] = {}  # what the system was told to look out for
-        self._to_ask: set[int] = set()
+        self._registered: dict[int, int] = {}  # what the system was told to look out for
+        self._to_update: set[int] = set()
 
     def __setitem__(self, descriptor: int, one: Any) -> None:
         super().__setitem__(descriptor, one)
-        self._to_ask.add(descriptor)
+        self._to_update.add(descriptor)
 
     def __delitem__(self, descriptor: int) -> None:
         super().__delitem__(descriptor)
-        if self._told.pop(descriptor, 0):
+        if self._registered.pop(descriptor, 0):
             self._selector.unregister(descriptor)
 
-    def turn(self, timeout: float) -> None:
+    def poll(self, timeout: float) -> None:
         """Wait for so many seconds at most, and have those that are ready read or write."""
-        asked, self._to_ask = (list(self) if self.everybody else self._to_ask), set()
-        self.everybody = False
+        asked, self._to_update = (list(self) if self.poll_all else self._to_update), set()
+        self.poll_all = False
         for descriptor in asked:
-            self._ask(descriptor)
+            self._update(descriptor)
         for key, events in self._selector.select(timeout):
-            self._to_ask.add(key.fd)
+            self._to_update.add(key.fd)
             # Another may have this descriptor by now, since what comes first in a turn may close what comes later.
             if events & selectors.EVENT_READ and self.get(key.fd) is key.data:
                 wasyncore.read(key.data)
             if events & selectors.EVENT_WRITE and self.get(key.fd) is key.data:
                 wasyncore.write(key.data)
 
-    def _ask(self, descriptor: int) -> None:
+    def _update(self, descriptor: int) -> None:
         if (one := self.get(descriptor)) is None:
             return
         try:
-            self._look(descriptor, one)
+            self._update_interest(descriptor, one)
         except Exception:  # noqa: BLE001 - it is reported there, and the others are asked all the same
             one.handle_error()
 
-    def _look(self, descriptor: int, one: Any) -> None:
+    def _update_interest(self, descriptor: int, one: Any) -> None:
         # First of all: a worker that is through just after this has woken the loop, and is seen in the next turn.
         if getattr(one, "is_with_worker", False):
-            self._to_ask.add(descriptor)
+            self._to_update.add(descriptor)
         wanted = selectors.EVENT_READ if one.readable() else 0
         wanted |= selectors.EVENT_WRITE if one.writable() else 0
-        self._tell(descriptor, wanted, one)
+        self._register(descriptor, wanted, one)
 
-    def _tell(self, descriptor: int, wanted: int, one: Any) -> None:
-        told = self._told.get(descriptor, 0)
+    def _register(self, descriptor: int, wanted: int, one: Any) -> None:
+        told = self._registered.get(descriptor, 0)
         if wanted == told:
             return
         if not wanted:
@@ -73,9 +73,9 @@ class Turns(dict[int, Any]):
             self._selector.modify(descriptor, wanted, one)
         else:
             self._selector.register(descriptor, wanted, one)
-        self._told[descriptor] = wanted
+        self._registered[descriptor] = wanted
 
     def close(self) -> None:
         """Let the system forget all of it."""
-        self._told.clear()
+        self._registered.clear()
         self._selector.close()

@@ -62,7 +62,7 @@ def connect(store: Store) -> Connect:
     def connected(server: OAuthServer, email: str | None = None) -> str:
         login = OAuthLogin(server.provider, email or server.person, server.person, server.sign_up())
         with store.database.transaction(durable=True):
-            if not store.members.any():
+            if not store.members.has_any():
                 store.members.add(name="Ada", email="ada@example.org", role="admin", password_hash=None)
             return store.oauth_logins.add(store.members.list()[0].id, None, login)
 

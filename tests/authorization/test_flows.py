@@ -136,8 +136,8 @@ def test_a_session_finishes_what_it_began_and_once(server: OAuthServer, flows: F
         flows.finish(other, "ses_1", state=begun.state, code="x")
     with pytest.raises(StateUnknown):
         flows.finish(server.provider, "ses_1", state=begun.state + "x", code="x")
-    assert flows.asked(server.provider, "ses_1", begun.state) == asked(server)
-    assert flows.asked(server.provider, "ses_2", begun.state) is None
+    assert flows.find_request(server.provider, "ses_1", begun.state) == asked(server)
+    assert flows.find_request(server.provider, "ses_2", begun.state) is None
     end(flows, server, back)
     with pytest.raises(StateUnknown):
         end(flows, server, back)
@@ -412,8 +412,8 @@ def test_a_code_is_for_mail_and_the_next_one_for_graph(
         assert outlook.user_of(granted.issued.access_token, "IMAP.AccessAsUser.All") == granted.login.email
         with store.database.transaction(durable=True):
             store.oauth_logins.set(account, granted.login)
-        logins.keep(account, granted.issued)
-    assert outlook.user_of(logins.token(account, "graph", str), "Mail.Send")
+        logins.keep_tokens(account, granted.issued)
+    assert outlook.user_of(logins.use_token(account, "graph", str), "Mail.Send")
     assert by_code(flows, outlook)[1] == {"outlook.office.com"}  # of a mailbox that is not there yet
 
 
@@ -422,18 +422,18 @@ def test_what_came_by_a_code_is_asked_for_without_the_secret(
 ) -> None:
     """Microsoft refuses it there, and wants it where the same application signed somebody in by a browser."""
     account = connect(outlook)
-    logins.token(account, "mail", str)
+    logins.use_token(account, "mail", str)
     assert "client_secret" in outlook.asked[-1].values
     for _ in range(2):  # mail, then Graph besides
         granted, _resources = by_code(flows, outlook, account)
         with store.database.transaction(durable=True):
             store.oauth_logins.set(account, granted.login)
-        logins.keep(account, granted.issued)
+        logins.keep_tokens(account, granted.issued)
         asked_before = len(outlook.asked)
         clock.advance(4000)
-        assert logins.token(account, "mail", str) != granted.issued.access_token
+        assert logins.use_token(account, "mail", str) != granted.issued.access_token
         store.oauth_logins.set_sends_via(account, "graph")
-        assert logins.token(account, "graph", str)
+        assert logins.use_token(account, "graph", str)
         assert not [each for each in outlook.asked[asked_before:] if "client_secret" in each.values]
 
 
@@ -458,8 +458,8 @@ def test_so_many_sign_ins_at_once_and_no_more(
     google: OAuthServer, flows: Flows, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, *_, last = [flows.start(asked(google)) for _ in range(flows_module.MOST_OF_A_SESSION + 1)]
-    assert flows.asked("google", "ses_1", first.state) is None
-    assert flows.asked("google", "ses_1", last.state) is not None
+    assert flows.find_request("google", "ses_1", first.state) is None
+    assert flows.find_request("google", "ses_1", last.state) is not None
     monkeypatch.setattr(flows_module, "MOST", flows_module.MOST_OF_A_SESSION)
     with pytest.raises(TooManyFlows):
         flows.start(asked(google, session_id="ses_2"))
@@ -474,9 +474,9 @@ def test_one_member_takes_no_sign_in_from_others(
     other = flows.start(asked(google, member_id="mem_2"))
     sessions = [f"ses_{number}" for number in range(10, 11 + flows_module.MOST_OF_A_MEMBER)]
     first, *_, last = [flows.start(asked(google, session_id=session)) for session in sessions]
-    assert flows.asked("google", "ses_1", other.state) is not None
-    assert flows.asked("google", sessions[0], first.state) is None
-    assert flows.asked("google", sessions[-1], last.state) is not None
+    assert flows.find_request("google", "ses_1", other.state) is not None
+    assert flows.find_request("google", sessions[0], first.state) is None
+    assert flows.find_request("google", sessions[-1], last.state) is not None
 
 
 def test_who_finishes_twice_does_not_ask_twice_at_a_device(outlook: OAuthServer, flows: Flows) -> None:

@@ -24,7 +24,7 @@ from tests.servers.oauth_provider import WORDS, Asked, OAuthServer
 
 
 def token(logins: Logins, account: str) -> str:
-    return logins.token(account, "mail", lambda text: text)
+    return logins.use_token(account, "mail", lambda text: text)
 
 
 def refused(logins: Logins, account: str) -> RemoteFault:
@@ -85,7 +85,7 @@ def test_twenty_openings_that_are_refused_cause_one_request(
             raise fault("token_refused", "imap")
         return endpoint.token or ""
 
-    got = at_once(20, lambda: logins.imap(account, opening))
+    got = at_once(20, lambda: logins.open_imap(account, opening))
     assert len(set(map(str, got))) == 1
     assert got[0] != old
     assert google.count() == 2
@@ -110,7 +110,7 @@ def test_both_kinds_of_tokens_are_never_asked_for_at_once(
     outlook.slow(0.05)
     with ThreadPoolExecutor(2) as pool:
         mail = pool.submit(token, logins, account)
-        graph = pool.submit(logins.token, account, "graph", lambda text: text)
+        graph = pool.submit(logins.use_token, account, "graph", lambda text: text)
         mail_token, graph_token = mail.result(10), graph.result(10)
     assert outlook.user_of(mail_token, "IMAP.AccessAsUser.All")
     assert outlook.user_of(graph_token, "Mail.ReadWrite", "Mail.Send")
@@ -189,11 +189,11 @@ def test_a_refused_token_is_renewed_once_and_what_is_refused_then_is_refused(
     token(logins, account)
     clock.advance(tokens.JUST_GIVEN)
     with pytest.raises(RemoteFault) as caught:
-        logins.imap(account, opening)
+        logins.open_imap(account, opening)
     assert caught.value.name == "token_refused"
     assert len(set(seen)) == 2
     with pytest.raises(RemoteFault):  # given a moment ago: another one would fare no better
-        logins.smtp(account, opening)
+        logins.open_smtp(account, opening)
     assert len(seen) == 3
     assert google.count() == 2
 
@@ -211,7 +211,7 @@ def test_other_faults_of_a_server_renew_nothing(
         raise fault(name, "imap")
 
     with pytest.raises(RemoteFault):
-        logins.imap(account, opening)
+        logins.open_imap(account, opening)
     assert (len(calls), google.count()) == (1, 1)
 
 
@@ -220,7 +220,7 @@ def test_endpoints_are_the_provider_s_and_a_token_never_shows(
 ) -> None:
     account = connect(outlook)
     plain = logins.endpoint(account, "smtp")
-    opened = logins.smtp(account, lambda endpoint: endpoint)
+    opened = logins.open_smtp(account, lambda endpoint: endpoint)
     assert (plain.host, plain.username, plain.token) == ("localhost", outlook.person, None)
     assert plain == opened
     assert opened.token
@@ -262,7 +262,7 @@ def test_an_access_that_ended_is_told_and_not_asked_for_again(
     assert (shown.status, shown.error and shown.error.fault) == ("reauth_required", name)
     kept = stored(store, account)
     with store.database.transaction(durable=True):
-        login = logins.login(account)
+        login = logins.get_login(account)
         store.oauth_logins.set(account, type(login)(login.provider, login.email, login.username, server.sign_up()))
     assert stored(store, account) != kept
     assert server.user_of(token(logins, account)) == server.person
@@ -275,7 +275,7 @@ def test_the_present_login_may_be_tried_again_at_once(google: OAuthServer, login
     assert refused(logins, account).name == "oauth_app_refused"
     google.in_order()
     assert refused(logins, account).name == "oauth_app_refused"
-    logins.forget(account)
+    logins.forget_tokens(account)
     assert token(logins, account)
 
 
@@ -292,7 +292,7 @@ def test_who_tries_again_while_a_token_is_renewed_asks_nothing_beside_it(
         may_answer.wait(10)
 
     def again() -> str:
-        logins.forget(account)
+        logins.forget_tokens(account)
         return token(logins, account)
 
     outlook.before = hold
@@ -317,7 +317,7 @@ def test_a_sign_in_while_a_token_is_renewed_is_asked_nothing_more(
     def sign_in(_: Asked) -> None:
         with store.database.transaction(durable=True):
             store.oauth_logins.set(account, logins_of(outlook, issued.refresh_token or ""))
-        logins.keep(account, issued)
+        logins.keep_tokens(account, issued)
 
     outlook.before = sign_in
     assert token(logins, account) == issued.access_token
@@ -341,7 +341,7 @@ def test_a_sign_in_just_as_a_renewal_ends_counts(
         monkeypatch.undo()
         with store.database.transaction(durable=True):
             store.oauth_logins.set(account, logins_of(outlook, issued.refresh_token or ""))
-        logins.keep(account, issued)
+        logins.keep_tokens(account, issued)
 
     def replaced(account_id: str, before: str, after: str) -> bool:
         done = replace(account_id, before, after)
@@ -416,7 +416,7 @@ def test_a_provider_is_not_asked_before_the_time_it_says(
     assert (told.kind, told.name, told.retry_after) == ("throttled", "rate_limited", 120)
     google.in_order()
     clock.advance(119)
-    logins.forget(account)  # whoever tries again: the provider's word counts
+    logins.forget_tokens(account)  # whoever tries again: the provider's word counts
     assert refused(logins, account).retry_after == 1  # what is left of it
     assert google.count() == 1
     clock.advance(1)
@@ -445,12 +445,12 @@ def test_an_application_that_is_refused_is_the_administrator_s_to_mend(
 def test_a_scope_that_was_not_agreed_to_is_told(outlook: OAuthServer, logins: Logins, store: Store) -> None:
     with store.database.transaction(durable=True):
         ada = store.members.add(name="Ada", email="ada@example.org", role="admin", password_hash=None)
-        mail_only = frozenset(logins.apps.known("outlook").mail_scopes)
+        mail_only = frozenset(logins.apps.get_provider("outlook").mail_scopes)
         login = logins_of(outlook, outlook.sign_up(scopes=mail_only))
         account = store.oauth_logins.add(ada.id, None, login)
     assert token(logins, account)
     with pytest.raises(RemoteFault) as caught:
-        logins.token(account, "graph", lambda text: text)
+        logins.use_token(account, "graph", lambda text: text)
     assert (caught.value.kind, caught.value.name) == ("login_refused", "consent_required")
     assert token(logins, account)
     assert store.accounts.get(account).status == "connecting", "its mail is read all the same"
@@ -554,7 +554,7 @@ def test_the_store_has_no_access_token_and_no_log_has_any(
     caplog.set_level("DEBUG")
     text = token(logins, account)
     google.revoke()
-    logins.forget(account)
+    logins.forget_tokens(account)
     refused(logins, account)
     rows = store.database.rows("SELECT connection, secret FROM accounts")
     assert text not in str(rows)

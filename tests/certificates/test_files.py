@@ -49,7 +49,7 @@ def names_in(files: CertificateFiles) -> set[str]:
 
 def test_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
     files = CertificateFiles(tmp_path / "not" / "there")
-    assert not files.exist()
+    assert not files.any_exists()
     assert files.ensure(NAMES, NOW)
     made = files.load()
     assert not files.ensure(NAMES, NOW)
@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_told_and_left_alone(
     for act in (files.load, lambda: files.ensure(NAMES, NOW)):
         with pytest.raises(CertificateUnusable, match=told):
             act()
-    assert files.exist()
+    assert files.any_exists()
 
 
 def test_where_a_link_leads_is_for_the_log_only(files: CertificateFiles) -> None:
@@ -236,7 +236,7 @@ def test_killed_at_every_step(tmp_path: Path, pairs: tuple[Pair, Pair], before: 
     seen = []
     for fatal in range(1, steps + 1):
         files = CertificateFiles(tmp_path / str(fatal))
-        left = files.load() if files.exist() else None
+        left = files.load() if files.any_exists() else None
         assert left in (pairs[0] if before == "old" else None, pairs[1]), fatal
         assert left != pairs[1] or (tmp_path / f"{fatal}.recorded").exists(), "a change without a row"
         seen.append(left == pairs[1])
@@ -315,10 +315,10 @@ def test_what_changes_while_it_is_looked_at_is_looked_at_again(
         if next(turns):
             files.replace(*pairs[1])
             if fails:
-                raise files.unusable("They do not fit.")
+                raise files.unusable_error("They do not fit.")
         return first, key.read_bytes()
 
-    assert files.steadily(look) == pairs[1]
+    assert files.read_consistently(look) == pairs[1]
 
 
 def test_what_breaks_it_off_leaves_nothing(files: CertificateFiles, pairs: tuple[Pair, Pair]) -> None:

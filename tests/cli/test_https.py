@@ -102,7 +102,7 @@ def test_what_runs_is_asked_for_its_fingerprint_and_nothing_is_made_beside_it(
     assert (none.code, none.error["code"], none.error["message"]) == (2, "not_found", "key.pem is missing.")
     running.data("GET", "/admin/https", unfit)
     assert cli("https", "fingerprint").code == 2
-    assert not CertificateFiles(cli.data_dir).exist()
+    assert not CertificateFiles(cli.data_dir).any_exists()
     running.data("GET", "/admin/https", unfit | {"enabled": False})
     first = cli("https", "fingerprint")
     assert (first.code, "made now" in warned(first)[0]) == (0, True), "HTTPS was never on"
@@ -148,7 +148,7 @@ def test_the_whole_way_with_one_that_runs(tmp_path: Path, own: Issued) -> None:
         for path in files.paths():
             path.unlink()
         asked = line("https", "fingerprint", *here)
-        assert (asked.data["fingerprint"], files.exist()) == (rotated, False), "asking changes nothing"
+        assert (asked.data["fingerprint"], files.any_exists()) == (rotated, False), "asking changes nothing"
         files.replace(certificate, key)
         refused = line("https", "enable", "--host", "192.0.2.7", *here)
         assert (refused.code, refused.error["code"], presented(url)) == (2, "conflict", rotated)

@@ -208,7 +208,7 @@ def test_the_servers_end_with_whoever_started_them_and_carry_out_the_will(tmp_pa
     with subprocess.Popen(("sleep", "60")) as sleeper, run_servers(scratch / "mail") as process:
         first_line(process)
         assert process.stdin
-        process.stdin.write(Will(sleeper.pid, str(scratch)).line())
+        process.stdin.write(Will(sleeper.pid, str(scratch)).to_line())
         process.stdin.close()
         sleeper.wait(timeout=10)
         process.wait(timeout=10)
@@ -220,7 +220,7 @@ def test_a_will_that_was_taken_back_does_nothing(tmp_path: Path) -> None:
     (tmp_path / "mail").mkdir()
     with subprocess.Popen(("sleep", "60")) as sleeper, run_servers(tmp_path / "mail") as process:
         first_line(process)
-        process.communicate(Will(sleeper.pid, str(tmp_path)).line() + Will().line(), timeout=10)
+        process.communicate(Will(sleeper.pid, str(tmp_path)).to_line() + Will().to_line(), timeout=10)
         assert sleeper.poll() is None
         sleeper.kill()
     assert (tmp_path / "mail").is_dir()

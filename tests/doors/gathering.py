@@ -123,7 +123,7 @@ class Gathering:
             send_at=send_at,
         )
         operation = self.store.deliveries.accept(new).delivery.operation_id
-        self.store.deliveries.show(operation)
+        self.store.deliveries.mark_shown(operation)
         return operation
 
     # --- credentials ------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Gathering:
         for kind, use in (("mbxi", "invitation"), ("mbxr", "password_reset"), ("mbxc", "console_link")):
             token = new_token(kind)  # type: ignore[arg-type]
             with self.store.database.transaction():
-                self.store.invitations.issue(use, self.ids["ada"], hash_token(token), timedelta(days=1))  # type: ignore[arg-type]
+                self.store.one_time_tokens.issue(use, self.ids["ada"], hash_token(token), timedelta(days=1))  # type: ignore[arg-type]
             yield Credential(f"an admin's {use}", "none", token)
         yield Credential("a revoked session", "none", self._ended("ada", "DELETE FROM sessions WHERE id = ?"))
         unused = "UPDATE sessions SET last_used_at = '2026-01-01T00:00:00.000Z' WHERE id = ?"

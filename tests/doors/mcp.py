@@ -157,7 +157,7 @@ class Mcp:
     @staticmethod
     def without_row() -> set[str]:
         """Tools and the calls they stand for without a row, and rows without a tool."""
-        stands_for = {f"{tool.name} {tool.stands_for}" for tool in TOOLS} - {f"{row.tool} {row.call}" for row in ROWS}
+        stands_for = {f"{tool.name} {tool.rest_call}" for tool in TOOLS} - {f"{row.tool} {row.call}" for row in ROWS}
         return stands_for | ({tool.name for tool in TOOLS} ^ {row.tool for row in ROWS})
 
 

@@ -47,7 +47,7 @@ def try_it(client: CheckedClient, code: object = CODE, **how: Any) -> tuple[int,
 
 def nobody_is_there(client: CheckedClient) -> bool:
     """Nothing was set up, and the one who has the code still can."""
-    return not client.appliance.store.members.any() and (client.appliance.folder / SETUP_CODE).exists()
+    return not client.appliance.store.members.has_any() and (client.appliance.folder / SETUP_CODE).exists()
 
 
 def test_the_code_alone_does_not_do_from_elsewhere(waiting: CheckedClient) -> None:

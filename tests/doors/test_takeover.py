@@ -109,7 +109,7 @@ class Besieged:
             for name in MEMBERS_OF.keys() - {"invited"}:
                 self.store.members.set_password(self.known[name], HASH)
             token = hash_token(new_token("mbxi"))
-            self.store.invitations.issue("invitation", self.known["invited"], token, timedelta(days=7))
+            self.store.one_time_tokens.issue("invitation", self.known["invited"], token, timedelta(days=7))
             for name in ("resting", "gus"):
                 self.store.members.update(self.known[name], status="suspended")
 

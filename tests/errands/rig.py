@@ -70,14 +70,16 @@ class Rig:
         """Take in what is new at the server."""
         listed = self.direct.list_folders()
         for folder in self.store.folders.replace(self.account_id, listed, folder_roles.assign(listed, {})):
-            state = self.direct.select(folder.path)
+            state = self.direct.examine(folder.path)
             if state != folder.state:
                 self._take_in(folder)
                 self.store.folders.set_state(folder.number, state)
 
     def _take_in(self, folder: MirroredFolder) -> None:
-        new = sorted(set(self.direct.flags()) - self.store.mirror.known(folder.number).keys())
-        self.store.mirror.add(folder, [(message, parse(message.source)) for message in self.direct.fetch(new)])
+        new = sorted(set(self.direct.fetch_flags()) - self.store.mailbox_writer.load_flags(folder.number).keys())
+        self.store.mailbox_writer.add(
+            folder, [(message, parse(message.source)) for message in self.direct.fetch_messages(new)]
+        )
 
     def act(self, action: Action, ids: Iterable[str], *, folder: str | None = None, labels: str = "") -> ActionResult:
         """A bulk action."""
@@ -87,9 +89,12 @@ class Rig:
 
     def at_server(self, folder: str = "INBOX") -> dict[str, frozenset[str]]:
         """Subject -> flags of what lies in a folder of the server."""
-        self.direct.select(folder)
-        flags = self.direct.flags()
-        return {parse(one.source).subject: flags[one.uid] - {"\\Recent"} for one in self.direct.fetch(sorted(flags))}
+        self.direct.examine(folder)
+        flags = self.direct.fetch_flags()
+        return {
+            parse(one.source).subject: flags[one.uid] - {"\\Recent"}
+            for one in self.direct.fetch_messages(sorted(flags))
+        }
 
     def here(self, folder: str = "INBOX") -> dict[str, frozenset[str]]:
         """The same of the mirror."""
@@ -97,7 +102,7 @@ class Rig:
         if found is None:
             return {}
         rows = self.store.database.rows("SELECT id, subject FROM messages WHERE folder = ?", (found.number,))
-        located = self.store.mirror.locate(self.account_id, [message_id for message_id, _ in rows])
+        located = self.store.mailbox_writer.locate(self.account_id, [message_id for message_id, _ in rows])
         return {subject: located[message_id].flags for message_id, subject in rows}
 
     def agrees(self, *folders: str) -> bool:

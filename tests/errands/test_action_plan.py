@@ -79,7 +79,7 @@ EDITS: tuple[tuple[str, str, str, str], ...] = (
 @pytest.mark.parametrize(("flags", "add", "remove", "after"), EDITS)
 def test_flags_are_compared_without_case(flags: str, add: str, remove: str, after: str) -> None:
     edit = FlagEdit(frozenset(add.split()), frozenset(remove.split()))
-    assert edit.applied(frozenset(flags.split())) == frozenset(after.split())
+    assert edit.apply_to(frozenset(flags.split())) == frozenset(after.split())
 
 
 # labels, PERMANENTFLAGS -> why not
@@ -176,9 +176,9 @@ def test_what_is_gone_must_have_its_date_too() -> None:
 
 def test_what_is_said_first_counts_and_the_order_is_that_of_the_request() -> None:
     outcomes = Outcomes(Wanted("star", ("a", "b", "c", "d")))
-    outcomes.doubt(["c"])
-    outcomes.succeed(["d", "a"])
-    outcomes.fail(["b", "c", "d"], "provider_unavailable")
+    outcomes.mark_uncertain(["c"])
+    outcomes.mark_succeeded(["d", "a"])
+    outcomes.mark_failed(["b", "c", "d"], "provider_unavailable")
     result = outcomes.result()
     assert (result.succeeded_ids, result.uncertain_ids) == (("a", "d"), ("c",))
     assert [(one.message_id, one.code) for one in result.failed] == [("b", "provider_unavailable")]

@@ -168,11 +168,11 @@ def test_a_server_that_tells_no_new_uids(rig: Rig) -> None:
     rig.proxy.heal()
     (one,) = rig.deliver("one")
     assert rig.act("archive", [one]).succeeded_ids == (one,)
-    located = rig.store.mirror.locate(rig.account_id, [one])[one]
+    located = rig.store.mailbox_writer.locate(rig.account_id, [one])[one]
     assert (located.folder.path, located.uid) == ("Archive", None)
     rig.proxy.commands.clear()
     assert rig.act("archive", [one]).succeeded_ids == (one,), "it is there already"
-    assert (rig.proxy.count("MOVE"), rig.store.mirror.locate(rig.account_id, [one])[one].uid) == (0, 1)
+    assert (rig.proxy.count("MOVE"), rig.store.mailbox_writer.locate(rig.account_id, [one])[one].uid) == (0, 1)
     assert rig.act("star", [one]).succeeded_ids == (one,), "it is looked for by its Message-ID"
     assert rig.at_server("Archive") == {"one": FLAGGED}
     assert rig.agrees("INBOX", "Archive")
@@ -289,7 +289,7 @@ def twins(rig: Rig) -> tuple[str, str]:
     sql = "SELECT id, uid, folder FROM messages ORDER BY uid"
     (first, uid, folder), (second, _, _) = rig.store.database.rows(sql)
     rig.direct.expunge("INBOX", [uid])
-    rig.store.mirror.detach(folder, [uid])
+    rig.store.mailbox_writer.detach(folder, [uid])
     return str(first), str(second)
 
 
@@ -298,7 +298,7 @@ def test_a_twin_is_not_taken_for_the_message_that_is_gone(rig: Rig, action: Acti
     first, second = twins(rig)
     assert codes(rig.act(action, [first])) == {first: "not_found"}
     assert rig.at_server() == {"twin": NONE}
-    assert rig.store.mirror.locate(rig.account_id, [second])[second].uid == 2
+    assert rig.store.mailbox_writer.locate(rig.account_id, [second])[second].uid == 2
 
 
 def test_a_later_twin_that_the_mirror_has_not_got_is_another_message(rig: Rig) -> None:
@@ -320,7 +320,7 @@ def test_new_uids_of_a_folder_made_anew_are_not_those_we_know(rig: Rig) -> None:
     assert rig.act("move", [one], folder="Work").succeeded_ids == (one,)
     assert rig.at_server("Work") == {"one": NONE}
     assert rig.here("Work").keys() == {"old 1", "old 2", "one"}
-    assert rig.store.mirror.locate(rig.account_id, [one])[one].gone, "until sync has seen the new folder"
+    assert rig.store.mailbox_writer.locate(rig.account_id, [one])[one].gone, "until sync has seen the new folder"
 
 
 def test_what_a_removed_folder_left_in_the_trash_is_not_in_it(rig: Rig) -> None:

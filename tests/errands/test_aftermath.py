@@ -62,7 +62,7 @@ class Office:
         """A saved draft: its id and its version."""
         version = Version(Content(letter(subject)), f"<{subject}@example.test>", WHEN)
         draft_id = self.drafts.create(self.rig.account_id, version, None)
-        return draft_id, version_of(self.store.mirror.locate(self.rig.account_id, [draft_id])[draft_id])
+        return draft_id, version_of(self.store.mailbox_writer.locate(self.rig.account_id, [draft_id])[draft_id])
 
     def by(self, clock: Clock) -> Aftermath:
         """Who does what is left, by this clock."""
@@ -76,7 +76,7 @@ class Office:
 
     def left(self, operation: str) -> list[int]:
         """How often each chore that is left was tried."""
-        return [chore.attempts for chore in self.store.due.chores_of(operation)]
+        return [chore.attempts for chore in self.store.schedule.list_chores(operation)]
 
     def warnings(self, operation: str) -> tuple[str, ...]:
         found = self.store.deliveries.find(operation)
@@ -96,8 +96,8 @@ class Office:
 
     def sources(self) -> list[bytes]:
         """What lies among the drafts at the server."""
-        self.rig.direct.select("Drafts")
-        return [message.source for message in self.rig.direct.fetch(sorted(self.rig.direct.flags()))]
+        self.rig.direct.examine("Drafts")
+        return [message.source for message in self.rig.direct.fetch_messages(sorted(self.rig.direct.fetch_flags()))]
 
     def away(self) -> None:
         """The server cannot be reached."""
@@ -127,10 +127,10 @@ def test_the_draft_alone_is_removed_where_that_is_asked_for(office: Office) -> N
     (parent,) = office.rig.deliver("hello")
     operation = office.sent("a", draft_id=draft, draft_version=version, parent_id=parent)
     assert office.by(SystemClock()).is_draft_left(operation)
-    office.by(SystemClock()).remove_draft(operation)
+    office.by(SystemClock()).remove_draft_now(operation)
     assert office.rig.at_server("Drafts") == {}
     assert not office.by(SystemClock()).is_draft_left(operation)
-    assert [chore.kind for chore in office.store.due.chores_of(operation)] == ["flag_parent"]
+    assert [chore.kind for chore in office.store.schedule.list_chores(operation)] == ["flag_parent"]
 
 
 def test_a_draft_that_was_changed_meanwhile_stays_and_the_result_says_so(office: Office) -> None:
@@ -160,7 +160,7 @@ def test_a_draft_that_another_program_moved_is_removed_where_it_is_found(office:
     assert office.left(operation) == [1]
     archive = office.store.folders.find(office.rig.account_id, "Archive")
     assert archive is not None
-    office.store.mirror.moved(office.rig.account_id, [(draft, archive.number, 1)])  # as sync finds it
+    office.store.mailbox_writer.record_moves(office.rig.account_id, [(draft, archive.number, 1)])  # as sync finds it
     office.work(timedelta(seconds=61))
     assert office.left(operation) == []
     assert office.rig.at_server("Archive") == {}
@@ -175,7 +175,7 @@ def test_one_that_another_program_removed_is_no_trouble_once_sync_has_found_that
     assert office.left(operation) == [2]
     folder = office.store.folders.find(office.rig.account_id, "Drafts")
     assert folder is not None
-    office.store.mirror.remove(folder.number, [1])
+    office.store.mailbox_writer.delete_by_uid(folder.number, [1])
     office.work(timedelta(seconds=300))
     assert (office.left(operation), office.warnings(operation)) == ([], ())
 
@@ -283,14 +283,14 @@ def test_a_parent_that_is_gone_is_no_trouble(office: Office) -> None:
 
 def test_a_message_that_was_taken_back_is_a_draft_again_with_its_bcc(office: Office) -> None:
     operation = office.canceled("a")
-    promised = office.store.deliveries.work(operation).result_id
-    assert office.by(SystemClock()).now(operation)
+    promised = office.store.deliveries.get_work(operation).result_id
+    assert office.by(SystemClock()).run_now(operation)
     assert office.rig.here("Drafts") == office.rig.at_server("Drafts") == {"a": DRAFT}
     message, _ = office.store.messages.get(office.rig.account_id, office.rig.id("a"))
     assert [address.email for address in message.bcc or ()] == ["eve@example.test"]
     assert message.id != promised
-    assert office.store.deliveries.work(operation).wire.read() == b""
-    assert office.by(SystemClock()).now(operation)
+    assert office.store.deliveries.get_work(operation).wire.read() == b""
+    assert office.by(SystemClock()).run_now(operation)
     assert office.rig.at_server("Drafts").keys() == {"a"}
 
 
@@ -321,7 +321,7 @@ def test_it_is_kept_once_though_the_server_hangs_up_after_it_took_it(office: Off
 
     rig.proxy.on_command = end
     rig.proxy.cut_at("APPEND", moment="after")
-    assert not office.by(SystemClock()).now(operation)
+    assert not office.by(SystemClock()).run_now(operation)
     assert rig.at_server("Drafts").keys() == {"a"}
     rig.proxy.is_shut, rig.proxy.on_command = False, lambda _: None
     office.work(timedelta(seconds=61))
@@ -336,13 +336,13 @@ def test_it_is_kept_once_though_we_stop_before_that_is_recorded(office: Office) 
     trigger = "CREATE TRIGGER full BEFORE DELETE ON delivery_chores BEGIN SELECT RAISE(ABORT, 'full'); END"
     with office.store.database.transaction():
         office.store.database.change(trigger)
-    assert not office.by(SystemClock()).now(operation)
+    assert not office.by(SystemClock()).run_now(operation)
     with office.store.database.transaction():
         office.store.database.change("DROP TRIGGER full")
     office.work()
     assert (office.left(operation), list(office.rig.at_server("Drafts"))) == ([], ["a"])
-    office.rig.direct.select("Drafts")
-    assert len(office.rig.direct.flags()) == 1
+    office.rig.direct.examine("Drafts")
+    assert len(office.rig.direct.fetch_flags()) == 1
 
 
 class Killed(BaseException):
@@ -358,7 +358,7 @@ def test_a_draft_that_was_removed_before_the_next_start_does_not_come_back(offic
 
     rig.events.subscribe(FolderTouched, end)
     with pytest.raises(Killed):
-        office.by(SystemClock()).now(operation)
+        office.by(SystemClock()).run_now(operation)
     with suppress(Killed):
         office.drafts.remove(rig.account_id, rig.id("a"), may_delete=True)
     office.work(timedelta(seconds=61))
@@ -370,7 +370,7 @@ def test_one_that_was_put_there_unrecorded_is_put_there_again_unless_it_is_known
     operation, database = office.canceled("a"), office.store.database
     with database.transaction():
         database.change("CREATE TRIGGER full BEFORE DELETE ON delivery_chores BEGIN SELECT RAISE(ABORT, 'full'); END")
-    assert not office.by(SystemClock()).now(operation)
+    assert not office.by(SystemClock()).run_now(operation)
     assert (office.left(operation), office.rig.here("Drafts"), len(office.sources())) == ([0], {}, 1)
     with database.transaction():
         database.change("DROP TRIGGER full")
@@ -391,7 +391,7 @@ def test_a_saved_draft_that_lies_there_as_it_was_is_left_alone(office: Office) -
     office.work()
     assert (office.left(operation), office.rig.at_server("Drafts")) == ([], {"one": DRAFT})
     assert office.rig.proxy.count("APPEND") == 1
-    assert office.store.deliveries.work(operation).wire.read() == b""
+    assert office.store.deliveries.get_work(operation).wire.read() == b""
 
 
 def _remove(office: Office, draft: str) -> None:
@@ -412,7 +412,7 @@ def _move_elsewhere(office: Office, draft: str) -> None:
 
 def _mark_elsewhere(office: Office, draft: str) -> None:
     office.rig.direct.store_flags("Drafts", [1], add=frozenset({"\\Deleted"}), remove=frozenset())
-    office.rig.direct.select("Drafts")
+    office.rig.direct.examine("Drafts")
 
 
 @pytest.mark.parametrize("lose", [_remove, _trash, _remove_elsewhere, _move_elsewhere, _mark_elsewhere])
@@ -425,13 +425,13 @@ def test_one_whose_draft_is_gone_is_a_draft_again(
         operation = office.canceled("a", draft_id=draft, draft_version=version)
     else:
         operation = office.operation("a", send_at=SystemClock().now(), draft_id=draft, draft_version=version)
-        office.store.deliveries.begin(operation)
-        office.store.deliveries.settle(operation, "failed", "recipient_rejected")
+        office.store.deliveries.begin_sending(operation)
+        office.store.deliveries.set_outcome(operation, "failed", "recipient_rejected")
     lose(office, draft)
     office.work()
     assert office.left(operation) == []
     assert office.rig.at_server("Drafts")["a"] == DRAFT
-    assert office.store.deliveries.work(operation).wire.read() == b""
+    assert office.store.deliveries.get_work(operation).wire.read() == b""
 
 
 def test_what_was_scheduled_is_kept_beside_a_draft_that_was_changed_since(office: Office) -> None:
@@ -448,7 +448,7 @@ def test_the_message_is_kept_here_until_its_draft_was_looked_for(office: Office)
     operation = office.canceled("a", draft_id=draft, draft_version=version)
     office.away()
     office.work()
-    assert (office.left(operation), bool(office.store.deliveries.work(operation).wire)) == ([1], True)
+    assert (office.left(operation), bool(office.store.deliveries.get_work(operation).wire)) == ([1], True)
     office.rig.direct.expunge("Drafts", [1])
     office.rig.proxy.heal()
     office.work(timedelta(seconds=61))
@@ -461,7 +461,7 @@ def test_the_message_is_kept_here_until_its_draft_was_looked_for(office: Office)
 def test_whoever_asks_at_once_with_the_timer_gets_one_draft(office: Office) -> None:
     operation, aftermath = office.canceled("a"), office.by(SystemClock())
     with ThreadPoolExecutor(4) as pool:
-        answers = [each.result() for each in [pool.submit(aftermath.now, operation) for _ in range(4)]]
+        answers = [each.result() for each in [pool.submit(aftermath.run_now, operation) for _ in range(4)]]
     assert answers == [True] * 4
     assert office.rig.proxy.count("APPEND") == 1
 
@@ -479,7 +479,7 @@ def test_a_message_that_is_to_be_kept_is_never_given_up(office: Office) -> None:
 
 def test_where_there_is_no_drafts_folder_one_is_made(bare: Rig) -> None:
     office = Office(bare)
-    assert office.by(SystemClock()).now(office.canceled("a"))
+    assert office.by(SystemClock()).run_now(office.canceled("a"))
     assert bare.at_server("INBOX.Drafts") == {"a": DRAFT}
 
 
@@ -498,9 +498,9 @@ def test_one_that_fails_holds_up_none_of_the_others(office: Office) -> None:
 def test_in_a_removed_mailbox_nothing_is_done(office: Office) -> None:
     operation = office.canceled("a")
     with office.store.database.transaction(durable=True):
-        office.store.deliveries.forget_messages(office.rig.account_id)
+        office.store.deliveries.end_mailbox_deliveries(office.rig.account_id)
         office.store.accounts.remove(office.rig.account_id)
-    assert office.by(SystemClock()).now(operation)
+    assert office.by(SystemClock()).run_now(operation)
     office.work()
 
 

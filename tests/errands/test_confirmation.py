@@ -58,18 +58,18 @@ def appliance(tmp_path: Path, clock: FakeClock, issuer: Issuer) -> Iterator[Appl
 def test_once_a_day(appliance: Appliance, clock: FakeClock, issuer: Issuer) -> None:
     for seconds, asked in ((0, 1), (60, 1), (DAY - 61, 1), (1, 2), (DAY, 3)):
         clock.advance(seconds)
-        appliance.confirmation.look()
+        appliance.licence_check.run_once()
         assert (seconds, len(issuer.asked)) == (seconds, asked)
     assert current(appliance).status == "valid"
 
 
 def test_a_week_of_failures_and_the_way_back(appliance: Appliance, clock: FakeClock, issuer: Issuer) -> None:
     issuer.answer = (500, b"")
-    appliance.confirmation.look()
+    appliance.licence_check.run_once()
     for hour in range(1, 24 * 7):
         clock.advance(HOUR)
         issuer.says(valid=False) if hour % 2 else None
-        appliance.confirmation.look()
+        appliance.licence_check.run_once()
         assert current(appliance).status == "valid"
         require_verified(appliance)
     clock.advance(HOUR)
@@ -77,7 +77,7 @@ def test_a_week_of_failures_and_the_way_back(appliance: Appliance, clock: FakeCl
     with pytest.raises(Unverified):
         require_verified(appliance)
     issuer.says(valid=True)
-    appliance.confirmation.look()
+    appliance.licence_check.run_once()
     assert current(appliance).status == "valid"
     require_verified(appliance)
 
@@ -85,10 +85,10 @@ def test_a_week_of_failures_and_the_way_back(appliance: Appliance, clock: FakeCl
 def test_one_good_answer_begins_the_week_anew(appliance: Appliance, clock: FakeClock, issuer: Issuer) -> None:
     for _ in range(3):
         issuer.says(valid=False)
-        appliance.confirmation.look()
+        appliance.licence_check.run_once()
         clock.advance(6 * DAY)
         issuer.says(valid=True)
-        appliance.confirmation.look()
+        appliance.licence_check.run_once()
         clock.advance(DAY)
         assert current(appliance).status == "valid"
 
@@ -97,7 +97,7 @@ def test_a_start_changes_nothing(tmp_path: Path, clock: FakeClock, issuer: Issue
     issuer.says(valid=False)
     folder = tmp_path / "again"
     first = licensed(folder, clock, issuer)
-    first.confirmation.look()
+    first.licence_check.run_once()
     first.stop()
     clock.advance(7 * DAY)
     second = Appliance(folder, first.settings, clock)
@@ -107,12 +107,12 @@ def test_a_start_changes_nothing(tmp_path: Path, clock: FakeClock, issuer: Issue
 
 def test_what_nobody_asks_about(tmp_path: Path, clock: FakeClock, issuer: Issuer) -> None:
     made = licensed(tmp_path / "expired", clock, issuer, expiresAt="2026-01-01T00:00:00Z")
-    made.confirmation.look()
+    made.licence_check.run_once()
     put(made, Installed("not.ours.atall"))
-    made.confirmation.look()
+    made.licence_check.run_once()
     with made.store.database.transaction(durable=True):
         made.store.stored_settings.remove(STORED_AS)
-    made.confirmation.look()
+    made.licence_check.run_once()
     assert issuer.asked == []
     made.stop()
 
@@ -122,16 +122,16 @@ def test_a_licence_that_took_its_place_meanwhile_stays(appliance: Appliance, iss
     issuer.says(valid=False)
     # No transaction is open while the network is: this one would wait for it for ever.
     issuer.before = lambda: put(appliance, new)
-    appliance.confirmation.look()
+    appliance.licence_check.run_once()
     assert stored(appliance) == new
 
 
 def test_the_thread_asks_and_stops(tmp_path: Path, clock: FakeClock, issuer: Issuer) -> None:
     made = licensed(tmp_path / "threads", clock, issuer)
-    made.confirmation.start()
+    made.licence_check.start()
     wait_until(lambda: stored(made) != Installed(sign()), lambda: "nobody asked", 10)
     assert [one.name for one in threading.enumerate()].count("licence") == 1
-    made.confirmation.stop(5)
+    made.licence_check.stop(5)
     assert "licence" not in [one.name for one in threading.enumerate()]
     made.stop()
 
@@ -142,7 +142,7 @@ def test_an_issuer_that_does_not_answer_holds_up_no_end(
     answers = threading.Event()
     issuer.before = lambda: answers.wait(10)
     made = licensed(tmp_path / "held", clock, issuer)
-    made.confirmation.start()
+    made.licence_check.start()
     wait_until(lambda: bool(issuer.asked), lambda: "nobody asked", 10)
     began = time.monotonic()
     made.stop(0.2)
@@ -157,6 +157,6 @@ def test_an_issuer_that_does_not_answer_holds_up_no_end(
 
 def test_there_is_no_thread_where_nobody_is_asked(tmp_path: Path) -> None:
     made = Appliance(tmp_path / "none")
-    made.confirmation.start()
+    made.licence_check.start()
     assert "licence" not in [one.name for one in threading.enumerate()]
     made.stop()

@@ -26,7 +26,7 @@ def impatient(tmp_path: Path, mail_server: MailServer) -> Iterator[Rig]:
 def test_it_is_kept_and_lent_again(rig: Rig) -> None:
     for _ in range(3):
         with rig.connections.borrow(rig.account_id) as mailbox:
-            mailbox.select("INBOX")
+            mailbox.examine("INBOX")
     assert rig.proxy.accepted == 1
 
 
@@ -36,7 +36,7 @@ def test_a_new_one_comes_when_the_server_has_hung_up(rig: Rig) -> None:
     rig.proxy.cut_all()
     rig.proxy.wait_for(lambda proxy: proxy.connections == 0)
     with rig.connections.borrow(rig.account_id) as mailbox:
-        assert mailbox.select("INBOX").exists == 0
+        assert mailbox.examine("INBOX").exists == 0
     assert rig.proxy.accepted == 2
 
 
@@ -45,13 +45,13 @@ def test_news_are_no_reason_for_a_new_one(rig: Rig) -> None:
         mailbox.permanent_flags("INBOX")
     rig.deliver("one")
     with rig.connections.borrow(rig.account_id) as mailbox:
-        assert mailbox.select("INBOX").exists == 1
+        assert mailbox.examine("INBOX").exists == 1
     assert rig.proxy.accepted == 1
 
 
 def test_a_refusal_is_no_reason_for_a_new_one_and_a_fault_is(rig: Rig) -> None:
     with pytest.raises(RemoteFault) as caught, rig.connections.borrow(rig.account_id) as mailbox:
-        mailbox.select("No such folder")
+        mailbox.examine("No such folder")
     assert caught.value.kind == "refused"
     with pytest.raises(ValueError), rig.connections.borrow(rig.account_id):
         raise ValueError
@@ -105,7 +105,7 @@ def test_of_many_that_wait_one_waits_long(rig: Rig) -> None:
     first = threading.Thread(target=wait)
     with connections.borrow(rig.account_id):
         first.start()
-        wait_until(lambda: connections._place(rig.account_id).waiting == 1, lambda: "nobody waits", 5)
+        wait_until(lambda: connections._slot_of(rig.account_id).waiting == 1, lambda: "nobody waits", 5)
         with pytest.raises(RemoteFault) as caught, connections.borrow(rig.account_id):
             pass
         assert (caught.value.kind, done.is_set()) == ("timeout", False)
@@ -135,7 +135,7 @@ def test_stopping_cuts_who_is_waiting_for_an_answer(rig: Rig) -> None:
             with rig.connections.borrow(rig.account_id) as mailbox:
                 rig.proxy.stall()
                 asks.set()
-                mailbox.select("INBOX")
+                mailbox.examine("INBOX")
         except RemoteFault as fault:
             ended.append(fault.kind)
 

@@ -36,19 +36,19 @@ class Mirrored:
         rig.server.deliver(rig.user, source)
         inbox = rig.store.folders.find(rig.account_id, "INBOX")
         assert inbox is not None
-        rig.store.folders.set_state(inbox.number, rig.direct.select("INBOX"))
-        headers = [(one, parse(one.source)) for one in rig.direct.fetch_headers(sorted(rig.direct.flags()))]
-        rig.store.mirror.add_headers(inbox, headers)
+        rig.store.folders.set_state(inbox.number, rig.direct.examine("INBOX"))
+        headers = [(one, parse(one.source)) for one in rig.direct.fetch_headers(sorted(rig.direct.fetch_flags()))]
+        rig.store.mailbox_writer.add_headers(inbox, headers)
         return rig.id(parse(source).subject)
 
     def fill(self, message_id: str) -> str | None:
         """Fetch the body; its text."""
-        self.bodies.fill(self.rig.account_id, message_id)
-        return self.rig.store.messages.body(self.rig.account_id, message_id).text
+        self.bodies.ensure_body(self.rig.account_id, message_id)
+        return self.rig.store.messages.get_body(self.rig.account_id, message_id).text
 
     def read(self, message_id: str) -> bytes:
         """Fetch the source."""
-        return b"".join(self.parts.fetch(self.parts.source(self.rig.account_id, message_id)).chunks)
+        return b"".join(self.parts.fetch(self.parts.request_source(self.rig.account_id, message_id)).chunks)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_what_is_fetched_corrects_the_size_that_is_listed(mirrored: Mirrored) ->
     estimated = sizes(mirrored, message_id)
     assert estimated != [150_000, 25]
     first = files(mirrored, message_id)[0]
-    wanted = mirrored.parts.attachment(mirrored.rig.account_id, message_id, first.id)
+    wanted = mirrored.parts.request_attachment(mirrored.rig.account_id, message_id, first.id)
     assert len(b"".join(mirrored.parts.fetch(wanted).chunks)) == 150_000
     assert sizes(mirrored, message_id) == [150_000, estimated[1]]
     mirrored.read(message_id)
@@ -134,7 +134,7 @@ def test_what_turns_out_to_be_huge_is_not_fetched_on(mirrored: Mirrored, monkeyp
     message_id = mirrored.deliver(BROKEN)
     monkeypatch.setattr(parts_module, "MOST_FETCHED", 100_000)
     monkeypatch.setattr(parts_module, "PIECE", 5_000)
-    wanted = replace(mirrored.parts.source(mirrored.rig.account_id, message_id), size=90_000)
+    wanted = replace(mirrored.parts.request_source(mirrored.rig.account_id, message_id), size=90_000)
     with pytest.raises(Unsupported, match="larger than"):
         mirrored.parts.fetch(wanted)
     assert mirrored.rig.store.database.value("SELECT count(*) FROM cached_parts") == 0
@@ -148,8 +148,8 @@ def test_no_part_is_taken_out_of_a_huge_source(mirrored: Mirrored, monkeypatch: 
     with monkeypatch.context() as patched:
         patched.setattr(parts_module, "MOST_PARSED", 10)
         with pytest.raises(Unsupported, match="larger than"):
-            mirrored.parts.fetch(mirrored.parts.attachment(account_id, message_id, part))
-    wanted = mirrored.parts.attachment(account_id, message_id, part)
+            mirrored.parts.fetch(mirrored.parts.request_attachment(account_id, message_id, part))
+    wanted = mirrored.parts.request_attachment(account_id, message_id, part)
     assert b"".join(mirrored.parts.fetch(wanted).chunks) == b"xy\r\n"
 
 

@@ -19,7 +19,7 @@ HOUR, DAY = 3600, 86_400
 def opened(folder: Path, clock: FakeClock, **flags: Value) -> Appliance:
     """An appliance that is set up; its workers rest."""
     made = Appliance(folder, settings.load(None, {}, {f"backup.{name}": value for name, value in flags.items()}), clock)
-    if not made.store.members.any():
+    if not made.store.members.has_any():
         with made.store.database.transaction():
             made.store.members.add(name="Ada", email="ada@example.org", role="admin", password_hash=None)
     return made
@@ -48,7 +48,7 @@ def test_once_a_day_and_after_a_restart(appliance: Appliance, clock: FakeClock, 
     heard = told(appliance)
     for seconds, made in ((0, 1), (60, 1), (DAY - 61, 1), (1, 2)):
         clock.advance(seconds)
-        appliance.daily_backup.look()
+        appliance.daily_backup.run_once()
         assert (seconds, len(backups(appliance))) == (seconds, made)
     assert {(one.reason, one.verified) for one in backups(appliance)} == {("daily", True)}
     assert heard == [BackupFinished(one.id) for one in reversed(backups(appliance))]
@@ -58,21 +58,21 @@ def test_once_a_day_and_after_a_restart(appliance: Appliance, clock: FakeClock, 
     ]
     appliance.stop()
     again = opened(tmp_path / "data", clock)
-    again.daily_backup.look()
+    again.daily_backup.run_once()
     assert len(backups(again)) == 2
     again.stop()
 
 
 def test_one_that_somebody_makes_is_not_the_daily_one(appliance: Appliance) -> None:
     appliance.store.backups.create("manual")
-    appliance.daily_backup.look()
+    appliance.daily_backup.run_once()
     assert sorted(one.reason for one in backups(appliance)) == ["daily", "manual"]
 
 
 def test_the_old_ones_go_and_others_stay(appliance: Appliance, clock: FakeClock) -> None:
     manual = appliance.store.backups.create("manual")
     for _ in range(12):
-        appliance.daily_backup.look()
+        appliance.daily_backup.run_once()
         clock.advance(DAY)
     days = [one.created_at[:10] for one in backups(appliance)]
     # From Friday, the 2nd, to Tuesday, the 13th: three days, of which one is the newest of this week; and last Sunday.
@@ -85,7 +85,7 @@ def test_an_hour_after_a_failure(appliance: Appliance, clock: FakeClock, caplog:
     folder.write_text("no folder")
     for seconds, failed in ((0, 1), (60, 1), (HOUR - 61, 1), (1, 2)):
         clock.advance(seconds)
-        appliance.daily_backup.look()
+        appliance.daily_backup.run_once()
         assert (seconds, len(heard)) == (seconds, failed)
         said = [record for record in caplog.records if record.levelname == "ERROR"]
         assert len(said) == failed
@@ -95,62 +95,62 @@ def test_an_hour_after_a_failure(appliance: Appliance, clock: FakeClock, caplog:
     assert str(appliance.folder) not in warning
     folder.unlink()
     clock.advance(HOUR)
-    appliance.daily_backup.look()
+    appliance.daily_backup.run_once()
     assert appliance.daily_backup.warning() is None
     assert isinstance(heard[-1], BackupFinished)
 
 
 def test_a_clock_that_was_wrong(appliance: Appliance, clock: FakeClock) -> None:
-    appliance.daily_backup.look()
+    appliance.daily_backup.run_once()
     right = clock.now()
     for wrong in (timedelta(days=400), timedelta(days=-400)):
         clock.set_wall(right + wrong)
-        appliance.daily_backup.look()
+        appliance.daily_backup.run_once()
         clock.advance(60)
-        appliance.daily_backup.look()
+        appliance.daily_backup.run_once()
     clock.set_wall(right + timedelta(days=1))
-    appliance.daily_backup.look()
+    appliance.daily_backup.run_once()
     # A year ahead, on two right days, and a year behind.
     assert [one.created_at[:4] for one in backups(appliance)] == ["2027", "2026", "2026", "2024"]
     assert appliance.daily_backup.warning() is None
 
 
 def test_what_is_too_old_is_told(appliance: Appliance, clock: FakeClock) -> None:
-    appliance.daily_backup.look()
-    with appliance.long_work.doing("Something else"):
+    appliance.daily_backup.run_once()
+    with appliance.exclusive_job.run("Something else"):
         for days, warning in ((2, None), (1, "The newest daily backup is 3 days old.")):
             clock.advance(days * DAY)
-            appliance.daily_backup.look()
+            appliance.daily_backup.run_once()
             assert (days, appliance.daily_backup.warning()) == (days, warning)
-    appliance.daily_backup.look()
+    appliance.daily_backup.run_once()
     assert (len(backups(appliance)), appliance.daily_backup.warning()) == (2, None)
 
 
 def test_who_wants_none_has_none(tmp_path: Path, clock: FakeClock) -> None:
     made = opened(tmp_path / "data", clock, daily=False)
-    made.daily_backup.look()
+    made.daily_backup.run_once()
     clock.advance(10 * DAY)
-    made.daily_backup.look()
+    made.daily_backup.run_once()
     assert (backups(made), made.daily_backup.warning()) == ((), None)
     made.stop()
 
 
 def test_before_anybody_is_there_nothing_is_kept(timed: Appliance) -> None:
-    timed.daily_backup.look()
+    timed.daily_backup.run_once()
     assert backups(timed) == ()
 
 
 def test_a_file_that_is_no_backup_hides_nothing(appliance: Appliance) -> None:
-    appliance.daily_backup.look()
+    appliance.daily_backup.run_once()
     (appliance.folder / "backups" / "20260101T000000Z-daily.mbxbackup").write_bytes(b"something else")
-    appliance.daily_backup.look()
+    appliance.daily_backup.run_once()
     assert len(backups(appliance)) == 1
-    assert [one.name for one in appliance.store.backups.strays()] == ["20260101T000000Z-daily.mbxbackup"]
+    assert [one.name for one in appliance.store.backups.list_unlisted()] == ["20260101T000000Z-daily.mbxbackup"]
 
 
 def test_stopping_gives_up_what_is_being_made(appliance: Appliance) -> None:
     appliance.daily_backup.stop(0)
     heard = told(appliance)
-    appliance.daily_backup.look()
+    appliance.daily_backup.run_once()
     assert (backups(appliance), heard) == ((), [])
     assert list(appliance.folder.glob("backups/*")) == []

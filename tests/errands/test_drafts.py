@@ -34,7 +34,7 @@ def drafts(rig: Rig) -> Drafts:
 
 
 def located(rig: Rig, draft_id: str) -> LocatedMessage:
-    return rig.store.mirror.locate(rig.account_id, [draft_id])[draft_id]
+    return rig.store.mailbox_writer.locate(rig.account_id, [draft_id])[draft_id]
 
 
 def replace(rig: Rig, draft_id: str, new: Version, *, may_delete: bool = False) -> tuple[str, ...]:

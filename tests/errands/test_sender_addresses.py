@@ -37,7 +37,7 @@ def addresses(box: Outlook) -> list[str]:
 
 
 def look(box: Outlook) -> None:
-    box.desk.appliance.sender_addresses.look()
+    box.desk.appliance.sender_address_refresher.run_once()
 
 
 def test_a_mailbox_has_its_own_address_whatever_anybody_tells(box: Outlook) -> None:
@@ -108,7 +108,7 @@ def test_a_mailbox_that_is_removed_leaves_no_address(box: Outlook) -> None:
     account = store.accounts.get(box.account)
     assert box.desk.ask("DELETE", f"/accounts/{box.account}").status == 200
     with pytest.raises(NotFound):
-        store.sender_addresses.of(account)
+        store.sender_addresses.list_of(account)
     assert ALIAS not in str(store.database.rows("SELECT sender_addresses FROM accounts"))
 
 

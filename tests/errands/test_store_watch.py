@@ -28,8 +28,8 @@ def test_what_begins_and_ends_is_told_once(store: Store, told: pytest.LogCapture
     options = settings.load(None, {}, {})
     watch = StoreWatch(store, options)
     for most in (0, 1 << 40, 1 << 40, 0, 0):
-        options.store({"store.low_space_mib": most})
-        watch.look()
+        options.use_stored({"store.low_space_mib": most})
+        watch.run_once()
     assert [record.levelname for record in told.records] == ["WARNING", "INFO"]
     assert "almost full" in told.messages[0]
     assert "room again" in told.messages[1]
@@ -40,8 +40,8 @@ def test_at_the_bound_it_is_not_told_over_and_over(store: Store, told: pytest.Lo
     watch = StoreWatch(store, options)
     free = store.free_bytes // MIB
     for most in (free * 2, free - free // 50, free * 2, free - free // 50):
-        options.store({"store.low_space_mib": most})
-        watch.look()
+        options.use_stored({"store.low_space_mib": most})
+        watch.run_once()
     assert [record.levelname for record in told.records] == ["WARNING"]
 
 
@@ -51,7 +51,7 @@ def test_a_backup_that_will_not_fit_is_told_as_well(
     with (store.folder / "mailbox.db-wal").open("r+b") as sparse:
         size = sparse.seek(0, 2)
         sparse.truncate(1 << 43)  # takes no room itself
-        StoreWatch(store, low(0)).look()
+        StoreWatch(store, low(0)).run_once()
         sparse.truncate(size)
     assert "will not fit" in told.messages[0]
 

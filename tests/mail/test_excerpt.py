@@ -31,11 +31,11 @@ SHOWN: list[tuple[str, str, str | None]] = [
 @pytest.mark.parametrize(("body", "text", "shown"), SHOWN)
 def test_a_body_shows_where_the_text_stands(body: str, text: str, shown: str | None) -> None:
     expected = SearchNoMatch() if shown is None else SearchMatched(excerpt=shown)
-    assert Excerpts(text).context(body, None) == expected
+    assert Excerpts(text).find(body, None) == expected
 
 
 def test_of_a_long_body_a_part_is_shown_in_whole_words() -> None:
-    context = Excerpts("word50").context(LONG, None)
+    context = Excerpts("word50").find(LONG, None)
     assert isinstance(context, SearchMatched)
     assert context.excerpt.startswith("…word4")
     assert context.excerpt.endswith("…")
@@ -46,7 +46,7 @@ def test_of_a_long_body_a_part_is_shown_in_whole_words() -> None:
 
 @pytest.mark.parametrize("text", ["word0", "word99"])
 def test_at_an_end_nothing_is_left_out(text: str) -> None:
-    context = Excerpts(text).context(LONG, None)
+    context = Excerpts(text).find(LONG, None)
     assert isinstance(context, SearchMatched)
     assert context.excerpt.startswith("word0") == (text == "word0")
     assert context.excerpt.endswith("word99") == (text == "word99")
@@ -54,35 +54,35 @@ def test_at_an_end_nothing_is_left_out(text: str) -> None:
 
 def test_the_text_of_html_is_looked_at_where_there_is_no_other() -> None:
     html = "<style>.plan {}</style><p>The <b>new</b> plan</p>"
-    assert Excerpts("new plan", BoundedReader()).context(None, html) == SearchMatched(excerpt="The new plan")
-    assert Excerpts("new plan", BoundedReader()).context("Another text", html) == SearchNoMatch()
-    assert Excerpts("style", BoundedReader()).context(None, html) == SearchNoMatch()
-    assert Excerpts("plan").context(None, None) == SearchNoMatch()
+    assert Excerpts("new plan", BoundedReader()).find(None, html) == SearchMatched(excerpt="The new plan")
+    assert Excerpts("new plan", BoundedReader()).find("Another text", html) == SearchNoMatch()
+    assert Excerpts("style", BoundedReader()).find(None, html) == SearchNoMatch()
+    assert Excerpts("plan").find(None, None) == SearchNoMatch()
 
 
 def test_a_body_that_is_not_there_is_unavailable() -> None:
-    assert Excerpts("plan").context(None, None, is_there=False) == SearchUnavailable()
+    assert Excerpts("plan").find(None, None, is_there=False) == SearchUnavailable()
 
 
 def test_only_so_much_is_looked_through() -> None:
     body = "x " * (LONGEST // 2) + "here"
-    assert Excerpts("here").context(body, None) == SearchScanLimit()
-    assert isinstance(Excerpts("x x").context(body, None), SearchMatched)
-    assert Excerpts("here", BoundedReader()).context(None, f"<p>{body}") == SearchScanLimit()
+    assert Excerpts("here").find(body, None) == SearchScanLimit()
+    assert isinstance(Excerpts("x x").find(body, None), SearchMatched)
+    assert Excerpts("here", BoundedReader()).find(None, f"<p>{body}") == SearchScanLimit()
 
 
 def test_html_that_is_not_analyzed_says_nothing() -> None:
     """What is hidden in it could stand in an excerpt."""
     excerpts = Excerpts("plan", TAGS)
-    assert excerpts.context(None, "<p hidden>The plan</p>") == SearchScanLimit()
-    assert excerpts.context(None, "<p>The plan</p>") == SearchScanLimit()
-    assert excerpts.context("The plan", "<p>The plan</p>") == SearchMatched(excerpt="The plan")
+    assert excerpts.find(None, "<p hidden>The plan</p>") == SearchScanLimit()
+    assert excerpts.find(None, "<p>The plan</p>") == SearchScanLimit()
+    assert excerpts.find("The plan", "<p>The plan</p>") == SearchMatched(excerpt="The plan")
 
 
 def test_of_all_the_html_of_a_page_only_so_much_is_read() -> None:
     excerpts = Excerpts("here", BoundedReader())
     newsletter = "<p>" + "x " * (LONGEST // 2 - 10)
-    contexts = [excerpts.context(None, newsletter) for _ in range(MOST_HTML // LONGEST + 2)]
+    contexts = [excerpts.find(None, newsletter) for _ in range(MOST_HTML // LONGEST + 2)]
     assert contexts[0] == SearchNoMatch()
     assert contexts[-1] == SearchScanLimit()
-    assert excerpts.context("here it is", None) == SearchMatched(excerpt="here it is")
+    assert excerpts.find("here it is", None) == SearchMatched(excerpt="here it is")

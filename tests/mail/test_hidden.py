@@ -36,7 +36,7 @@ def test_what_cannot_be_judged_is_kept_with_a_warning(name: str, html: str) -> N
         seen, hidden = of_html(html, form)
         assert "X" in seen, form
         assert name in hidden.unjudged, form
-        assert name in hidden.sentences()[-1]
+        assert name in hidden.warnings()[-1]
 
 
 @pytest.mark.parametrize("html", [*QUIET, *NEWSLETTERS])
@@ -74,12 +74,12 @@ def test_how_much_is_left_out(html: str, counts: dict[str, int]) -> None:
 
 def test_it_is_told_in_one_sentence() -> None:
     many = Hidden({"display": 1, "colour": 1, "zero-width": 10}) + Hidden({"bidi": 4})
-    assert many.sentences() == (
+    assert many.warnings() == (
         "Text that is not seen was left out: 2 pieces (colour 1, display 1), 14 invisible characters.",
     )
-    assert Hidden({"bidi": 1}).sentences() == ("Text that is not seen was left out: 1 invisible character.",)
-    assert Hidden({"size": 1}).sentences() == ("Text that is not seen was left out: 1 piece (size 1).",)
-    assert (Hidden() + Hidden()).sentences() == ()
+    assert Hidden({"bidi": 1}).warnings() == ("Text that is not seen was left out: 1 invisible character.",)
+    assert Hidden({"size": 1}).warnings() == ("Text that is not seen was left out: 1 piece (size 1).",)
+    assert (Hidden() + Hidden()).warnings() == ()
     assert not Hidden({"size": 0})
     assert many
 
@@ -107,12 +107,12 @@ def test_how_often_style_cannot_be_judged(html: str, unjudged: dict[str, int]) -
 
 def test_what_cannot_be_judged_is_a_warning_of_its_own() -> None:
     some = Hidden({"display": 1}, {"mask": 1}) + Hidden({}, {"mask": 1, "color: oklch()": 1, "zoom": 0})
-    assert some.sentences() == (
+    assert some.warnings() == (
         "Text that is not seen was left out: 1 piece (display 1).",
         "Some text may be hidden: the appliance cannot judge mask (2), color: oklch() (1).",
     )
     many = Hidden({}, {f"name {number:02}": 1 for number in range(13)})
-    assert many.sentences()[0].endswith("name 08 (1), name 09 (1), 3 more.")
+    assert many.warnings()[0].endswith("name 08 (1), name 09 (1), 3 more.")
     assert Hidden({}, {"mask": 1})
     assert not Hidden({}, {"mask": 0})
 

@@ -27,16 +27,16 @@ def test_text_of_tags(html: str, text: str) -> None:
 
 
 def test_invisible_characters_are_left_out_and_counted() -> None:
-    seen = TAGS.see("a\u200bb", "text")
+    seen = TAGS.extract("a\u200bb", "text")
     assert (seen.text, dict(seen.hidden.counts), seen.is_analyzed) == ("ab", {"zero-width": 1}, False)
 
 
 def test_of_a_long_body_the_beginning_is_read_behind_its_style_sheets() -> None:
     sheet = "<style>" + ".a{color:red}" * 40_000 + "</style>"
-    seen = TAGS_OF_BEGINNING.see(sheet + "<p>word</p>" * 20_000, "markdown")
+    seen = TAGS_OF_BEGINNING.extract(sheet + "<p>word</p>" * 20_000, "markdown")
     assert seen.text.startswith("word\n\nword")
     assert not seen.is_whole
-    assert TAGS_OF_BEGINNING.see(sheet + "<p>word</p>", "html").text == "word"
+    assert TAGS_OF_BEGINNING.extract(sheet + "<p>word</p>", "html").text == "word"
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_it_is_linear(piece: str) -> None:
     def seconds(count: int) -> float:
         html = piece * (count // len(piece))
         began = time.process_time()
-        TAGS.see(html, "text")
-        TAGS_OF_BEGINNING.see(html, "text")
+        TAGS.extract(html, "text")
+        TAGS_OF_BEGINNING.extract(html, "text")
         return time.process_time() - began
 
     assert seconds(1_600_000) < 0.5 + 32 * seconds(100_000)

@@ -71,7 +71,7 @@ def filled(appliance: Appliance, size: Size) -> Giant:
     ids: list[str] = []
     coming = _messages(size)
     while batch := list(islice(coming, _BATCH)):
-        ids += store.mirror.add(inbox, batch)
+        ids += store.mailbox_writer.add(inbox, batch)
     return Giant(account, size, tuple(ids), ids[0], ids[1], ids[2])
 
 

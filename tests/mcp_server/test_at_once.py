@@ -89,7 +89,7 @@ def test_slow_calls_run_beside_each_other_and_beside_quick_ones(office: Office) 
     threads = threading.active_count()
     with ThreadPoolExecutor(SLOW) as callers:
         sends = [callers.submit(office.post, office.send(f"r{number}@example.test")) for number in range(SLOW)]
-        assert eventually(lambda: office.app.present.under_way == SLOW)
+        assert eventually(lambda: office.app.handle.borrower_count == SLOW)
         began = time.monotonic()
         for quick in (message("tools/list"), calling("list_accounts"), message("ping")):
             assert "error" not in office.post(quick).json
@@ -110,9 +110,9 @@ def test_one_who_leaves_leaves_nothing_behind(office: Office) -> None:
     with socket.create_connection(office.listeners.addresses[0], 10) as leaving:
         leaving.sendall(head + body)
         office.smtp.reached("reply")
-    assert office.app.present.under_way == 1
+    assert office.app.handle.borrower_count == 1
     office.smtp.release()
-    assert eventually(lambda: office.app.present.under_way == 0)
+    assert eventually(lambda: office.app.handle.borrower_count == 0)
     assert len(office.smtp.messages) == 1
     assert "error" not in office.post(message("ping")).json
 
@@ -123,7 +123,7 @@ def test_one_who_sends_slowly_holds_nobody_up(office: Office) -> None:
         slow.sendall(head + body[:20])
         for _ in range(SLOW + 2):
             assert "error" not in office.post(calling("list_accounts")).json
-        assert office.app.present.under_way == 0
+        assert office.app.handle.borrower_count == 0
         slow.sendall(body[20:])
         assert slow.recv(65536).startswith(b"HTTP/1.1 200 OK")
 

@@ -226,12 +226,12 @@ def test_after_a_restore_the_restored_appliance_answers(
     behind = App(timed, assistants=door)
     app = TestApp(behind)
     assert named(post(app, ada.token, calling("list_accounts"))) == []
-    behind.present.pause(0)
+    behind.handle.pause(0)
     refused = post(app, ada.token, calling("list_accounts"))
     assert (refused.refusal, refused.headers["retry-after"]) == ((503, "provider_unavailable"), "3")
     other = Appliance(tmp_path / "other")
     try:
-        behind.present.resume(other)
+        behind.handle.resume(other)
         assert post(app, ada.token, calling("list_accounts")).refusal == (401, "unauthenticated")
         eve = CheckedClient(other).set_up()
         assert named(post(app, eve.token, calling("list_accounts"))) == []

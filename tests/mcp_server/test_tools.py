@@ -58,22 +58,22 @@ def _promised(tool: Tool) -> str:
 
 
 def test_these_tools_are_there_and_no_others() -> None:
-    assert tuple((tool.name, tool.stands_for, _promised(tool)) for tool in TOOLS) == TABLE
+    assert tuple((tool.name, tool.rest_call, _promised(tool)) for tool in TOOLS) == TABLE
 
 
 @every_tool
 def test_a_tool_stands_for_a_rest_call_with_the_same_operation(tool: Tool) -> None:
     offered = {f"{route.method} {route.path}": route.operation for route in ROUTES}
-    assert offered[tool.stands_for] is tool.operation
+    assert offered[tool.rest_call] is tool.operation
     known = set(offered.values())
-    assert set(tool.also) <= known
+    assert set(tool.other_operations) <= known
 
 
 @every_tool
 def test_what_a_tool_needs_is_what_its_rest_call_needs(tool: Tool) -> None:
     assert set(tool.operation.rights.needs) == {Capability(one) for one in NEEDS.get(tool.name, {"mail.read"})}
     # What it asks for beside that may be read by whoever may use it.
-    assert all(set(other.rights.needs) == {Capability.MAIL_READ} for other in tool.also)
+    assert all(set(other.rights.needs) == {Capability.MAIL_READ} for other in tool.other_operations)
 
 
 @every_tool
@@ -100,4 +100,4 @@ def test_the_instructions_name_what_is_there() -> None:
 def test_the_guide_has_every_tool_with_its_rest_call_and_what_it_needs() -> None:
     rows = re.findall(r"^\| `([a-z_]+)` \| `([A-Z]+ [^`]+)` \| ([^|]+) \|", GUIDE.read_text("utf-8"), re.MULTILINE)
     told = {name: (call, set(re.findall(r"mail\.[a-z]+", needs))) for name, call, needs in rows}
-    assert told == {tool.name: (tool.stands_for, set(map(str, tool.operation.rights.needs))) for tool in TOOLS}
+    assert told == {tool.name: (tool.rest_call, set(map(str, tool.operation.rights.needs))) for tool in TOOLS}

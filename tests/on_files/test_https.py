@@ -20,7 +20,7 @@ def stored(data_dir: Path) -> tuple[dict[str, object], list[tuple[str, str, str]
     try:
         events, _ = store.audit.list(None, 100)
         rows = [(str(one.action), str(one.outcome), str(one.actor.kind)) for one in reversed(events)]
-        return store.stored_settings.all(), rows
+        return store.stored_settings.get_all(), rows
     finally:
         store.close()
 

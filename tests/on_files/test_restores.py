@@ -54,7 +54,7 @@ def people(folder: Path) -> People:
     made.more["backup"] = store.backups.create("manual").id
     with store.database.transaction():
         store.api_keys.revoke(made.key)
-    store.deliveries.settle(made.more["now"], "failed", "message_rejected")
+    store.deliveries.set_outcome(made.more["now"], "failed", "message_rejected")
     store.close()
     return made
 
@@ -84,7 +84,7 @@ def test_in_place(folder: Path, people: People) -> None:
     ]
     store = Store.open(folder)
     assert lets_in(store, "1") is None
-    assert store.deliveries.work(people.more["now"]).status == "failed"
+    assert store.deliveries.get_work(people.more["now"]).status == "failed"
     newest = store.audit.list(None, 1)[0][0]
     assert (newest.action, newest.actor.kind) == ("backup.restore", "local")
     store.close()
@@ -133,7 +133,7 @@ def test_a_damaged_page_that_is_found_on_the_way_only(folder: Path, people: Peop
     answer = restores.restore(folder, people.more["backup"])
     assert "a page of it cannot be read" in answer["warnings"][0]
     store = Store.open(folder)
-    assert store.deliveries.work(people.more["now"]).status == "uncertain"
+    assert store.deliveries.get_work(people.more["now"]).status == "uncertain"
     store.close()
 
 
@@ -250,7 +250,7 @@ def old(folder: Path) -> Path:
     copied(3, folder)
     store = Store.open(folder)
     for (operation,) in store.database.rows("SELECT id FROM delivery_operations WHERE status = 'queued'"):
-        store.deliveries.begin(operation)
+        store.deliveries.begin_sending(operation)
         store.deliveries.succeed(operation, None, reply_code=250)
     store.close()
     return folder

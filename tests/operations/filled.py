@@ -57,7 +57,7 @@ class FilledMailbox:
             self._moments += timedelta(minutes=1)
             fetched = FetchedMessage(next(self._uids), frozenset(flags), self._moments, len(source), source)
             batch.append((fetched, parse(source)))
-        return list(self.store.mirror.add(found, batch))
+        return list(self.store.mailbox_writer.add(found, batch))
 
     def accept(self, member_id: str, outcome: str = "", *, is_shown: bool = True, **more: Any) -> str:
         """An operation of now, and what became of it; answers its id. `more`: further fields of `NewDelivery`."""
@@ -68,11 +68,11 @@ class FilledMailbox:
         new = NewDelivery(self.id, "ses_1", member_id, key, "hash", more.pop("kind", "send"), composed, None, **more)
         operation = deliveries.accept(new).delivery.operation_id
         if is_shown:
-            deliveries.show(operation)
+            deliveries.mark_shown(operation)
         if outcome == "succeeded":
             deliveries.succeed(operation, None, reply_code=250)
         elif outcome:
-            deliveries.settle(operation, outcome)  # type: ignore[arg-type]
+            deliveries.set_outcome(operation, outcome)  # type: ignore[arg-type]
         return operation
 
     def grant(self, member_id: str) -> None:

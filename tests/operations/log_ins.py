@@ -33,7 +33,7 @@ def issue(appliance: Appliance, kind: Kind, member_id: str, lives_for: timedelta
     """A token that is good once, as an administrator would hand it over."""
     token = new_token(_PREFIXES[kind])
     with appliance.store.database.transaction(durable=True):
-        appliance.store.invitations.issue(kind, member_id, hash_token(token), lives_for)
+        appliance.store.one_time_tokens.issue(kind, member_id, hash_token(token), lives_for)
     return token
 
 

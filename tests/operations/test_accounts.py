@@ -227,8 +227,8 @@ def test_what_became_of_a_members_server_does_not_tell_its_port_either(
     owners: tuple[tuple[str, Role, bool], ...] = (("bob", "member", False), ("eve", "admin", True))
     for name, role, exact in owners:
         box = FilledMailbox(appliance, add_member(appliance, name, role), f"{name}@private.test")
-        for use in (appliance.logins.imap, appliance.logins.smtp):
-            opening = ImapMailbox.open if use == appliance.logins.imap else Submission.open
+        for use in (appliance.logins.open_imap, appliance.logins.open_smtp):
+            opening = ImapMailbox.open if use == appliance.logins.open_imap else Submission.open
             with pytest.raises(RemoteFault) as caught:
                 use(box.id, partial(opening, ca_file="", timeout=5))
             assert (caught.value.name == "connection_refused") is exact
@@ -238,7 +238,7 @@ def test_beyond_four_waiting_requests_the_answer_is_503(
     checked_client: CheckedClient, request_for: dict[str, Any]
 ) -> None:
     with ExitStack() as taken:
-        assert all(taken.enter_context(checked_client.appliance.waiting_place()) for _ in range(4))
+        assert all(taken.enter_context(checked_client.appliance.io_slot()) for _ in range(4))
         answer = checked_client.ask("POST", "/accounts", request_for)
         assert answer.refusal == (503, "provider_unavailable")
         assert int(answer.headers["retry-after"]) > 0

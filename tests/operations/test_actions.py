@@ -113,7 +113,7 @@ def test_a_server_that_cannot_be_reached(checked_client: CheckedClient, filled: 
 
 def test_a_busy_appliance(checked_client: CheckedClient, filled: FilledMailbox) -> None:
     appliance = checked_client.appliance
-    with appliance.waiting_place(), appliance.waiting_place(), appliance.waiting_place(), appliance.waiting_place():
+    with appliance.io_slot(), appliance.io_slot(), appliance.io_slot(), appliance.io_slot():
         answer = checked_client.ask("POST", path(filled), {"action": "star", "messageIds": ["msg_1"]})
     assert (answer.refusal, answer.headers["retry-after"]) == ((503, "provider_unavailable"), "5")
 

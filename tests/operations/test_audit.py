@@ -120,7 +120,7 @@ def test_a_log_as_it_was_written_is_whole(ada: CheckedClient) -> None:
 
 def test_a_log_is_checked_once_at_a_time(ada: CheckedClient) -> None:
     path = "/admin/audit-events/verify"
-    with ada.appliance.store.audit.only_check():
+    with ada.appliance.store.audit.exclusive_check():
         refused = ada.ask("GET", path)
     assert (refused.refusal, refused.headers["retry-after"]) == ((429, "too_many_attempts"), "3")
     assert ada.ask("GET", path).data["ok"] is True

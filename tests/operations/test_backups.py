@@ -86,7 +86,7 @@ def test_what_was_replaced_and_does_not_open_is_no_altered_backup(ada: CheckedCl
     store = ada.appliance.store
     sources = [Source("mailbox.db", b"as it lay there, damaged")]
     with bundle(store.folder, "pre-restore", sources, store.key, (wrap_file(store.key.master),), 5, SystemClock()) as b:
-        backup_id, _ = b.manifest.id, b.keep()
+        backup_id, _ = b.manifest.id, b.publish()
     answer = ada.ask("POST", f"{PATH}/{backup_id}/verify", {})
     assert answer.refusal == (409, "conflict")
     assert "is as it was written" in answer.message
@@ -218,7 +218,7 @@ def test_a_damaged_one_says_what_is_wrong(ada: CheckedClient, damage: Any, code:
 
 def test_one_long_thing_at_a_time(ada: CheckedClient) -> None:
     made = make(ada)
-    with ada.appliance.long_work.doing("A check of the store"):
+    with ada.appliance.exclusive_job.run("A check of the store"):
         for path in (PATH, f"{PATH}/{made['id']}/verify"):
             answer = ada.ask("POST", path)
             assert answer.refusal == (409, "conflict")
@@ -232,10 +232,10 @@ def test_long_work_leaves_workers_to_those_who_read(ada: CheckedClient) -> None:
     appliance = ada.appliance
     with ExitStack() as taken:
         for _ in range(appliance.settings.number("server.waiting_workers")):
-            assert taken.enter_context(appliance.waiting_place())
+            assert taken.enter_context(appliance.io_slot())
         answer = ada.ask("POST", PATH)
         assert (answer.refusal, answer.headers["retry-after"]) == ((429, "too_many_attempts"), "5")
-        assert appliance.long_work.now is None
+        assert appliance.exclusive_job.current is None
     assert ada.ask("POST", PATH).status == 201
 
 

@@ -144,9 +144,9 @@ def doubtful(shared: Shared) -> Any:
     """A scheduled send of Bob's that was handed over, and nobody knows how that ended."""
     delivery = shared.send("bob", sendAt=(datetime.now(UTC) + timedelta(days=9)).isoformat())
     deliveries, operation_id = shared.client.appliance.store.deliveries, delivery["operationId"]
-    assert deliveries.begin(operation_id)
-    deliveries.mark(operation_id, Phase.DOT)
-    deliveries.settle(operation_id, "uncertain")
+    assert deliveries.begin_sending(operation_id)
+    deliveries.enter_phases(operation_id, Phase.DOT)
+    deliveries.set_outcome(operation_id, "uncertain")
     return delivery
 
 

@@ -39,8 +39,8 @@ def file(ada: CheckedClient, timed: Appliance) -> File:
     box = FilledMailbox(timed, ada.member["id"])
     (message,) = box.deliver(with_file(CONTENT, "Rechnung März.bin"))
     (listed,) = ada.ask("GET", f"/accounts/{box.id}/messages/{message}").data["attachments"]
-    wanted = timed.parts.attachment(box.id, message, listed["id"])
-    timed.store.parts.keep(wanted.message.number, wanted.part, iter([CONTENT]), limit=1 << 20).close()
+    wanted = timed.attachment_fetcher.request_attachment(box.id, message, listed["id"])
+    timed.store.part_cache.put(wanted.message.number, wanted.part, iter([CONTENT]), limit=1 << 20).close()
     return File(ada, box, f"/accounts/{box.id}/messages/{message}/attachments/{listed['id']}")
 
 

@@ -70,7 +70,7 @@ def test_the_original_goes_along_below_the_comment(box: Forwards) -> None:
     assert 'src="cid:logo@x"' in sent.get_body(("html",)).get_content()  # type: ignore[union-attr]
     names = {part.get_filename(): part.get_payload(decode=True) for part in sent.walk() if part.get_filename()}
     assert names == {"logo.png": b"\x89PNG", "plan 0 ü.pdf": b"%PDF"}
-    assert box.client.appliance.store.deliveries.work(answer.data["operationId"]).parent_id == message
+    assert box.client.appliance.store.deliveries.get_work(answer.data["operationId"]).parent_id == message
 
     again = box.forward(message, body, key)
     assert (again.status, again.data) == (200, answer.data)

@@ -84,7 +84,7 @@ def test_where_one_cannot_listen_is_no_host(ada: CheckedClient, host: str) -> No
     refused = ada.ask("PATCH", PATH, {"enabled": True, "host": host, "port": 0})
     assert refused.refusal == (400, "invalid_request")
     assert "is an IP address of this computer" in refused.message
-    assert ada.appliance.store.stored_settings.all() == {}
+    assert ada.appliance.store.stored_settings.get_all() == {}
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.7"])
@@ -97,10 +97,10 @@ def test_what_cannot_be_done_is_as_it_was(ada: CheckedClient, host: str) -> None
         assert refused.refusal == (409, "conflict")
         assert refused.message.startswith("HTTPS cannot be offered so: ")
         told = ada.ask("GET", PATH)
-        assert (told.data | {"certificate": None}, told.warnings, stored.all()) == (OFF, [], {})
+        assert (told.data | {"certificate": None}, told.warnings, stored.get_all()) == (OFF, [], {})
         by_settings = {{"enabled": "server.https"}.get(name, f"server.https_{name}"): asked[name] for name in asked}
         assert ada.ask("PATCH", SETTINGS, {"log.requests": False, **by_settings}).refusal == (409, "conflict")
-        assert (stored.all(), ada.appliance.settings.flag("log.requests")) == ({}, True)
+        assert (stored.get_all(), ada.appliance.settings.flag("log.requests")) == ({}, True)
     failed = [target for action, target, outcome in audited(ada) if outcome == "failure"]
     assert sorted(failed) == sorted([*by_settings, *by_settings, "log.requests"])
     on = ada.ask("PATCH", PATH, {"enabled": True, **HERE}).data

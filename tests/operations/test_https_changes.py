@@ -72,11 +72,11 @@ def test_whatever_goes_wrong_puts_the_settings_back(appliance: Appliance, fault:
 
     appliance.https = Listener(fail, appliance)
     change(appliance, OPERATOR, {"log.requests": False})
-    before = appliance.store.stored_settings.all()
+    before = appliance.store.stored_settings.get_all()
     with pytest.raises(type(fault)) as caught:
         change(appliance, OPERATOR, {"server.https_host": "192.0.2.7", "log.requests": True})
     assert caught.value is fault
-    assert appliance.store.stored_settings.all() == before
+    assert appliance.store.stored_settings.get_all() == before
     assert (appliance.settings.text("server.https_host"), appliance.settings.flag("log.requests")) == ("", False)
     assert appliance.https.asked == [("192.0.2.7", 8443), ("", 8443)]
     told = outcomes(appliance)
@@ -122,7 +122,7 @@ def test_changes_are_one_at_a_time(appliance: Appliance) -> None:
     changers[0].start()
     assert begun.wait(10)
     changers.append(threading.Thread(target=change, args=(appliance, OPERATOR, {"server.https_port": 9443})))
-    changers.append(threading.Thread(target=appliance.use_configuration, args=(settings.load(None, {}),)))
+    changers.append(threading.Thread(target=appliance.apply_configuration, args=(settings.load(None, {}),)))
     for changer in changers[1:]:
         changer.start()
         changer.join(0.1)
@@ -132,7 +132,7 @@ def test_changes_are_one_at_a_time(appliance: Appliance) -> None:
         changer.join(10)
     assert len(refused) == 1
     assert listener.asked == [("192.0.2.7", 8443), ("", 8443), ("", 9443)]
-    assert appliance.store.stored_settings.all() == {"server.https_port": 9443}
+    assert appliance.store.stored_settings.get_all() == {"server.https_port": 9443}
 
 
 def test_what_was_refused_is_tried_again_when_it_is_asked_for_again(ada: CheckedClient) -> None:
@@ -143,7 +143,7 @@ def test_what_was_refused_is_tried_again_when_it_is_asked_for_again(ada: Checked
         with ada.appliance.store.database.transaction():
             ada.appliance.store.stored_settings.put("server.https_port", port)
         with pytest.raises(HttpsNotOffered):
-            ada.appliance.use_changed_settings()
+            ada.appliance.apply_stored_settings()
         assert is_open(on["url"])
         assert ada.ask("PATCH", PATH, {"port": port}).refusal == (409, "conflict")
     moved = ada.ask("PATCH", PATH, {"port": port})
@@ -159,7 +159,7 @@ def test_an_address_that_is_none_is_refused_also_while_it_is_off(ada: CheckedCli
         ):
             refused = ada.ask("PATCH", path, body)
             assert (refused.refusal, refused.places) == ((400, "invalid_request"), [place])
-    assert ada.appliance.store.stored_settings.all() == {}
+    assert ada.appliance.store.stored_settings.get_all() == {}
 
 
 def test_a_setting_that_waits_for_a_start_is_told_from_one_that_is_not_there(ada: CheckedClient) -> None:
@@ -196,7 +196,7 @@ def test_what_openssl_takes_and_nobody_else_does_is_a_conflict(ada: CheckedClien
     files.certificate.write_text(ssl.DER_cert_to_PEM_cert(der.replace(version, bytes.fromhex("a003020107"))))
     refused = ada.ask("PATCH", PATH, {"enabled": True, **HERE})
     assert (refused.refusal, "cert.pem: it cannot be read" in refused.message) == ((409, "conflict"), True)
-    assert ada.appliance.store.stored_settings.all() == {}
+    assert ada.appliance.store.stored_settings.get_all() == {}
     files.certificate.write_bytes(plain.replace(b"CERTIFICATE", b"X509 CERTIFICATE"))
     on = ada.ask("PATCH", PATH, {"enabled": True, **HERE})
     assert (on.data["certificate"]["fingerprint"], on.warnings) == (fingerprint(plain), [])

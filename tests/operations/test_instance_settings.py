@@ -262,7 +262,7 @@ def test_which_daily_backups_are_made_and_kept(timed: Appliance, clock: FakeCloc
         """How many there are after so many days."""
         for _ in range(days):
             clock.advance(86_400)
-            timed.daily_backup.look()
+            timed.daily_backup.run_once()
         return len(ada.ask("GET", "/admin/backups").data["items"])
 
     change(ada, backup__keep_daily=1, backup__keep_weekly=0)

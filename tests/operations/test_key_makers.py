@@ -41,7 +41,7 @@ def test_a_key_that_only_its_owner_saw_makes_such_keys(people: People) -> None:
     mine, _ = given_to(people, people.ada, token)
     assert people.change(mine, permissionProfile="full").status == 200
     cids, _ = given_to(people, people.cid, token)
-    made_by = people.appliance.store.api_keys.made_for_others
+    made_by = people.appliance.store.api_keys.list_made_for_others
     assert [key.id for key in made_by(people.ada.member["id"])] == [cids]
 
 
@@ -89,7 +89,7 @@ def test_with_its_maker_a_key_is_revoked(people: People, timed: Appliance) -> No
     told = people.cid.ask("GET", "/me/audit-events?limit=1").data["items"][0]
     assert (told["action"], told["target"]["id"]) == ("api_key.revoke", cids)
     # Also where the member comes back under the old id, as a restored backup has it.
-    assert timed.store.api_keys.made_for_others(people.bea.member["id"]) == ()
+    assert timed.store.api_keys.list_made_for_others(people.bea.member["id"]) == ()
 
 
 def test_with_the_role_of_its_maker_a_key_is_revoked(people: People, timed: Appliance) -> None:

@@ -214,7 +214,7 @@ def test_one_that_cannot_be_confirmed_now_is_installed_for_7_days(make: Make, is
     assert "could not be confirmed: The licence server answered with status 500." in warning
     assert warning.endswith(" goes on until 2026-01-09T03:04:05.678Z.")
     clock.advance(7 * DAY - 1)
-    ada.appliance.confirmation.look()
+    ada.appliance.licence_check.run_once()
     assert (put(ada).data, put(ada).warnings) == (TEAM, [warning])
     assert ada.ask("GET", "/admin/oauth-apps").status == 200
     clock.advance(1)
@@ -235,7 +235,7 @@ def test_it_is_confirmed_as_soon_as_its_issuer_answers(make: Make, issuer: Issue
     put(ada)
     issuer.says(valid=True)
     clock.advance(3600)
-    ada.appliance.confirmation.look()
+    ada.appliance.licence_check.run_once()
     clock.advance(7 * DAY)
     assert ada.ask("GET", PATH).data == TEAM
     assert put(ada).warnings == []
@@ -259,7 +259,7 @@ def _session(client: CheckedClient) -> str:
 def test_where_all_places_are_taken(make: Make, issuer: Issuer) -> None:
     ada = make(verify_url=issuer.url)
     with ExitStack() as waiting:
-        assert all(waiting.enter_context(ada.appliance.waiting_place()) for _ in range(4))
+        assert all(waiting.enter_context(ada.appliance.io_slot()) for _ in range(4))
         refused = put(ada)
     assert refused.refusal == (502, "license_unverified")
     assert (issuer.asked, ada.ask("GET", PATH).data) == ([], NONE)
@@ -271,7 +271,7 @@ def test_unverified_for_a_week_and_mended(make: Make, issuer: Issuer, clock: Fak
     key = ada.ask("POST", "/me/api-keys", {"name": "k", "permissionProfile": "read-only"}).data["apiKey"]["id"]
     issuer.says(valid=False)
     clock.advance(DAY)
-    ada.appliance.confirmation.look()
+    ada.appliance.licence_check.run_once()
     clock.advance(7 * DAY)
     assert ada.ask("GET", PATH).data == {**TEAM, "status": "unverified"}
     for method, path, body in (

@@ -221,7 +221,7 @@ def test_while_bodies_are_coming_a_search_says_so(checked_client: CheckedClient,
     folder = mailbox.store.folders.find(mailbox.id, "inbox")
     assert folder is not None
     fetched = FetchedMessage(900, frozenset(), MORNING, 5, b"")
-    mailbox.store.mirror.add_headers(folder, [(fetched, parsed(subject="A late plan", text=""))])
+    mailbox.store.mailbox_writer.add_headers(folder, [(fetched, parsed(subject="A late plan", text=""))])
     for path in (f"/accounts/{mailbox.id}/messages", "/messages"):
         assert checked_client.ask("GET", path).warnings == []
         assert checked_client.ask("GET", f"{path}?unread=true").warnings == []

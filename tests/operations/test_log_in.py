@@ -177,7 +177,7 @@ def test_a_hash_of_release_0_10_lets_in_and_is_renewed(ada: CheckedClient, timed
     assert text in everything_stored(timed)
     assert log_in(ada).status == 200
     assert not timed.store.members.has_legacy_passwords()
-    assert timed.store.members.password_of(ada.member["id"]).startswith("$argon2id$")  # type: ignore[union-attr]
+    assert timed.store.members.get_password_hash(ada.member["id"]).startswith("$argon2id$")  # type: ignore[union-attr]
     assert log_in(ada).status == 200
 
 
@@ -191,10 +191,10 @@ def test_an_email_counts_as_members_are_found_by_it(ada: CheckedClient, timed: A
 
 def test_a_busy_appliance_refuses_cheaply_and_counts_nothing(ada: CheckedClient, timed: Appliance) -> None:
     before = timed.store.database.value("SELECT total_changes()")
-    timed.places.patience = 0
+    timed.worker_limits.patience = 0
     with ExitStack() as taken:
         for _ in range(8 - 4 - 2):
-            taken.enter_context(timed.hashing_place(is_local=False))
+            taken.enter_context(timed.hashing_slot(is_local=False))
         refused = log_in(ada, WRONG, "192.0.2.1")
         assert (refused.refusal, refused.headers["retry-after"]) == ((429, "too_many_attempts"), "1")
         assert "once" in refused.message
@@ -207,7 +207,7 @@ def test_a_busy_appliance_refuses_cheaply_and_counts_nothing(ada: CheckedClient,
 def test_log_ins_of_this_computer_wait_instead_of_being_refused(ada: CheckedClient, timed: Appliance) -> None:
     with ThreadPoolExecutor(4) as pool, ExitStack() as taken:
         for _ in range(8 - 4 - 1):
-            taken.enter_context(timed.hashing_place(is_local=True))
+            taken.enter_context(timed.hashing_slot(is_local=True))
         waiting = [pool.submit(log_in, ada) for _ in range(4)]
         refused = log_in(ada, LOGIN, "192.0.2.1")
         assert (refused.refusal, refused.headers["retry-after"]) == ((429, "too_many_attempts"), "1")
@@ -220,8 +220,8 @@ def test_log_ins_of_this_computer_wait_instead_of_being_refused(ada: CheckedClie
 
 def test_some_members_log_in_from_elsewhere_at_once(ada: CheckedClient, timed: Appliance) -> None:
     """Six, though two are hashed at a time; nobody is told to come back."""
-    with ThreadPoolExecutor(6) as pool, timed.hashing_place(is_local=False), ExitStack() as taken:
-        taken.enter_context(timed.hashing_place(is_local=False))
+    with ThreadPoolExecutor(6) as pool, timed.hashing_slot(is_local=False), ExitStack() as taken:
+        taken.enter_context(timed.hashing_slot(is_local=False))
         waiting = [pool.submit(log_in, ada, LOGIN, f"192.0.2.{number}") for number in range(4)]
         assert not any(one.done() for one in waiting)
         taken.close()
@@ -235,12 +235,12 @@ def test_some_members_log_in_from_elsewhere_at_once(ada: CheckedClient, timed: A
 def test_with_few_workers_one_log_in_has_a_place(tmp_path: Path, workers: int, waiting: int) -> None:
     given = settings.load(None, {}, {"server.workers": workers, "server.waiting_workers": waiting})
     appliance = Appliance(tmp_path / "data", given)
-    appliance.places.patience = 0
+    appliance.worker_limits.patience = 0
     try:
-        with appliance.hashing_place(is_local=True), pytest.raises(LogInsBusy):
-            appliance.hashing_place(is_local=False).__enter__()
-        with appliance.hashing_place(is_local=False), pytest.raises(LogInsBusy):
-            appliance.hashing_place(is_local=False).__enter__()
+        with appliance.hashing_slot(is_local=True), pytest.raises(LogInsBusy):
+            appliance.hashing_slot(is_local=False).__enter__()
+        with appliance.hashing_slot(is_local=False), pytest.raises(LogInsBusy):
+            appliance.hashing_slot(is_local=False).__enter__()
     finally:
         appliance.stop()
 

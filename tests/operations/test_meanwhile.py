@@ -93,7 +93,7 @@ def test_a_password_that_is_another_one_by_now_is_not_replaced(
     """Of two who know the old one, the second does not undo what the first did."""
     sql = "UPDATE members SET password_hash = 'of another'"
     assert held(lambda: ada.ask(*OWN["one's password"]), sql).refusal == (401, "invalid_credentials")
-    assert timed.store.members.password_of(ada.member["id"]) == "of another"
+    assert timed.store.members.get_password_hash(ada.member["id"]) == "of another"
     assert ("password.change", "success") not in recorded(timed)
 
 

@@ -62,7 +62,7 @@ def test_a_new_invitation_takes_the_place_of_the_old(ada: CheckedClient, timed: 
     clock.advance(DAY)
     answer = ada.ask("POST", f"/admin/members/{made['member']['id']}/invitation")
     assert (answer.status, answer.data["expiresAt"]) == (201, "2026-01-10T03:04:05.678Z")
-    find = timed.store.invitations.find
+    find = timed.store.one_time_tokens.find
     assert find("invitation", hash_token(made["invitation"]["token"])) is None
     assert find("invitation", hash_token(answer.data["token"])) == made["member"]["id"]
     assert ada.ask("GET", "/admin/members").data[1]["invitation"] == {"expiresAt": "2026-01-10T03:04:05.678Z"}

@@ -154,7 +154,7 @@ def test_links_that_were_open_make_no_administrator(ada: CheckedClient, timed: A
     path = f"/admin/members/{made['member']['id']}"
     reset = key.ask("POST", f"{path}/password-reset").data["token"]
     assert ada.ask("PATCH", path, {"role": "admin"}).data["invitation"] is None
-    find = timed.store.invitations.find
+    find = timed.store.one_time_tokens.find
     assert find("invitation", hash_token(made["invitation"]["token"])) is None
     assert find("password_reset", hash_token(reset)) is None
     assert ada.ask("POST", f"{path}/invitation").status == 201

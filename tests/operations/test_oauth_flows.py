@@ -172,8 +172,8 @@ def test_a_mailbox_is_connected(scene: SignIns, way: str) -> None:
     event = scene.ada.ask("GET", "/admin/audit-events?limit=1").data["items"][0]
     assert (event["action"], event["target"]["id"]) == ("account.create", known["id"])
     # The token that came with the code is used; none was asked for.
-    assert scene.appliance.logins.token(known["id"], "mail", str).startswith("access-")
-    login = scene.appliance.logins.login(known["id"])
+    assert scene.appliance.logins.use_token(known["id"], "mail", str).startswith("access-")
+    login = scene.appliance.logins.get_login(known["id"])
     assert (login.email, login.username, login.sends_via) == (user, user, "smtp")
 
 
@@ -340,7 +340,7 @@ def test_the_next_code_is_for_graph_where_smtp_is_off(scene: SignIns) -> None:
     assert (first.status, first.data["error"]["fault"], second.data["error"]) == (201, "consent_required", None)
     assert "Microsoft Graph" in first.data["error"]["message"]
     assert second.data["id"] == first.data["id"]
-    assert outlook.user_of(scene.appliance.logins.token(first.data["id"], "graph", str), "Mail.Send") == user
+    assert outlook.user_of(scene.appliance.logins.use_token(first.data["id"], "graph", str), "Mail.Send") == user
 
 
 def test_a_code_that_is_refused_ends_it(scene: SignIns) -> None:
@@ -359,11 +359,11 @@ def test_a_code_that_is_refused_ends_it(scene: SignIns) -> None:
 def test_a_mailbox_regains_its_access_and_stays_what_it_is(scene: SignIns) -> None:
     user = scene.server.fresh_user()
     first = scene.connect(scene.bob, "google", user, displayName="Post").data
-    before = scene.appliance.logins.login(first["id"]).refresh_token
+    before = scene.appliance.logins.get_login(first["id"]).refresh_token
     for asked in ({"accountId": first["id"]}, {}):
         again = scene.connect(scene.bob, "google", user, **asked)
         assert (again.status, again.data["id"], again.data["displayName"]) == (201, first["id"], "Post")
-        assert scene.appliance.logins.login(first["id"]).refresh_token != before
+        assert scene.appliance.logins.get_login(first["id"]).refresh_token != before
         event = scene.ada.ask("GET", "/admin/audit-events?limit=1").data["items"][0]
         assert (event["action"], event["target"]["id"]) == ("account.reconnect", first["id"])
     other = scene.connect(scene.bob, "google", scene.server.fresh_user(), accountId=first["id"])
@@ -409,17 +409,17 @@ def test_a_shared_mailbox_is_connected_by_who_reaches_it(scene: SignIns) -> None
     scene.shared[ann] = office
     answer = scene.connect(scene.bob, "outlook", ann, email=office)
     assert (answer.status, answer.data["email"]) == (201, office)
-    login = scene.appliance.logins.login(answer.data["id"])
+    login = scene.appliance.logins.get_login(answer.data["id"])
     assert (login.email, login.username, login.is_shared) == (office, ann, True)
 
 
 def test_where_smtp_is_off_mail_goes_out_by_graph(scene: SignIns) -> None:
     scene.smtp.at("auth", SMTP_IS_OFF)
     mailbox = scene.connect(scene.bob, "outlook", scene.server.fresh_user()).data["id"]
-    assert scene.appliance.logins.login(mailbox).sends_via == "graph"
+    assert scene.appliance.logins.get_login(mailbox).sends_via == "graph"
     asked = scene.smtp.count("auth")
     assert scene.bob.ask("POST", f"/accounts/{mailbox}/reconnect", {}).status == 200
-    assert (scene.smtp.count("auth"), scene.appliance.logins.login(mailbox).sends_via) == (asked, "graph")
+    assert (scene.smtp.count("auth"), scene.appliance.logins.get_login(mailbox).sends_via) == (asked, "graph")
 
 
 # --- trying again -----------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def test_what_asks_servers_takes_a_place(appliance: Appliance) -> None:
     def ask(appliance: Appliance, caller: Caller) -> int:
         """How many places are left while this one is taken."""
         with ExitStack() as taken:
-            return sum(taken.enter_context(appliance.waiting_place()) for _ in range(10))
+            return sum(taken.enter_context(appliance.io_slot()) for _ in range(10))
 
     for _ in range(2):  # and gives it back
         assert ask.call(appliance, LOCAL, None, Request()).data == 3

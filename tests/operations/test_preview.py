@@ -60,7 +60,7 @@ def test_it_resolves_a_reply_as_a_send_does(box: RestingMailbox) -> None:
     assert [each["email"] for each in shown["to"]] == ["bob@example.test", "eve@example.test"]
     assert [each["email"] for each in shown["cc"]] == ["fay@example.test"]
     operation = box.send(body | {"sendAt": at(hours=1)}).data["operationId"]
-    work = box.store.deliveries.work(operation)
+    work = box.store.deliveries.get_work(operation)
     sent = parse(work.wire.read())
     assert (sent.subject, [each.email for each in sent.to]) == ("Re: Plans", ["bob@example.test", "eve@example.test"])
     assert work.parent_id == parent
@@ -120,7 +120,7 @@ def test_what_goes_out_is_what_was_shown(mailbox: Mailbox, asking: CheckedClient
 
 
 def test_a_plain_part_made_of_tags_alone_is_whole_and_told(box: RestingMailbox) -> None:
-    box.client.appliance.html.close()  # as under a flood of hostile mail: nothing can be analyzed
+    box.client.appliance.html_readers.close()  # as under a flood of hostile mail: nothing can be analyzed
     answer = preview(box, a_message(body={"html": "<p>word</p>" * 5_000}))
     assert (answer.status, answer.warnings) == (200, [UNANALYZED_OUTGOING])
     assert answer.data["bodyTextChars"] >= 5_000 * len("word")

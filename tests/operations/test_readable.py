@@ -29,7 +29,7 @@ def test_html_is_analyzed(form: BodyFormat, readers: HtmlReaders) -> None:
     seen, hidden = of_html(HTML, form)
     assert in_form(StoredBody(text=None, html=HTML, is_there=True), form, readers, visible_only=True) == (
         seen,
-        hidden.sentences(),
+        hidden.warnings(),
     )
 
 

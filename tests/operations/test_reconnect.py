@@ -38,7 +38,7 @@ class Box:
 
     @property
     def connection(self) -> Connection:
-        return self.desk.appliance.store.accounts.connection(self.id)
+        return self.desk.appliance.store.accounts.get_connection(self.id)
 
     @property
     def status(self) -> str:

@@ -21,7 +21,7 @@ class Served:
     def __init__(self, client: CheckedClient) -> None:
         self.client, self.appliance = client, client.appliance
         self.taken = list[tuple[Prepared, Actor]]()
-        self.appliance.hand_over = lambda prepared, actor: self.taken.append((prepared, actor))
+        self.appliance.start_restore = lambda prepared, actor: self.taken.append((prepared, actor))
 
     def back_up(self, **body: Any) -> Any:
         answer = self.client.ask("POST", "/admin/backups", body)
@@ -56,7 +56,7 @@ def test_a_dry_run_tells_what_is_in_it_and_changes_nothing(served: Served) -> No
     answer = served.client.ask("POST", PATH, {"backupId": made["id"], "dryRun": True})
     assert (answer.status, answer.data["members"], answer.data["createdAt"]) == (200, 1, made["createdAt"])
     assert (served.taken, served.left, served.failures()) == ([], [], [])
-    assert served.appliance.long_work.now is None
+    assert served.appliance.exclusive_job.current is None
 
 
 def test_what_was_unpacked_is_handed_over_and_nothing_long_begins_until_then(served: Served) -> None:
@@ -69,7 +69,7 @@ def test_what_was_unpacked_is_handed_over_and_nothing_long_begins_until_then(ser
     for path, body in ((PATH, {"backupId": made["id"]}), ("/admin/backups", {})):
         again = served.client.ask("POST", path, body)
         assert (again.status, again.body["error"]["code"]) == (409, "conflict")
-    assert served.appliance.long_work.now is not None
+    assert served.appliance.exclusive_job.current is not None
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -90,7 +90,7 @@ def test_what_is_wrong_with_a_backup(served: Served, dry_run: bool) -> None:
     assert found == [*((400, f"backup_{code}") for code in codes), (404, "not_found")]
     assert (served.taken, served.left) == ([], [])
     assert served.failures() == ([] if dry_run else ids[::-1])
-    assert served.appliance.long_work.now is None
+    assert served.appliance.exclusive_job.current is None
 
 
 def test_a_configuration_that_cannot_be_used_here_is_told(served: Served) -> None:
@@ -104,7 +104,7 @@ def test_a_configuration_that_cannot_be_used_here_is_told(served: Served) -> Non
 
 def test_while_something_long_is_done(served: Served) -> None:
     made = served.back_up()
-    with served.appliance.long_work.doing("A backup"):
+    with served.appliance.exclusive_job.run("A backup"):
         answer = served.client.ask("POST", PATH, {"backupId": made["id"], "dryRun": True})
     assert (answer.status, answer.body["error"]["code"]) == (409, "conflict")
     assert answer.body["error"]["message"].startswith(StoreAtWork(what="A backup").message[:20])
@@ -112,7 +112,7 @@ def test_while_something_long_is_done(served: Served) -> None:
 
 def test_where_nobody_serves_nothing_is_unpacked(served: Served) -> None:
     made = served.back_up()
-    served.appliance.hand_over = None
+    served.appliance.start_restore = None
     answer = served.client.ask("POST", PATH, {"backupId": made["id"]})
     assert (answer.status, answer.body["error"]["code"]) == (409, "conflict")
     assert served.left == []

@@ -27,7 +27,7 @@ def test_a_send_for_later_is_fixed_now(box: RestingMailbox, clock: FakeClock) ->
     delivery = answer.data
     assert (answer.status, delivery["kind"], delivery["status"]) == (202, "scheduled", "queued")
     assert delivery["scheduleId"].startswith("sch_")
-    work = box.store.deliveries.work(delivery["operationId"])
+    work = box.store.deliveries.get_work(delivery["operationId"])
     message = message_from_bytes(work.wire.read())
     assert parsedate_to_datetime(message["Date"]) == from_timestamp(when).replace(microsecond=0)
     assert work.send_at == from_timestamp(when)
@@ -83,7 +83,7 @@ def test_one_that_is_taken_back(box: RestingMailbox) -> None:
     answer = box.ask("DELETE", path)
     assert (answer.status, answer.data) == (200, {"id": delivery["scheduleId"], "deleted": True})
     assert [warning for warning in answer.warnings if "draft" in warning], "its server cannot be asked"
-    (chore,) = box.store.due.chores_of(delivery["operationId"])
+    (chore,) = box.store.schedule.list_chores(delivery["operationId"])
     assert chore.kind == "keep_draft"
     after = box.ask("GET", f"/delivery-operations/{delivery['operationId']}").data
     assert (after["status"], after["error"]) == ("failed", {"code": "canceled"})
@@ -97,7 +97,7 @@ def test_one_that_is_taken_back(box: RestingMailbox) -> None:
 
 def test_one_that_is_being_sent_is_not_taken_back(box: RestingMailbox) -> None:
     delivery = box.schedule().data
-    assert box.store.deliveries.begin(delivery["operationId"])
+    assert box.store.deliveries.begin_sending(delivery["operationId"])
     answer = box.ask("DELETE", f"/scheduled/{delivery['scheduleId']}")
     assert answer.refusal == (409, "conflict")
     assert "sending" in answer.message

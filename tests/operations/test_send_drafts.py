@@ -202,7 +202,7 @@ def test_an_answer_waits_so_long_for_its_draft_to_go_and_no_longer(
 class _NoThreads(Calls):
     """No thread is to be had for a call."""
 
-    def begin(self, *_: object, **__: object) -> NoReturn:
+    def start(self, *_: object, **__: object) -> NoReturn:
         raise RuntimeError("can't start new thread")
 
 
@@ -213,7 +213,7 @@ def test_a_draft_that_nobody_can_see_gone_changes_no_answer(
     """A stop, or no thread for it, just when the message was sent."""
     box, proxy = behind_proxy
     draft, calls = box.draft(), kind()
-    calls.give_up()
+    calls.abandon_all()
     proxy.refuse("UID STORE.*", answer="NO [UNAVAILABLE] not now")  # so that nobody else is faster
     when_sent(box, monkeypatch, lambda: monkeypatch.setattr(box.client.appliance, "calls", calls))
     sent = box.send(draft)
@@ -227,13 +227,13 @@ def test_who_may_not_wait_begins_nothing_for_the_draft(
     box, proxy = behind_proxy
     draft, calls, begun = box.draft(), Calls(), list[str]()
     proxy.refuse("UID STORE.*", answer="NO [UNAVAILABLE] not now")
-    begin = calls.begin
+    begin = calls.start
 
     def watched(server: ServerName, act: Callable[[], object]) -> Future[object]:
         begun.append(server)
         return begin(server, act)
 
-    monkeypatch.setattr(calls, "begin", watched)
+    monkeypatch.setattr(calls, "start", watched)
     monkeypatch.setitem(box.client.appliance.settings.values, "sending.answer_within", answer_within)
     when_sent(box, monkeypatch, lambda: monkeypatch.setattr(box.client.appliance, "calls", calls))
     assert box.send(draft).data["status"] == "succeeded"
@@ -277,7 +277,7 @@ def test_a_reply_among_the_drafts_continues_its_conversation(box: Drafts) -> Non
     parent = box.deliver(letter("Plans", number=77))
     draft = box.draft(replyToMessageId=parent)
     delivery = box.send(draft).data
-    assert box.client.appliance.store.deliveries.work(delivery["operationId"]).parent_id == parent
+    assert box.client.appliance.store.deliveries.get_work(delivery["operationId"]).parent_id == parent
     assert delivery["result"]["threadId"] == box.ask("GET", f"/messages/{parent}").data["threadId"]
 
 

@@ -356,7 +356,7 @@ def test_retries_that_find_no_place_to_wait_are_shown_what_there_is(
 
 def waiting(desk: Desk) -> int:
     """How many requests wait for an outcome now."""
-    return desk.appliance.places.waiting
+    return desk.appliance.worker_limits.waiting
 
 
 def test_what_does_not_wait_answers_at_once_and_nobody_else_is_held_up(

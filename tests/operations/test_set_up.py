@@ -40,7 +40,7 @@ def test_set_up_makes_the_first_administrator(fresh: CheckedClient, timed: Appli
 @pytest.mark.parametrize("code", ["the-cod", "the-code ", "THE-CODE", "x", "ü"])
 def test_a_wrong_set_up_code_is_refused(fresh: CheckedClient, timed: Appliance, code: str) -> None:
     assert fresh.ask("POST", "/setup", SET_UP | {"setupCode": code}).refusal == (400, "invalid_token")
-    assert not timed.store.members.any()
+    assert not timed.store.members.has_any()
 
 
 def test_wrong_codes_are_limited_and_keep_nobody_out(fresh: CheckedClient, clock: FakeClock) -> None:
@@ -92,7 +92,7 @@ def test_what_set_up_does_not_take(
 ) -> None:
     answer = fresh.ask("POST", "/setup", SET_UP | change)
     assert (answer.refusal, answer.places) == ((400, "invalid_request"), [place])
-    assert not timed.store.members.any()
+    assert not timed.store.members.has_any()
     assert (timed.folder / SETUP_CODE).exists()
 
 

@@ -115,7 +115,7 @@ def test_what_a_member_scheduled_is_not_for_them_any_more(office: Office) -> Non
     path, header = f"/accounts/{office.mailbox.id}/send", {"Idempotency-Key": a_key()}
     body = a_message(sendAt="2027-01-01T00:00:00Z")
     scheduled = office.ask("dan", "POST", path, body, headers=header).data
-    work = office.client.appliance.store.deliveries.work(scheduled["operationId"])
+    work = office.client.appliance.store.deliveries.get_work(scheduled["operationId"])
     asked = (office.client.appliance.store, work.account_id, work.credential_id, work.member_id)
     assert may_send_now(*asked)
     office.share("cid")

@@ -56,13 +56,13 @@ def test_a_daily_backup_that_fails_is_told_until_one_is_made(timed: Appliance, c
     ada = CheckedClient(timed).set_up()
     backups = timed.folder / "backups"
     backups.write_text("")  # so that none can be made
-    timed.daily_backup.look()
+    timed.daily_backup.run_once()
     (warning,) = ada.ask("GET", "/status").warnings
     assert warning.startswith("The daily backup could not be made")
     assert str(timed.folder) not in warning
     backups.unlink()
     clock.advance(3601)
-    timed.daily_backup.look()
+    timed.daily_backup.run_once()
     assert ada.ask("GET", "/status").warnings == []
     clock.advance(3 * 86_400)
     assert ada.ask("GET", "/status").warnings == ["The newest daily backup is 3 days old."]
@@ -94,13 +94,13 @@ def test_a_configuration_that_does_not_fit_or_waits_is_told(
 ) -> None:
     config = appliance.folder / "config.toml"
     config.write_text("[server]\nworkers = 3\n")
-    appliance.use_configuration(settings.load(config, {}))
-    appliance.settings.is_file_unfit = True
+    appliance.apply_configuration(settings.load(config, {}))
+    appliance.settings.is_file_invalid = True
     unfit, waiting = checked_client.ask("GET", "/status").warnings
     assert unfit.startswith("config.toml could not be taken up when it was last read, and the next start would fail")
     assert waiting == "What config.toml says of server.workers counts from the next start on."
     config.unlink()
-    appliance.use_configuration(settings.load(config, {}))
+    appliance.apply_configuration(settings.load(config, {}))
     assert checked_client.ask("GET", "/status").warnings == []
 
 
@@ -135,7 +135,7 @@ def test_a_crash_is_shown_to_sessions_of_administrators_alone(
 
 
 def test_long_work_is_shown_while_it_lasts(checked_client: CheckedClient, appliance: Appliance) -> None:
-    with appliance.long_work.doing("A backup") as progress:
+    with appliance.exclusive_job.run("A backup") as progress:
         progress("copying", 3, 10)
         shown = checked_client.ask("GET", "/status").data["store"]["progress"]
         assert shown == {"work": "A backup", "step": "copying", "done": 3, "total": 10}

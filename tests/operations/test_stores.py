@@ -92,7 +92,7 @@ def test_what_cannot_be_asked(ada: CheckedClient, body: object) -> None:
 
 
 def test_one_long_thing_at_a_time(ada: CheckedClient) -> None:
-    with ada.appliance.long_work.doing("A backup"):
+    with ada.appliance.exclusive_job.run("A backup"):
         answer = ada.ask("POST", CHECK)
     assert answer.refusal == (409, "conflict")
     assert answer.message.startswith("A backup is under way")
@@ -108,7 +108,7 @@ def test_while_one_checks_the_others_are_told_to_wait_and_nobody_else_is(ada: Ch
 
 
 def test_where_all_places_are_taken_it_is_to_be_tried_again(ada: CheckedClient) -> None:
-    held = [ada.appliance.waiting_place() for _ in range(4)]
+    held = [ada.appliance.io_slot() for _ in range(4)]
     assert all(place.__enter__() for place in held)
     assert ada.ask("POST", CHECK).refusal == (429, "too_many_attempts")
     for place in held:

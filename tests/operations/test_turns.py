@@ -32,7 +32,7 @@ class Held:
 
     def waiting(self) -> int:
         """How many requests have one of the places of those that wait for servers."""
-        return self.desk.appliance.places.waiting
+        return self.desk.appliance.worker_limits.waiting
 
     def wait_for_places(self, count: int) -> None:
         wait_until(lambda: self.waiting() == count, lambda: f"{self.waiting()} wait", 10)
@@ -109,7 +109,7 @@ def test_forwards_under_one_key_fetch_once(held: Held) -> None:
 
 
 def test_with_no_place_left_nobody_got_it(held: Held) -> None:
-    places = [held.desk.appliance.waiting_place() for _ in range(4)]
+    places = [held.desk.appliance.io_slot() for _ in range(4)]
     assert all(place.__enter__() for place in places)
     key = a_key()
     try:

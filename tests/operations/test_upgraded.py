@@ -72,13 +72,13 @@ def opened(folder: Path, known: dict[str, Any], clock: FakeClock) -> Iterator[Up
 
 def test_an_old_password_logs_in_and_is_hashed_anew(upgraded: Upgraded) -> None:
     members, login = upgraded.appliance.store.members, {"email": "ada@example.org", "deviceName": "new"}
-    assert (members.password_of("mem_1") or "").startswith("scrypt$")
+    assert (members.get_password_hash("mem_1") or "").startswith("scrypt$")
     wrong = upgraded.client.ask("POST", "/auth/login", {**login, "password": "x" * 20}, token="")
     assert wrong.refusal == (401, "invalid_credentials")
     for kind in ("$argon2id$", "$argon2id$"):
         answer = upgraded.client.ask("POST", "/auth/login", {**login, "password": upgraded.known["password"]}, token="")
         assert answer.data["member"]["id"] == "mem_1"
-        assert (members.password_of("mem_1") or "").startswith(kind)
+        assert (members.get_password_hash("mem_1") or "").startswith(kind)
     assert not members.has_legacy_passwords()
 
 
@@ -128,7 +128,7 @@ def test_whom_an_old_invitation_let_in_is_no_administrator_until_a_person_did(up
 
 def test_who_was_let_in_before_the_upgrade_may_become_an_administrator(upgraded: Upgraded) -> None:
     """Nobody need reset a password that was chosen then."""
-    assert not upgraded.appliance.store.invitations.was_let_in_by_key("mem_1")
+    assert not upgraded.appliance.store.one_time_tokens.is_password_known_to_key("mem_1")
 
 
 def test_an_old_invitation_makes_nobody_another_administrator(upgraded: Upgraded) -> None:
@@ -137,7 +137,7 @@ def test_an_old_invitation_makes_nobody_another_administrator(upgraded: Upgraded
         store.members.update("mem_3", role="admin")
     assert upgraded.client.ask("PATCH", "/admin/members/mem_1", {"role": "member"}).refusal == (409, "last_admin")
     with store.database.transaction():
-        store.invitations.issue("invitation", "mem_3", "hash", timedelta(days=7))
+        store.one_time_tokens.issue("invitation", "mem_3", "hash", timedelta(days=7))
     assert upgraded.client.ask("PATCH", "/admin/members/mem_1", {"role": "member"}).status == 200
 
 

@@ -153,11 +153,11 @@ def test_two_at_once_do_not_pass_the_licence(office: Office) -> None:
 def test_a_session_that_ended_reconnects_nothing(office: Office) -> None:
     eve, client = office.join()
     path = office.connected(client)
-    before = office.store.accounts.connection(path.removeprefix("/accounts/"))
+    before = office.store.accounts.get_connection(path.removeprefix("/accounts/"))
     office.meanwhile(lambda: office.ada.ask("DELETE", f"/admin/members/{eve}/sessions"))
     body = {"imap": {"host": "localhost", "password": "secret"}}
     assert client.ask("POST", f"{path}/reconnect", body).refusal == (401, "unauthenticated")
-    assert office.store.accounts.connection(path.removeprefix("/accounts/")) == before
+    assert office.store.accounts.get_connection(path.removeprefix("/accounts/")) == before
     # It is followed as it was.
     office.server.deliver(before.email, b"Subject: later\r\n\r\ntext\r\n")
     again = client.log_in(f"member{office.number}@example.org")
@@ -172,4 +172,4 @@ def test_a_session_that_ended_maps_no_folders(office: Office) -> None:
     assert came[0].status == 200
     account = office.store.accounts.get(path.removeprefix("/accounts/"))
     assert account.folders.archive == "Archive"
-    assert office.store.folders.user_mapping(account.id) == {}
+    assert office.store.folders.get_user_mapping(account.id) == {}

@@ -70,7 +70,7 @@ def only(monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
 
 
 def said(mechanism: str, user: str = "a=b,c@example.test") -> bytes:
-    first = Bearer(endpoint(1, user=user), {mechanism, "PLAIN"}, "imap").answer()
+    first = Bearer(endpoint(1, user=user), {mechanism, "PLAIN"}, "imap").next_response()
     assert first is not None
     return first
 

@@ -24,7 +24,7 @@ class Talk:
         try:
             while self.now - began < most:
                 self.theirs.sendall(b"x" * size)
-                self.channel.exactly(size)
+                self.channel.read_exactly(size)
                 self.now += every
         except TimeoutError:
             pass
@@ -61,7 +61,7 @@ def test_no_answer_takes_longer_than_the_longest(talk: Talk) -> None:
 
 def test_the_next_answer_begins_anew(talk: Talk) -> None:
     talk.lasts(1, 10, most=1000)
-    talk.channel.begin()
+    talk.channel.restart_timeout()
     assert talk.lasts(SLOWEST * 10, 9, most=100) >= 100
 
 

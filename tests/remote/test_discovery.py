@@ -99,7 +99,7 @@ else:
         if also := row.get("also"):
             assert also in [written(one) for one in found.candidates[1:]]
         for source, part in (line.split(": ", 1) for line in row.get("said", ())):
-            assert any(part in one.told for one in found.heard if one.source == source), found.heard
+            assert any(part in one.message for one in found.results if one.source == source), found.results
         if asked := row.get("asked"):
             assert asked in world.web.asked
 
@@ -137,7 +137,7 @@ else:
         world.web.asked.clear()
         found = discover("ada@hosted.example", Means(means.calls, ca_file=means.ca_file))
         assert found.candidates == ()
-        assert any("No directory of providers is asked" in one.told for one in found.heard)
+        assert any("No directory of providers is asked" in one.message for one in found.results)
         assert not [one for one in world.web.asked if one.startswith(DIRECTORY)]
 
     def test_a_directory_that_is_gone_takes_nothing_along(world: Internet, means: Means) -> None:
@@ -172,16 +172,16 @@ else:
         assert "autoconfig.failing.example could not be looked up." in said
 
     def told_by(found: Discovered, source: str) -> list[str]:
-        return [one.told for one in found.heard if one.source == source]
+        return [one.message for one in found.results if one.source == source]
 
     @pytest.mark.parametrize("email", ["ada@localhost", "ada@127.0.0.1", "ada@[127.0.0.1]", "ada@0x7f.1", "ada@-a-.b"])
     def test_what_is_no_domain(email: str, world: Internet, means: Means) -> None:
         before = len(world.names.asked)
         found = discover(email, means)
-        assert (found.candidates, len(found.heard), len(world.names.asked)) == ((), 1, before)
-        assert "no name that can be looked up" in found.heard[0].told
+        assert (found.candidates, len(found.results), len(world.names.asked)) == ((), 1, before)
+        assert "no name that can be looked up" in found.results[0].message
 
     def test_once_the_appliance_stops_nobody_is_waited_for(means: Means) -> None:
-        means.calls.give_up()
+        means.calls.abandon_all()
         with pytest.raises(Exception, match="dns: disconnected"):
             discover("ada@cow.example", means)

@@ -46,26 +46,26 @@ FOLDERS = {
 )
 def test_labels_are_kept_among_flags(line: bytes, flags: set[str]) -> None:
     answers = LabelAnswers()
-    assert answers.hear([line])
+    assert answers.collect([line])
     assert answers.found == {5: flags}
     answers = LabelAnswers([4])
-    assert not answers.hear([line])
+    assert not answers.collect([line])
     assert not answers.found
 
 
 def test_a_label_in_a_literal() -> None:
     pieces: Pieces = [b"* 1 FETCH (X-GM-LABELS (one ", b'"(', b") UID 5 FLAGS ())"]
     answers = LabelAnswers()
-    assert answers.hear(pieces)
+    assert answers.collect(pieces)
     assert answers.found == {5: {"one", '"('}}
 
 
 def test_flags_that_change_without_labels_take_none_away() -> None:
     answers = LabelAnswers()
-    assert not answers.hear([b"* 1 FETCH (UID 5 FLAGS (\\Seen))"])
+    assert not answers.collect([b"* 1 FETCH (UID 5 FLAGS (\\Seen))"])
     assert not answers.found, "an answer without labels was told unasked: it must not look as if there were none"
-    assert answers.hear([b'* 1 FETCH (X-GM-LABELS ("\\\\Inbox" a) UID 5 FLAGS (\\Flagged))'])
-    assert not answers.hear([b"* 1 FETCH (UID 5 FLAGS (\\Seen))"])
+    assert answers.collect([b'* 1 FETCH (X-GM-LABELS ("\\\\Inbox" a) UID 5 FLAGS (\\Flagged))'])
+    assert not answers.collect([b"* 1 FETCH (UID 5 FLAGS (\\Seen))"])
     assert answers.found == {5: {"\\Inbox", "a", "\\Seen"}}
 
 
@@ -73,9 +73,9 @@ def test_a_whole_message() -> None:
     answers = Answers([5])
     head = b'* 4 FETCH (X-GM-THRID 1423005031746205660 X-GM-MSGID 18446744073709551615 X-GM-LABELS (1-info "\\\\Inbox")'
     rest = b' UID 5 RFC822.SIZE 99 MODSEQ (1005137) INTERNALDATE "01-Jan-2013 23:36:00 +0000" FLAGS (\\Seen $X) BODY[] '
-    assert answers.hear([head + rest, b"howdy", b")"])
-    assert answers.hear([b"* 4 FETCH (UID 5 FLAGS (\\Answered $X))"])
-    message = answers.found[5].message()
+    assert answers.collect([head + rest, b"howdy", b")"])
+    assert answers.collect([b"* 4 FETCH (UID 5 FLAGS (\\Answered $X))"])
+    message = answers.found[5].to_message()
     assert message is not None
     assert message.flags == {"1-info", "\\Inbox", "\\Answered"}
     assert (message.provider_id, message.provider_thread_id) == ("18446744073709551615", "1423005031746205660")

@@ -59,7 +59,7 @@ def asking(there: GraphServer, *hosts: str) -> Graph:
 
 
 def drafted(graph: Graph) -> str:
-    made = graph.draft("good", MIME)
+    made = graph.create_draft("good", MIME)
     assert isinstance(made, str)
     return made
 
@@ -68,7 +68,7 @@ def uploaded(graph: Graph, draft: str, content: bytes) -> Said:
     """Begin, and send all of it."""
     upload = begin(graph, "good", draft, File(content))
     assert isinstance(upload, Upload), upload
-    return upload.send(File(content))
+    return upload.upload(File(content))
 
 
 def test_a_small_file_goes_in_one_request(there: GraphServer) -> None:
@@ -89,7 +89,7 @@ def test_a_large_file_goes_in_ranges_without_our_token(there: GraphServer) -> No
     upload = begin(graph, "good", draft, File(CONTENT, "a", "a@b"))
     assert isinstance(upload, Upload)
     assert "authtoken" not in repr(upload)
-    assert upload.send(File(CONTENT)) == Said(201)
+    assert upload.upload(File(CONTENT)) == Said(201)
     assert there.items[draft].files == [Added("a", "application/pdf", True, "a@b", CONTENT)]
     ranges = [each.headers["content-range"] for each in there.uploads.asked]
     assert ranges == [
@@ -129,7 +129,7 @@ def test_an_upload_that_is_forgotten_is_told(there: GraphServer) -> None:
     upload = begin(graph, "good", draft, File(CONTENT))
     assert isinstance(upload, Upload)
     there.uploads.sessions.clear()
-    assert upload.send(File(CONTENT)) == Said(404, "ErrorItemNotFound")
+    assert upload.upload(File(CONTENT)) == Said(404, "ErrorItemNotFound")
 
 
 def test_a_connection_that_ends_in_a_range_is_a_fault(there: GraphServer) -> None:
@@ -168,7 +168,7 @@ def test_an_answer_that_makes_no_sense_is_a_fault(
 
     monkeypatch.setattr(https, "request", answer)
     with pytest.raises(RemoteFault, match="graph: malformed"):
-        upload.send(File(CONTENT))
+        upload.upload(File(CONTENT))
     assert asked == ["PUT"]
 
 

@@ -164,16 +164,16 @@ def test_the_address_that_was_checked_is_the_one_connected_to(web: Web) -> None:
         asked.append(name)
         return (ip_address("192.0.2.7" if len(asked) > 1 else "127.0.0.1"),)
 
-    assert https.get(web.url(), replace(web.reach, find=find)).status == 200  # type: ignore[arg-type]
+    assert https.get(web.url(), replace(web.reach, look_up=find)).status == 200  # type: ignore[arg-type]
     assert asked == ["localhost"]
 
 
 def test_a_name_that_nobody_knows(web: Web) -> None:
-    assert fault_of(web.url(), replace(web.reach, find=lambda _: ())).kind == "unreachable"
+    assert fault_of(web.url(), replace(web.reach, look_up=lambda _: ())).kind == "unreachable"
 
 
 def test_the_name_of_the_certificate_is_checked(web: Web) -> None:
-    found = replace(web.reach, find=lambda _: (ip_address("127.0.0.1"),))
+    found = replace(web.reach, look_up=lambda _: (ip_address("127.0.0.1"),))
     fault = fault_of(web.url(host="mail.example"), found)
     assert (fault.kind, fault.name) == ("tls", "certificate_name")
     assert fault_of(web.url(), replace(web.reach, ca_file="")).name == "certificate_untrusted"

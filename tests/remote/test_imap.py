@@ -43,7 +43,7 @@ def opened(server: MailServer, user: str) -> ImapMailbox:
 def test_every_way_in(mail_server: MailServer, user: str, security: Security, port: str) -> None:
     endpoint = Endpoint("localhost", getattr(mail_server, port), security, user, "secret")
     with ImapMailbox.open(endpoint, ca_file=str(mail_server.ca_file), timeout=10) as mailbox:
-        assert mailbox.select("INBOX").exists == 0
+        assert mailbox.examine("INBOX").exists == 0
         found = mailbox.capabilities
     assert (found.labels, found.move, found.idle, found.condstore, found.qresync, found.uidplus) == (True,) * 6
 
@@ -211,15 +211,15 @@ def test_folders_have_their_names_and_uses(mail_server: MailServer, user: str, m
     assert folders.keys() >= {"INBOX", "Sent", "Drafts", "Trash", "Junk", "Archive", "Bücher/R&D"}
     assert "\\sent" in folders["Sent"].attributes
     assert folders["Bücher/R&D"].delimiter == "/"
-    assert mailbox.select("Bücher/R&D").exists == 0
+    assert mailbox.examine("Bücher/R&D").exists == 0
 
 
 def test_a_message_goes_in_and_comes_out(mail_server: MailServer, user: str, mailbox: ImapMailbox) -> None:
     uid = mailbox.append("Sent", SOURCE, flags=frozenset({"\\Seen", "$Mine"}), at=AT)
     assert uid is not None
-    assert mailbox.find("Sent", "<one@example.test>") == (uid,)
-    assert mailbox.find("Sent", "<two@example.test>") == ()
-    [message] = mailbox.fetch([uid])
+    assert mailbox.search_message_id("Sent", "<one@example.test>") == (uid,)
+    assert mailbox.search_message_id("Sent", "<two@example.test>") == ()
+    [message] = mailbox.fetch_messages([uid])
     assert (message.uid, message.source, message.size) == (uid, SOURCE, len(SOURCE))
     assert message.flags == {"\\Seen", "$Mine"}
     assert message.internal_date == AT
@@ -228,20 +228,20 @@ def test_a_message_goes_in_and_comes_out(mail_server: MailServer, user: str, mai
 
 def test_reading_marks_nothing(mail_server: MailServer, user: str, mailbox: ImapMailbox) -> None:
     mail_server.deliver(user, SOURCE)
-    state = mailbox.select("INBOX")
+    state = mailbox.examine("INBOX")
     assert (state.exists, state.uidnext) == (1, 2)
-    assert len(list(mailbox.fetch([1]))) == 1
-    assert mailbox.flags() == {1: frozenset()}
-    assert mailbox.select("INBOX") == state
+    assert len(list(mailbox.fetch_messages([1]))) == 1
+    assert mailbox.fetch_flags() == {1: frozenset()}
+    assert mailbox.examine("INBOX") == state
 
 
 def test_flags_raise_the_position(mail_server: MailServer, user: str, mailbox: ImapMailbox) -> None:
     mail_server.deliver(user, SOURCE, SOURCE, SOURCE)
-    before = mailbox.select("INBOX")
+    before = mailbox.examine("INBOX")
     mailbox.store_flags("INBOX", [1, 3], add=frozenset({"\\Answered", "$Forwarded"}), remove=frozenset())
-    after = mailbox.select("INBOX")
-    assert mailbox.flags() == {1: {"\\Answered", "$Forwarded"}, 2: set(), 3: {"\\Answered", "$Forwarded"}}
-    assert mailbox.flags([2, 3, 99]) == {2: set(), 3: {"\\Answered", "$Forwarded"}}
+    after = mailbox.examine("INBOX")
+    assert mailbox.fetch_flags() == {1: {"\\Answered", "$Forwarded"}, 2: set(), 3: {"\\Answered", "$Forwarded"}}
+    assert mailbox.fetch_flags([2, 3, 99]) == {2: set(), 3: {"\\Answered", "$Forwarded"}}
     assert after.highestmodseq is not None
     assert before.highestmodseq is not None
     assert after.highestmodseq > before.highestmodseq
@@ -250,26 +250,26 @@ def test_flags_raise_the_position(mail_server: MailServer, user: str, mailbox: I
 def test_many_messages_come_in_the_order_asked(mail_server: MailServer, user: str, mailbox: ImapMailbox) -> None:
     sources = [b"Subject: %d\r\n\r\n" % number + b"x" * 10 * number + b"\r\n" for number in range(120)]
     mail_server.deliver(user, *sources)
-    mailbox.select("INBOX")
-    uids = sorted(mailbox.flags(), reverse=True)
-    assert [message.source for message in mailbox.fetch([*uids, 999])] == sources[::-1]
+    mailbox.examine("INBOX")
+    uids = sorted(mailbox.fetch_flags(), reverse=True)
+    assert [message.source for message in mailbox.fetch_messages([*uids, 999])] == sources[::-1]
 
 
 def test_a_folder_is_made_once(mailbox: ImapMailbox) -> None:
-    mailbox.create("Gesendete Objekte/Übrige")
-    mailbox.create("Gesendete Objekte/Übrige")
-    assert mailbox.select("Gesendete Objekte/Übrige").exists == 0
+    mailbox.create_folder("Gesendete Objekte/Übrige")
+    mailbox.create_folder("Gesendete Objekte/Übrige")
+    assert mailbox.examine("Gesendete Objekte/Übrige").exists == 0
 
 
 def test_what_the_server_refuses_does_not_break_the_connection(mailbox: ImapMailbox) -> None:
     for refused in (
-        lambda: mailbox.select("No such folder"),
+        lambda: mailbox.examine("No such folder"),
         lambda: mailbox.append("No such folder", SOURCE, flags=frozenset(), at=AT),
-        lambda: mailbox.find("No such folder", "<x@y>"),
+        lambda: mailbox.search_message_id("No such folder", "<x@y>"),
     ):
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "refused"):
             refused()
-    assert mailbox.select("INBOX").exists == 0
+    assert mailbox.examine("INBOX").exists == 0
 
 
 @contextmanager
@@ -286,7 +286,7 @@ def talking(part: Callable[[Peer], None], timeout: float = 10) -> Iterator[ImapM
         endpoint = Endpoint("127.0.0.1", port, "none", "alice", "secret")
         cuts: list[Callable[[], None]] = []
         with ImapMailbox.open(endpoint, ca_file="", timeout=timeout, on_connected=cuts.append) as mailbox:
-            mailbox.select("INBOX")
+            mailbox.examine("INBOX")
             try:
                 yield mailbox
             finally:
@@ -301,7 +301,7 @@ def test_one_unreadable_message_does_not_hide_the_others() -> None:
         peer.answer("* 2 FETCH (UID 5 FLAGS () RFC822.SIZE 3 BODY[] {3}", b"two", b")\r\n")
 
     with talking(part) as mailbox:
-        assert [(message.uid, message.source) for message in mailbox.fetch([4, 5])] == [(5, b"two")]
+        assert [(message.uid, message.source) for message in mailbox.fetch_messages([4, 5])] == [(5, b"two")]
 
 
 @pytest.mark.parametrize("code", ["", "[SERVERBUG] "])
@@ -314,7 +314,7 @@ def test_what_is_refused_of_all_messages_is_a_fault(code: str) -> None:
             peer.answer(status=f"NO {code}not now")
 
     with talking(part) as mailbox, pytest.raises(RemoteFault, check=lambda fault: fault.kind == "refused"):
-        list(mailbox.fetch([4, 5]))
+        list(mailbox.fetch_messages([4, 5]))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_a_refusal_that_says_nothing_of_the_message_is_a_fault(status: str, kind
         peer.answer(status=status)
 
     with talking(part) as mailbox, pytest.raises(RemoteFault, check=lambda fault: fault.kind == kind):
-        list(mailbox.fetch([4]))
+        list(mailbox.fetch_messages([4]))
 
 
 def test_a_backend_that_goes_down_in_a_batch_is_a_fault() -> None:
@@ -343,7 +343,7 @@ def test_a_backend_that_goes_down_in_a_batch_is_a_fault() -> None:
         peer.answer(status="NO [UNAVAILABLE] backend down")
 
     with talking(part) as mailbox, pytest.raises(RemoteFault):
-        list(mailbox.fetch([4, 5]))
+        list(mailbox.fetch_messages([4, 5]))
 
 
 def test_one_message_alone_that_is_refused_is_left_out() -> None:
@@ -352,7 +352,7 @@ def test_one_message_alone_that_is_refused_is_left_out() -> None:
         peer.answer(status="NO cannot read")
 
     with talking(part) as mailbox:
-        assert list(mailbox.fetch([4])) == []
+        assert list(mailbox.fetch_messages([4])) == []
 
 
 def test_a_message_whose_size_is_refused_does_not_hide_the_others() -> None:
@@ -363,7 +363,7 @@ def test_a_message_whose_size_is_refused_does_not_hide_the_others() -> None:
         peer.answer("* 2 FETCH (UID 5 FLAGS () RFC822.SIZE 3 BODY[] {3}", b"two", b")\r\n")
 
     with talking(part) as mailbox:
-        assert [message.uid for message in mailbox.fetch([4, 5])] == [5]
+        assert [message.uid for message in mailbox.fetch_messages([4, 5])] == [5]
 
 
 def test_a_message_whose_header_is_refused_is_told_without_it() -> None:
@@ -389,7 +389,7 @@ def test_a_huge_message_is_cut() -> None:
         assert "BODY.PEEK[])" in peer.answer("* 1 FETCH (UID 4 FLAGS () RFC822.SIZE 3 BODY[] {3}", b"one", b")\r\n")
 
     with talking(part) as mailbox:
-        found = list(mailbox.fetch([5, 4]))
+        found = list(mailbox.fetch_messages([5, 4]))
     assert [(message.source, message.size) for message in found] == [(b"two", 70_000_000), (b"one", 3)]
 
 
@@ -412,11 +412,11 @@ def test_bad_answers_to_fetch(says: list[bytes], kind: str) -> None:
 
     timeout = 0.3 if kind == "timeout" else 10
     with talking(part, timeout) as mailbox, pytest.raises(RemoteFault) as caught:
-        list(mailbox.fetch([4]))
+        list(mailbox.fetch_messages([4]))
     assert caught.value.kind == kind
 
 
 def test_nothing_of_the_server_is_in_a_faults_text(mailbox: ImapMailbox) -> None:
     with pytest.raises(RemoteFault) as caught:
-        mailbox.select("Secret project")
+        mailbox.examine("Secret project")
     assert not re.search("secret project", str(caught.value) + caught.value.reason, re.IGNORECASE)

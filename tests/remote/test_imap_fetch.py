@@ -36,19 +36,19 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
     ],
 )
 def test_values(pieces: Pieces, values: list[Value]) -> None:
-    assert Reader(pieces, 0).rest() == values
+    assert Reader(pieces, 0).read_rest() == values
 
 
 @pytest.mark.parametrize("text", [b"(a", b'"a', b'"a\\"', b"(" * (MAX_DEPTH + 5) + b")" * (MAX_DEPTH + 5), b"(a "])
 def test_no_values(text: bytes) -> None:
     with pytest.raises(ValueError):
-        Reader([text], 0).rest()
+        Reader([text], 0).read_rest()
 
 
 def test_more_values_than_anybody_needs() -> None:
-    assert len(Reader([b"(" + b"() " * (MAX_VALUES // 2 - 1) + b")"], 0).rest()) == 1
+    assert len(Reader([b"(" + b"() " * (MAX_VALUES // 2 - 1) + b")"], 0).read_rest()) == 1
     with pytest.raises(ValueError):
-        Reader([b"(" + b"()" * (MAX_VALUES // 2) + b")"], 0).rest()
+        Reader([b"(" + b"()" * (MAX_VALUES // 2) + b")"], 0).read_rest()
 
 
 @pytest.mark.parametrize("value", [None, [], b"", b"-1", b"1.5", b"9" * 19, b"1" * 5000, "²".encode()])
@@ -103,8 +103,8 @@ def message(uid: int, source: bytes, *flags: str, at: datetime = EPOCH, size: in
 )
 def test_messages(answers: list[Pieces], expected: FetchedMessage | None) -> None:
     collected = Answers([4])
-    assert all(collected.hear(pieces) for pieces in answers)
-    assert (collected.found[4].message() if answers else None) == expected
+    assert all(collected.collect(pieces) for pieces in answers)
+    assert (collected.found[4].to_message() if answers else None) == expected
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_messages(answers: list[Pieces], expected: FetchedMessage | None) -> Non
     ],
 )
 def test_news_among_the_answers(line: bytes, with_flags: bool) -> None:
-    assert not Answers([4], with_flags=with_flags).hear([line])
+    assert not Answers([4], with_flags=with_flags).collect([line])
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def is_fine(told: Told) -> bool:
 )
 def test_flags(lines: list[bytes], flags: dict[int, set[str]]) -> None:
     answers = FlagAnswers()
-    assert all(answers.hear([line]) for line in lines)
+    assert all(answers.collect([line]) for line in lines)
     assert answers.found == flags
 
 
@@ -205,7 +205,7 @@ def test_more_flags_than_anybody_needs() -> None:
 @pytest.mark.parametrize("line", [b"* 1 FETCH (FLAGS (\\Seen))", b"* 1 FETCH (UID 6 FLAGS ())", b"* 1 FETCH (UID 5)"])
 def test_flags_that_were_not_asked_for(line: bytes) -> None:
     answers = FlagAnswers({5})
-    assert not answers.hear([line])
+    assert not answers.collect([line])
     assert not answers.found
 
 
@@ -238,12 +238,12 @@ def section(name: str, data: bytes, before: str = "UID 1") -> Pieces:
 
 def test_of_sections_no_more_is_kept_than_was_asked_for() -> None:
     answers = SectionAnswers(1, {"BODY[2]<10>": 4, "BODY[3]<0>": 4})
-    assert answers.hear(section("[2]<10>", b"12345"))
-    assert answers.hear(section("[3]<0>", b"123"))
+    assert answers.collect(section("[2]<10>", b"12345"))
+    assert answers.collect(section("[3]<0>", b"123"))
     for name in ("[4]<10>", "[2]<11>", "[2]"):
-        assert answers.hear(section(name, b"1234"))
-    assert not answers.hear(section("[3]<0>", b"abc", "UID 2"))
-    assert not answers.hear(section("[3]<0>", b"abcd", "UID 1 FLAGS (\\Seen)")), "news of a change, too"
+        assert answers.collect(section(name, b"1234"))
+    assert not answers.collect(section("[3]<0>", b"abc", "UID 2"))
+    assert not answers.collect(section("[3]<0>", b"abcd", "UID 1 FLAGS (\\Seen)")), "news of a change, too"
     assert answers.found == {"BODY[2]<10>": b"1234", "BODY[3]<0>": b"abcd"}
 
 
@@ -251,6 +251,6 @@ def test_of_sections_no_more_is_kept_than_was_asked_for() -> None:
 def test_far_more_than_was_asked_for_is_not_listened_to(name: str) -> None:
     answers = SectionAnswers(1, {"BODY[2]<10>": 4})
     for _ in range(3):
-        assert answers.hear(section(name, bytes(300_000)))
+        assert answers.collect(section(name, bytes(300_000)))
     with pytest.raises(ValueError, match="far more"):
-        answers.hear(section(name, bytes(300_000)))
+        answers.collect(section(name, bytes(300_000)))

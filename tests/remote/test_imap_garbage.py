@@ -19,28 +19,28 @@ AT = datetime(2026, 3, 4, tzinfo=UTC)
 #: What to do, and what a server may say to it.
 ASKED: list[tuple[Callable[[ImapMailbox], object], bytes]] = [
     (
-        lambda mailbox: mailbox.news("a", FolderState(7, 5, 4, 100), 4),
+        lambda mailbox: mailbox.folder_news("a", FolderState(7, 5, 4, 100), 4),
         (
             b"* 3 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 6] x\r\n* OK [HIGHESTMODSEQ 101] x\r\n"
             b"* VANISHED (EARLIER) 1:2,40:41\r\n* 2 FETCH (UID 4 FLAGS (\\Seen) MODSEQ (101))\r\n"
         ),
     ),
     (
-        lambda mailbox: mailbox.look(),
+        lambda mailbox: mailbox.list_folders_with_states(),
         (
             b'* LIST (\\Sent) "/" "a b"\r\n* STATUS "a b" (MESSAGES 3 UIDNEXT 4 UIDVALIDITY 5 HIGHESTMODSEQ 6)\r\n'
             b'* LIST () NIL {3}\r\nabc\r\n* NAMESPACE (("" "/")("x/" "/")) NIL NIL\r\n'
         ),
     ),
     (
-        lambda mailbox: list(mailbox.fetch([4, 5])) + list(mailbox.fetch_headers([4, 5])),
+        lambda mailbox: list(mailbox.fetch_messages([4, 5])) + list(mailbox.fetch_headers([4, 5])),
         (
             b"* 2 FETCH (UID 4 RFC822.SIZE 3)\r\n* 3 FETCH (UID 5 FLAGS (\\Seen $a) INTERNALDATE"
             b' " 4-Mar-2026 05:06:07 +0000" RFC822.SIZE 3 BODY[] {3}\r\nabc)\r\n* 2 FETCH (UID 4 BODY[] "abc")\r\n'
         ),
     ),
     (
-        lambda mailbox: (mailbox.structure(4), mailbox.read(4, "1", 0, 10)),
+        lambda mailbox: (mailbox.fetch_structure(4), mailbox.read_section(4, "1", 0, 10)),
         (
             b'* 2 FETCH (UID 4 BODY[1]<0> {3}\r\nabc BODYSTRUCTURE (("text" "plain" ("charset" {5}\r\nutf-8)'
             b' NIL NIL "7bit" 1 2 NIL ("inline" ("a" "b")))("image" "gif" NIL NIL NIL "base64" 9) "mixed"))\r\n'
@@ -55,7 +55,11 @@ ASKED: list[tuple[Callable[[ImapMailbox], object], bytes]] = [
         ),
     ),
     (
-        lambda mailbox: (mailbox.uids(), mailbox.find("a", "x"), mailbox.append("a", b"x", flags=NONE, at=AT)),
+        lambda mailbox: (
+            mailbox.search_uids(),
+            mailbox.search_message_id("a", "x"),
+            mailbox.append("a", b"x", flags=NONE, at=AT),
+        ),
         b'* 2 EXISTS\r\n* ESEARCH (TAG "x") UID ALL 1:3,7\r\n* SEARCH 4 5\r\n+ go on\r\n* BAD [ALERT] x\r\n',
     ),
 ]

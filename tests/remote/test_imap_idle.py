@@ -27,12 +27,12 @@ def examined(part: Callable[[Peer], None]) -> Iterator[ImapMailbox]:
         part(peer)
 
     with talking("IDLE", whole) as mailbox:
-        mailbox.select("INBOX")
+        mailbox.examine("INBOX")
         yield mailbox
 
 
 def hear_to_the_end(mailbox: ImapMailbox) -> None:
-    while not mailbox.idle_news():
+    while not mailbox.poll_idle():
         wait(mailbox)
 
 
@@ -48,16 +48,16 @@ def test_a_selector_sees_new_mail(mail_server: MailServer, security: Security, p
     user = mail_server.fresh_user()
     endpoint = Endpoint("localhost", getattr(mail_server, port), security, user, "secret")
     with ImapMailbox.open(endpoint, ca_file=str(mail_server.ca_file), timeout=10) as mailbox:
-        mailbox.select("INBOX")
+        mailbox.examine("INBOX")
         assert not mailbox.begin_idle()
-        assert not mailbox.idle_news()
+        assert not mailbox.poll_idle()
         mail_server.deliver(user, SOURCE)
         changed = False
         while not changed:
             wait(mailbox)
-            changed = mailbox.idle_news()
+            changed = mailbox.poll_idle()
         assert mailbox.end_idle()
-        assert mailbox.select("INBOX").exists == 1
+        assert mailbox.examine("INBOX").exists == 1
         assert not mailbox.begin_idle()
         assert not mailbox.end_idle()
 
@@ -76,10 +76,10 @@ def test_what_a_command_was_told_counts_as_well() -> None:
         peer.say("+ idling")
 
     with examined(part) as mailbox:
-        mailbox.flags()
+        mailbox.fetch_flags()
         assert mailbox.begin_idle()
         assert mailbox.end_idle()
-        mailbox.select("INBOX")
+        mailbox.examine("INBOX")
         assert not mailbox.begin_idle()
 
 
@@ -111,7 +111,7 @@ def test_a_connection_that_waits_can_be_cut(mail_server: MailServer) -> None:
     cuts: list[Callable[[], None]] = []
     ca_file = str(mail_server.ca_file)
     with ImapMailbox.open(endpoint, ca_file=ca_file, timeout=10, on_connected=cuts.append) as mailbox:
-        mailbox.select("INBOX")
+        mailbox.examine("INBOX")
         mailbox.begin_idle()
         threading.Timer(0.1, cuts[0]).start()
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "disconnected"):
@@ -163,7 +163,7 @@ def test_lines_that_come_in_pieces() -> None:
         steps.release()
         for expected in (False, True):
             wait(mailbox)
-            assert mailbox.idle_news() is expected
+            assert mailbox.poll_idle() is expected
             steps.release()
         assert mailbox.end_idle()
 
@@ -180,7 +180,7 @@ def test_bytes_that_tls_has_already_decrypted(mail_server: MailServer) -> None:
         assert sock.recv(1) == b"x"
         assert sock.pending()
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "malformed"):  # nothing that we asked for
-            mailbox.idle_news()
+            mailbox.poll_idle()
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_news_with_a_literal_wait_for_the_end_of_idle() -> None:
         mailbox.begin_idle()
         hear_to_the_end(mailbox)
         assert mailbox.end_idle()
-        assert mailbox.select("a").exists == 0
+        assert mailbox.examine("a").exists == 0
 
 
 def test_idle_that_is_refused_leaves_the_connection() -> None:
@@ -232,4 +232,4 @@ def test_idle_that_is_refused_leaves_the_connection() -> None:
     with examined(part) as mailbox:
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "refused"):
             mailbox.begin_idle()
-        assert mailbox.select("INBOX").exists == 5
+        assert mailbox.examine("INBOX").exists == 5

@@ -53,8 +53,8 @@ class Mirror:
 
     def look(self) -> FolderNews:
         if self._opens_again:
-            self._mailbox.select("Archive")
-        news = self._mailbox.news(self._path, self.state, len(self.flags))
+            self._mailbox.examine("Archive")
+        news = self._mailbox.folder_news(self._path, self.state, len(self.flags))
         left = self.flags.keys() - news.vanished if news.present is None else self.flags.keys() & news.present
         self.flags = {uid: self.flags[uid] for uid in left} | dict(news.changed)
         self.state = news.state
@@ -98,7 +98,7 @@ def test_a_mirror_follows(server: tuple[MailServer, str], opens_again: bool) -> 
         quiet = mirror.look()
         if offered != "nothing":
             assert plain(quiet) == ({}, set(), None)
-        assert mailbox.uids() == {2, 3, 4, 7}
+        assert mailbox.search_uids() == {2, 3, 4, 7}
         assert (mirror.state.highestmodseq is None if mirror.state else None) == (offered == "nothing")
 
 
@@ -111,8 +111,8 @@ def test_another_uidvalidity_tells_everything(server: tuple[MailServer, str]) ->
     user = dovecot.fresh_user()
     dovecot.deliver(user, SOURCE, SOURCE, folder="Archive")
     with opened(dovecot, user) as mailbox:
-        state = mailbox.news("Archive", None, 0).state
-        news = mailbox.news("Archive", dataclasses.replace(state, uidvalidity=state.uidvalidity + 1), 2)
+        state = mailbox.folder_news("Archive", None, 0).state
+        news = mailbox.folder_news("Archive", dataclasses.replace(state, uidvalidity=state.uidvalidity + 1), 2)
         assert plain(news) == ({1: set(), 2: set()}, set(), {1, 2})
 
 
@@ -122,16 +122,16 @@ def test_folders_and_their_positions_in_one_look(server: tuple[MailServer, str])
     dovecot.deliver(user, SOURCE, SOURCE, folder="Archive")
     dovecot.make_folder(user, 'Bücher/R&D "x"')
     with opened(dovecot, user) as mailbox:
-        folders, states = mailbox.look()
+        folders, states = mailbox.list_folders_with_states()
         paths = {folder.path for folder in folders}
         assert paths >= {"INBOX", "Archive", "Sent", 'Bücher/R&D "x"'}
         assert paths >= states.keys() >= {"INBOX", "Archive", "Sent", 'Bücher/R&D "x"'}
         assert (states["Archive"].exists, states["Archive"].uidnext) == (2, 3)
-        assert states["Archive"] == mailbox.status("Archive") == mailbox.select("Archive")
+        assert states["Archive"] == mailbox.get_folder_state("Archive") == mailbox.examine("Archive")
         assert (states["Archive"].highestmodseq is None) == (offered == "nothing")
         assert set(mailbox.list_folders()) == set(folders)
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "refused"):
-            mailbox.status("No such folder")
+            mailbox.get_folder_state("No such folder")
 
 
 # --- scripted ---
@@ -180,7 +180,7 @@ def test_qresync(says: list[str], known: int, changed: dict[int, set[str]], vani
             assert peer.answer('* ESEARCH (TAG "x") UID ALL 1,3:4') == "UID SEARCH RETURN (ALL) ALL"
 
     with talking("ENABLE QRESYNC ESEARCH", part) as mailbox:
-        news = mailbox.news("a", SINCE, known)
+        news = mailbox.folder_news("a", SINCE, known)
     assert plain(news) == (changed, vanished, {1, 3, 4} if asks_all else None)
 
 
@@ -203,7 +203,7 @@ def test_a_server_that_cannot_go_on_tells_everything(says: list[str], asked: str
         assert peer.answer("* 1 FETCH (UID 4 FLAGS (\\Seen))") == "UID FETCH 1:* (UID FLAGS)"
 
     with talking("ENABLE QRESYNC", part) as mailbox:
-        news = mailbox.news("a", SINCE, 4)
+        news = mailbox.folder_news("a", SINCE, 4)
     assert plain(news) == ({4: {"\\Seen"}}, set(), {4})
 
 
@@ -223,7 +223,7 @@ def test_enabling_that_is_refused() -> None:
     with odd_server(part) as port:
         endpoint = Endpoint("127.0.0.1", port, "none", "alice", "secret")
         with ImapMailbox.open(endpoint, ca_file="", timeout=5) as mailbox:
-            assert mailbox.news("a", SINCE, 0).present is None
+            assert mailbox.folder_news("a", SINCE, 0).present is None
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_condstore(
         commands.extend(peer.answer(*lines) for lines in answers)
 
     with talking("CONDSTORE", part) as mailbox:
-        news = mailbox.news("a", SINCE, known)
+        news = mailbox.folder_news("a", SINCE, known)
     assert plain(news) == (changed, set(), present)
     assert commands[0] == 'EXAMINE "a" (CONDSTORE)'
     if modseq != 100 and exists:
@@ -268,7 +268,7 @@ def test_positions_that_go_back_with_condstore_alone(modseq: int) -> None:
         assert peer.answer("* 1 FETCH (UID 2 FLAGS (a))") == "UID FETCH 1:* (UID FLAGS)"
 
     with talking("CONDSTORE", part) as mailbox:
-        assert plain(mailbox.news("a", SINCE, 4)) == ({2: {"a"}}, set(), {2})
+        assert plain(mailbox.folder_news("a", SINCE, 4)) == ({2: {"a"}}, set(), {2})
 
 
 def test_more_uids_than_there_can_be() -> None:
@@ -280,9 +280,9 @@ def test_more_uids_than_there_can_be() -> None:
         peer.answer(line, line.replace("1:500000", "1000001:1500000"))
 
     with talking("ESEARCH", part) as mailbox:
-        mailbox.select("a")
+        mailbox.examine("a")
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "malformed"):
-            mailbox.uids()
+            mailbox.search_uids()
 
 
 def test_more_found_than_there_can_be() -> None:
@@ -291,18 +291,18 @@ def test_more_found_than_there_can_be() -> None:
         peer.answer(*("* SEARCH " + " ".join(map(str, range(start, start + 60_000))) for start in (1, 60_001)))
 
     with talking("", part) as mailbox, pytest.raises(RemoteFault, check=lambda fault: fault.kind == "malformed"):
-        mailbox.find("a", "<x@y>")
+        mailbox.search_message_id("a", "<x@y>")
 
 
 def test_vanished_ones_line_by_line() -> None:
     changes = Changes()
     began = time.monotonic()
     for uid in range(1, 40_000, 2):
-        assert changes.hear([b"* VANISHED (EARLIER) %d" % uid])
+        assert changes.collect([b"* VANISHED (EARLIER) %d" % uid])
     assert time.monotonic() - began < 2
     assert changes.vanished is not None
     assert len(changes.vanished) == 20_000
-    changes.hear([b"* VANISHED (EARLIER) 100001:200000"])
+    changes.collect([b"* VANISHED (EARLIER) 100001:200000"])
     assert changes.vanished is None
 
 
@@ -312,7 +312,7 @@ def test_news_that_make_no_sense(line: str) -> None:
         peer.answer(*HEAD, line)
 
     with talking("ENABLE QRESYNC", part) as mailbox, pytest.raises(RemoteFault) as caught:
-        mailbox.news("a", SINCE, 4)
+        mailbox.folder_news("a", SINCE, 4)
     assert (caught.value.kind, caught.value.in_doubt) == ("malformed", False)
     assert not re.search("VANISHED|FETCH", caught.value.reason)
 
@@ -361,7 +361,7 @@ def test_a_look_without_list_status_asks_one_by_one() -> None:
         peer.answer('* STATUS "b" (MESSAGES 3 UIDNEXT 4 UIDVALIDITY 5)')
 
     with talking("", part) as mailbox:
-        folders, states = mailbox.look()
+        folders, states = mailbox.list_folders_with_states()
     assert [folder.path for folder in folders] == ["a", "b"]
     assert states == {"b": FolderState(5, 4, 3, None)}
 
@@ -374,7 +374,7 @@ def test_a_look_with_list_status_is_one_command() -> None:
         assert command == LIST_ALL + " RETURN (STATUS (MESSAGES UIDNEXT UIDVALIDITY HIGHESTMODSEQ))"
 
     with talking("LIST-EXTENDED LIST-STATUS CONDSTORE", part) as mailbox:
-        folders, states = mailbox.look()
+        folders, states = mailbox.list_folders_with_states()
     assert [folder.path for folder in folders] == ["a", "b"]
     assert states == {"a": FolderState(5, 4, 3, 6)}
 
@@ -421,8 +421,8 @@ def test_qresync_in_a_folder_that_is_still_selected(
         peer.say("+ idling")
 
     with talking("ENABLE QRESYNC", part) as mailbox:
-        mailbox.select("a")
-        assert plain(mailbox.news("a", SINCE, 4)) == expected
+        mailbox.examine("a")
+        assert plain(mailbox.folder_news("a", SINCE, 4)) == expected
         assert mailbox.begin_idle() == ("* VANISHED 3" in says)  # told on the way, so not told again
     assert heard == commands
 
@@ -436,6 +436,6 @@ def test_a_selected_folder_that_was_made_anew_is_opened_again() -> None:
         peer.answer("* 1 FETCH (UID 1 FLAGS ())")
 
     with talking("ENABLE QRESYNC", part) as mailbox:
-        mailbox.select("a")
-        news = mailbox.news("a", SINCE, 4)
+        mailbox.examine("a")
+        news = mailbox.folder_news("a", SINCE, 4)
     assert (plain(news), news.state.uidvalidity) == (({1: set()}, set(), {1}), 8)

@@ -22,7 +22,7 @@ INLINE = ListedPart("1", "text/html", {}, "7bit", 5, None, "inline")
 
 
 def tree(text: str) -> ListedPart:
-    [value] = Reader([text.encode()], 0).rest()
+    [value] = Reader([text.encode()], 0).read_rest()
     assert isinstance(value, list)
     return listed_part(value)
 
@@ -126,37 +126,37 @@ def mailbox(mail_server: MailServer) -> Iterator[ImapMailbox]:
     mail_server.deliver(user, MIXED, b"Subject: plain\r\n\r\nthe text\r\n")
     endpoint = Endpoint("127.0.0.1", mail_server.imap_port, "none", user, "secret")
     with ImapMailbox.open(endpoint, ca_file="", timeout=10) as mailbox:
-        mailbox.select("INBOX")
+        mailbox.examine("INBOX")
         yield mailbox
 
 
 def test_the_numbers_are_those_of_a_real_server(mailbox: ImapMailbox) -> None:
-    structure = mailbox.structure(1)
+    structure = mailbox.fetch_structure(1)
     assert [number for number, _ in numbers(structure)] == ["", "1", "2", "2.TEXT", "2.1", "2.2", "3"]
     pdf = structure.children[2]
     assert (pdf.mime_type, pdf.encoding, pdf.octets, pdf.content_id) == ("application/pdf", "base64", 4, "<x@y>")
     assert (pdf.disposition, pdf.disposition_parameters) == ("attachment", {"filename": "a.pdf"})
     sections = {"": MIXED, "1": b"outer one", "2": ATTACHED, "2.1": b"inner one", "2.2": b"inner two", "3": b"QUJD"}
-    assert {section: mailbox.read(1, section, 0, 10_000) for section in sections} == sections
-    assert mailbox.read(1, "HEADER", 0, 16) == b"Subject: outer\r\n"
-    assert b"application/pdf" in mailbox.read(1, "3.MIME", 0, 1000)
-    assert mailbox.structure(2).number == "1"
-    assert mailbox.read(2, "1", 0, 100) == b"the text\r\n"
-    assert mailbox.flags() == {1: frozenset(), 2: frozenset()}
+    assert {section: mailbox.read_section(1, section, 0, 10_000) for section in sections} == sections
+    assert mailbox.read_section(1, "HEADER", 0, 16) == b"Subject: outer\r\n"
+    assert b"application/pdf" in mailbox.read_section(1, "3.MIME", 0, 1000)
+    assert mailbox.fetch_structure(2).number == "1"
+    assert mailbox.read_section(2, "1", 0, 100) == b"the text\r\n"
+    assert mailbox.fetch_flags() == {1: frozenset(), 2: frozenset()}
 
 
 def test_a_section_is_read_in_pieces(mailbox: ImapMailbox) -> None:
-    assert [mailbox.read(1, "3", offset, 3) for offset in (0, 3, 4, 100)] == [b"QUJ", b"D", b"", b""]
-    assert mailbox.read(1, "7", 0, 10) == b""
+    assert [mailbox.read_section(1, "3", offset, 3) for offset in (0, 3, 4, 100)] == [b"QUJ", b"D", b"", b""]
+    assert mailbox.read_section(1, "7", 0, 10) == b""
 
 
 @pytest.mark.parametrize("section", ["1.2 x", "A", "1.", "1]", "HEADER.FIELDS (A)", "1\r\n"])
 def test_a_section_cannot_be_anything(mailbox: ImapMailbox, section: str) -> None:
     with pytest.raises(ValueError):
-        mailbox.read(1, section, 0, 1)
+        mailbox.read_section(1, section, 0, 1)
 
 
 def test_a_message_that_is_gone(mailbox: ImapMailbox) -> None:
-    for gone in (lambda: mailbox.structure(99), lambda: mailbox.read(99, "1", 0, 1)):
+    for gone in (lambda: mailbox.fetch_structure(99), lambda: mailbox.read_section(99, "1", 0, 1)):
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "refused"):
             gone()

@@ -177,7 +177,7 @@ def test_uids_of_another_uidvalidity_mean_nothing(uidvalidity: int | None, uid: 
 )
 def test_folder_state(lines: list[bytes], state: FolderState) -> None:
     opened = Opened()
-    assert all(opened.hear([line]) for line in lines if b"NOMODSEQ" not in line)
+    assert all(opened.collect([line]) for line in lines if b"NOMODSEQ" not in line)
     assert opened.state == state
 
 

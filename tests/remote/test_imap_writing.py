@@ -39,21 +39,21 @@ def mailbox(mail_server: MailServer, user: str) -> Iterator[ImapMailbox]:
 def test_flags_are_set_and_taken_away(mailbox: ImapMailbox) -> None:
     mailbox.store_flags("INBOX", [1, 2], add=frozenset({"\\Seen", "$A"}), remove=NONE)
     mailbox.store_flags("INBOX", [2, 3, 99], add=frozenset({"\\Flagged"}), remove=SEEN)
-    assert mailbox.flags() == {1: {"\\Seen", "$A"}, 2: {"\\Flagged", "$A"}, 3: {"\\Flagged"}, 4: NONE}
+    assert mailbox.fetch_flags() == {1: {"\\Seen", "$A"}, 2: {"\\Flagged", "$A"}, 3: {"\\Flagged"}, 4: NONE}
 
 
 def test_what_came_meanwhile_can_be_changed(mail_server: MailServer, user: str, mailbox: ImapMailbox) -> None:
     mailbox.store_flags("INBOX", [1], add=SEEN, remove=NONE)
     mail_server.deliver(user, source("later"))
     mailbox.store_flags("INBOX", [5], add=SEEN, remove=NONE)
-    assert mailbox.flags([5]) == {5: SEEN}
+    assert mailbox.fetch_flags([5]) == {5: SEEN}
 
 
 def test_a_move_tells_the_new_uids(mail_server: MailServer, user: str, mailbox: ImapMailbox) -> None:
     mail_server.deliver(user, source("there"), folder="Archive")
     assert mailbox.move("INBOX", [1, 3, 99], "Archive") == {1: 2, 3: 3}
     assert sorted(mail_server.messages(user, "Archive")) == sorted(map(source, ("there", "a", "c")))
-    assert mailbox.uids() == {2, 4}
+    assert mailbox.search_uids() == {2, 4}
     with pytest.raises(RemoteFault) as caught:
         mailbox.move("INBOX", [2], "No such folder")
     assert (caught.value.kind, caught.value.in_doubt) == ("refused", False)
@@ -62,13 +62,13 @@ def test_a_move_tells_the_new_uids(mail_server: MailServer, user: str, mailbox: 
 def test_only_the_named_are_removed(mailbox: ImapMailbox) -> None:
     mailbox.store_flags("INBOX", [4], add=frozenset({"\\Deleted"}), remove=NONE)
     mailbox.expunge("INBOX", [1, 2])
-    assert mailbox.flags() == {3: NONE, 4: {"\\Deleted"}}
+    assert mailbox.fetch_flags() == {3: NONE, 4: {"\\Deleted"}}
 
 
 def test_what_lies_there_is_identified(mailbox: ImapMailbox) -> None:
     uid = mailbox.append("INBOX", source("x"), flags=SEEN, at=AT)
     state, found = mailbox.identify("INBOX", [1, uid or 0, 99])
-    assert state == mailbox.status("INBOX")
+    assert state == mailbox.get_folder_state("INBOX")
     assert found.keys() == {1, uid}
     assert found[uid or 0] == Sighting(uid or 0, SEEN, "x@example.test", len(source("x")), AT)
 

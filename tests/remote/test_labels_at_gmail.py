@@ -43,8 +43,8 @@ def opened(gmail: Gmail, box: GmailMailbox) -> ImapMailbox:
 
 
 def kept(mailbox: ImapMailbox, path: str = ALL) -> dict[int, frozenset[str]]:
-    mailbox.select(path)
-    return mailbox.flags()
+    mailbox.examine(path)
+    return mailbox.fetch_flags()
 
 
 def test_folders_are_told_with_their_labels_and_few_positions(gmail: Gmail) -> None:
@@ -54,7 +54,7 @@ def test_folders_are_told_with_their_labels_and_few_positions(gmail: Gmail) -> N
         assert mailbox.has_labels
         assert mailbox.capabilities.labels
         assert not any(command.startswith("SELECT") for command in gmail.commands)
-        listed, states = mailbox.look()
+        listed, states = mailbox.list_folders_with_states()
     assert {folder.label for folder in listed if not folder.path.startswith("[")} == {
         "\\Inbox",
         "Über uns/2024",
@@ -83,29 +83,29 @@ def test_labels_are_changed_apart_from_flags(gmail: Gmail, box: GmailMailbox, ma
 
 def test_news_tell_labels_that_others_change(box: GmailMailbox, mailbox: ImapMailbox) -> None:
     first, second = box.deliver(source("one")), box.deliver(source("two"), "Work")
-    state = mailbox.news(ALL, None, 0).state
+    state = mailbox.folder_news(ALL, None, 0).state
     box.label(first, "Work")
     box.trash(second)
     box.deliver(source("three"), "Home")
-    news = mailbox.news(ALL, state, 2)
+    news = mailbox.folder_news(ALL, state, 2)
     assert news.changed == {1: {"\\Inbox", "Work"}, 3: {"Home"}}
     assert news.present == frozenset({1, 3})
-    assert mailbox.news(ALL, news.state, 2).changed == {}
+    assert mailbox.folder_news(ALL, news.state, 2).changed == {}
 
 
 def test_messages_come_with_their_ids(box: GmailMailbox, mailbox: ImapMailbox) -> None:
     number = box.deliver(source("one"), "Work", flags=["\\Seen"])
     thread = str(box.letters[number].thread)
-    mailbox.select(ALL)
+    mailbox.examine(ALL)
     told = (frozenset({"\\Seen", "Work"}), str(number), thread)
-    for fetched in (*mailbox.fetch_headers([1]), *mailbox.outlines([1]), *mailbox.fetch([1])):
+    for fetched in (*mailbox.fetch_headers([1]), *mailbox.fetch_outlines([1]), *mailbox.fetch_messages([1])):
         assert (fetched.flags, fetched.provider_id, fetched.provider_thread_id) == told
     _, sightings = mailbox.identify(ALL, [1, 2])
     assert (sightings[1].provider_id, sightings[1].provider_thread_id) == (str(number), thread)
     assert sightings.keys() == {1}
-    assert mailbox.find_provider_id(ALL, str(number)) == 1
-    assert mailbox.find_provider_id(TRASH, str(number)) is None
-    assert mailbox.find_provider_id(ALL, "7") is None
+    assert mailbox.search_provider_id(ALL, str(number)) == 1
+    assert mailbox.search_provider_id(TRASH, str(number)) is None
+    assert mailbox.search_provider_id(ALL, "7") is None
 
 
 def test_a_draft_is_found_where_it_lies(gmail: Gmail, box: GmailMailbox, mailbox: ImapMailbox) -> None:
@@ -116,7 +116,7 @@ def test_a_draft_is_found_where_it_lies(gmail: Gmail, box: GmailMailbox, mailbox
     _, sightings = mailbox.identify(DRAFTS, [uid])
     provider_id = sightings[uid].provider_id
     assert provider_id is not None
-    assert mailbox.find_provider_id(ALL, provider_id) == 2
+    assert mailbox.search_provider_id(ALL, provider_id) == 2
     assert kept(mailbox)[2] == {"\\Draft", "\\Seen"}, "labels are no flags of an APPEND"
 
 
@@ -126,7 +126,7 @@ def test_moving_to_trash_and_back_leaves_all_mail_as_it_was(box: GmailMailbox, m
     assert moved == {1: 1}
     assert kept(mailbox) == {}
     mailbox.move(TRASH, [1], ALL)
-    assert mailbox.find_provider_id(ALL, str(number)) == 2
+    assert mailbox.search_provider_id(ALL, str(number)) == 2
     mailbox.move(ALL, [2], TRASH)
     mailbox.expunge(TRASH, [2])
     assert not box.letters
@@ -140,8 +140,8 @@ def test_a_limit_is_told_as_one(gmail: Gmail, box: GmailMailbox, mailbox: ImapMa
     acts = {
         "UID FETCH": lambda: kept(mailbox),
         "UID STORE": lambda: mailbox.store_flags(ALL, [1], add=frozenset({"a"}), remove=NOTHING),
-        "EXAMINE": lambda: mailbox.select(ALL),
-        "LIST": mailbox.look,
+        "EXAMINE": lambda: mailbox.examine(ALL),
+        "LIST": mailbox.list_folders_with_states,
     }
     with pytest.raises(RemoteFault) as caught:
         acts[command]()

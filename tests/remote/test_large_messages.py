@@ -52,9 +52,9 @@ def read(mail_server: MailServer) -> Iterator[Callable[[bytes], ParsedMessage]]:
 
         def read(source: bytes) -> ParsedMessage:
             mail_server.deliver(user, source)
-            mailbox.select("INBOX")
+            mailbox.examine("INBOX")
             mailbox.refresh()
-            return large_messages.read_large(mailbox, max(mailbox.uids()))
+            return large_messages.read_large(mailbox, max(mailbox.search_uids()))
 
         yield read
 
@@ -127,12 +127,12 @@ ODD: list[tuple[str, Callable[[Peer, str], object], bool]] = [
 @pytest.mark.parametrize(("ends", "is_good"), [one[1:] for one in ODD], ids=[one[0] for one in ODD])
 def test_a_server_that_answers_oddly_hurts_nobody(ends: Callable[[Peer, str], object], is_good: bool) -> None:
     with talking("IMAP4rev1", playing(ends, []), timeout=0.5) as mailbox:
-        mailbox.select("INBOX")
+        mailbox.examine("INBOX")
         found = large_messages.read_large(mailbox, 1)
         assert (found.text, [one.size_bytes for one in found.attachments]) == ("a: b", [ESTIMATED])
         if not is_good:
             with pytest.raises(RemoteFault):
-                mailbox.structure(1)
+                mailbox.fetch_structure(1)
 
 
 def hang_up(peer: Peer, _tag: str) -> None:
@@ -146,7 +146,7 @@ def refuse(peer: Peer, tag: str) -> None:
 def read_from(ends: Callable[[Peer, str], object], asked: list[str], user: str = "alice") -> None:
     """Read a message over a connection of this user to a server that does this when it is asked for ends."""
     with talking("IMAP4rev1", playing(ends, asked), user=user) as mailbox:
-        mailbox.select("INBOX")
+        mailbox.examine("INBOX")
         assert large_messages.read_large(mailbox, 1).text == "a: b"
 
 
@@ -171,7 +171,7 @@ def test_one_that_gives_all_of_a_section_is_not_asked() -> None:
     """It would give all of every file."""
     asked: list[str] = []
     with talking("IMAP4rev1", playing(RIGHT, asked, part_of="")) as mailbox:
-        mailbox.select("INBOX")
+        mailbox.examine("INBOX")
         assert [one.size_bytes for one in large_messages.read_large(mailbox, 1).attachments] == [ESTIMATED]
     assert asked == []
 
@@ -179,6 +179,6 @@ def test_one_that_gives_all_of_a_section_is_not_asked() -> None:
 def test_the_end_is_asked_for_once_and_believed() -> None:
     asked: list[str] = []
     with talking("IMAP4rev1", playing(RIGHT, asked)) as mailbox:
-        mailbox.select("INBOX")
+        mailbox.examine("INBOX")
         assert [one.size_bytes for one in large_messages.read_large(mailbox, 1).attachments] == [400_001]
     assert asked == [f"UID FETCH 1 (UID BODY.PEEK[2]<{OFFSET}.264>)"]

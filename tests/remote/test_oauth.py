@@ -90,7 +90,7 @@ def test_tokens_as_they_come(more: dict[str, object], lasts: float, outlook: OAu
     came = renewed(asking)
     assert (came.access_token, came.refresh_token) == (str(GOOD["access_token"]), None)
     assert came.scopes == frozenset("ab")
-    assert int(came.lasts) == lasts
+    assert int(came.lifetime) == lasts
     assert came.access_token not in repr(came)
 
 

@@ -32,7 +32,7 @@ def opened(port: int, *, username: str = "alice@example.test", timeout: float = 
 
 def envelope(submission: Submission, *, size: int = len(WIRE), sender: str = "alice@example.test") -> Iterator[Reply]:
     """MAIL and one RCPT: their replies."""
-    return submission.envelope(sender, ["bob@example.test"], size=size)
+    return submission.send_envelope(sender, ["bob@example.test"], size=size)
 
 
 def enveloped(submission: Submission) -> Submission:
@@ -41,8 +41,8 @@ def enveloped(submission: Submission) -> Submission:
 
 
 def handed_over(submission: Submission) -> Submission:
-    assert enveloped(submission).data() == Reply(354, None)
-    submission.body(WIRE)
+    assert enveloped(submission).start_data() == Reply(354, None)
+    submission.send_body(WIRE)
     return submission
 
 
@@ -53,7 +53,7 @@ def test_a_message_arrives_as_it_was(scripted_smtp: ScriptedSmtp) -> None:
         handed_over(submission)
         scripted_smtp.reached("body")
         assert (scripted_smtp.count("dot"), scripted_smtp.messages) == (0, ())
-        assert submission.dot(5) == Reply(250, "2.0.0")
+        assert submission.send_final_dot(5) == Reply(250, "2.0.0")
         submission.quit()
     [message] = scripted_smtp.messages
     assert (message.source, message.sender) == (WIRE, "alice@example.test")
@@ -74,9 +74,9 @@ def test_a_message_arrives_as_it_was(scripted_smtp: ScriptedSmtp) -> None:
 )
 def test_no_text_ends_a_message(scripted_smtp: ScriptedSmtp, wire: bytes, received: bytes) -> None:
     with opened(scripted_smtp.port) as submission:
-        enveloped(submission).data()
-        submission.body(wire)
-        assert submission.dot(5).code == 250
+        enveloped(submission).start_data()
+        submission.send_body(wire)
+        assert submission.send_final_dot(5).code == 250
     assert [message.source for message in scripted_smtp.messages] == [received]
 
 
@@ -140,9 +140,9 @@ def patience(says: Action) -> float:
 STEPS: dict[Step, Callable[[Submission, float], Reply]] = {
     "mail": lambda s, _: next(envelope(s)),
     "rcpt": lambda s, _: list(envelope(s))[1],
-    "data": lambda s, _: enveloped(s).data(),
-    "dot": lambda s, seconds: handed_over(s).dot(seconds),
-    "reply": lambda s, seconds: handed_over(s).dot(seconds),
+    "data": lambda s, _: enveloped(s).start_data(),
+    "dot": lambda s, seconds: handed_over(s).send_final_dot(seconds),
+    "reply": lambda s, seconds: handed_over(s).send_final_dot(seconds),
 }
 
 
@@ -173,7 +173,7 @@ def test_every_step_tells_what_the_server_said(
         if outcome is None:  # what follows a reply unasked is not taken for the next one
             assert STEPS[step](submission, patience(says)) == Reply(250, "2.0.0")
             with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "malformed"):
-                submission.rset()
+                submission.reset()
         elif isinstance(outcome, Reply):
             assert STEPS[step](submission, patience(says)) == outcome
         else:
@@ -188,13 +188,13 @@ def test_a_reply_that_nobody_asked_for_is_not_taken_for_the_next_one(scripted_sm
     with opened(scripted_smtp.port) as submission:
         assert STEPS[step](submission, 5) == Reply(250, "2.0.0")
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "malformed"):
-            submission.rset()
+            submission.reset()
 
 
 def test_a_dot_that_is_asked_for_more_is_malformed(scripted_smtp: ScriptedSmtp) -> None:
     scripted_smtp.at("reply", Keep("354 more"))
     with opened(scripted_smtp.port) as submission, pytest.raises(RemoteFault, check=lambda f: f.kind == "malformed"):
-        handed_over(submission).dot(5)
+        handed_over(submission).send_final_dot(5)
 
 
 def test_a_server_that_drips_does_not_hold_us() -> None:
@@ -221,14 +221,14 @@ def test_the_wait_for_the_reply_has_its_own_bound(scripted_smtp: ScriptedSmtp) -
         handed_over(submission)
         began = time.monotonic()
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "timeout"):
-            submission.dot(0.2)
+            submission.send_final_dot(0.2)
         assert 0.2 <= time.monotonic() - began < 2
 
 
 def send_until_broken_off(submission: Submission) -> None:
     end = time.monotonic() + 10
     while time.monotonic() < end:  # the reply comes when it comes; until then the server takes what we send
-        submission.body(b"line\r\n")
+        submission.send_body(b"line\r\n")
         time.sleep(0.001)
 
 
@@ -244,7 +244,7 @@ def test_a_message_that_is_broken_off_early_brings_the_reply() -> None:
 
     with odd_server(part) as port, opened(port, username="") as submission:
         assert [reply.code for reply in envelope(submission)] == [250, 250]
-        submission.data()
+        submission.start_data()
         with pytest.raises(RemoteFault) as caught:
             send_until_broken_off(submission)
     assert (caught.value.kind, caught.value.reply) == ("refused", Reply(552, "5.3.4"))
@@ -253,11 +253,15 @@ def test_a_message_that_is_broken_off_early_brings_the_reply() -> None:
 def test_what_the_server_offers_is_used(scripted_smtp: ScriptedSmtp) -> None:
     with opened(scripted_smtp.port) as submission:
         for eight_bit in (False, True):
-            list(submission.envelope("jürgen@x.test", ["bob@example.test"], size=3, smtputf8=True, eight_bit=eight_bit))
-            submission.data()
-            submission.body(b"x\r\n")
-            submission.dot(5)
-        assert submission.taken == 2
+            list(
+                submission.send_envelope(
+                    "jürgen@x.test", ["bob@example.test"], size=3, smtputf8=True, eight_bit=eight_bit
+                )
+            )
+            submission.start_data()
+            submission.send_body(b"x\r\n")
+            submission.send_final_dot(5)
+        assert submission.accepted_count == 2
     parameters = [message.parameters for message in scripted_smtp.messages]
     assert parameters == [("SIZE=3", "SMTPUTF8"), ("SIZE=3", "BODY=8BITMIME", "SMTPUTF8")]
 
@@ -268,7 +272,7 @@ def test_what_the_server_does_not_offer_is_not_asked_for(scripted_smtp: Scripted
     with opened(scripted_smtp.port) as submission:
         assert submission.max_size is None
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "refused"):
-            list(submission.envelope("a@example.test", ["b@example.test"], size=3, **{needed: True}))
+            list(submission.send_envelope("a@example.test", ["b@example.test"], size=3, **{needed: True}))
         enveloped(submission)
     assert scripted_smtp.count("mail") == 1
 
@@ -289,18 +293,18 @@ def pipelining(peer: Peer, *replies: str) -> None:
 )
 def test_the_envelope_goes_out_together_where_the_server_takes_it_so(said: tuple[str, ...]) -> None:
     with odd_server(lambda peer: pipelining(peer, *said)) as port, opened(port, username="") as submission:
-        replies = submission.envelope("a@example.test", ["b@example.test", "c@example.test"], size=3)
+        replies = submission.send_envelope("a@example.test", ["b@example.test", "c@example.test"], size=3)
         assert [reply.code for reply in replies] == [int(each[:3]) for each in said]
 
 
 def test_the_first_reply_may_have_less_time_than_the_others(scripted_smtp: ScriptedSmtp) -> None:
     scripted_smtp.at("rcpt", [Delay(0.5)])
     with opened(scripted_smtp.port) as submission:
-        replies = submission.envelope("a@example.test", ["b@example.test"], size=3, first_within=0.2)
+        replies = submission.send_envelope("a@example.test", ["b@example.test"], size=3, first_within=0.2)
         assert [reply.code for reply in replies] == [250, 250]
         scripted_smtp.at("mail", [Stall()])
         with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "timeout"):
-            list(submission.envelope("a@example.test", ["b@example.test"], size=3, first_within=0.2))
+            list(submission.send_envelope("a@example.test", ["b@example.test"], size=3, first_within=0.2))
         assert not submission.is_ready()
 
 
@@ -309,17 +313,17 @@ def test_a_long_envelope_goes_out_in_groups(scripted_smtp: ScriptedSmtp) -> None
     recipients = [f"r{number}@example.test" for number in range(500)]
     scripted_smtp.recipients["r321@example.test"] = "550 5.1.1 no"
     with opened(scripted_smtp.port) as submission:
-        codes = [reply.code for reply in submission.envelope("a@example.test", recipients, size=3)]
+        codes = [reply.code for reply in submission.send_envelope("a@example.test", recipients, size=3)]
         assert [index for index, code in enumerate(codes) if code != 250] == [322]
-        assert submission.rset().code == 250
+        assert submission.reset().code == 250
 
 
 @pytest.mark.parametrize("address", ["a@b.test> SIZE=1", "a\r\nDATA", "a b@c.test", "<a@b.test", "a\0@b.test"])
 def test_no_address_ends_a_command(scripted_smtp: ScriptedSmtp, address: str) -> None:
     with opened(scripted_smtp.port) as submission:
         with pytest.raises(ValueError, match="envelope address"):
-            list(submission.envelope("alice@example.test", [address], size=1))
-        assert submission.rset().code == 250
+            list(submission.send_envelope("alice@example.test", [address], size=1))
+        assert submission.reset().code == 250
     assert scripted_smtp.count("mail") == 0
 
 
@@ -329,8 +333,8 @@ def test_no_address_ends_a_command(scripted_smtp: ScriptedSmtp, address: str) ->
 def test_one_connection_takes_several_messages(scripted_smtp: ScriptedSmtp) -> None:
     with opened(scripted_smtp.port) as submission:
         for taken in range(3):
-            assert (submission.is_ready(), submission.taken) == (True, taken)
-            handed_over(submission).dot(5)
+            assert (submission.is_ready(), submission.accepted_count) == (True, taken)
+            handed_over(submission).send_final_dot(5)
     assert [message.source for message in scripted_smtp.messages] == [WIRE] * 3
     assert (scripted_smtp.count("connect"), scripted_smtp.count("auth")) == (1, 1)
 
@@ -341,7 +345,7 @@ def test_one_connection_takes_several_messages(scripted_smtp: ScriptedSmtp) -> N
 def test_a_server_that_has_spoken_unasked_gets_no_further_message(scripted_smtp: ScriptedSmtp, says: Action) -> None:
     scripted_smtp.at("reply", says)
     with opened(scripted_smtp.port) as submission:
-        assert handed_over(submission).dot(5).code == 250
+        assert handed_over(submission).send_final_dot(5).code == 250
         assert not eventually_ready(submission)
 
 
@@ -356,9 +360,9 @@ def test_a_server_that_has_gone_gets_no_further_message(is_reset: bool) -> None:
 
     with odd_server(part) as port, opened(port, username="") as submission:
         list(envelope(submission))
-        submission.data()
-        submission.body(b"x\r\n")
-        assert submission.dot(5).code == 250
+        submission.start_data()
+        submission.send_body(b"x\r\n")
+        assert submission.send_final_dot(5).code == 250
         assert not eventually_ready(submission)
 
 
@@ -395,8 +399,8 @@ def test_what_is_said_before_the_dot_is_no_answer_to_it(says: str, outcome: Repl
 
     with odd_server(part) as port, opened(port, username="") as submission:
         list(envelope(submission))
-        submission.data()
-        submission.body(b"x\r\n")
+        submission.start_data()
+        submission.send_body(b"x\r\n")
         spoken.set()
         with pytest.raises(RemoteFault) as caught:
             listen_until_broken_off(submission)
@@ -407,7 +411,7 @@ def test_what_is_said_before_the_dot_is_no_answer_to_it(says: str, outcome: Repl
 def listen_until_broken_off(submission: Submission) -> None:
     end = time.monotonic() + 10
     while time.monotonic() < end:
-        submission.listen()
+        submission.require_silence()
         time.sleep(0.001)
 
 
@@ -418,7 +422,7 @@ def test_the_reply_to_the_dot_may_take_nine_minutes(scripted_smtp: ScriptedSmtp,
     scripted_smtp.at("reply", Stall())
     with timed(scripted_smtp.port, clock) as submission, ThreadPoolExecutor(1) as pool:
         handed_over(submission)
-        waiting = pool.submit(submission.dot, 600)
+        waiting = pool.submit(submission.send_final_dot, 600)
         wait_until(lambda: scripted_smtp.held("reply") == 1, lambda: "no dot", 10)
         clock.advance(9 * 60)
         scripted_smtp.release()
@@ -438,9 +442,9 @@ def test_the_reply_to_the_dot_may_not_take_ten_minutes_and_a_byte(clock: FakeClo
 
     with odd_server(part) as port, timed(port, clock, username="") as submission, ThreadPoolExecutor(1) as pool:
         list(envelope(submission))
-        submission.data()
-        submission.body(b"x\r\n")
-        waiting = pool.submit(submission.dot, 600)
+        submission.start_data()
+        submission.send_body(b"x\r\n")
+        waiting = pool.submit(submission.send_final_dot, 600)
         assert is_there.wait(10)
         clock.advance(10 * 60)
         goes_on.set()
@@ -465,7 +469,7 @@ def timed(port: int, clock: FakeClock, username: str = "alice@example.test") -> 
 def test_a_goodbye_never_fails(scripted_smtp: ScriptedSmtp, says: Action) -> None:
     scripted_smtp.at("quit", says)
     with opened(scripted_smtp.port) as submission:
-        handed_over(submission).dot(5)
+        handed_over(submission).send_final_dot(5)
         began = time.monotonic()
         submission.quit(0.3)
         assert time.monotonic() - began < 1
@@ -521,12 +525,12 @@ def test_real_postfix(mail_server: MailServer, security: str, port: str) -> None
     user = mail_server.fresh_user()
     endpoint = Endpoint("localhost", getattr(mail_server, port), security, "alice@example.test", "secret")  # type: ignore[arg-type]
     submission = Submission.open(endpoint, ca_file=str(mail_server.ca_file), timeout=10)
-    replies = list(submission.envelope("alice@example.test", [user, "nobody@example.test"], size=len(WIRE)))
+    replies = list(submission.send_envelope("alice@example.test", [user, "nobody@example.test"], size=len(WIRE)))
     assert [reply.code for reply in replies] == [250, 250, 550]
     assert replies[2] == Reply(550, "5.1.1")
-    assert submission.data().code == 354
-    submission.body(WIRE)
-    assert submission.dot(10).code == 250
+    assert submission.start_data().code == 354
+    submission.send_body(WIRE)
+    assert submission.send_final_dot(10).code == 250
     submission.quit()
     [message] = mail_server.wait_for_messages(user, 1)
     assert message.endswith(b"\r\n\r\n.dotted\r\n..\r\n.\r\nend\r\n")

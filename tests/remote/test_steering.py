@@ -131,7 +131,7 @@ else:
 
     def reach(world: Internet, *, own: bool, only_public: bool = True) -> https.Reach:
         """`own`: with a resolver that the operator names, not the system's."""
-        find = Resolver(f"{RESOLVER}:53", float("inf")).find if own else None
+        find = Resolver(f"{RESOLVER}:53", float("inf")).look_up if own else None
         return https.Reach("autoconfig", world.ca_file, 3, only_public, find)
 
     def refused(url: str, how: https.Reach, *, redirects: int = 0) -> RemoteFault:
@@ -286,7 +286,7 @@ else:
         world.web.asked.clear()
         found = discover("ada@hostile.example", Means(Calls(), "", "https://start.example/d/", ca_file=world.ca_file))
         assert found.candidates == ()
-        assert not [one for one in found.heard if one.finding or MARK in one.told]
+        assert not [one for one in found.results if one.servers or MARK in one.message]
         assert begun <= {WEB, RESOLVER}
         assert {one.partition("/d/")[0] for one in world.web.asked if "/d/" in one} == {"start.example"}
         assert not [one for one in world.web.asked if ".." in one or "#" in one]
@@ -342,7 +342,7 @@ else:
         with pytest.raises(RemoteFault, match="forbidden_address"):
             oauth.device(Asking(BUILT_IN["outlook"], OAuthApp("outlook", "id", None), world.ca_file, 3), ["a"])
         with pytest.raises(RemoteFault, match="forbidden_address"):
-            Graph(BUILT_IN["outlook"], None, ca_file=world.ca_file, timeout=3).draft("an access token", b"x")
+            Graph(BUILT_IN["outlook"], None, ca_file=world.ca_file, timeout=3).create_draft("an access token", b"x")
         assert begun == set()
 
     class Large(LeftOut):
@@ -372,7 +372,7 @@ else:
         led = upload(world, UPLOAD)
         world.names.add("outlook.office.com", "AAAA" if ":" in address else "A", address)
         with pytest.raises(RemoteFault, match="graph: forbidden_address") as caught:
-            led.send(LARGE)
+            led.upload(LARGE)
         assert MARK not in caught.value.reason + str(caught.value)
         assert begun == {WEB}
 
@@ -395,7 +395,7 @@ else:
         world.names.add("outlook.office.com", "A", WEB)
         world.web.asked.clear()
         with pytest.raises(RemoteFault, match="graph: forbidden_address") as caught:
-            led.send(LARGE)
+            led.upload(LARGE)
         assert MARK not in caught.value.reason + str(caught.value)
         assert world.web.asked == []
 
@@ -403,7 +403,7 @@ else:
         led = upload(world, UPLOAD)
         world.names.add("outlook.office.com", "A", WEB)
         world.web.put("outlook.office.com/api/x('y')", b"", 307, Location="https://127.0.0.1/")
-        assert led.send(LARGE).status == 307
+        assert led.upload(LARGE).status == 307
         assert begun == {WEB}
 
     SAID = f'{{"error": "{MARK}", "error_description": "{MARK}", "error_uri": "https://{MARK}/", "code": "{MARK}"}}'
@@ -424,7 +424,7 @@ else:
         world.web.put("graph.microsoft.com/v1.0/me", body.encode(), status, Location="https://127.0.0.1/")
         acts: list[Callable[[], object]] = [
             lambda: oauth.renew(asking, "a refresh token", ["a"]),
-            lambda: graph.look("an access token", "x"),
+            lambda: graph.get_draft_state("an access token", "x"),
             lambda: sender_addresses.told(BUILT_IN["outlook"], "an access token", ca_file=world.ca_file, timeout=3),
         ]
         for act in acts:

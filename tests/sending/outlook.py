@@ -67,7 +67,7 @@ class Outlook:
         self.graph.forget()
         self.graph.at("look", Says(503))
         self.provider.in_order()
-        self.desk.appliance.logins.forget(self.account)
+        self.desk.appliance.logins.forget_tokens(self.account)
 
     def look(self, operation: str) -> str:
         """Look for what became of what is due; answers the status. Stop the timer before, so that nobody is faster."""

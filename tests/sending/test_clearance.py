@@ -85,12 +85,12 @@ class Desk:
     send_at: datetime
 
     def begin(self) -> bool:
-        return self.recorder.begin(self.store.deliveries.work(self.operation))
+        return self.recorder.begin(self.store.deliveries.get_work(self.operation))
 
     def end(self, cause: Cause) -> None:
         """An attempt of which nobody got anything."""
-        self.store.deliveries.mark(self.operation, Phase.CONNECTING)
-        self.recorder.record(self.store.deliveries.work(self.operation), TemporaryFailure(cause))
+        self.store.deliveries.enter_phases(self.operation, Phase.CONNECTING)
+        self.recorder.record(self.store.deliveries.get_work(self.operation), TemporaryFailure(cause))
 
     @property
     def status(self) -> str:
@@ -209,14 +209,14 @@ def test_it_is_put_back_by_as_much_but_not_past_the_day(
     desk: Desk, after: timedelta, wait: float, next_after: timedelta
 ) -> None:
     first_try(desk, after)
-    assert desk.recorder.requeue(desk.store.deliveries.work(desk.operation), "unavailable", wait)
+    assert desk.recorder.requeue(desk.store.deliveries.get_work(desk.operation), "unavailable", wait)
     assert desk.next_at - desk.send_at == next_after
 
 
 def test_what_is_over_is_not_put_back(desk: Desk) -> None:
     first_try(desk, timedelta(0))
-    desk.store.deliveries.settle(desk.operation, "uncertain")
-    assert not desk.recorder.requeue(desk.store.deliveries.work(desk.operation), "unavailable")
+    desk.store.deliveries.set_outcome(desk.operation, "uncertain")
+    assert not desk.recorder.requeue(desk.store.deliveries.get_work(desk.operation), "unavailable")
     assert desk.status == "uncertain"
 
 
@@ -247,7 +247,7 @@ def told(warnings: tuple[str, ...], word: str | None) -> bool:
 
 def shown(store: Store, mailbox: Mailbox) -> str:
     operation = accept(store, mailbox)
-    store.deliveries.show(operation)
+    store.deliveries.mark_shown(operation)
     return operation
 
 
@@ -263,7 +263,7 @@ def test_why_one_that_was_shown_failed_is_told(
     store: Store, mailbox: Mailbox, clock: FakeClock, cause: Cause, code: str, word: str | None
 ) -> None:
     operation = shown(store, mailbox)
-    Recorder(context_of(store, clock)).record(store.deliveries.work(operation), TemporaryFailure(cause))
+    Recorder(context_of(store, clock)).record(store.deliveries.get_work(operation), TemporaryFailure(cause))
     found = store.deliveries.find(operation)
     assert found is not None
     assert found[0].error == DeliveryError(code=code)

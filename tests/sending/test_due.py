@@ -62,13 +62,13 @@ class Bench:
         self.due = Scheduler(self._context, self._begin, (*duties, self._last))
 
     def hold(self, is_held: bool) -> None:
-        self._context.settings.store({"sending.hold_scheduled": is_held})
+        self._context.settings.use_stored({"sending.hold_scheduled": is_held})
 
     def _begin(self, operation_id: str, account_id: str) -> bool:
         self.asked.append(operation_id)
         if account_id in self.full:
             return False
-        if self.store.deliveries.begin(operation_id):
+        if self.store.deliveries.begin_sending(operation_id):
             self.begun.append(operation_id)
             self.due.wake()  # as whoever has sent it does
         return True
@@ -182,7 +182,7 @@ def test_a_clock_that_is_set_back_delays_no_retry_and_hastens_no_send(
     retried = accept(store, mailbox, "retried", send_at=later(clock, seconds=1))
     accept(store, mailbox, "meant", send_at=later(clock, hours=1))
     clock.advance(1)
-    store.deliveries.begin(retried)
+    store.deliveries.begin_sending(retried)
     clock.set_wall(right + timedelta(minutes=50))
     store.deliveries.requeue(retried, later(clock, seconds=60), "unavailable")
     bench.start()

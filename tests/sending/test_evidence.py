@@ -124,7 +124,7 @@ class Doubt:
 
     def next_in(self) -> float | None:
         """Seconds until something is due."""
-        found = self.desk.appliance.store.due.next(self.clock.now())
+        found = self.desk.appliance.store.schedule.find_next_due(self.clock.now())
         return None if found is None else (found - self.clock.now()).total_seconds()
 
     def listed(self, folder: str) -> list[str]:
@@ -277,7 +277,7 @@ def test_in_a_removed_mailbox_nobody_looks(doubt: Doubt) -> None:
     assert doubt.desk.ask("DELETE", f"/accounts/{doubt.account}").status == 200
     assert doubt.next_in() is None
     store = doubt.desk.appliance.store
-    assert store.deliveries.work(operation).status == "uncertain"
+    assert store.deliveries.get_work(operation).status == "uncertain"
 
 
 def test_a_full_disk_is_waited_for(doubt: Doubt) -> None:

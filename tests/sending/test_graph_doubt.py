@@ -136,13 +136,13 @@ def test_a_draft_that_cannot_be_removed_holds_up_no_message(
 def test_a_fault_of_ours_after_the_request_to_send_leaves_doubt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send = Graph.send
+    send = Graph.send_draft
 
     def broken(self: Graph, token: str, draft_id: str, timeout: float) -> Said:
         send(self, token, draft_id, timeout)
         raise RuntimeError
 
-    monkeypatch.setattr(Graph, "send", broken)
+    monkeypatch.setattr(Graph, "send_draft", broken)
     with outlook(tmp_path) as box:
         box.connect()
         key = a_key()
@@ -176,7 +176,7 @@ def test_an_answer_that_does_not_say_so_is_no_word_of_its_sending(
 ) -> None:
     answer = https.Answer(200, {}, b'{"id": "AAkA"}')
     monkeypatch.setattr(https, "request", lambda *_: answer)
-    assert Graph(OUTLOOK, None, ca_file="", timeout=1).look("a-token", "AAkA") == "draft"
+    assert Graph(OUTLOOK, None, ca_file="", timeout=1).get_draft_state("a-token", "AAkA") == "draft"
 
 
 def test_what_only_outlook_says_leads_no_other_mailbox_to_graph(tmp_path: Path) -> None:

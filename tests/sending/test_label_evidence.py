@@ -54,7 +54,7 @@ def test_a_draft_with_its_message_id_is_no_evidence(desk: LabeledDesk, clock: Fa
     desk.gmail.smtp.at("reply", DROP)
     answer = desk.desk.send(desk.account, a_message())
     assert answer.data["status"] == "uncertain", answer
-    work = desk.desk.appliance.store.deliveries.work(answer.data["operationId"])
+    work = desk.desk.appliance.store.deliveries.get_work(answer.data["operationId"])
     desk.box.deliver(work.wire.read(), "\\Draft")
     assert _look(desk, clock, answer.data["operationId"]) == "uncertain"
 

@@ -23,10 +23,10 @@ def submit(port: int, user: str, mails: Sequence[tuple[bytes, tuple[str, ...]]])
     """Hand these messages over, one after the other, over one connection."""
     submission = Submission.open(Endpoint("127.0.0.1", port, "none", user, PASSWORD), ca_file="", timeout=10)
     for wire, recipients in mails:
-        assert all(reply.code == 250 for reply in submission.envelope(user, recipients, size=len(wire)))
-        assert submission.data().code == 354
-        submission.body(wire)
-        assert submission.dot(10).code == 250
+        assert all(reply.code == 250 for reply in submission.send_envelope(user, recipients, size=len(wire)))
+        assert submission.start_data().code == 354
+        submission.send_body(wire)
+        assert submission.send_final_dot(10).code == 250
     submission.quit()
 
 

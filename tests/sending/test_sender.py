@@ -132,7 +132,7 @@ def restarted(
     before = Desk(folder, clock)
     operation = accept(before, mailbox(before, smtp.port), None if clock is None else clock.now())
     if clock is not None:
-        before.appliance.store.deliveries.begin(operation)
+        before.appliance.store.deliveries.begin_sending(operation)
     Fault(before, fault)
     before.close()
     desk = Desk(folder, clock, is_new=False, sending__answer_within=1)
@@ -170,7 +170,7 @@ def test_whoever_asks_for_it_meanwhile_is_told_that_it_was_not_sent(tmp_path: Pa
 
 def test_one_that_a_client_was_shown_goes_on_once_that_can_be_written(tmp_path: Path, smtp: ScriptedSmtp) -> None:
     with restarted(tmp_path / "data", smtp, NOT_TAKEN_BACK) as (desk, operation):
-        desk.appliance.store.deliveries.show(operation)
+        desk.appliance.store.deliveries.mark_shown(operation)
         wait_for(desk, operation, "succeeded")
         assert len(smtp.messages) == 1
 

@@ -35,9 +35,9 @@ def sent(rig: Rig, subject: str, send_at: datetime | None = None) -> tuple[str, 
     kind: DeliveryKind = "send" if send_at is None else "scheduled"
     new = NewDelivery(rig.account_id, "ses_1", owner, subject, "hash", kind, composed, None, send_at=send_at)
     operation = rig.store.deliveries.accept(new).delivery.operation_id
-    rig.store.deliveries.begin(operation)
+    rig.store.deliveries.begin_sending(operation)
     rig.store.deliveries.succeed(operation, None, reply_code=250)
-    return operation, rig.store.deliveries.work(operation).result_id
+    return operation, rig.store.deliveries.get_work(operation).result_id
 
 
 def file(rig: Rig, *operations: str) -> None:
@@ -54,16 +54,18 @@ def test_every_copy_has_its_promised_id_and_what_the_server_tells_of_it(rig: Rig
     rig.mirror()
     (first, first_id), (second, second_id) = sent(rig, "first"), sent(rig, "second")
     file(rig, first, second)
-    rig.direct.select("Sent")
-    there = {one.uid: (one.size, one.internal_date) for one in rig.direct.fetch(sorted(rig.direct.flags()))}
-    here = rig.store.mirror.locate(rig.account_id, [first_id, second_id])
+    rig.direct.examine("Sent")
+    there = {
+        one.uid: (one.size, one.internal_date) for one in rig.direct.fetch_messages(sorted(rig.direct.fetch_flags()))
+    }
+    here = rig.store.mailbox_writer.locate(rig.account_id, [first_id, second_id])
     assert {one.uid: (one.size, one.internal_date) for one in here.values()} == there
     assert len(there) == 2
     assert {one.folder.path for one in here.values()} == {"Sent"}
 
 
 def test_a_folder_that_is_not_listed_at_this_moment_stays(rig: Rig) -> None:
-    rig.store.folders.take_in(rig.account_id, [ListedFolder("Renamed", "/", frozenset())])
+    rig.store.folders.add_listed(rig.account_id, [ListedFolder("Renamed", "/", frozenset())])
     file(rig, sent(rig, "first")[0])
     assert paths(rig) >= {"Renamed", "INBOX", "Sent"}
 
@@ -73,7 +75,7 @@ def test_the_copy_of_a_scheduled_one_has_the_time_at_which_it_was_to_go(rig: Rig
     at = datetime(2026, 1, 9, 8, 0, tzinfo=UTC)
     operation, message_id = sent(rig, "later", at)
     file(rig, operation)
-    assert rig.store.mirror.locate(rig.account_id, [message_id])[message_id].internal_date == at
+    assert rig.store.mailbox_writer.locate(rig.account_id, [message_id])[message_id].internal_date == at
 
 
 def test_a_copy_of_another_message_whose_id_holds_ours_is_none(rig: Rig) -> None:
@@ -93,5 +95,5 @@ def test_a_folder_that_was_numbered_anew_takes_the_copy_and_no_uid_of_before(rig
     rig.server.renumber(rig.user, "Sent")
     operation, message_id = sent(rig, "first")
     file(rig, operation)
-    assert rig.store.mirror.locate(rig.account_id, [message_id])[message_id].uid is None
+    assert rig.store.mailbox_writer.locate(rig.account_id, [message_id])[message_id].uid is None
     assert rig.at_server("Sent").keys() == {"old", "first"}

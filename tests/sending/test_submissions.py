@@ -222,10 +222,10 @@ class Shelf:
     def used(self) -> Submission:
         """A connection that has served once."""
         session = self.kept.open(self.endpoint)
-        list(session.envelope("a@example.test", ["b@example.test"], size=3))
-        session.data()
-        session.body(b"x\r\n")
-        assert session.dot(5).code == 250
+        list(session.send_envelope("a@example.test", ["b@example.test"], size=3))
+        session.start_data()
+        session.send_body(b"x\r\n")
+        assert session.send_final_dot(5).code == 250
         return session
 
     def put(self, account_id: str = "acc") -> bool:

@@ -97,7 +97,7 @@ class LabeledDesk:
         store = self.desk.appliance.store
         kept: dict[str, Kept] = {}
         for number, (provider_id, path, folder, uid, thread) in enumerate(store.database.rows(_LYING)):
-            flags = store.mirror.known(folder, [uid] if uid is not None else []).get(uid, frozenset())
+            flags = store.mailbox_writer.load_flags(folder, [uid] if uid is not None else []).get(uid, frozenset())
             name = provider_id if provider_id and provider_id not in kept else f"row {number}"
             kept[name] = (path, uid, flags, str(thread))
         shown: dict[str, set[str]] = {}

@@ -56,12 +56,12 @@ class LabeledMailbox(Mailbox):
             provider_id=provider_id or f"m{uid}",
             provider_thread_id=thread or f"t{provider_id or uid}",
         )
-        return self.store.mirror.add(self.folder(path), [(came, message or parsed(subject=f"message {uid}"))])
+        return self.store.mailbox_writer.add(self.folder(path), [(came, message or parsed(subject=f"message {uid}"))])
 
     def see(self, uid: int, provider_id: str, flags: Sequence[str] = (), path: str = ALL) -> frozenset[int]:
         """Recognise a message that was seen in a folder."""
         sighting = Sighting(uid, frozenset(flags), None, 1, MORNING, provider_id)
-        return self.store.mirror.reattach(self.folder(path), [sighting])
+        return self.store.mailbox_writer.reattach(self.folder(path), [sighting])
 
     def shown(self) -> dict[str, list[int]]:
         """The UIDs of the messages that each folder with a label shows; those that show none are left out."""

@@ -96,7 +96,7 @@ class Mailbox:
 
     def add(self, uid: int, message: ParsedMessage | None = None, path: str = "INBOX", *, after: float = 0) -> str:
         """Add one message; answers its id."""
-        (added,) = self.store.mirror.add(self.folder(path), [(fetched(uid, after=after), message or parsed())])
+        (added,) = self.store.mailbox_writer.add(self.folder(path), [(fetched(uid, after=after), message or parsed())])
         return added
 
     def subjects(self, path: str | None = "INBOX", limit: int = 1000) -> list[str]:

@@ -32,7 +32,7 @@ def fill(store: Store, messages: int = 40) -> None:
     """Mail, and some rows of the audit log."""
     mailbox = Mailbox(store)
     batch = [(fetched(uid, after=uid), parsed(f"<{uid}@x>", text=f"word{uid} " * 200)) for uid in range(1, messages)]
-    store.mirror.add(mailbox.folder(), batch)
+    store.mailbox_writer.add(mailbox.folder(), batch)
     for action in ("start", "stop"):
         store.audit.record(SYSTEM, action)
 

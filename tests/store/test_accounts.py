@@ -25,9 +25,9 @@ def test_a_connection_is_read_as_it_was_written(store: Store) -> None:
     ada, wanted = add_member(store), connection("Ünï@example.test")
     with store.database.transaction():
         account = store.accounts.add(ada, "Work", wanted)
-    assert store.accounts.connection(account) == wanted
+    assert store.accounts.get_connection(account) == wanted
     for secret in ("imap-password", "smtp-password"):
-        assert secret not in repr(store.accounts.connection(account))
+        assert secret not in repr(store.accounts.get_connection(account))
         assert secret not in repr(store.accounts.get(account))
 
 
@@ -97,7 +97,7 @@ def test_what_a_person_mapped_is_shown_until_the_server_tells_what_there_is(stor
         account_id = store.accounts.add(add_member(store), None, connection("box@example.test"))
     store.folders.set_user_mapping(account_id, {"sent": "Gesendet", "spam": None})
     assert store.accounts.get(account_id).folders == MappedFolders(sent="Gesendet")
-    store.folders.take_in(account_id, [ListedFolder(path, "/", frozenset()) for path in ("INBOX", "Sent")])
+    store.folders.add_listed(account_id, [ListedFolder(path, "/", frozenset()) for path in ("INBOX", "Sent")])
     assert store.accounts.get(account_id).folders == MappedFolders(sent="Sent"), "it is not there any more"
 
 
@@ -153,14 +153,14 @@ def test_removing_takes_all_of_a_mailbox_and_nothing_else(store: Store) -> None:
         store.accounts.remove(gone.id)
     assert store.accounts.list_ids() == (kept.id,)
     assert [account.id for account in store.accounts.list_reachable(kept.owner)] == [kept.id]
-    store.upkeep.sweep()
+    store.cleaner.delete_removed_mailboxes()
     assert rows(store) == before
-    for ask in (store.accounts.get, store.accounts.connection):
+    for ask in (store.accounts.get, store.accounts.get_connection):
         with pytest.raises(NotFound):
             ask(gone.id)
     with pytest.raises(NotFound), store.database.transaction():
         store.accounts.remove(gone.id)
-    assert store.folders.user_mapping(gone.id) == {}
+    assert store.folders.get_user_mapping(gone.id) == {}
 
 
 def test_the_passwords_of_a_removed_mailbox_are_overwritten(store: Store, mailbox: Mailbox) -> None:

@@ -102,15 +102,15 @@ def test_a_revoked_key_is_never_found_again(store: Store) -> None:
 def test_who_was_shown_the_token(store: Store) -> None:
     ada, bob = add_member(store, "ada"), add_member(store, "bob")
     own, given = add_key(store, bob, "own"), add_key(store, bob, "given", made_by=ada)
-    assert (store.api_keys.maker_of(own.id), store.api_keys.maker_of(given.id)) == (bob, ada)
-    assert (store.api_keys.made_for_others(ada), store.api_keys.made_for_others(bob)) == ((given,), ())
+    assert (store.api_keys.get_maker_id(own.id), store.api_keys.get_maker_id(given.id)) == (bob, ada)
+    assert (store.api_keys.list_made_for_others(ada), store.api_keys.list_made_for_others(bob)) == ((given,), ())
     with pytest.raises(NotFound):
-        store.api_keys.maker_of("key_unknown")
+        store.api_keys.get_maker_id("key_unknown")
     # Keys of earlier releases were made by their owners.
     with store.database.transaction():
         store.database.change("UPDATE api_keys SET made_by_member_id = NULL")
-    assert store.api_keys.maker_of(given.id) == bob
-    assert store.api_keys.made_for_others(ada) == ()
+    assert store.api_keys.get_maker_id(given.id) == bob
+    assert store.api_keys.list_made_for_others(ada) == ()
     assert store.credentials.find("given") is not None
 
 
@@ -156,5 +156,5 @@ def test_keys_go_with_their_member(store: Store) -> None:
     assert store.credentials.find("hash") is None
     # One that an administrator made who is gone stays what it was: not made by its owner. It is good for nothing.
     assert store.api_keys.list() == (kept,)
-    assert store.api_keys.maker_of(kept.id) == ada
+    assert store.api_keys.get_maker_id(kept.id) == ada
     assert store.credentials.find("kept") is None

@@ -13,7 +13,7 @@ from tests.servers.fake_clock import FakeClock
 def wait(store: Store, **limits: int) -> int:
     """The seconds until an attempt has room; 0: now."""
     try:
-        store.attempts.look(limits)
+        store.login_attempts.require_room(limits)
     except Throttled as problem:
         return problem.retry_after or -1
     return 0
@@ -22,8 +22,8 @@ def wait(store: Store, **limits: int) -> int:
 def fail(store: Store, **limits: int) -> int:
     """As `wait`; where there is room it is used up."""
     if not (seconds := wait(store, **limits)):
-        with store.attempts.under_way(limits), store.database.transaction():
-            store.attempts.count(limits)
+        with store.login_attempts.reserve(limits), store.database.transaction():
+            store.login_attempts.record_failure(limits)
     return seconds
 
 
@@ -49,7 +49,7 @@ def test_a_bucket_is_cleared(store: Store) -> None:
     for _ in range(2):
         assert fail(store, email=2, address=3) == 0
     with store.database.transaction():
-        store.attempts.clear("email")
+        store.login_attempts.clear("email")
     assert [fail(store, email=2, address=3), fail(store, email=2, address=3) > 0] == [0, True]
 
 
@@ -58,14 +58,14 @@ def test_attempts_under_way_leave_room_for_their_failures(store: Store) -> None:
     assert fail(store, address=3) == 0
     with ExitStack() as under_way:
         for _ in range(2):
-            under_way.enter_context(store.attempts.under_way(limits))
-        with pytest.raises(Throttled) as refused, store.attempts.under_way(limits):
+            under_way.enter_context(store.login_attempts.reserve(limits))
+        with pytest.raises(Throttled) as refused, store.login_attempts.reserve(limits):
             pass
         # Both may still turn out well: it is not fifteen minutes that one has to wait.
         assert refused.value.retry_after == 1
-        with store.attempts.under_way({"email": 5}):
+        with store.login_attempts.reserve({"email": 5}):
             pass
-    with store.attempts.under_way(limits):
+    with store.login_attempts.reserve(limits):
         pass
     assert store.database.value("SELECT count(*) FROM attempts") == 1
 
@@ -73,7 +73,7 @@ def test_attempts_under_way_leave_room_for_their_failures(store: Store) -> None:
 def test_looking_and_what_turns_out_well_write_nothing(store: Store) -> None:
     before = store.database.value("SELECT total_changes()")
     assert wait(store, email=1) == 0
-    with store.attempts.under_way({"email": 1}):
+    with store.login_attempts.reserve({"email": 1}):
         pass
     assert store.database.value("SELECT total_changes()") == before
 

@@ -173,7 +173,7 @@ def test_a_log_whose_table_is_gone_is_broken(store: Store, audit: Audit) -> None
 
 
 def test_a_log_is_checked_once_at_a_time(store: Store, audit: Audit) -> None:
-    with audit.only_check(), pytest.raises(LogBeingChecked) as caught:
+    with audit.exclusive_check(), pytest.raises(LogBeingChecked) as caught:
         audit.verify()
     assert caught.value.retry_after == 3
     for _ in range(2):
@@ -261,9 +261,9 @@ def test_what_others_did_to_a_member(store: Store, audit: Audit, clock: FakeCloc
     audit.record(Actor("local"), "backup.restore")
     revoked = Deed("2026-01-02", "session", "api_key.revoke")
     since = [Deed("2026-01-03", "local", action) for action in ("backup.restore", "member.update")]
-    assert audit.done_by_others("mem_1", "2026-01-02T04") == tuple(since)
-    assert audit.done_by_others("mem_1", "2026-01-02T03")[1:] == (revoked, *since)
-    assert audit.done_by_others("mem_9", "2026-01-02T03") == (since[0],)
+    assert audit.list_acts_by_others("mem_1", "2026-01-02T04") == tuple(since)
+    assert audit.list_acts_by_others("mem_1", "2026-01-02T03")[1:] == (revoked, *since)
+    assert audit.list_acts_by_others("mem_9", "2026-01-02T03") == (since[0],)
 
 
 def test_the_chain_is_looked_at_while_rows_are_written(store: Store, audit: Audit) -> None:

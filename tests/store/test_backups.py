@@ -341,7 +341,7 @@ def test_a_folder_that_is_none(store: Store) -> None:
     with pytest.raises(BackupNotMade) as raised:
         store.backups.create("manual")
     assert "backups" in raised.value.message
-    assert (store.backups.list(), store.backups.strays()) == ((), ())
+    assert (store.backups.list(), store.backups.list_unlisted()) == ((), ())
 
 
 # --- listed and checked ---
@@ -360,7 +360,7 @@ def test_newest_first_and_what_is_none_apart(store: Store, clock: FakeClock) -> 
     (store.folder / "backups" / "notes.txt").write_text("notes")
     assert store.backups.list() == tuple(reversed(made[2:]))
     names = (cut.name, longer.name, "notes.mbxbackup")
-    assert store.backups.strays() == tuple(Stray(name, "unusable") for name in names)
+    assert store.backups.list_unlisted() == tuple(Stray(name, "unusable") for name in names)
     # By their id they are found, and say what is wrong with them.
     for one, error in zip(made, (BackupTruncated, BackupAltered), strict=False):
         with pytest.raises(error):
@@ -378,10 +378,10 @@ def test_copies_are_listed_once_and_told_of(store: Store) -> None:
     assert (listed.id, listed.file_name) == (made.id, made.file_name)
     assert store.backups.find(made.id) == file
     copies = ("1.mbxbackup", "a copy.mbxbackup")
-    assert store.backups.strays() == tuple(Stray(name, "copy", made.file_name) for name in copies)
+    assert store.backups.list_unlisted() == tuple(Stray(name, "copy", made.file_name) for name in copies)
     file.unlink()
     assert [one.file_name for one in store.backups.list()] == ["a copy.mbxbackup"]
-    assert store.backups.strays() == (Stray("1.mbxbackup", "unusable"),), "it leads nowhere"
+    assert store.backups.list_unlisted() == (Stray("1.mbxbackup", "unusable"),), "it leads nowhere"
 
 
 def test_copies_stand_behind_the_file_that_was_made(store: Store, clock: FakeClock) -> None:
@@ -470,7 +470,7 @@ def test_a_name_that_is_no_utf_8_is_told_of_and_hinders_nothing(store: Store) ->
     for name in (b"\xff.mbxbackup", b"\x1b[2J\xfe.mbxbackup"):
         shutil.copy(os.fsencode(file_of(store, made)), os.path.join(folder, name))
     assert [one.id for one in store.backups.list()] == [made.id]
-    assert store.backups.strays() == (Stray("\\x1b[2J\\xfe.mbxbackup", "name"), Stray("\\xff.mbxbackup", "name"))
+    assert store.backups.list_unlisted() == (Stray("\\x1b[2J\\xfe.mbxbackup", "name"), Stray("\\xff.mbxbackup", "name"))
 
 
 @pytest.mark.parametrize("day", ["2026-02-30", "0000-01-01", "9999-99-99"])
@@ -483,8 +483,8 @@ def test_a_day_that_there_is_not(store: Store, day: str) -> None:
     text = text.replace(made.id.encode(), b"bak_" + b"0" * 26)
     forged.write_bytes(raw[:14] + hashlib.sha256(text).digest() + text + raw[46 + length :])
     assert [one.id for one in store.backups.list()] == [made.id]
-    assert store.backups.strays() == (Stray(forged.name, "unusable"),)
-    assert store.backups.thin(SystemClock().now(), 1, 1) == ()
+    assert store.backups.list_unlisted() == (Stray(forged.name, "unusable"),)
+    assert store.backups.prune(SystemClock().now(), 1, 1) == ()
 
 
 def test_one_that_is_found_bad_is_not_verified_any_more(store: Store) -> None:
@@ -531,7 +531,7 @@ def test_a_database_that_is_wrong_inside(store: Store, mailbox: Mailbox, tmp_pat
     source, slots = Source("mailbox.db", tmp_path / "db"), (wrap_file(store.key.master),)
     end = made.manifest.audit
     with backups.bundle(store.folder, "manual", [source], store.key, slots, 5, SystemClock(), audit=end) as bundle:
-        bundle.keep()
+        bundle.publish()
         backup_id = bundle.manifest.id
     with pytest.raises(BackupAltered) as raised:
         store.backups.verify(backup_id)
@@ -573,7 +573,7 @@ def test_files_of_this_format_with_a_log(store: Store, mailbox: Mailbox, tmp_pat
     assert sources[1].content
     slots = (wrap_file(store.key.master),)
     with backups.bundle(tmp_path, "pre-restore", sources, store.key, slots, 5, SystemClock()) as made:
-        file = made.keep()
+        file = made.publish()
     assert backups.verify_file(file).messages == 1
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
@@ -610,7 +610,7 @@ def test_a_plain_store_is_read_where_it_lies(tmp_path: Path, with_log: bool, mem
     folder.mkdir()
     sources = older(tmp_path / "old", with_log=with_log)
     with backups.bundle(folder, "migration", sources, key, (wrap_file(key.master),), 3, SystemClock()) as made:
-        file = made.keep()
+        file = made.publish()
     summary = backups.verify_file(file)
     assert (summary.ok, summary.format, summary.members, summary.accounts, summary.messages) == (
         True,
@@ -647,7 +647,7 @@ def test_a_plain_store_that_is_damaged_inside(tmp_path: Path) -> None:
     key = new_key()
     sources = [Source("mailbox.db", b"SQLite format 3\0" + bytes(5000))]
     with backups.bundle(tmp_path, "migration", sources, key, (wrap_file(key.master),), 3, SystemClock()) as made:
-        file = made.keep()
+        file = made.publish()
     with pytest.raises(BackupUnusable):
         backups.verify_file(file)
 
@@ -660,11 +660,11 @@ def test_only_daily_ones_go(store: Store, clock: FakeClock) -> None:
     for _ in range(5):
         store.backups.create("daily")
         clock.advance(timedelta(days=1).total_seconds())
-    gone = store.backups.thin(clock.now(), 2, 0)
+    gone = store.backups.prune(clock.now(), 2, 0)
     assert [one.reason for one in gone] == ["daily"] * 3
     assert [one.reason for one in store.backups.list()] == ["daily", "daily", "manual"]
     assert store.backups.list()[-1] == manual
-    assert store.backups.thin(clock.now(), 2, 0) == ()
+    assert store.backups.prune(clock.now(), 2, 0) == ()
 
 
 def test_a_bad_one_takes_nobodys_place(store: Store, clock: FakeClock) -> None:
@@ -675,5 +675,5 @@ def test_a_bad_one_takes_nobodys_place(store: Store, clock: FakeClock) -> None:
     file_of(store, bad).write_bytes(raw[:-1] + bytes((raw[-1] ^ 1,)))
     with pytest.raises(BackupAltered):
         store.backups.verify(bad.id)
-    assert store.backups.thin(clock.now(), 1, 1) == ()
+    assert store.backups.prune(clock.now(), 1, 1) == ()
     assert [one.id for one in store.backups.list()] == [bad.id, good.id]

@@ -69,12 +69,12 @@ def send_since(outcome: str) -> Act:
         elif outcome == "canceled":
             store.deliveries.cancel(people.box, str(store.deliveries.find(operation)[0].schedule_id))  # type: ignore[index]
         elif outcome != "nothing":
-            store.deliveries.begin(operation)
-            store.deliveries.mark(operation, Phase.CONNECTING, Phase.DOT)
+            store.deliveries.begin_sending(operation)
+            store.deliveries.enter_phases(operation, Phase.CONNECTING, Phase.DOT)
             if outcome == "succeeded":
                 store.deliveries.succeed(operation, None, reply_code=250)
             elif outcome != "sending":
-                store.deliveries.settle(operation, outcome, "message_rejected")  # type: ignore[arg-type]
+                store.deliveries.set_outcome(operation, outcome, "message_rejected")  # type: ignore[arg-type]
 
     return act
 
@@ -116,9 +116,9 @@ def test_a_send_of_the_backup(
     assert found is not None
     assert found.delivery.operation_id == operation
     if status(store, operation) == "uncertain":
-        looked_for = store.due.evidence(at(restoring.clock, 10) or restoring.clock.now(), people.box)
+        looked_for = store.schedule.list_due_evidence(at(restoring.clock, 10) or restoring.clock.now(), people.box)
         assert [one.operation_id for one in looked_for] == [operation]
-        assert store.deliveries.work(operation).wire
+        assert store.deliveries.get_work(operation).wire
     store.close()
 
 
@@ -128,13 +128,13 @@ def test_what_waits_for_another_try_is_not_tried_after_the_restore(restoring: Re
     def before(store: Store, people: People, clock: FakeClock) -> None:
         for name, seconds in (("due", SOON), ("started", SOON), ("late", LATE)):
             people.more[name] = accept(store, people, name, send_at=at(clock, seconds))
-        store.deliveries.begin(people.more["started"])
+        store.deliveries.begin_sending(people.more["started"])
 
     def since(store: Store, people: People, clock: FakeClock) -> None:
         people.more["newer"] = accept(store, people, "newer", send_at=at(clock, SOON))
-        store.deliveries.begin(people.more["due"])
+        store.deliveries.begin_sending(people.more["due"])
         for name in ("due", "started"):
-            store.deliveries.mark(people.more[name], Phase.CONNECTING)
+            store.deliveries.enter_phases(people.more[name], Phase.CONNECTING)
             store.deliveries.requeue(people.more[name], at(clock, LATE) or clock.now(), "a cause")
 
     store, people = restoring.run(before, since)
@@ -153,7 +153,7 @@ def test_an_operation_newer_than_the_backup_comes_whole(restoring: Restoring) ->
 
     def since(store: Store, people: People, clock: FakeClock) -> None:
         sent = people.more["sent"] = accept(store, people, "sent", draft_id="msg_gone")
-        store.deliveries.mark(sent, Phase.CONNECTING, Phase.DOT)
+        store.deliveries.enter_phases(sent, Phase.CONNECTING, Phase.DOT)
         store.deliveries.succeed(sent, None, reply_code=250)
         people.more["later"] = accept(store, people, "later", send_at=at(clock, LATE))
 
@@ -161,12 +161,12 @@ def test_an_operation_newer_than_the_backup_comes_whole(restoring: Restoring) ->
     listed, _ = store.delivery_lists.list(people.box, people.bob, before=None, limit=10)
     assert [one.operation_id for one in listed] == [people.more[name] for name in ("later", "sent", "old")]
     sent = people.more["sent"]
-    assert store.deliveries.work(sent).wire
+    assert store.deliveries.get_work(sent).wire
     phases = "SELECT phase FROM delivery_phases WHERE operation = ? ORDER BY rowid"
     steps = [row[0] for row in store.database.rows(phases, (sent,))]
     assert steps == ["accepted", "connecting", "dot", "replied"]
-    assert [chore.kind for chore in store.due.chores_of(sent)] == ["remove_draft"]
-    assert store.sent_copies.due(restoring.clock.now(), people.box) == (sent,)
+    assert [chore.kind for chore in store.schedule.list_chores(sent)] == ["remove_draft"]
+    assert store.sent_copies.list_due(restoring.clock.now(), people.box) == (sent,)
     assert status(store, people.more["later"]) == "queued"
     assert restoring.carried.sends.newer == 2
     assert restoring.carried.sends.waiting == 2
@@ -181,14 +181,14 @@ def test_what_has_been_done_since_is_not_left_to_be_done(restoring: Restoring) -
         store.deliveries.succeed(operation, None, reply_code=250)
 
     def since(store: Store, people: People, clock: FakeClock) -> None:
-        (chore,) = store.due.chores_of(people.more["op"])
-        store.due.finish_chore(chore)
+        (chore,) = store.schedule.list_chores(people.more["op"])
+        store.schedule.finish_chore(chore)
         store.sent_copies.mark_filed(people.more["op"])
 
     store, people = restoring.run(before, since)
-    assert store.due.chores_of(people.more["op"]) == ()
-    assert store.sent_copies.due(restoring.clock.now(), people.box) == ()
-    assert not store.deliveries.work(people.more["op"]).wire
+    assert store.schedule.list_chores(people.more["op"]) == ()
+    assert store.sent_copies.list_due(restoring.clock.now(), people.box) == ()
+    assert not store.deliveries.get_work(people.more["op"]).wire
     store.close()
 
 
@@ -203,26 +203,26 @@ def test_our_copy_in_the_mirror_is_filed_once_or_let_go(restoring: Restoring, ou
         store.deliveries.succeed(operation, copy, reply_code=250)
 
     def since(store: Store, people: People, clock: FakeClock) -> None:
-        work = store.deliveries.work(people.more["op"])
+        work = store.deliveries.get_work(people.more["op"])
         with store.database.transaction():
             if outcome == "filed":
-                store.mirror.set_uid(work.result_id, 7)
+                store.mailbox_writer.set_uid(work.result_id, 7)
                 store.sent_copies.mark_filed(work.operation_id)
             elif outcome == "given up":
-                store.mirror.drop_pending(work.result_id)
+                store.mailbox_writer.drop_pending(work.result_id)
                 store.sent_copies.give_up(work.operation_id, "never")
 
     store, people = restoring.run(before, since)
-    work = store.deliveries.work(people.more["op"])
+    work = store.deliveries.get_work(people.more["op"])
     sent = next(folder for folder in store.folders.list(people.box) if folder.path == "Sent")
-    assert list(store.mirror.locate(people.box, [work.result_id])) == (
+    assert list(store.mailbox_writer.locate(people.box, [work.result_id])) == (
         [] if outcome == "given up" else [work.result_id]
     )
-    assert bool(store.sent_copies.due(restoring.clock.now(), people.box)) == (outcome == "nothing")
-    store.mirror.add(sent, [(fetched(7), parsed("<key@example.test>"))])
-    assert store.mirror.count(sent.number) == 1
+    assert bool(store.sent_copies.list_due(restoring.clock.now(), people.box)) == (outcome == "nothing")
+    store.mailbox_writer.add(sent, [(fetched(7), parsed("<key@example.test>"))])
+    assert store.mailbox_writer.count_in_folder(sent.number) == 1
     if outcome == "filed":
-        assert store.mirror.locate(people.box, [work.result_id])[work.result_id].uid == 7
+        assert store.mailbox_writer.locate(people.box, [work.result_id])[work.result_id].uid == 7
     store.close()
 
 
@@ -230,7 +230,7 @@ def test_a_key_that_was_taken_back_and_used_again_names_the_later_operation(rest
     def since(store: Store, people: People, clock: FakeClock) -> None:
         assert store.deliveries.withdraw(people.more["op"])
         people.more["again"] = accept(store, people, "key")
-        store.deliveries.settle(people.more["again"], "failed", "message_rejected")
+        store.deliveries.set_outcome(people.more["again"], "failed", "message_rejected")
 
     store, people = restoring.run(lambda s, p, _: p.more.update(op=accept(s, p, "key")), since)
     assert status(store, people.more["op"]) == "none"
@@ -263,15 +263,15 @@ def test_what_waits_in_a_mailbox_that_the_backup_does_not_know_ends(restoring: R
         box = people.more["box"] = Mailbox(store, people.bob).id
         for key, send_at in (("queued", LATE), ("uncertain", None), ("sent", None)):
             people.more[key] = accept(store, people, key, send_at=at(clock, send_at), box=box)
-        store.deliveries.settle(people.more["uncertain"], "uncertain")
+        store.deliveries.set_outcome(people.more["uncertain"], "uncertain")
         store.deliveries.succeed(people.more["sent"], None, reply_code=250)
 
     store, people = restoring.run(nothing, since)
     found = [status(store, people.more[key]) for key in ("queued", "uncertain", "sent")]
     assert found == ["failed account_removed", "uncertain", "succeeded"]
     assert store.database.value("SELECT count(*) FROM delivery_messages") == 0
-    assert store.due.evidence_accounts(restoring.clock.now() + timedelta(days=1)) == ()
-    assert store.sent_copies.accounts(restoring.clock.now() + timedelta(days=1)) == ()
+    assert store.schedule.list_evidence_accounts(restoring.clock.now() + timedelta(days=1)) == ()
+    assert store.sent_copies.list_due_accounts(restoring.clock.now() + timedelta(days=1)) == ()
     assert restoring.carried.sends.ended == 1
     store.close()
 
@@ -298,8 +298,8 @@ def test_what_waits_of_who_is_not_in_the_backup_is_given_back(restoring: Restori
     store, people = restoring.run(nothing, since)
     for name in ("new-member", "new-grant"):
         assert status(store, people.more[name]) == "failed permission_revoked"
-        assert store.deliveries.work(people.more[name]).wire
-        assert [chore.kind for chore in store.due.chores_of(people.more[name])] == ["keep_draft"]
+        assert store.deliveries.get_work(people.more[name]).wire
+        assert [chore.kind for chore in store.schedule.list_chores(people.more[name])] == ["keep_draft"]
         found = store.deliveries.find(people.more[name])
         assert found is not None
         assert found[1] == ()  # nothing is lost, and nothing else is said
@@ -338,7 +338,7 @@ def test_answers_of_earlier_releases_are_carried_over(restoring: Restoring) -> N
 def test_many_operations_are_carried_over_in_batches(restoring: Restoring) -> None:
     def before(store: Store, people: People, clock: FakeClock) -> None:
         people.more["op"] = accept(store, people, "key")
-        store.deliveries.settle(people.more["op"], "failed", "x")
+        store.deliveries.set_outcome(people.more["op"], "failed", "x")
 
     def since(store: Store, people: People, clock: FakeClock) -> None:
         columns = [row[1] for row in store.database.rows("PRAGMA table_info(delivery_operations)")][2:]
@@ -362,7 +362,7 @@ def test_many_operations_are_carried_over_in_batches(restoring: Restoring) -> No
 def member(store: Store, member_id: str) -> str:
     """Role, status and the hash of the password of a member."""
     found = store.members.get(member_id)
-    return f"{found.role} {found.status} {store.members.password_of(member_id)}"
+    return f"{found.role} {found.status} {store.members.get_password_hash(member_id)}"
 
 
 def bob(**change: Any) -> Act:
@@ -431,12 +431,12 @@ def remove_bob(store: Store, people: People, clock: FakeClock) -> None:
 def test_a_member_who_was_removed_comes_back_without_any_way_in(restoring: Restoring) -> None:
     def before(store: Store, people: People, clock: FakeClock) -> None:
         with store.database.transaction():
-            store.invitations.issue("password_reset", people.bob, "reset", timedelta(days=9))
+            store.one_time_tokens.issue("password_reset", people.bob, "reset", timedelta(days=9))
 
     store, people = restoring.run(before, remove_bob)
     assert member(store, people.bob) == "member suspended None"
     assert (lets_in(store, "1"), lets_in(store, "2")) == (None, None)
-    assert store.invitations.find("password_reset", "reset") is None
+    assert store.one_time_tokens.find("password_reset", "reset") is None
     assert store.accounts.get(people.others_box).owner_member_id == people.bob
     assert store.accounts.get(people.box).granted_member_ids == ()
     assert (restoring.carried.rights.revoked, restoring.carried.rights.suspended) == (1, 1)
@@ -490,7 +490,7 @@ def test_one_time_tokens_are_those_of_now(restoring: Restoring) -> None:
     def issue(store: Store, people: People, name: str, **more: Any) -> None:
         kind = "console_link" if more else "password_reset"
         with store.database.transaction():
-            store.invitations.issue(kind, people.ada, name, timedelta(days=9), **more)  # type: ignore[arg-type]
+            store.one_time_tokens.issue(kind, people.ada, name, timedelta(days=9), **more)  # type: ignore[arg-type]
 
     def before(store: Store, people: People, clock: FakeClock) -> None:
         people.more["ended"] = add_session(store, people.ada, "5")
@@ -516,7 +516,7 @@ def test_a_link_of_a_session_that_is_over_is_over(restoring: Restoring) -> None:
         bob(status="active")(store, people, clock)
         session = add_session(store, people.bob, "5")
         with store.database.transaction():
-            store.invitations.issue("console_link", people.bob, "link", timedelta(days=9), session_id=session)
+            store.one_time_tokens.issue("console_link", people.bob, "link", timedelta(days=9), session_id=session)
 
     store, _ = restoring.run(bob(status="suspended"), since)
     assert store.database.rows("SELECT token_hash FROM invitations") == []
@@ -557,7 +557,7 @@ def test_a_mailbox_that_was_removed_comes_back_for_its_owner(restoring: Restorin
     store, people = restoring.run(nothing, since)
     box = store.accounts.get(people.box)
     assert (box.owner_member_id, box.shared_with_all, box.granted_member_ids) == (people.ada, False, ())
-    assert store.accounts.connection(people.box).imap.password == "imap-password"
+    assert store.accounts.get_connection(people.box).imap.password == "imap-password"
     store.close()
 
 
@@ -572,7 +572,7 @@ def test_a_mailbox_is_reached_as_now(restoring: Restoring) -> None:
                 store.database.change(f"UPDATE {sql} + 100")
 
     store, people = restoring.run(nothing, since)
-    assert store.accounts.connection(people.box).imap.username == "ada@new.test"
+    assert store.accounts.get_connection(people.box).imap.username == "ada@new.test"
     assert store.accounts.get(people.box).status == "connecting"
     assert store.folders.find(people.box, "INBOX") is not None
     store.close()
@@ -620,15 +620,15 @@ def test_an_administrator_of_now_has_their_email_though_somebody_else_had_it(res
 def test_without_a_present_store_nobody_is_logged_in(restoring: Restoring) -> None:
     def before(store: Store, people: People, clock: FakeClock) -> None:
         with store.database.transaction():
-            store.invitations.issue("password_reset", people.bob, "open", timedelta(days=9))
-            store.invitations.issue("invitation", people.bob, "used", timedelta(days=9), by_key=True)
-            store.invitations.redeem("invitation", "used")
+            store.one_time_tokens.issue("password_reset", people.bob, "open", timedelta(days=9))
+            store.one_time_tokens.issue("invitation", people.bob, "used", timedelta(days=9), by_key=True)
+            store.one_time_tokens.redeem("invitation", "used")
 
     store, people = restoring.run(before, nothing, with_present=False)
     assert lets_in(store, "2") is None
     assert lets_in(store, "1") == people.bob, "that it was revoked cannot be known"
-    assert store.invitations.find("password_reset", "open") is None
-    assert store.invitations.was_let_in_by_key(people.bob)
+    assert store.one_time_tokens.find("password_reset", "open") is None
+    assert store.one_time_tokens.is_password_known_to_key(people.bob)
     assert member(store, people.bob) == "member active bob-1"
     store.close()
 
@@ -655,7 +655,7 @@ def test_a_store_of_somebody_else_says_nothing_of_this_one(restoring: Restoring,
     with store.database.transaction():
         store.database.change("UPDATE members SET password_hash = NULL")
     carry_over(store.database, tmp_path / "other" / DATABASE, key, restoring.clock.now())
-    assert [one.name for one in store.members.list() if store.members.password_of(one.id)] == ["Zoe"], (
+    assert [one.name for one in store.members.list() if store.members.get_password_hash(one.id)] == ["Zoe"], (
         "else nobody could"
     )
     store.close()

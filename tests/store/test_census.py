@@ -33,7 +33,7 @@ def test_an_empty_store(store: Store) -> None:
 def test_mailboxes(store: Store, mailbox: Mailbox) -> None:
     other = Mailbox(store, mailbox.owner)
     mailbox.add(1)
-    store.mirror.add_headers(mailbox.folder(), [(fetched(uid), parsed(f"<{uid}@x>")) for uid in (2, 3)])
+    store.mailbox_writer.add_headers(mailbox.folder(), [(fetched(uid), parsed(f"<{uid}@x>")) for uid in (2, 3)])
     with store.database.transaction():
         store.database.change("UPDATE folders SET exists_count = 5 WHERE path <> 'Sent'")
         store.database.change(

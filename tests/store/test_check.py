@@ -53,7 +53,7 @@ def filled(store: Store) -> Store:
     for uid in range(1, 40):
         mailbox.add(uid, parsed(f"<{uid}@x>", text=f"word{uid} " * 50), after=uid)
     number = store.database.value("SELECT max(number) FROM messages")
-    store.parts.keep(number, "2", [bytes(300_000)], limit=1 << 30).close()
+    store.part_cache.put(number, "2", [bytes(300_000)], limit=1 << 30).close()
     for action in ("start", "stop"):
         store.audit.record(SYSTEM, action)
     return store
@@ -133,7 +133,7 @@ def test_it_tells_how_far_it_is(filled: Store) -> None:
 def test_others_write_and_read_meanwhile(store: Store) -> None:
     mailbox = Mailbox(store)
     batch = [(fetched(uid, after=uid), parsed(f"<{uid}@x>", text=f"word{uid} " * 100)) for uid in range(1, 5000)]
-    mailbox.store.mirror.add(mailbox.folder(), batch)
+    mailbox.store.mailbox_writer.add(mailbox.folder(), batch)
     answers: list[StoreCheck] = []
     checking = threading.Thread(target=lambda: answers.append(check(subject(store), full=True, serving=True)))
     checking.start()

@@ -148,7 +148,7 @@ def test_a_session_of_an_earlier_log_in_ends_with_that(store: Store, clock: Fake
     for _ in range(3):
         clock.advance(29 * DAY)
         assert store.credentials.find(HASH) is not None
-    assert store.credentials.logged_in_at(first) == began
+    assert store.credentials.find_login_time(first) == began
     with store.database.transaction():
         session = store.credentials.add_session(member, OTHER_HASH, "x", logged_in_at=began)
     assert session.created_at == to_timestamp(clock.now())
@@ -157,8 +157,8 @@ def test_a_session_of_an_earlier_log_in_ends_with_that(store: Store, clock: Fake
     clock.advance(3 * DAY)
     for token_hash in (HASH, OTHER_HASH):
         assert store.credentials.find(token_hash) is None
-    assert store.credentials.logged_in_at(first) is None
-    assert store.credentials.logged_in_at("ses_unknown") is None
+    assert store.credentials.find_login_time(first) is None
+    assert store.credentials.find_login_time("ses_unknown") is None
 
 
 def test_a_member_has_so_many_sessions(
@@ -173,8 +173,8 @@ def test_a_member_has_so_many_sessions(
     clock.set_wall(clock.now() - timedelta(days=1))
     newest = log_in(store, member)
     with store.database.transaction():
-        assert sorted(store.credentials.remove_surplus(member, newest)) == sorted(made[1:4])
-        assert store.credentials.remove_surplus(member, newest) == ()
+        assert sorted(store.credentials.remove_surplus_sessions(member, newest)) == sorted(made[1:4])
+        assert store.credentials.remove_surplus_sessions(member, newest) == ()
     left = {session.id for session in store.credentials.list_sessions(member, None)}
     assert left == {newest, made[0], *made[4:]}
     assert [session.id for session in store.credentials.list_sessions(stranger, None)] == [others]
@@ -189,7 +189,7 @@ def test_one_that_died_is_not_told_among_the_surplus(
         store.database.change("UPDATE sessions SET last_used_at = ?", (to_timestamp(clock.now() - timedelta(days=31)),))
     made = [log_in(store, member, f"{number:064}") for number in range(10)]
     with store.database.transaction():
-        assert store.credentials.remove_surplus(member, made[-1]) == ()
+        assert store.credentials.remove_surplus_sessions(member, made[-1]) == ()
     assert store.database.value("SELECT count(*) FROM sessions") == 10
 
 

@@ -234,7 +234,7 @@ def test_nobody_connects_any_more_once_it_is_closed(tmp_path: Path) -> None:
 
 def test_abandoning_folds_nothing_in(database: Database, tmp_path: Path) -> None:
     before = (tmp_path / "some.db").read_bytes()
-    database.abandon()
+    database.close_without_checkpoint()
     assert (tmp_path / "some.db").read_bytes() == before
     assert (tmp_path / "some.db-wal").stat().st_size > 0
 
@@ -256,7 +256,7 @@ def test_a_damaged_page_is_an_error_and_never_other_rows(tmp_path: Path, cipher:
         database = Database(file, cipher, KEY)
         with pytest.raises(UNREADABLE):
             database.rows("SELECT * FROM t")
-        database.abandon()
+        database.close_without_checkpoint()
     file.write_bytes(whole)
     database = Database(file, cipher, KEY)
     assert database.rows("SELECT * FROM t") == expected
@@ -289,7 +289,7 @@ def test_a_key_as_such_is_no_passphrase(database: Database, tmp_path: Path) -> N
 
 def test_a_kept_row_is_asked_for_again_after_a_commit(database: Database, tmp_path: Path) -> None:
     def kept() -> object:
-        return database.kept_row("SELECT b FROM t WHERE a = ?", (1,))
+        return database.cached_row("SELECT b FROM t WHERE a = ?", (1,))
 
     def write(text: str) -> None:
         with database.transaction():
@@ -315,12 +315,12 @@ def test_what_is_read_inside_a_transaction_is_not_kept(database: Database) -> No
     def write_in_vain() -> None:
         with database.transaction():
             database.change("INSERT INTO t VALUES (1, 'never')")
-            assert database.kept_row("SELECT b FROM t WHERE a = ?", (1,)) == ("never",)
+            assert database.cached_row("SELECT b FROM t WHERE a = ?", (1,)) == ("never",)
             raise LookupError
 
     with pytest.raises(LookupError):
         write_in_vain()
-    assert database.kept_row("SELECT b FROM t WHERE a = ?", (1,)) is None
+    assert database.cached_row("SELECT b FROM t WHERE a = ?", (1,)) is None
     database.close()
 
 
@@ -331,13 +331,13 @@ def test_many_threads_find_in_a_kept_row_what_they_committed(database: Database)
                 database.change("UPDATE t SET b = b + 1")
                 written = int(database.value("SELECT b FROM t"))
             # Whoever wrote sees at least that: a log-out holds from its answer on.
-            assert int(database.kept_row("SELECT b FROM t WHERE a = ?", (1,))[0]) >= written  # type: ignore[index]
+            assert int(database.cached_row("SELECT b FROM t WHERE a = ?", (1,))[0]) >= written  # type: ignore[index]
 
     with database.transaction():
         database.change("INSERT INTO t VALUES (1, '0')")
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(count, range(4)))
-    assert database.kept_row("SELECT b FROM t WHERE a = ?", (1,)) == ("400",)
+    assert database.cached_row("SELECT b FROM t WHERE a = ?", (1,)) == ("400",)
     database.close()
 
 
@@ -350,7 +350,7 @@ def test_no_statement_keeps_a_large_parameter(database: Database, *, is_many: bo
             database.change_many("INSERT INTO t (b) VALUES (?)", [(large,)])
         else:
             database.change("INSERT INTO t (b) VALUES (:b)", {"b": large})
-    database.shrink()
+    database.release_memory()
     assert apsw.memory_used() - before < 1 << 20
     assert database.value("SELECT length(b) FROM t") == len(large)
     database.close()
@@ -367,7 +367,7 @@ def test_queries_leave_no_cursor_behind(database: Database) -> None:
         database.row("SELECT b FROM t")
         database.value("SELECT count(*) FROM t")
         database.rows("SELECT b FROM t")
-        next(database.each("SELECT b FROM t"))
+        next(database.iterate("SELECT b FROM t"))
         with database.transaction():
             database.change("UPDATE t SET b = 'z'")
             assert list(database.run(peewee.Table("t", ("a", "b")).select()))
@@ -390,7 +390,7 @@ def test_a_query_that_is_half_read_does_not_keep_a_database_open(database: Datab
     begun, ended = threading.Event(), threading.Event()
 
     def read() -> None:
-        rows = database.each("SELECT b FROM t")
+        rows = database.iterate("SELECT b FROM t")
         next(rows)
         begun.set()
         ended.wait(10)

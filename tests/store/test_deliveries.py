@@ -38,7 +38,7 @@ def accept(
 def test_what_is_told_from_the_beginning_is_told_whatever_becomes_of_it(store: Store) -> None:
     mailbox = Mailbox(store)
     operation = accept(store, mailbox, warnings=("first",))
-    store.deliveries.settle(operation, "uncertain", warnings=("second",))
+    store.deliveries.set_outcome(operation, "uncertain", warnings=("second",))
     assert store.delivery_lists.get(mailbox.id, operation, mailbox.owner)[1] == ("first", "second")
     store.deliveries.resolve(operation, "failed")
     assert store.delivery_lists.get(mailbox.id, operation, mailbox.owner)[1] == ("first",)
@@ -46,7 +46,7 @@ def test_what_is_told_from_the_beginning_is_told_whatever_becomes_of_it(store: S
 
 def kept(store: Store, operation_id: str) -> tuple[bool, bool]:
     """Whether message and Bcc are still there."""
-    work = store.deliveries.work(operation_id)
+    work = store.deliveries.get_work(operation_id)
     return bool(work.wire), bool(work.bcc_header)
 
 
@@ -65,18 +65,18 @@ def test_how_long_a_message_is_kept(store: Store, status: DeliveryStatus, mailbo
     assert kept(store, operation) == (True, True)
     if not mailbox_stays:
         with store.database.transaction():
-            store.deliveries.forget_messages(mailbox.id)
+            store.deliveries.end_mailbox_deliveries(mailbox.id)
             store.accounts.remove(mailbox.id)
-    store.deliveries.settle(operation, status)
+    store.deliveries.set_outcome(operation, status)
     assert kept(store, operation) == (stays, stays)
 
 
 def test_what_was_being_sent_is_listed_in_order_with_its_phase(store: Store) -> None:
     mailbox = Mailbox(store)
     first, second, third = (accept(store, mailbox, key) for key in ("one", "two", "three"))
-    store.deliveries.mark(first, Phase.DOT)
-    store.deliveries.show(second)
-    store.deliveries.settle(third, "failed", "message_rejected")
+    store.deliveries.enter_phases(first, Phase.DOT)
+    store.deliveries.mark_shown(second)
+    store.deliveries.set_outcome(third, "failed", "message_rejected")
     listed = [(one.operation_id, one.account_id, one.phase, one.is_shown) for one in store.deliveries.list_sending()]
     assert listed == [(first, mailbox.id, Phase.DOT, False), (second, mailbox.id, Phase.ACCEPTED, True)]
 
@@ -86,8 +86,8 @@ def test_a_phase_does_not_write_the_message_again(store: Store) -> None:
     log = store.folder / "mailbox.db-wal"
     before = log.stat().st_size
     for phase in (Phase.CONNECTING, Phase.ENVELOPE, Phase.DATA, Phase.DOT):
-        assert store.deliveries.mark(operation, phase)
-    store.deliveries.settle(operation, "uncertain")
+        assert store.deliveries.enter_phases(operation, phase)
+    store.deliveries.set_outcome(operation, "uncertain")
     assert before > 2_000_000
     assert log.stat().st_size - before < 200_000
 
@@ -104,7 +104,7 @@ def test_the_pages_of_a_member_hold_their_own_and_the_scheduled_ones_of_everybod
                 sql = "UPDATE delivery_operations SET kind = 'scheduled', schedule_id = :schedule WHERE id = :id"
                 store.database.change(sql, at)
         if n != 4:  # nobody was shown this one yet
-            store.deliveries.show(operation)
+            store.deliveries.mark_shown(operation)
         if (n % 2 == 0 and n != 4) or n % 4 == 3:
             expected.insert(0, operation)
     found, before = list[str](), None
@@ -118,7 +118,7 @@ def test_the_pages_of_a_member_hold_their_own_and_the_scheduled_ones_of_everybod
 
 def test_a_message_can_be_read_from_here_as_long_as_its_copy_is_to_be_filed(store: Store, mailbox: Mailbox) -> None:
     operation = accept(store, mailbox)
-    result_id = store.deliveries.work(operation).result_id
+    result_id = store.deliveries.get_work(operation).result_id
     assert store.delivery_lists.find_source(mailbox.id, result_id) is None
     store.deliveries.succeed(operation, None, reply_code=250)
     source = store.delivery_lists.find_source(mailbox.id, result_id)

@@ -18,11 +18,11 @@ OF_SENDING: dict[str, Act] = {
         for phase in (Phase.CONNECTING, Phase.ENVELOPE, Phase.DATA, Phase.DOT)
     },
     "accept": lambda store, mailbox, _: accept(store, mailbox, "another"),
-    "show": lambda store, _, operation: store.deliveries.show(operation),
+    "show": lambda store, _, operation: store.deliveries.mark_shown(operation),
     "withdraw": lambda store, _, operation: store.deliveries.withdraw(operation),
     "succeed": lambda store, _, operation: store.deliveries.succeed(operation, None, reply_code=250),
-    "fail": lambda store, _, operation: store.deliveries.settle(operation, "failed", "message_rejected"),
-    "doubt": lambda store, _, operation: store.deliveries.settle(operation, "uncertain"),
+    "fail": lambda store, _, operation: store.deliveries.set_outcome(operation, "failed", "message_rejected"),
+    "doubt": lambda store, _, operation: store.deliveries.set_outcome(operation, "uncertain"),
 }
 
 
@@ -39,7 +39,7 @@ def schedule_of(store: Store, operation: str) -> str:
 
 
 OF_WAITING: dict[str, Act] = {
-    "begin": lambda store, _, operation: store.deliveries.begin(operation),
+    "begin": lambda store, _, operation: store.deliveries.begin_sending(operation),
     "fail_queued": lambda store, _, operation: store.deliveries.fail_queued(operation, "expired"),
     "cancel": lambda store, mailbox, operation: store.deliveries.cancel(mailbox.id, schedule_of(store, operation)),
 }
@@ -55,7 +55,7 @@ def test_of_what_waits_for_its_time(store: Store, mailbox: Mailbox, clock: FakeC
 
 def test_of_what_waits_again(store: Store, mailbox: Mailbox, clock: FakeClock) -> None:
     operation = accept(store, mailbox, send_at=clock.now())
-    store.deliveries.begin(operation)
+    store.deliveries.begin_sending(operation)
     with store.database.transaction(), pytest.raises(RuntimeError, match="durable"):
         store.deliveries.requeue(operation, clock.now(), "unavailable")
     assert store.deliveries.requeue(operation, clock.now(), "unavailable")
@@ -72,7 +72,7 @@ OF_DOUBT: dict[str, Act] = {
 @pytest.mark.parametrize("act", OF_DOUBT.values(), ids=OF_DOUBT)
 def test_of_doubt(store: Store, mailbox: Mailbox, act: Act) -> None:
     operation = accept(store, mailbox)
-    store.deliveries.settle(operation, "uncertain")
+    store.deliveries.set_outcome(operation, "uncertain")
     with store.database.transaction(), pytest.raises(RuntimeError, match="durable"):
         act(store, mailbox, operation)
     act(store, mailbox, operation)

@@ -21,8 +21,8 @@ def test_a_path_that_stays_keeps_its_id_and_its_messages(store: Store, mailbox: 
     assert (after[0].id, after[0].number) == (before["INBOX"].id, before["INBOX"].number)
     assert (after[0].role, after[1].role, after[1].role_source) == (None, "archive", "user")
     # What was in `Sent` may be found elsewhere, until everything has been looked at.
-    assert len(store.mirror.gone(mailbox.id)) == 1
-    store.mirror.purge(mailbox.id)
+    assert len(store.mailbox_writer.list_gone(mailbox.id)) == 1
+    store.mailbox_writer.purge_gone(mailbox.id)
     assert (mailbox.subjects(), mailbox.subjects(None)) == (["Subject"], ["Subject"])
     assert other.subjects("Sent") == ["Subject"]
     again = store.folders.replace(mailbox.id, listed("INBOX", "Sent"), ROLES)
@@ -91,8 +91,8 @@ def test_roles_are_by_default_what_a_person_and_the_server_say(store: Store, mai
 def test_clients_see_counts_and_roles_first(store: Store, mailbox: Mailbox) -> None:
     store.folders.replace(mailbox.id, listed("Junk", "A", "INBOX", "Work/Old"), ROLES)
     batch = [(fetched(uid, ["\\Seen"] if uid < 3 else []), parsed()) for uid in (1, 2, 3)]
-    store.mirror.add(mailbox.folder(), batch)
-    shown = store.folders.show(mailbox.id)
+    store.mailbox_writer.add(mailbox.folder(), batch)
+    shown = store.folders.list_with_counts(mailbox.id)
     assert [(folder.path, folder.name) for folder in shown] == [
         ("INBOX", "INBOX"),
         ("Junk", "Junk"),
@@ -106,12 +106,12 @@ def test_clients_see_counts_and_roles_first(store: Store, mailbox: Mailbox) -> N
 def test_the_folders_that_a_person_gave_a_role(store: Store, mailbox: Mailbox) -> None:
     with store.database.transaction():
         store.database.change('UPDATE accounts SET mapped_folders = \'{"archive": "Old \\"mail\\""}\'')
-    assert store.folders.user_mapping(mailbox.id) == {"archive": 'Old "mail"'}
+    assert store.folders.get_user_mapping(mailbox.id) == {"archive": 'Old "mail"'}
 
 
 def test_a_mapping_is_merged_and_cleared(store: Store, mailbox: Mailbox) -> None:
     store.folders.set_user_mapping(mailbox.id, {"archive": 'Old "mail"', "sent": "Été"})
     store.folders.set_user_mapping(mailbox.id, {"sent": None, "trash": "Bin", "spam": None})
-    assert store.folders.user_mapping(mailbox.id) == {"archive": 'Old "mail"', "trash": "Bin"}
+    assert store.folders.get_user_mapping(mailbox.id) == {"archive": 'Old "mail"', "trash": "Bin"}
     store.folders.set_user_mapping(Mailbox(store).id, {"sent": "Other"})
-    assert store.folders.user_mapping(mailbox.id) == {"archive": 'Old "mail"', "trash": "Bin"}
+    assert store.folders.get_user_mapping(mailbox.id) == {"archive": 'Old "mail"', "trash": "Bin"}

@@ -70,14 +70,14 @@ def become(store: Store, people: People, number: int, outcome: str | None) -> No
         assert found is not None
         store.deliveries.cancel(people.box, str(found[0].schedule_id))
     elif outcome != "nothing":
-        store.deliveries.begin(operation)
-        store.deliveries.mark(operation, Phase.CONNECTING, Phase.DOT)
+        store.deliveries.begin_sending(operation)
+        store.deliveries.enter_phases(operation, Phase.CONNECTING, Phase.DOT)
         if outcome == "succeeded":
             store.deliveries.succeed(operation, None, reply_code=250)
         elif outcome == "uncertain":
-            store.deliveries.settle(operation, "uncertain")
+            store.deliveries.set_outcome(operation, "uncertain")
         elif outcome != "sending":
-            store.deliveries.settle(operation, "failed", outcome)
+            store.deliveries.set_outcome(operation, "failed", outcome)
 
 
 def ended(store: Store, operation: str) -> str:
@@ -115,8 +115,8 @@ def test_of_a_send_the_store_counts_that_knows_more(parting: Parting) -> None:
     assert parting.carried.sends.waiting == found.count("queued")
     for number, (row, one) in enumerate(zip(SENDS, found, strict=True)):
         operation = people.more[f"op-{number}"]
-        assert bool(store.deliveries.work(operation).wire) == (one != "message_rejected" or row[0] is not NOW), row
-        chores = [chore.kind for chore in store.due.chores_of(operation)]
+        assert bool(store.deliveries.get_work(operation).wire) == (one != "message_rejected" or row[0] is not NOW), row
+        chores = [chore.kind for chore in store.schedule.list_chores(operation)]
         is_given_back = one in ("canceled", "message_rejected") and row[0] is not NOW
         assert chores == (["keep_draft"] if is_given_back else []), row
         steps = store.database.value("SELECT count(*) FROM delivery_phases WHERE operation = ?", (operation,))
@@ -133,7 +133,7 @@ def test_what_is_over_keeps_no_bytes_that_the_other_store_still_needs(parting: P
         store.sent_copies.mark_filed(people.more["op-0"])
 
     store, people = parting.run(together, ours, nothing)
-    assert not store.deliveries.work(people.more["op-0"]).wire
+    assert not store.deliveries.get_work(people.more["op-0"]).wire
     store.close()
 
 
@@ -144,7 +144,7 @@ def test_a_key_that_each_used_by_itself_names_what_is_over(parting: Parting, sid
             operation = accept(store, people, "once", send_at=FakeClock().now() + timedelta(seconds=LATE))
             people.more["over" if is_over else "open"] = operation
             if is_over:
-                store.deliveries.begin(operation)
+                store.deliveries.begin_sending(operation)
                 store.deliveries.succeed(operation, None, reply_code=250)
 
         return act
@@ -201,7 +201,7 @@ def test_of_members_the_lesser_counts_and_the_password_that_was_set_last(parting
     for number, row in enumerate(MEMBERS):
         member_id = people.more[f"m-{number}"]
         one = store.members.get(member_id)
-        assert f"{one.role} {one.status} {store.members.password_of(member_id)}" == row[2], row
+        assert f"{one.role} {one.status} {store.members.get_password_hash(member_id)}" == row[2], row
         assert (lets_in(store, f"a{number}") == member_id) == (one.status == "active"), row
         # Who came in since, with a password that is another one by now, does not stay.
         is_same = "password" not in row[0] or "password" in row[1]
@@ -283,7 +283,7 @@ def test_a_key_may_do_what_it_may_in_both(parting: Parting) -> None:
 def test_sessions_and_one_time_tokens(parting: Parting) -> None:
     def issue(store: Store, people: People, name: str) -> None:
         with store.database.transaction():
-            store.invitations.issue("password_reset", people.more[name], name, timedelta(days=9))
+            store.one_time_tokens.issue("password_reset", people.more[name], name, timedelta(days=9))
             told(store, "password_reset.create", ("member", people.more[name]))
 
     def together(store: Store, people: People, clock: FakeClock) -> None:
@@ -298,20 +298,20 @@ def test_sessions_and_one_time_tokens(parting: Parting) -> None:
     def ours(store: Store, people: People, clock: FakeClock) -> None:
         with store.database.transaction():
             store.credentials.remove_session(people.bob, people.more["one"])
-            store.invitations.withdraw(people.more["withdrawn"])
+            store.one_time_tokens.revoke_all(people.more["withdrawn"])
         issue(store, people, "ours")
 
     def theirs(store: Store, people: People, clock: FakeClock) -> None:
         with store.database.transaction():
             store.credentials.remove_session(people.bob, people.more["two"])
-            store.invitations.redeem("password_reset", "used")
+            store.one_time_tokens.redeem("password_reset", "used")
         issue(store, people, "theirs")
         add_session(store, people.bob, "e3")
 
     store, people = parting.run(together, ours, theirs)
     assert [lets_in(store, mark) for mark in ("2", "e1", "e2", "e3")] == [people.bob, None, None, people.bob]
     names = ("both", "used", "withdrawn", "theirs", "ours")
-    good = [name for name in names if store.invitations.find("password_reset", name)]
+    good = [name for name in names if store.one_time_tokens.find("password_reset", name)]
     assert good == ["both", "theirs"]
     store.close()
 
@@ -344,14 +344,14 @@ def test_members_and_mailboxes_of_one_of_the_two(parting: Parting) -> None:
     store, people = parting.run(add("both"), add("ours"), theirs)
     status = {one.name: one.status for one in store.members.list()}
     assert status == {"Ada": "active", "Bob": "active", "both": "suspended", "ours": "active"}
-    assert store.members.password_of(people.more["both"]) is None
+    assert store.members.get_password_hash(people.more["both"]) is None
     assert [lets_in(store, mark) for mark in ("f1", "f2", "f3")] == [None, people.more["ours"], None]
     boxes = {name: store.accounts.get(people.more[f"{name}'s box"]) for name in ("both", "ours")}
     assert (boxes["both"].shared_with_all, boxes["both"].granted_member_ids) == (False, ())
     assert (boxes["ours"].shared_with_all, boxes["ours"].granted_member_ids) == (True, (people.more["ours"],))
     box = store.accounts.get(people.box)
     assert (box.shared_with_all, box.granted_member_ids) == (False, (people.bob,))
-    assert store.accounts.connection(people.others_box).imap.username != "new@example.test"
+    assert store.accounts.get_connection(people.others_box).imap.username != "new@example.test"
     store.close()
 
 
@@ -367,7 +367,7 @@ def test_somebody_can_administrate(parting: Parting) -> None:
 
     store, people = parting.run(nothing, ours, nothing)
     assert [(one.name, one.role) for one in store.members.list()] == [("Ada", "member"), ("Bob", "admin")]
-    assert store.members.password_of(people.ada) == "ada-2"
+    assert store.members.get_password_hash(people.ada) == "ada-2"
     store.close()
 
 

@@ -51,7 +51,7 @@ def test_a_store_that_is_made_today_is_upgraded(number: int, tmp_path: Path) -> 
 def test_an_empty_store_is_upgraded(tmp_path: Path) -> None:
     Maker.begin(tmp_path / "data", make_format_3.SCHEMA.read_text(), None).close()
     store = Store.open(tmp_path / "data")
-    assert not store.members.any()
+    assert not store.members.has_any()
     store.close()
 
 

@@ -92,17 +92,17 @@ class Server:
         new = self.new(path)
         self.whole.update(name for _, name in new)
         batch = [(fetched(uid, after=uid // 20), self.message(name, is_whole=True)) for uid, name in new]
-        self.mailbox.store.mirror.add(self.mailbox.folder(path), batch)
+        self.mailbox.store.mailbox_writer.add(self.mailbox.folder(path), batch)
 
     def list_headers(self, path: str) -> None:
         batch = [(fetched(uid, after=uid // 20), self.message(name, is_whole=False)) for uid, name in self.new(path)]
-        self.mailbox.store.mirror.add_headers(self.mailbox.folder(path), batch[::-1])
+        self.mailbox.store.mailbox_writer.add_headers(self.mailbox.folder(path), batch[::-1])
 
     def fill(self, path: str) -> None:
         there = self.names(path)
         self.whole.update(name for _, name in there)
         batch = [(fetched(uid), self.message(name, is_whole=True)) for uid, name in there]
-        self.mailbox.store.mirror.fill(self.mailbox.folder(path), batch)
+        self.mailbox.store.mailbox_writer.add_bodies(self.mailbox.folder(path), batch)
 
     def move(self, path: str) -> None:
         there = self.names(path)
@@ -113,17 +113,17 @@ class Server:
     def renumber(self, path: str) -> None:
         there = sorted(self.folders[path].items())
         self.folders[path].clear()
-        self.mailbox.store.mirror.detach(self.mailbox.folder(path).number, None)
+        self.mailbox.store.mailbox_writer.detach(self.mailbox.folder(path).number, None)
         self.settle(path, there)
 
     def remove(self, path: str) -> None:
         self.take(path, self.names(path))
-        self.mailbox.store.mirror.purge(self.mailbox.id)
+        self.mailbox.store.mailbox_writer.purge_gone(self.mailbox.id)
 
     def take(self, path: str, there: list[tuple[int, str]]) -> None:
         for uid, _ in there:
             del self.folders[path][uid]
-        self.mailbox.store.mirror.detach(self.mailbox.folder(path).number, [uid for uid, _ in there])
+        self.mailbox.store.mailbox_writer.detach(self.mailbox.folder(path).number, [uid for uid, _ in there])
 
     def settle(self, path: str, messages: list[tuple[int, str]]) -> None:
         """Messages that were gone are seen again, under new UIDs."""
@@ -133,14 +133,14 @@ class Server:
             self.folders[path][self.count] = name
             first = fetched(0, after=int(name[1:]) // 20)
             sightings.append(Sighting(self.count, first.flags, f"{name}@x", first.size, first.internal_date))
-        settled = self.mailbox.store.mirror.reattach(self.mailbox.folder(path), sightings)
+        settled = self.mailbox.store.mailbox_writer.reattach(self.mailbox.folder(path), sightings)
         assert len(settled) == len(messages)
 
     def check(self) -> None:
         """The mirror, its threads and its index are what is on the server."""
         store = self.mailbox.store
         for path, there in self.folders.items():
-            assert store.mirror.known(self.mailbox.folder(path).number).keys() == there.keys()
+            assert store.mailbox_writer.load_flags(self.mailbox.folder(path).number).keys() == there.keys()
         everything = {name for there in self.folders.values() for name in there.values()}
         numbers: dict[str, int] = dict(store.database.rows("SELECT subject, number FROM messages"))
         assert numbers.keys() == everything
@@ -161,9 +161,9 @@ def test_the_index_follows_whatever_happens(store: Store, mailbox: Mailbox, seed
     for number in range(100):
         server.step()
         if number % 20 == 19:
-            server.mailbox.store.mirror.purge(mailbox.id)
+            server.mailbox.store.mailbox_writer.purge_gone(mailbox.id)
             server.check()
-            store.upkeep.merge()
+            store.cleaner.merge_index()
             server.check()
     with store.database.transaction():
         store.database.change("INSERT INTO message_index (message_index) VALUES ('integrity-check')")

@@ -19,30 +19,30 @@ def add(store: Store, name: str, password: str | None = None) -> str:
 
 def issue(store: Store, kind: Kind, member: str, token_hash: str) -> str:
     with store.database.transaction():
-        return store.invitations.issue(kind, member, token_hash, DAY)
+        return store.one_time_tokens.issue(kind, member, token_hash, DAY)
 
 
 def redeem(store: Store, kind: Kind, token_hash: str) -> str | None:
     with store.database.transaction():
-        return store.invitations.redeem(kind, token_hash)
+        return store.one_time_tokens.redeem(kind, token_hash)
 
 
 def test_a_token_is_good_once(store: Store) -> None:
     bob = add(store, "bob")
     assert issue(store, "invitation", bob, "a") == "2026-01-03T03:04:05.678Z"
     for _ in range(2):
-        assert store.invitations.find("invitation", "a") == bob
+        assert store.one_time_tokens.find("invitation", "a") == bob
     assert [redeem(store, "invitation", "a") for _ in range(2)] == [bob, None]
-    assert store.invitations.find("invitation", "a") is None
+    assert store.one_time_tokens.find("invitation", "a") is None
 
 
 def test_a_token_has_its_time(store: Store, clock: FakeClock) -> None:
     bob = add(store, "bob")
     issue(store, "password_reset", bob, "a")
     clock.advance(24 * 60 * 60 - 0.001)
-    assert store.invitations.find("password_reset", "a") == bob
+    assert store.one_time_tokens.find("password_reset", "a") == bob
     clock.advance(0.001)
-    assert (store.invitations.find("password_reset", "a"), redeem(store, "password_reset", "a")) == (None, None)
+    assert (store.one_time_tokens.find("password_reset", "a"), redeem(store, "password_reset", "a")) == (None, None)
 
 
 def test_a_token_has_one_use(store: Store) -> None:
@@ -60,9 +60,9 @@ def test_an_earlier_one_stops_working(store: Store, kind: Kind, *, stays: bool) 
     issue(store, kind, eve, "of another member")
     for token_hash in ("first", "second"):
         issue(store, kind, bob, token_hash)
-    assert store.invitations.find(kind, "first") == (bob if stays else None)
-    assert store.invitations.find(kind, "second") == bob
-    assert store.invitations.find(kind, "of another member") == eve
+    assert store.one_time_tokens.find(kind, "first") == (bob if stays else None)
+    assert store.one_time_tokens.find(kind, "second") == bob
+    assert store.one_time_tokens.find(kind, "of another member") == eve
 
 
 def test_all_of_a_member_are_withdrawn(store: Store) -> None:
@@ -71,20 +71,20 @@ def test_all_of_a_member_are_withdrawn(store: Store) -> None:
     issue(store, "password_reset", bob, "b")
     issue(store, "invitation", eve, "c")
     with store.database.transaction():
-        store.invitations.withdraw(bob)
-    assert store.invitations.find("invitation", "a") is None
-    assert store.invitations.find("password_reset", "b") is None
-    assert store.invitations.find("invitation", "c") == eve
+        store.one_time_tokens.revoke_all(bob)
+    assert store.one_time_tokens.find("invitation", "a") is None
+    assert store.one_time_tokens.find("password_reset", "b") is None
+    assert store.one_time_tokens.find("invitation", "c") == eve
 
 
 def test_those_that_a_key_was_shown_are_withdrawn(store: Store) -> None:
     bob, eve = add(store, "bob"), add(store, "eve")
     with store.database.transaction():
         for member in (bob, eve):
-            store.invitations.issue("invitation", member, f"{member} key", DAY, by_key=True)
-            store.invitations.issue("password_reset", member, f"{member} person", DAY)
-        store.invitations.withdraw_shown_to_keys(bob)
-    find = store.invitations.find
+            store.one_time_tokens.issue("invitation", member, f"{member} key", DAY, by_key=True)
+            store.one_time_tokens.issue("password_reset", member, f"{member} person", DAY)
+        store.one_time_tokens.revoke_shown_to_keys(bob)
+    find = store.one_time_tokens.find
     assert (find("invitation", f"{bob} key"), find("invitation", f"{eve} key")) == (None, eve)
     assert find("password_reset", f"{bob} person") == bob
 
@@ -94,7 +94,7 @@ def test_they_go_with_their_member(store: Store) -> None:
     issue(store, "invitation", bob, "a")
     with store.database.transaction():
         store.members.remove(bob)
-    assert store.invitations.find("invitation", "a") is None
+    assert store.one_time_tokens.find("invitation", "a") is None
 
 
 def test_a_member_shows_an_invitation_that_waits(store: Store, clock: FakeClock) -> None:

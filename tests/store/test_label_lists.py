@@ -31,7 +31,7 @@ def _listed(box: LabeledMailbox, folder: str | None = None, **wanted: object) ->
     message_filter = MessageFilter(**wanted)  # type: ignore[arg-type]
     page, _ = box.store.messages.list([box.id], message_filter, folders=folders, before=None, limit=50)
     for bounds in (Bounds(0, 0, 0, 0, 0), Bounds(dates=0), Bounds(folders=0), Bounds(gathered=0)):
-        numbers = Search(box.store.database, bounds).numbers(
+        numbers = Search(box.store.database, bounds).find_numbers(
             [box.id], message_filter, folders=folders, before=None, limit=50
         )
         ids = [box.store.database.value("SELECT id FROM messages WHERE number = ?", (number,)) for number in numbers]
@@ -95,7 +95,7 @@ def test_pages_of_a_label_go_on_where_the_last_one_ended(full: LabeledMailbox) -
 
 def test_mailboxes_with_and_without_labels_are_searched_at_once(full: LabeledMailbox, mailbox: Mailbox) -> None:
     flags = ("Work", "\\Seen")
-    mailbox.store.mirror.add(mailbox.folder(), [(fetched(1, flags, after=99), parsed(subject="plain"))])
+    mailbox.store.mailbox_writer.add(mailbox.folder(), [(fetched(1, flags, after=99), parsed(subject="plain"))])
     folders = [full.folder("INBOX").number, mailbox.folder().number]
     for wanted in (MessageFilter(labels=("Work",)), MessageFilter(labels=("Work",), terms=(Term("text"),))):
         for named in (folders, None):
@@ -104,7 +104,10 @@ def test_mailboxes_with_and_without_labels_are_searched_at_once(full: LabeledMai
 
 
 def test_folders_count_what_they_show(full: LabeledMailbox) -> None:
-    shown = {folder.path: (folder.unread_count, folder.total_count) for folder in full.store.folders.show(full.id)}
+    shown = {
+        folder.path: (folder.unread_count, folder.total_count)
+        for folder in full.store.folders.list_with_counts(full.id)
+    }
     assert {path: counts for path, counts in shown.items() if counts != (0, 0)} == {
         ALL: (5, 7),
         "INBOX": (2, 3),
@@ -129,24 +132,24 @@ def test_clients_see_people_s_labels_and_where_to_look_for_a_message(full: Label
         ("INBOX", ("Work", "Work/2024", "unseen by IMAP")),
         ("INBOX", ("Work",)),
     ]
-    assert full.store.messages.labels(full.id) == ("unseen by IMAP", "Work", "Work/2024", "Zürich \\ Bern")
+    assert full.store.messages.list_labels(full.id) == ("unseen by IMAP", "Work", "Work/2024", "Zürich \\ Bern")
     whole, _ = full.store.messages.get(full.id, page[3].id)
     assert whole.folder == page[3].folder
 
 
 def test_folders_beside_the_one_of_all_mail_are_no_labels(box: LabeledMailbox) -> None:
     box.relist("Work", "[Gmail]/Chats", "[Imap]/Drafts")
-    assert box.store.messages.labels(box.id) == ("[Imap]/Drafts", "Work")
+    assert box.store.messages.list_labels(box.id) == ("[Imap]/Drafts", "Work")
 
 
 def test_what_we_sent_has_not_arrived(full: LabeledMailbox) -> None:
     accounts, until = json.dumps([full.id]), MORNING + timedelta(hours=1)
-    assert full.store.history.arrived(accounts, MORNING, until, 3600) == {0: 5}
+    assert full.store.history.count_arrivals(accounts, MORNING, until, 3600) == {0: 5}
 
 
 def test_names_and_people_give_no_folder_a_role_where_there_are_labels(box: LabeledMailbox) -> None:
     box.store.folders.set_user_mapping(box.id, {"trash": "Work", "archive": ALL})
-    box.store.folders.take_in(box.id, listed("Work", "Archive"))
+    box.store.folders.add_listed(box.id, listed("Work", "Archive"))
     roles = {folder.path: folder.role for folder in box.store.folders.list(box.id) if folder.role}
     assert roles == {
         "INBOX": "inbox",

@@ -47,7 +47,7 @@ def test_labels_that_change_show_it_elsewhere(box: LabeledMailbox) -> None:
         ((), {}),
     ]
     for flags, shown in changes:
-        box.store.mirror.change_flags(box.folder().number, [FlagChange(1, frozenset(flags))])
+        box.store.mailbox_writer.change_flags(box.folder().number, [FlagChange(1, frozenset(flags))])
         assert box.shown() == shown
 
 
@@ -88,24 +88,24 @@ def test_a_folder_that_comes_later_shows_what_has_its_label(box: LabeledMailbox)
     assert box.shown() == {"New": [1, 3, 5], "Work": [2, 4], STARRED: [2, 4]}
     box.relist("Work")
     assert box.shown() == {"Work": [2, 4], STARRED: [2, 4]}
-    assert box.store.mirror.count(box.folder().number) == 5
+    assert box.store.mailbox_writer.count_in_folder(box.folder().number) == 5
 
 
 def test_what_goes_is_shown_nowhere(box: LabeledMailbox) -> None:
     box.bring(1, ("Work",))
     box.bring(2, ("Work",))
-    box.store.mirror.remove(box.folder().number, [1])
+    box.store.mailbox_writer.delete_by_uid(box.folder().number, [1])
     assert box.shown() == {"Work": [2]}
 
 
 def test_a_mailbox_without_labels_has_nothing_of_the_kind(store: Store, mailbox: Mailbox) -> None:
-    store.mirror.add(mailbox.folder(), [(fetched(1, ("\\Flagged", "\\Draft", "Work", "\\Inbox")), parsed())])
+    store.mailbox_writer.add(mailbox.folder(), [(fetched(1, ("\\Flagged", "\\Draft", "Work", "\\Inbox")), parsed())])
     assert store.database.value("SELECT count(*) FROM message_labels") == 0
 
 
 def upgrade(mailbox: Mailbox) -> None:
     mailbox.store.folders.replace(mailbox.id, listed("Sent"))
-    assert mailbox.store.folders.set_aside_older(mailbox.id, ALL)
+    assert mailbox.store.folders.detach_unlabeled(mailbox.id, ALL)
 
 
 def test_a_mailbox_whose_labels_were_not_known_has_all_its_messages_lie_where_they_do(
@@ -114,7 +114,7 @@ def test_a_mailbox_whose_labels_were_not_known_has_all_its_messages_lie_where_th
     added = mailbox.add(1)
     store.folders.set_state(mailbox.folder().number, FolderState(7, 2, 1, None))
     upgrade(mailbox)
-    located = store.mirror.locate(mailbox.id, [added])[added]
+    located = store.mailbox_writer.locate(mailbox.id, [added])[added]
     assert (located.folder.label, located.gone) == (None, True)
     state = mailbox.folder().state
     assert state is not None
@@ -133,16 +133,18 @@ def test_what_was_mirrored_before_labels_were_known_keeps_its_id_and_thread(stor
         Sighting(8, seen, "a@x", 1000, MORNING, "m1", "T1"),
         Sighting(9, seen, "b@x", 1000, MORNING, "m2", "T1"),
     ]
-    assert store.mirror.reattach(home, sightings) == {8, 9}
-    assert store.mirror.purge(mailbox.id) == 1
-    located = store.mirror.locate(mailbox.id, [first, reply])
+    assert store.mailbox_writer.reattach(home, sightings) == {8, 9}
+    assert store.mailbox_writer.purge_gone(mailbox.id) == 1
+    located = store.mailbox_writer.locate(mailbox.id, [first, reply])
     assert [(each.uid, each.provider_id) for each in (located[first], located[reply])] == [(8, "m1"), (9, "m2")]
     assert {mailbox.thread_of(each) for each in (first, reply)} == threads
     assert mailbox.subjects() == ["Subject", "Subject"]
 
 
 def test_the_home_of_a_folder_with_a_label_is_all_mail(box: LabeledMailbox) -> None:
-    homes = {folder.path: box.store.folders.home(folder).path for folder in box.store.folders.list(box.id)}
+    homes = {
+        folder.path: box.store.folders.get_message_folder(folder).path for folder in box.store.folders.list(box.id)
+    }
     assert {path for path, home in homes.items() if home == path} == {ALL, SPAM, TRASH}
     assert {home for path, home in homes.items() if home != path} == {ALL}
 
@@ -150,9 +152,9 @@ def test_the_home_of_a_folder_with_a_label_is_all_mail(box: LabeledMailbox) -> N
 def test_all_mail_that_is_hidden_is_told(box: LabeledMailbox) -> None:
     folders = [folder for folder in listed("Work") if folder.path != ALL]
     box.store.folders.replace(box.id, folders)
-    assert box.store.folders.home(box.folder(TRASH)).path == TRASH
+    assert box.store.folders.get_message_folder(box.folder(TRASH)).path == TRASH
     with pytest.raises(AllMailHidden):
-        box.store.folders.home(box.folder("Work"))
+        box.store.folders.get_message_folder(box.folder("Work"))
 
 
 # --- ids ---
@@ -161,38 +163,38 @@ def test_all_mail_that_is_hidden_is_told(box: LabeledMailbox) -> None:
 def test_a_message_keeps_its_id_wherever_the_provider_has_it(box: LabeledMailbox) -> None:
     (first,) = box.bring(1, ("\\Inbox",))
     assert box.bring(5, ("\\Inbox",), provider_id="m1", path=TRASH) == ()
-    located = box.store.mirror.locate(box.id, [first])[first]
+    located = box.store.mailbox_writer.locate(box.id, [first])[first]
     assert (located.folder.path, located.uid, located.gone, located.provider_id) == (TRASH, 5, False, "m1")
     assert box.bring(9, ("Work",), provider_id="m1") == ()
-    assert box.store.mirror.known(box.folder().number) == {9: frozenset({"Work"})}
-    assert box.store.mirror.count(box.folder(TRASH).number) == 0
+    assert box.store.mailbox_writer.load_flags(box.folder().number) == {9: frozenset({"Work"})}
+    assert box.store.mailbox_writer.count_in_folder(box.folder(TRASH).number) == 0
 
 
 @pytest.mark.parametrize("how", ["bring", "see"])
 def test_what_we_moved_has_the_labels_that_the_server_left_it(box: LabeledMailbox, how: str) -> None:
     (first,) = box.bring(1, ("\\Inbox", "Work"))
-    box.store.mirror.moved(box.id, [(first, box.folder(TRASH).number, 4)])
+    box.store.mailbox_writer.record_moves(box.id, [(first, box.folder(TRASH).number, 4)])
     if how == "bring":
         assert box.bring(4, ("Work",), provider_id="m1", path=TRASH) == ()
     else:
         assert box.see(4, "m1", ("Work",), TRASH) == {4}
-    assert box.store.mirror.known(box.folder(TRASH).number) == {4: frozenset({"Work"})}
+    assert box.store.mailbox_writer.load_flags(box.folder(TRASH).number) == {4: frozenset({"Work"})}
 
 
 def test_messages_that_agree_in_all_but_the_provider_s_id_are_different_ones(box: LabeledMailbox) -> None:
     (first,) = box.bring(1, message=parsed("<a@x>"))
-    box.store.mirror.detach(box.folder().number, None)
+    box.store.mailbox_writer.detach(box.folder().number, None)
     (second,) = box.bring(2, message=parsed("<a@x>"), provider_id="other", after=1)
     assert box.see(3, "m1") == {3}
-    located = box.store.mirror.locate(box.id, [first, second])
+    located = box.store.mailbox_writer.locate(box.id, [first, second])
     assert [located[each].uid for each in (first, second)] == [3, 2]
 
 
 def test_a_body_that_was_missing_comes_with_a_message_that_moved(box: LabeledMailbox) -> None:
-    (first,) = box.store.mirror.add_headers(box.folder(), [(fetched(1), parsed(text="no"))])
+    (first,) = box.store.mailbox_writer.add_headers(box.folder(), [(fetched(1), parsed(text="no"))])
     box.store.database.change("UPDATE messages SET provider_id = 'm1'")
     box.bring(4, message=parsed(text="the body"), provider_id="m1", path=TRASH)
-    assert box.store.messages.body(box.id, first).text == "the body"
+    assert box.store.messages.get_body(box.id, first).text == "the body"
 
 
 # --- threads ---
@@ -211,18 +213,18 @@ def test_a_reply_of_ours_lies_in_the_thread_it_answers_until_the_provider_has_it
     reply = parsed("<c@x>", subject="Re: Subject", references=["<b@x>", "<a@x>"])
     with box.store.database.transaction():
         pending = fetched(0, ("\\Seen", "\\Sent"))
-        box.store.mirror.add_pending(box.folder(), pending, reply, PendingCopy("msg_reply", "thr_reply"))
+        box.store.mailbox_writer.add_pending(box.folder(), pending, reply, PendingCopy("msg_reply", "thr_reply"))
     assert box.thread_of("msg_reply") == box.thread_of(asked) != box.thread_of(other)
     assert box.bring(3, ("\\Seen", "\\Sent", "Work"), reply, thread="T1") == ()
     assert box.thread_of("msg_reply") == box.thread_of(asked)
     assert box.shown() == {"INBOX": [1, 2], SENT: [3], "Work": [3]}
-    assert box.store.mirror.locate(box.id, ["msg_reply"])["msg_reply"].provider_id == "m3"
+    assert box.store.mailbox_writer.locate(box.id, ["msg_reply"])["msg_reply"].provider_id == "m3"
 
 
 def test_a_thread_that_we_began_becomes_the_provider_s(box: LabeledMailbox) -> None:
     with box.store.database.transaction():
         new = parsed("<c@x>", subject="New")
-        box.store.mirror.add_pending(box.folder(), fetched(0), new, PendingCopy("msg_new", "thr_new"))
+        box.store.mailbox_writer.add_pending(box.folder(), fetched(0), new, PendingCopy("msg_new", "thr_new"))
     box.bring(3, ("\\Sent",), new, thread="T9")
     (answer,) = box.bring(4, message=parsed("<d@x>", subject="no relation"), thread="T9")
     assert box.thread_of("msg_new") == box.thread_of(answer) == "thr_new"
@@ -232,7 +234,7 @@ def test_a_copy_of_ours_that_belongs_elsewhere_goes_there(box: LabeledMailbox) -
     (first,) = box.bring(1, message=parsed("<a@x>", subject="Old"), thread="T1")
     with box.store.database.transaction():
         new = parsed("<c@x>", subject="New")
-        box.store.mirror.add_pending(box.folder(), fetched(0), new, PendingCopy("msg_new", "thr_new"))
+        box.store.mailbox_writer.add_pending(box.folder(), fetched(0), new, PendingCopy("msg_new", "thr_new"))
     box.bring(3, ("\\Sent",), new, thread="T1")
     assert box.thread_of("msg_new") == box.thread_of(first)
     assert box.store.database.value("SELECT count(*) FROM threads") == 1

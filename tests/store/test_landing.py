@@ -23,7 +23,7 @@ def box(store: Store) -> LabeledMailbox:
 def _pend(box: LabeledMailbox, flags: tuple[str, ...], message: ParsedMessage, identity: str = "msg_ours") -> None:
     with box.store.database.transaction():
         copy = PendingCopy(identity, "thr_ours")
-        box.store.mirror.add_pending(box.folder(), fetched(0, flags), message, copy)
+        box.store.mailbox_writer.add_pending(box.folder(), fetched(0, flags), message, copy)
 
 
 def _seen(uid: int, flags: tuple[str, ...], provider_id: str = "m3", thread: str = "T3") -> Sighting:
@@ -38,7 +38,7 @@ def test_what_the_provider_filed_before_it_was_known_here_is_the_promised_one(bo
     _pend(box, ("\\Seen", "\\Sent"), message)
     assert box.shown() == {DRAFTS: [1], SENT: [3], "Work": [3]}
     assert sorted(box.subjects(None)) == ["Subject", "Subject"]
-    located = box.store.mirror.locate(box.id, ["msg_ours", draft])
+    located = box.store.mailbox_writer.locate(box.id, ["msg_ours", draft])
     assert [(each.uid, each.provider_id) for each in (located["msg_ours"], located[draft])] == [(3, "m3"), (1, "m1")]
     assert box.thread_of("msg_ours") == thread != box.thread_of(draft)
 
@@ -48,7 +48,7 @@ def test_a_draft_is_not_taken_for_what_was_sent_of_it(box: LabeledMailbox) -> No
     _pend(box, ("\\Seen", "\\Sent"), message)
     (draft,) = box.bring(2, ("\\Draft",), message)
     assert box.bring(3, ("\\Seen", "\\Sent"), message) == ()
-    located = box.store.mirror.locate(box.id, ["msg_ours", draft])
+    located = box.store.mailbox_writer.locate(box.id, ["msg_ours", draft])
     assert [located[each].uid for each in ("msg_ours", draft)] == [3, 2]
 
 
@@ -61,8 +61,8 @@ def test_a_copy_that_was_found_at_the_server_is_what_it_is_there(box: LabeledMai
         box.bring(3, ("\\Sent", "Work"), message, thread="T3")
         box.store.database.change("UPDATE messages SET message_id = 'c@x'")
     found = Found(box.folder(), 3, 1000, MORNING, _seen(3, ("\\Sent", "Work")))
-    box.store.mirror.landed("msg_ours", found)
-    located = box.store.mirror.locate(box.id, ["msg_ours"])["msg_ours"]
+    box.store.mailbox_writer.record_server_copy("msg_ours", found)
+    located = box.store.mailbox_writer.locate(box.id, ["msg_ours"])["msg_ours"]
     assert (located.uid, located.provider_id, located.flags) == (3, "m3", frozenset({"\\Sent", "Work"}))
     assert box.shown() == {SENT: [3], "Work": [3]}
     assert box.subjects(None) == ["Subject"]
@@ -72,6 +72,8 @@ def test_a_copy_that_was_found_at_the_server_is_what_it_is_there(box: LabeledMai
 def test_a_copy_that_was_found_before_the_folder_was_compared_anew_waits_for_its_uid(box: LabeledMailbox) -> None:
     (other,) = box.bring(3)
     _pend(box, ("\\Sent",), parsed("<c@x>"))
-    box.store.mirror.landed("msg_ours", Found(box.folder(), 3, 1000, MORNING, _seen(3, ("\\Sent",), "m9")))
-    located = box.store.mirror.locate(box.id, ["msg_ours", other])
+    box.store.mailbox_writer.record_server_copy(
+        "msg_ours", Found(box.folder(), 3, 1000, MORNING, _seen(3, ("\\Sent",), "m9"))
+    )
+    located = box.store.mailbox_writer.locate(box.id, ["msg_ours", other])
     assert [located[each].uid for each in ("msg_ours", other)] == [None, 3]

@@ -26,7 +26,7 @@ def accept(store: Store, wire: Content) -> str:
 @pytest.mark.parametrize("size", [256, LARGE - 256, LARGE, LARGE + 256, 3 * LARGE])
 def test_what_was_accepted_is_sent_byte_for_byte(store: Store, size: int) -> None:
     operation = accept(store, large(size))
-    wire = store.deliveries.work(operation).wire
+    wire = store.deliveries.get_work(operation).wire
     assert len(wire) == len(HEAD) + size // 256 * 256
     assert wire.read() == wire.read() == large(size).read()
     chunks = store.database.value(_COUNT)
@@ -36,8 +36,8 @@ def test_what_was_accepted_is_sent_byte_for_byte(store: Store, size: int) -> Non
 
 def test_the_chunks_go_with_the_message(store: Store) -> None:
     operation = accept(store, large(2 * LARGE))
-    wire = store.deliveries.work(operation).wire
-    store.deliveries.settle(operation, "failed", "message_rejected")
+    wire = store.deliveries.get_work(operation).wire
+    store.deliveries.set_outcome(operation, "failed", "message_rejected")
     assert store.database.value(_COUNT) == 0
     with pytest.raises(NotFound):
         wire.read()

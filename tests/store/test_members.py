@@ -17,10 +17,10 @@ def add(store: Store, email: str) -> str:
 
 
 def test_a_member_is_read_as_it_was_added(store: Store) -> None:
-    assert not store.members.any()
+    assert not store.members.has_any()
     with store.database.transaction():
         added = store.members.add(name="Ada", email="Ada@Example.org", role="admin", password_hash=None)
-    assert store.members.any()
+    assert store.members.has_any()
     assert store.members.get(added.id) == added
     assert (added.email, added.role, added.status, added.last_login_at) == ("Ada@Example.org", "admin", "active", None)
     assert store.members.find_with_password("ada@example.ORG") == (added, None)
@@ -118,7 +118,7 @@ def test_an_administrator_with_an_open_link_is_another_one(
     ada = add(store, "ada@example.org")
     with store.database.transaction():
         bob = store.members.add(name="x", email="bob@example.org", role="admin", password_hash=None).id
-        store.invitations.issue(kind, bob, "hash", timedelta(days=1), by_key=by_key)
+        store.one_time_tokens.issue(kind, bob, "hash", timedelta(days=1), by_key=by_key)
     clock.advance(age)
     with pytest.raises(LastAdmin), store.database.transaction():
         store.members.remove(ada)
@@ -140,8 +140,8 @@ def test_a_link_that_was_used_lets_nobody_in(store: Store) -> None:
     ada = add(store, "ada@example.org")
     with store.database.transaction():
         bob = store.members.add(name="x", email="bob@example.org", role="admin", password_hash=None).id
-        store.invitations.issue("invitation", bob, "hash", timedelta(days=1))
-        store.invitations.redeem("invitation", "hash")
+        store.one_time_tokens.issue("invitation", bob, "hash", timedelta(days=1))
+        store.one_time_tokens.redeem("invitation", "hash")
     with pytest.raises(LastAdmin), store.database.transaction():
         store.members.update(ada, role="member")
 
@@ -150,7 +150,7 @@ def test_of_several_with_links_the_one_with_the_longest_is_awaited(store: Store)
     with store.database.transaction():
         for number, days in enumerate((1, 3, 2)):
             member = store.members.add(name="x", email=f"{number}@example.org", role="admin", password_hash=None)
-            store.invitations.issue("invitation", member.id, f"hash {number}", timedelta(days=days))
-    assert store.members.awaited() == ("1@example.org", "2026-01-05T03:04:05.678Z")
+            store.one_time_tokens.issue("invitation", member.id, f"hash {number}", timedelta(days=days))
+    assert store.members.find_awaited_admin() == ("1@example.org", "2026-01-05T03:04:05.678Z")
     add(store, "ada@example.org")
-    assert store.members.awaited() is None
+    assert store.members.find_awaited_admin() is None

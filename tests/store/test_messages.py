@@ -21,7 +21,7 @@ def get(mailbox: Mailbox, message_id: str) -> Message:
 
 def test_a_message_is_read_as_it_was_added(store: Store, mailbox: Mailbox) -> None:
     message = parsed("<A@x>", subject="Grüße", attachments=[PICTURE, LOGO], text="Hallo")
-    (added,) = store.mirror.add(mailbox.folder(), [(fetched(7, ["\\Seen", "$Work", "\\Recent"]), message)])
+    (added,) = store.mailbox_writer.add(mailbox.folder(), [(fetched(7, ["\\Seen", "$Work", "\\Recent"]), message)])
     found = get(mailbox, added)
     assert (found.id, found.account_id, found.subject, found.snippet) == (added, mailbox.id, "Grüße", "Hallo")
     assert (found.from_, found.to) == (message.sender, message.to)
@@ -38,7 +38,7 @@ def test_a_message_is_read_as_it_was_added(store: Store, mailbox: Mailbox) -> No
         [mailbox.id], MessageFilter(), folders=[mailbox.folder().number], before=None, limit=1
     )
     assert [message.id for message in listed] == [added]
-    assert store.messages.reply_headers(mailbox.id, added) == {"message-id": "<A@x>"}
+    assert store.messages.get_reply_headers(mailbox.id, added) == {"message-id": "<A@x>"}
 
 
 def test_a_message_of_another_mailbox_is_not_there(store: Store, mailbox: Mailbox) -> None:
@@ -49,7 +49,7 @@ def test_a_message_of_another_mailbox_is_not_there(store: Store, mailbox: Mailbo
         with pytest.raises(NotFound):
             store.messages.get(mailbox.id, message_id)
         with pytest.raises(NotFound):
-            store.messages.reply_headers(mailbox.id, message_id)
+            store.messages.get_reply_headers(mailbox.id, message_id)
     assert store.messages.list_thread(mailbox.id, thread, after=None, limit=9) == ((), None)
     assert store.messages.list(
         [mailbox.id], MessageFilter(), folders=[other.folder().number], before=None, limit=9
@@ -58,10 +58,10 @@ def test_a_message_of_another_mailbox_is_not_there(store: Store, mailbox: Mailbo
 
 def test_adding_twice_changes_nothing(store: Store, mailbox: Mailbox) -> None:
     batch = [(fetched(uid), parsed(f"<{uid}@x>")) for uid in (1, 2, 3)]
-    first = store.mirror.add(mailbox.folder(), batch[:2])
-    second = store.mirror.add(mailbox.folder(), [*batch, batch[2]])
+    first = store.mailbox_writer.add(mailbox.folder(), batch[:2])
+    second = store.mailbox_writer.add(mailbox.folder(), [*batch, batch[2]])
     assert (len(first), len(second)) == (2, 1)
-    assert store.mirror.known(mailbox.folder().number) == dict.fromkeys((1, 2, 3), frozenset())
+    assert store.mailbox_writer.load_flags(mailbox.folder().number) == dict.fromkeys((1, 2, 3), frozenset())
     assert len(mailbox.subjects()) == 3
 
 
@@ -72,38 +72,38 @@ def test_the_same_message_in_two_folders_is_two(store: Store, mailbox: Mailbox) 
 def test_a_folder_that_is_gone_takes_nothing(store: Store, mailbox: Mailbox) -> None:
     folder = mailbox.folder("Sent")
     store.folders.replace(mailbox.id, (), {})
-    assert store.mirror.add(folder, [(fetched(1), parsed())]) == ()
+    assert store.mailbox_writer.add(folder, [(fetched(1), parsed())]) == ()
 
 
 def test_flags_are_what_the_server_says_last(store: Store, mailbox: Mailbox) -> None:
-    (added,) = store.mirror.add(mailbox.folder(), [(fetched(1, ["\\Flagged"]), parsed(attachments=[PICTURE]))])
+    (added,) = store.mailbox_writer.add(mailbox.folder(), [(fetched(1, ["\\Flagged"]), parsed(attachments=[PICTURE]))])
     number = mailbox.folder().number
     for flags in (
         frozenset({"\\Seen", "\\Draft", "$Forwarded", "Work", "\\Deleted", "\\Answered"}),
         frozenset({"work"}),
         frozenset({"\\Flagged"}),
     ):
-        store.mirror.change_flags(number, [FlagChange(1, flags), FlagChange(99, flags)])
-        assert store.mirror.known(number) == {1: flags}
+        store.mailbox_writer.change_flags(number, [FlagChange(1, flags), FlagChange(99, flags)])
+        assert store.mailbox_writer.load_flags(number) == {1: flags}
     assert get(mailbox, added).flags == Flags(read=False, starred=True, draft=False)
     assert store.database.value("SELECT flags & 64 FROM messages") == 64, "it still has its attachment"
 
 
 def test_an_inline_picture_is_no_attachment_to_search_for(store: Store, mailbox: Mailbox) -> None:
-    store.mirror.add(mailbox.folder(), [(fetched(1), parsed(attachments=[LOGO]))])
+    store.mailbox_writer.add(mailbox.folder(), [(fetched(1), parsed(attachments=[LOGO]))])
     assert store.database.value("SELECT flags FROM messages") == 0
 
 
 def test_flags_are_understood_in_any_case(store: Store, mailbox: Mailbox) -> None:
-    (added,) = store.mirror.add(mailbox.folder(), [(fetched(1, ["\\SEEN", "$forwarded"]), parsed())])
+    (added,) = store.mailbox_writer.add(mailbox.folder(), [(fetched(1, ["\\SEEN", "$forwarded"]), parsed())])
     assert get(mailbox, added).flags.read
-    assert store.mirror.known(mailbox.folder().number) == {1: {"\\Seen", "$Forwarded"}}
+    assert store.mailbox_writer.load_flags(mailbox.folder().number) == {1: {"\\Seen", "$Forwarded"}}
 
 
 def test_what_the_server_no_longer_has_goes_with_its_body(store: Store, mailbox: Mailbox) -> None:
     mailbox.add(1), mailbox.add(2), mailbox.add(1, path="Sent")
-    store.mirror.remove(mailbox.folder().number, [1, 99])
-    assert set(store.mirror.known(mailbox.folder().number)) == {2}
+    store.mailbox_writer.delete_by_uid(mailbox.folder().number, [1, 99])
+    assert set(store.mailbox_writer.load_flags(mailbox.folder().number)) == {2}
     assert len(mailbox.subjects("Sent")) == 1
     assert store.database.value("SELECT count(*) FROM bodies") == 2
 
@@ -116,40 +116,40 @@ def pending(store: Store, mailbox: Mailbox) -> str:
     """The id of a copy of ours that stands in Sent and not on the server yet."""
     with store.database.transaction():
         copy = PendingCopy("msg_ours", "thr_ours")
-        store.mirror.add_pending(mailbox.folder("Sent"), fetched(0, ["\\Seen"]), parsed("<Ours@x>"), copy)
+        store.mailbox_writer.add_pending(mailbox.folder("Sent"), fetched(0, ["\\Seen"]), parsed("<Ours@x>"), copy)
     return "msg_ours"
 
 
 def test_a_copy_of_ours_is_there_before_the_server_has_it(store: Store, mailbox: Mailbox, pending: str) -> None:
     found = get(mailbox, pending)
     assert (found.thread_id, found.flags.read) == ("thr_ours", True)
-    assert store.mirror.known(mailbox.folder("Sent").number) == {}
+    assert store.mailbox_writer.load_flags(mailbox.folder("Sent").number) == {}
 
 
 def test_a_copy_of_ours_is_adopted_and_not_new(store: Store, mailbox: Mailbox, pending: str) -> None:
     number = mailbox.folder("Sent").number
     elsewhere = mailbox.add(5, parsed("<ours@x>"))
     assert elsewhere != pending
-    assert store.mirror.add(mailbox.folder("Sent"), [(fetched(8), parsed("<other@x>"))]) != ()
-    assert store.mirror.add(mailbox.folder("Sent"), [(fetched(9), parsed(" <ours@x> "))]) == ()
-    assert set(store.mirror.known(number)) == {8, 9}
+    assert store.mailbox_writer.add(mailbox.folder("Sent"), [(fetched(8), parsed("<other@x>"))]) != ()
+    assert store.mailbox_writer.add(mailbox.folder("Sent"), [(fetched(9), parsed(" <ours@x> "))]) == ()
+    assert set(store.mailbox_writer.load_flags(number)) == {8, 9}
     again = mailbox.add(10, parsed("<ours@x>"), "Sent")
     assert again != pending, "a second message with that Message-ID is another one"
-    store.mirror.set_uid(pending, 77)
-    assert set(store.mirror.known(number)) == {8, 9, 10}
+    store.mailbox_writer.set_uid(pending, 77)
+    assert set(store.mailbox_writer.load_flags(number)) == {8, 9, 10}
 
 
 def test_the_server_says_where_it_put_our_copy(store: Store, mailbox: Mailbox, pending: str) -> None:
-    store.mirror.set_uid(pending, 7)
-    assert set(store.mirror.known(mailbox.folder("Sent").number)) == {7}
-    assert store.mirror.add(mailbox.folder("Sent"), [(fetched(7), parsed("<ours@x>"))]) == ()
-    store.mirror.set_uid("msg_unknown", 8)
+    store.mailbox_writer.set_uid(pending, 7)
+    assert set(store.mailbox_writer.load_flags(mailbox.folder("Sent").number)) == {7}
+    assert store.mailbox_writer.add(mailbox.folder("Sent"), [(fetched(7), parsed("<ours@x>"))]) == ()
+    store.mailbox_writer.set_uid("msg_unknown", 8)
 
 
 def test_a_place_that_is_taken_is_not_taken_twice(store: Store, mailbox: Mailbox, pending: str) -> None:
     other = mailbox.add(7, parsed("<other@x>"), "Sent")
-    store.mirror.set_uid(pending, 7)
-    assert set(store.mirror.known(mailbox.folder("Sent").number)) == {7}
+    store.mailbox_writer.set_uid(pending, 7)
+    assert set(store.mailbox_writer.load_flags(mailbox.folder("Sent").number)) == {7}
     assert store.database.value("SELECT id FROM messages WHERE uid = 7") == other
 
 
@@ -159,7 +159,7 @@ def test_a_place_that_is_taken_is_not_taken_twice(store: Store, mailbox: Mailbox
 @pytest.mark.parametrize("limit", [1, 2, 7, 50, 51, 1000])
 def test_many_messages_in_one_second_come_once_each_newest_first(store: Store, mailbox: Mailbox, limit: int) -> None:
     batch = [(fetched(uid, after=uid % 2), parsed(subject=f"{uid % 2} {uid:03}")) for uid in range(51)]
-    store.mirror.add(mailbox.folder(), batch)
+    store.mailbox_writer.add(mailbox.folder(), batch)
     expected = sorted((message.subject for _, message in batch), reverse=True)
     # 26 of one second take numbers of the next: those came later but count as of the same time.
     assert sorted(mailbox.subjects(limit=limit), reverse=True) == expected
@@ -177,7 +177,7 @@ def test_the_order_is_by_date_whatever_came_first(store: Store, mailbox: Mailbox
 
 def test_an_import_of_many_messages_within_a_second_finds_its_numbers(store: Store, mailbox: Mailbox) -> None:
     """Far more than a second has numbers: they run on into the next ones."""
-    store.mirror.add(mailbox.folder(), [(fetched(uid), parsed(subject=f"{uid:03}")) for uid in range(500)])
+    store.mailbox_writer.add(mailbox.folder(), [(fetched(uid), parsed(subject=f"{uid:03}")) for uid in range(500)])
     mailbox.add(900, parsed(subject="later"), after=100)
     assert mailbox.subjects() == ["later", *(f"{uid:03}" for uid in reversed(range(500)))]
 

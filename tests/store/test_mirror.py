@@ -24,7 +24,7 @@ PICTURE = ParsedAttachment("2", "cat.png", "image/png", 70, None, "attachment")
 
 @pytest.fixture
 def mirror(store: Store) -> Mirror:
-    return store.mirror
+    return store.mailbox_writer
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def seen(
 
 def place(mailbox: Mailbox, message_id: str) -> tuple[str, int | None]:
     """Folder and UID of a message."""
-    found = mailbox.store.mirror.locate(mailbox.id, [message_id])[message_id]
+    found = mailbox.store.mailbox_writer.locate(mailbox.id, [message_id])[message_id]
     return found.folder.path, found.uid
 
 
@@ -60,16 +60,16 @@ def header(message_id: str, subject: str = "Subject") -> ParsedMessage:
 
 def test_a_message_gets_its_body_later(store: Store, mailbox: Mailbox, mirror: Mirror, inbox: MirroredFolder) -> None:
     (added,) = mirror.add_headers(inbox, [(fetched(1, ["\\Seen"]), header("<a@x>"))])
-    assert store.messages.reply_headers(mailbox.id, added) == {"message-id": "<a@x>"}
-    assert mirror.unfilled(inbox.number, 9) == ((1, 1000),)
-    assert mirror.backlog(mailbox.id) == 1
+    assert store.messages.get_reply_headers(mailbox.id, added) == {"message-id": "<a@x>"}
+    assert mirror.list_without_body(inbox.number, 9) == ((1, 1000),)
+    assert mirror.count_without_body(mailbox.id) == 1
     whole = (fetched(1), parsed("<a@x>", text="The body", attachments=[PICTURE]))
     assert mirror.add(inbox, [whole]) == ()
     message = store.messages.get(mailbox.id, added)[0]
     assert (message.snippet, getattr(message.body, "text", None), message.flags.read) == ("The body", "The body", True)
     assert isinstance(message.attachments, tuple)
     assert store.database.value("SELECT flags FROM messages") == 1 | 64
-    assert (mirror.unfilled(inbox.number, 9), mirror.backlog(mailbox.id)) == ((), 0)
+    assert (mirror.list_without_body(inbox.number, 9), mirror.count_without_body(mailbox.id)) == ((), 0)
     assert mirror.add(inbox, [(fetched(1), parsed("<a@x>", text="Another"))]) == ()
     assert mirror.add_headers(inbox, [(fetched(1), header("<a@x>"))]) == ()
     assert store.messages.get(mailbox.id, added)[0].snippet == "The body"
@@ -79,20 +79,20 @@ def test_a_body_that_comes_for_a_message_that_left_is_passed_over(
     store: Store, mailbox: Mailbox, mirror: Mirror, inbox: MirroredFolder, sent: MirroredFolder
 ) -> None:
     (added,) = mirror.add_headers(inbox, [(fetched(1), header("<a@x>"))])
-    mirror.moved(mailbox.id, [(added, sent.number, 7)])
-    mirror.fill(inbox, [(fetched(1), parsed("<a@x>")), (fetched(2), parsed("<b@x>"))])
+    mirror.record_moves(mailbox.id, [(added, sent.number, 7)])
+    mirror.add_bodies(inbox, [(fetched(1), parsed("<a@x>")), (fetched(2), parsed("<b@x>"))])
     assert store.database.rows("SELECT uid, body FROM messages") == [(7, 0)]
-    mirror.fill(sent, [(fetched(7), parsed("<a@x>"))], large=True)
+    mirror.add_bodies(sent, [(fetched(7), parsed("<a@x>"))], large=True)
     assert store.database.rows("SELECT uid, body FROM messages") == [(7, 2)]
 
 
 def test_the_newest_are_filled_first(mailbox: Mailbox, mirror: Mirror, inbox: MirroredFolder) -> None:
     mirror.add_headers(inbox, [(fetched(uid, after=-uid), header(f"<{uid}@x>")) for uid in range(1, 6)])
     mirror.detach(inbox.number, [2])
-    assert [uid for uid, _ in mirror.unfilled(inbox.number, 3)] == [1, 3, 4]
-    assert mirror.known(inbox.number).keys() == {1, 3, 4, 5}
-    assert mirror.count(inbox.number) == 4
-    assert mirror.known(inbox.number, [1, 2, 9]) == {1: frozenset()}
+    assert [uid for uid, _ in mirror.list_without_body(inbox.number, 3)] == [1, 3, 4]
+    assert mirror.load_flags(inbox.number).keys() == {1, 3, 4, 5}
+    assert mirror.count_in_folder(inbox.number) == 4
+    assert mirror.load_flags(inbox.number, [1, 2, 9]) == {1: frozenset()}
 
 
 def test_of_one_second_the_later_one_is_the_newer(mailbox: Mailbox, mirror: Mirror, inbox: MirroredFolder) -> None:
@@ -107,9 +107,9 @@ def test_a_batch_may_have_any_size(mailbox: Mailbox, mirror: Mirror, inbox: Mirr
     heads = mirror.add_headers(inbox, batch)
     assert len(heads) == len(set(heads)) == count
     assert mirror.add(inbox, batch[: count // 2]) == ()
-    assert mirror.backlog(mailbox.id) == count - count // 2
-    mirror.remove(inbox.number, [message.uid for message, _ in batch])
-    assert mirror.count(inbox.number) == 0
+    assert mirror.count_without_body(mailbox.id) == count - count // 2
+    mirror.delete_by_uid(inbox.number, [message.uid for message, _ in batch])
+    assert mirror.count_in_folder(inbox.number) == 0
 
 
 # --- gone, and found again ------------------------------------------------------------------------------------------
@@ -120,16 +120,16 @@ def test_what_is_gone_is_read_until_it_is_purged(store: Store, mailbox: Mailbox,
     first, second = mailbox.add(1, parsed("<a@x>", subject="a")), mailbox.add(2, parsed("<b@x>", subject="b"), after=1)
     assert not mirror.has_gone(mailbox.id)
     assert mirror.detach(number, [1, 99]) == 1
-    assert set(mirror.known(number)) == {2}
+    assert set(mirror.load_flags(number)) == {2}
     assert mirror.has_gone(mailbox.id)
     assert mailbox.subjects() == ["b", "a"]
-    assert mirror.purge(mailbox.id) == 1
+    assert mirror.purge_gone(mailbox.id) == 1
     assert mailbox.subjects() == ["b"]
     with pytest.raises(NotFound):
         store.messages.get(mailbox.id, first)
     assert mirror.detach(number, None) == 1
-    assert mirror.purge(mailbox.id, frozenset({7})) == 0, "only what was gone when the look began"
-    assert mirror.purge(mailbox.id, mirror.gone(mailbox.id)) == 1
+    assert mirror.purge_gone(mailbox.id, frozenset({7})) == 0, "only what was gone when the look began"
+    assert mirror.purge_gone(mailbox.id, mirror.list_gone(mailbox.id)) == 1
     assert mailbox.subjects() == []
     assert store.database.rows("SELECT * FROM threads") == [], second
     assert store.database.rows("SELECT * FROM thread_links") == []
@@ -139,7 +139,7 @@ def test_a_thread_that_is_not_empty_stays(store: Store, mailbox: Mailbox, mirror
     mailbox.add(1, parsed("<a@x>"))
     answer = mailbox.add(2, parsed("<b@x>", references=["<a@x>"]))
     thread = mailbox.thread_of(answer)
-    mirror.remove(mailbox.folder().number, [1])
+    mirror.delete_by_uid(mailbox.folder().number, [1])
     assert mailbox.thread_of(answer) == thread
     assert mailbox.thread_of(mailbox.add(3, parsed("<c@x>", references=["<a@x>"]))) == thread
 
@@ -153,7 +153,7 @@ def test_a_message_is_found_in_another_folder(
     found = mirror.reattach(sent, [seen(8, "<a@X>", ["\\Seen", "Work"], after=3.9), seen(9, "<b@x>")])
     assert found == {8}
     assert place(mailbox, moved) == ("Sent", 8)
-    assert mirror.known(sent.number) == {8: {"\\Seen", "Work"}}
+    assert mirror.load_flags(sent.number) == {8: {"\\Seen", "Work"}}
     assert mailbox.thread_of(moved) == thread
     assert store.database.value("SELECT flags FROM messages") == 1 | 64
     assert not mirror.has_gone(mailbox.id)
@@ -193,23 +193,23 @@ def test_what_only_looks_alike_is_another_message(mailbox: Mailbox, mirror: Mirr
 def test_a_message_without_message_id_is_known_again_where_there_is_no_doubt(mailbox: Mailbox, mirror: Mirror) -> None:
     inbox, sent = mailbox.folder(), mailbox.folder("Sent")
     lone, twin, _ = (mailbox.add(uid, parsed(None), after=max(0, uid - 1)) for uid in (1, 2, 3))
-    mirror.moved(mailbox.id, [(twin, sent.number, 4)])
+    mirror.record_moves(mailbox.id, [(twin, sent.number, 4)])
     mirror.detach(inbox.number, None)
     assert mirror.reattach(sent, [seen(5, None), seen(6, None)]) == frozenset(), "one of the two, but which?"
     assert mirror.reattach(sent, [seen(4, None), seen(7, None, after=0.9)]) == {7}
     assert (place(mailbox, lone), place(mailbox, twin)) == (("Sent", 7), ("Sent", 4))
     mirror.detach(sent.number, None)
-    mirror.moved(mailbox.id, [(mailbox.add(9, parsed(None)), sent.number, None)])
+    mirror.record_moves(mailbox.id, [(mailbox.add(9, parsed(None)), sent.number, None)])
     assert mirror.reattach(sent, [seen(10, None)]) == frozenset(), "two are gone, and either may be this one"
 
 
 def test_mailboxes_do_not_take_messages_from_each_other(store: Store, mailbox: Mailbox, mirror: Mirror) -> None:
     other = Mailbox(store)
     mailbox.add(1, parsed("<a@x>"))
-    assert mirror.elsewhere(other.folder("Sent"), [seen(5, "<a@x>")]) == frozenset()
+    assert mirror.find_other_folders(other.folder("Sent"), [seen(5, "<a@x>")]) == frozenset()
     mirror.detach(mailbox.folder().number, None)
     assert mirror.reattach(other.folder(), [seen(1, "<a@x>")]) == frozenset()
-    assert (mirror.has_gone(other.id), mirror.purge(other.id)) == (False, 0)
+    assert (mirror.has_gone(other.id), mirror.purge_gone(other.id)) == (False, 0)
     assert mirror.locate(other.id, [row[0] for row in store.database.rows("SELECT id FROM messages")]) == {}
 
 
@@ -217,11 +217,11 @@ def test_where_else_a_message_lies(mailbox: Mailbox, mirror: Mirror) -> None:
     mailbox.add(1, parsed("<a@x>"), "Junk"), mailbox.add(1, parsed("<a@x>"))
     inbox, junk = mailbox.folder(), mailbox.folder("Junk")
     asked = [seen(5, "<a@x>"), seen(6, "<b@x>"), seen(7, None)]
-    assert mirror.elsewhere(mailbox.folder("Sent"), asked) == {inbox.number, junk.number}
-    assert mirror.elsewhere(inbox, asked) == {junk.number}
-    assert mirror.elsewhere(mailbox.folder("Sent"), [seen(5, "<a@x>", size=1)]) == frozenset()
+    assert mirror.find_other_folders(mailbox.folder("Sent"), asked) == {inbox.number, junk.number}
+    assert mirror.find_other_folders(inbox, asked) == {junk.number}
+    assert mirror.find_other_folders(mailbox.folder("Sent"), [seen(5, "<a@x>", size=1)]) == frozenset()
     mirror.detach(junk.number, None)
-    assert mirror.elsewhere(inbox, asked) == frozenset(), "what is gone is nowhere"
+    assert mirror.find_other_folders(inbox, asked) == frozenset(), "what is gone is nowhere"
 
 
 def test_a_folder_that_goes_leaves_its_messages_to_be_found(store: Store, mailbox: Mailbox, mirror: Mirror) -> None:
@@ -240,7 +240,9 @@ def test_a_folder_that_goes_leaves_its_messages_to_be_found(store: Store, mailbo
 
 def test_what_we_moved_is_in_its_new_place_at_once(mailbox: Mailbox, mirror: Mirror, sent: MirroredFolder) -> None:
     told, untold = mailbox.add(1, parsed("<a@x>")), mailbox.add(2, parsed("<b@x>"))
-    mirror.moved(mailbox.id, [(told, sent.number, 7), (untold, sent.number, None), ("msg_unknown", sent.number, 9)])
+    mirror.record_moves(
+        mailbox.id, [(told, sent.number, 7), (untold, sent.number, None), ("msg_unknown", sent.number, 9)]
+    )
     assert (place(mailbox, told), place(mailbox, untold)) == (("Sent", 7), ("Sent", None))
     assert mirror.has_gone(mailbox.id)
     assert mirror.reattach(sent, [seen(8, "<b@x>")]) == {8}
@@ -251,10 +253,10 @@ def test_the_id_that_is_known_stays_where_sync_was_quicker(mailbox: Mailbox, mir
     first = mailbox.add(1, parsed("<a@x>"))
     mailbox.add(7, parsed("<a@x>"), "Sent")
     sent = mailbox.folder("Sent")
-    mirror.moved(mailbox.id, [(first, sent.number, 7)])
+    mirror.record_moves(mailbox.id, [(first, sent.number, 7)])
     assert place(mailbox, first) == ("Sent", 7)
     assert mailbox.subjects(None) == ["Subject"]
-    mirror.moved(mailbox.id, [(first, sent.number, 7)])
+    mirror.record_moves(mailbox.id, [(first, sent.number, 7)])
     assert place(mailbox, first) == ("Sent", 7), "told twice"
 
 
@@ -264,14 +266,14 @@ def test_another_message_keeps_the_uid_that_we_were_told(mailbox: Mailbox, mirro
         moving = mailbox.add(uid, parsed(ours))
         message = replace(fetched(uid), size=7)
         (other,) = mirror.add(mailbox.folder("Sent"), [(message, parsed(others))])
-        mirror.moved(mailbox.id, [(moving, mailbox.folder("Sent").number, uid)])
+        mirror.record_moves(mailbox.id, [(moving, mailbox.folder("Sent").number, uid)])
         assert (place(mailbox, moving), place(mailbox, other)) == (("Sent", None), ("Sent", uid)), names
         assert mirror.locate(mailbox.id, [moving])[moving].gone, "until it is seen"
 
 
 def test_a_message_without_message_id_that_sync_saw_first(mailbox: Mailbox, mirror: Mirror) -> None:
     moving, double = mailbox.add(1, parsed(None)), mailbox.add(7, parsed(None), "Sent")
-    mirror.moved(mailbox.id, [(moving, mailbox.folder("Sent").number, 7)])
+    mirror.record_moves(mailbox.id, [(moving, mailbox.folder("Sent").number, 7)])
     assert place(mailbox, moving) == ("Sent", 7)
     assert not mirror.locate(mailbox.id, [double])
 
@@ -280,7 +282,7 @@ def test_what_sync_has_found_in_its_new_place_stays_there(mailbox: Mailbox, mirr
     moving, sent = mailbox.add(1, parsed("<a@x>")), mailbox.folder("Sent")
     mirror.detach(mailbox.folder().number, [1])
     assert mirror.reattach(sent, [seen(7, "<a@x>")]) == {7}
-    mirror.moved(mailbox.id, [(moving, sent.number, None)])
+    mirror.record_moves(mailbox.id, [(moving, sent.number, None)])
     assert place(mailbox, moving) == ("Sent", 7)
     assert not mirror.has_gone(mailbox.id)
 
@@ -311,7 +313,7 @@ def test_a_draft_keeps_its_id_and_its_thread_in_a_new_version(store: Store, mail
         assert place(mailbox, each) == ("Sent", None)
     assert mailbox.thread_of(draft) == mailbox.thread_of(answered)
     mirror.set_uid(draft, 9)
-    assert mirror.known(mailbox.folder("Sent").number) == {9: {"\\Draft"}}
+    assert mirror.load_flags(mailbox.folder("Sent").number) == {9: {"\\Draft"}}
     with pytest.raises(NotFound):
         mirror.replace_source("msg_unknown", version, parsed())
 
@@ -330,7 +332,9 @@ def pending(store: Store, mailbox: Mailbox) -> str:
     """The id of a copy of ours that stands in Sent and not on the server yet."""
     with store.database.transaction():
         copy = PendingCopy("msg_ours", "thr_ours")
-        store.mirror.add_pending(mailbox.folder("Sent"), fetched(0, ["\\Seen"], after=0.7), parsed("<ours@x>"), copy)
+        store.mailbox_writer.add_pending(
+            mailbox.folder("Sent"), fetched(0, ["\\Seen"], after=0.7), parsed("<ours@x>"), copy
+        )
     return "msg_ours"
 
 

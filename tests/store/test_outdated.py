@@ -24,11 +24,11 @@ def phases(store: Store, operation_id: str) -> list[str]:
 def ended(store: Store, mailbox: Mailbox, status: DeliveryStatus) -> str:
     """An operation of now that has ended so."""
     operation = accept(store, mailbox, status)
-    store.deliveries.mark(operation, Phase.CONNECTING)
+    store.deliveries.enter_phases(operation, Phase.CONNECTING)
     if status == "succeeded":
         store.deliveries.succeed(operation, None, reply_code=250)
     elif status != "sending":
-        store.deliveries.settle(operation, status)
+        store.deliveries.set_outcome(operation, status)
     return operation
 
 
@@ -40,26 +40,26 @@ def test_phases_of_what_is_over_go_after_ninety_days(
 ) -> None:
     operation = ended(store, mailbox, status)
     clock.advance(PHASES_KEPT.total_seconds())
-    store.upkeep.forget()
+    store.cleaner.delete_expired()
     assert phases(store, operation)[:2] == ["accepted", "connecting"]
     clock.advance(1)
     recent = accept(store, mailbox, "recent")
-    store.upkeep.forget()
+    store.cleaner.delete_expired()
     assert (len(phases(store, operation)) > 1) == stays
     assert phases(store, recent) == ["accepted"]
-    assert store.deliveries.work(operation).status == status
+    assert store.deliveries.get_work(operation).status == status
 
 
 def test_they_are_kept_for_as_long_as_is_wanted(store: Store, mailbox: Mailbox, clock: FakeClock) -> None:
     operation = ended(store, mailbox, "succeeded")
     clock.advance(86_401)
-    store.upkeep.bounds = lambda: Bounds(phases=timedelta(days=2))
-    store.upkeep.forget()
+    store.cleaner.get_limits = lambda: Bounds(phases=timedelta(days=2))
+    store.cleaner.delete_expired()
     assert len(phases(store, operation)) > 1
-    store.upkeep.bounds = lambda: Bounds(phases=timedelta(days=1))
-    store.upkeep.start()
+    store.cleaner.get_limits = lambda: Bounds(phases=timedelta(days=1))
+    store.cleaner.start()
     wait_until(lambda: phases(store, operation) == [], lambda: str(phases(store, operation)), 10)
-    store.upkeep.stop()
+    store.cleaner.stop()
 
 
 def test_they_go_in_short_steps_past_those_that_stay(store: Store, mailbox: Mailbox, clock: FakeClock) -> None:
@@ -83,9 +83,9 @@ def test_an_expired_legacy_key_goes_by_itself(store: Store, clock: FakeClock) ->
         for key, seconds in (("old", 0), ("good", 1)):
             store.database.change(sql, (key, to_timestamp(clock.now() + timedelta(seconds=seconds))))
     keys = "SELECT group_concat(idempotency_key) FROM legacy_idempotency"
-    store.upkeep.start()
+    store.cleaner.start()
     wait_until(lambda: store.database.value(keys) == "good", lambda: str(store.database.value(keys)), 10)
-    store.upkeep.stop()
+    store.cleaner.stop()
 
 
 def test_what_is_outdated_is_found_in_the_order_it_was_written(store: Store) -> None:

@@ -25,11 +25,11 @@ def number(store: Store, mailbox: Mailbox) -> int:
 
 
 def keep(store: Store, number: int, part: str, *chunks: bytes, limit: int = LIMIT) -> None:
-    store.parts.keep(number, part, chunks, limit=limit).close()
+    store.part_cache.put(number, part, chunks, limit=limit).close()
 
 
 def read(store: Store, number: int, part: str) -> bytes | None:
-    reading = store.parts.open(number, part)
+    reading = store.part_cache.open(number, part)
     return None if reading is None else b"".join(reading)
 
 
@@ -46,7 +46,7 @@ def test_what_is_kept_is_read(store: Store, number: int) -> None:
 def test_large_parts_lie_in_chunks(store: Store, number: int) -> None:
     content = bytes(range(256)) * (CHUNK // 100)
     keep(store, number, "2", *(content[at : at + 70_000] for at in range(0, len(content), 70_000)), limit=0)
-    reading = store.parts.open(number, "2")
+    reading = store.part_cache.open(number, "2")
     assert reading is not None
     assert reading.size == len(content)
     chunks = list(reading)
@@ -59,7 +59,7 @@ def test_nothing_is_kept_of_what_broke_off(store: Store, number: int) -> None:
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        store.parts.keep(number, "2", breaks(), limit=LIMIT)
+        store.part_cache.put(number, "2", breaks(), limit=LIMIT)
     assert read(store, number, "2") is None
     assert store.database.value("SELECT count(*) FROM cached_chunks") == 0
 
@@ -86,7 +86,7 @@ def test_the_least_used_go_first(store: Store, number: int, clock: FakeClock) ->
 
 
 def test_one_beyond_the_bound_stays_until_the_next(store: Store, number: int) -> None:
-    reading = store.parts.keep(number, "1", [b"x" * (3 * LIMIT)], limit=LIMIT)
+    reading = store.part_cache.put(number, "1", [b"x" * (3 * LIMIT)], limit=LIMIT)
     assert (reading.size, b"".join(reading)) == (3 * LIMIT, b"x" * (3 * LIMIT))
     keep(store, number, "2", b"y")
     assert [read(store, number, part) is None for part in "12"] == [True, False]
@@ -94,7 +94,7 @@ def test_one_beyond_the_bound_stays_until_the_next(store: Store, number: int) ->
 
 def test_what_is_read_stays_while_it_is_read(store: Store, number: int) -> None:
     keep(store, number, "1", b"x" * (CHUNK + 5))
-    reading = store.parts.open(number, "1")
+    reading = store.part_cache.open(number, "1")
     assert reading is not None
     first = next(reading)
     keep(store, number, "2", b"y" * LIMIT)
@@ -108,7 +108,7 @@ def test_what_is_read_stays_while_it_is_read(store: Store, number: int) -> None:
 
 def test_a_message_that_goes_takes_its_parts_along(store: Store, mailbox: Mailbox, number: int) -> None:
     keep(store, number, "1", b"x" * (CHUNK + 5))
-    reading = store.parts.open(number, "1")
+    reading = store.part_cache.open(number, "1")
     assert reading is not None
     next(reading)
     with store.database.transaction():
@@ -123,7 +123,7 @@ def test_a_message_that_goes_takes_its_parts_along(store: Store, mailbox: Mailbo
 def test_who_reads_what_is_gone_gets_nothing_else(store: Store, mailbox: Mailbox, number: int) -> None:
     other = number_of(store, mailbox.add(2))
     keep(store, number, "1", b"x" * (2 * CHUNK))
-    reading = store.parts.open(number, "1")
+    reading = store.part_cache.open(number, "1")
     assert reading is not None
     next(reading)
     with store.database.transaction():
@@ -141,7 +141,7 @@ def test_a_message_that_goes_while_a_part_of_it_comes_in(store: Store, number: i
         yield b"y" * CHUNK
 
     with pytest.raises(NotFound):
-        store.parts.keep(number, "1", interrupted(), limit=LIMIT)
+        store.part_cache.put(number, "1", interrupted(), limit=LIMIT)
 
 
 def test_many_at_once(store: Store, number: int) -> None:
@@ -171,7 +171,7 @@ def test_what_was_just_kept_is_there_for_who_kept_it(store: Store, number: int) 
     def work(part: str) -> None:
         try:
             for _ in range(100):
-                reading = store.parts.keep(number, part, [part.encode() * LIMIT], limit=1)
+                reading = store.part_cache.put(number, part, [part.encode() * LIMIT], limit=1)
                 assert b"".join(reading) == part.encode() * LIMIT
         except BaseException as failure:  # noqa: BLE001 - told to the test
             failures.append(failure)

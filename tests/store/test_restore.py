@@ -59,14 +59,14 @@ def back_up(folder: Path, clock: FakeClock, *, passphrase: str | None = None, fo
     sources = [Source(name, folder / name) for name in SECTION_NAMES if (folder / name).exists()]
     key = read_key(folder / KEY)
     with bundle(folder, "manual", sources, key, known.slots, format, clock, passphrase=passphrase) as made:
-        return made.keep()
+        return made.publish()
 
 
 def back_up_raw(folder: Path, key: StoreKey, clock: FakeClock, *, format: int = 5) -> Path:  # noqa: A002
     """As `back_up`, of a store whose key file tells nothing of slots."""
     sources = [Source(name, folder / name) for name in SECTION_NAMES if (folder / name).exists()]
     with bundle(folder, "migration", sources, key, (wrap_file(key.master),), format, clock) as made:
-        return made.keep()
+        return made.publish()
 
 
 def restore(

@@ -220,7 +220,7 @@ def test_https_is_offered_as_now(tmp_path: Path, then: Values, now: Values, *, i
         lambda store, _people, _clock: say(store, now),
         with_present=is_known,
     )
-    found = {name: value for name, value in store.stored_settings.all().items() if name in ON}
+    found = {name: value for name, value in store.stored_settings.get_all().items() if name in ON}
     assert found == (now if is_known else then)
     assert store.stored_settings.find("server.hsts_days") == len(then)
     store.close()
@@ -241,7 +241,7 @@ def test_so_it_is_where_each_of_the_two_went_its_own_way(tmp_path: Path) -> None
         parting = Parting(tmp_path / str(len(after)))
         store, _ = parting.run(lambda *_: None, backed_up, present)
         assert parting.carried.relation == "forked"
-        assert {name: value for name, value in store.stored_settings.all().items() if name in ON} == after
+        assert {name: value for name, value in store.stored_settings.get_all().items() if name in ON} == after
         store.close()
 
 
@@ -254,5 +254,5 @@ def test_so_it_is_where_another_store_was_before(tmp_path: Path) -> None:
     other.close()
     carried = carry_over(store.database, tmp_path / "other" / DATABASE, store.key, restoring.clock.now())
     assert carried.relation == "stranger"
-    assert {name: value for name, value in store.stored_settings.all().items() if name in ON} == ON
+    assert {name: value for name, value in store.stored_settings.get_all().items() if name in ON} == ON
     store.close()

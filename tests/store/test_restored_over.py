@@ -60,7 +60,7 @@ def begin(folder: Path, clock: FakeClock) -> People:
 
 def go_on(store: Store, people: People) -> None:
     """One is sent, one canceled, a key and a session are revoked, a password is changed."""
-    store.deliveries.begin(people.more["soon"])
+    store.deliveries.begin_sending(people.more["soon"])
     store.deliveries.succeed(people.more["soon"], None, reply_code=250)
     found = store.deliveries.find(people.more["canceled"])
     assert found is not None
@@ -82,7 +82,7 @@ def found_in(folder: Path, clock: FakeClock, people: People) -> tuple[object, ..
         sends = [ended(store, people.more[name]) for name in ("soon", "canceled", "late")]
         let_in = [lets_in(store, mark) is not None for mark in "12"]
         is_held = store.stored_settings.find("sending.hold_scheduled")
-        return (*sends, *let_in, store.members.password_of(people.bob), is_held)
+        return (*sends, *let_in, store.members.get_password_hash(people.bob), is_held)
 
     return inside(folder, clock, look)
 
@@ -124,13 +124,13 @@ def test_over_an_earlier_state_where_only_the_sends_tell(
     shutil.copytree(folder, tmp_path / "old")
 
     def send(store: Store) -> None:
-        store.deliveries.begin(people.more["soon"])
+        store.deliveries.begin_sending(people.more["soon"])
         if outcome == "tried again":
-            store.deliveries.mark(people.more["soon"], Phase.CONNECTING)
+            store.deliveries.enter_phases(people.more["soon"], Phase.CONNECTING)
         if outcome == "succeeded":
             store.deliveries.succeed(people.more["soon"], None, reply_code=250)
         elif outcome == "uncertain":
-            store.deliveries.settle(people.more["soon"], "uncertain")
+            store.deliveries.set_outcome(people.more["soon"], "uncertain")
 
     inside(folder, clock, send)
     restored = restore(tmp_path / "old", back_up(folder, clock), clock)
@@ -143,15 +143,15 @@ def test_over_an_earlier_state_where_only_the_sends_tell(
 
 def try_once(store: Store, people: People, clock: FakeClock) -> None:
     """A try that failed: the send that is due soon waits again."""
-    store.deliveries.begin(people.more["soon"])
-    store.deliveries.mark(people.more["soon"], Phase.CONNECTING)
+    store.deliveries.begin_sending(people.more["soon"])
+    store.deliveries.enter_phases(people.more["soon"], Phase.CONNECTING)
     store.deliveries.requeue(people.more["soon"], clock.now() + timedelta(hours=12), "a cause")
 
 
 def test_a_send_that_waits_again_after_a_try_that_failed_since(folder: Path, clock: FakeClock) -> None:
     """As it is now: the present store is the later one."""
     people = begin(folder, clock)
-    inside(folder, clock, lambda store: store.deliveries.begin(people.more["soon"]))
+    inside(folder, clock, lambda store: store.deliveries.begin_sending(people.more["soon"]))
     file = back_up(folder, clock)
     inside(folder, clock, lambda store: try_once_more(store, people, clock))
     assert restore(folder, file, clock).carried.relation == "continues"
@@ -159,7 +159,7 @@ def test_a_send_that_waits_again_after_a_try_that_failed_since(folder: Path, clo
 
 
 def try_once_more(store: Store, people: People, clock: FakeClock) -> None:
-    store.deliveries.mark(people.more["soon"], Phase.CONNECTING)
+    store.deliveries.enter_phases(people.more["soon"], Phase.CONNECTING)
     store.deliveries.requeue(people.more["soon"], clock.now() + timedelta(hours=12), "a cause")
 
 
@@ -188,7 +188,7 @@ def test_back_to_the_old_release_and_forward_again(folder: Path, clock: FakeCloc
     def revoke(store: Store) -> str:
         sql = "SELECT id FROM delivery_operations WHERE status = 'queued' AND schedule_id IS NOT NULL LIMIT 1"
         waiting = str(store.database.value(sql))
-        store.deliveries.begin(waiting)
+        store.deliveries.begin_sending(waiting)
         store.deliveries.succeed(waiting, None, reply_code=250)
         with store.database.transaction():
             store.api_keys.revoke(key)
@@ -260,11 +260,11 @@ def test_what_a_restore_took_comes_back(folder: Path, clock: FakeClock) -> None:
     store = Store.open(folder, clock)
     members = {one.name: (one.role, one.status) for one in store.members.list()}
     assert members == {"Ada": ("admin", "active"), "Bob": ("admin", "active"), "Eve": ("admin", "active")}
-    assert store.members.password_of(people.more["eve"]) == "eve"
+    assert store.members.get_password_hash(people.more["eve"]) == "eve"
     assert lets_in(store, "7") == people.more["eve"]
     assert [ended(store, people.more[name]) for name in ("waits", "sent")] == ["queued", "succeeded"]
-    assert [bool(store.deliveries.work(people.more[name]).wire) for name in ("waits", "sent")] == [True, True]
-    assert store.sent_copies.due(clock.now(), people.more["box"]) == (people.more["sent"],)
+    assert [bool(store.deliveries.get_work(people.more[name]).wire) for name in ("waits", "sent")] == [True, True]
+    assert store.sent_copies.list_due(clock.now(), people.more["box"]) == (people.more["sent"],)
     box, shared = store.accounts.get(people.more["box"]), store.accounts.get(people.box)
     assert (box.shared_with_all, box.granted_member_ids) == (True, (people.bob,))
     assert (shared.shared_with_all, {*shared.granted_member_ids}) == (True, {people.bob, people.more["eve"]})
@@ -298,7 +298,7 @@ def test_what_people_did_after_it_stays_done(folder: Path, clock: FakeClock) -> 
 def test_whom_people_removed_after_it_stays_removed(folder: Path, clock: FakeClock) -> None:
     def since(store: Store, people: People) -> None:
         with store.database.transaction():
-            store.deliveries.forget_messages(people.others_box)
+            store.deliveries.end_mailbox_deliveries(people.others_box)
             store.accounts.remove(people.others_box)
             told(store, "account.delete", ("account", people.others_box))
             store.members.remove(people.bob)
@@ -317,7 +317,13 @@ def test_whom_people_removed_after_it_stays_removed(folder: Path, clock: FakeClo
     def look(store: Store) -> tuple[object, ...]:
         bob = store.members.get(people.bob)
         granted = store.accounts.get(people.box).granted_member_ids
-        return bob.status, store.members.password_of(bob.id), lets_in(store, "1"), ended(store, accepting), granted
+        return (
+            bob.status,
+            store.members.get_password_hash(bob.id),
+            lets_in(store, "1"),
+            ended(store, accepting),
+            granted,
+        )
 
     assert inside(folder, clock, look) == ("suspended", None, None, "account_removed", (people.more["eve"],))
 

@@ -117,7 +117,7 @@ class Crowd:
         )
         flags = [flag for flag in ("\\Seen", "\\Flagged", *LABELS) if pick.random() < 0.4]
         fetched = FetchedMessage(number, frozenset(flags), MORNING + timedelta(seconds=number), 1000, b"")
-        self.store.mirror.add(mailbox.folder(path), [(fetched, message)])
+        self.store.mailbox_writer.add(mailbox.folder(path), [(fetched, message)])
         self.messages.append(Stored(mailbox.id, path, message, fetched))
 
 
@@ -169,10 +169,10 @@ def test_every_way_finds_what_reading_everything_finds(crowd: Crowd, bounds: Bou
         mailboxes = [crowd.mailboxes[at] for at in boxes]
         folders = [box.folder(path).number for box in mailboxes] if path else None
         ids = [box.id for box in mailboxes]
-        numbers = search.numbers(ids, wanted, folders=folders, before=None, limit=1000)
+        numbers = search.find_numbers(ids, wanted, folders=folders, before=None, limit=1000)
         assert _subjects(crowd, numbers) == crowd.found(wanted, ids, path), (wanted, boxes, path)
-        half = search.numbers(ids, wanted, folders=folders, before=None, limit=7)
-        rest = search.numbers(ids, wanted, folders=folders, before=half[-1] if half else None, limit=1000)
+        half = search.find_numbers(ids, wanted, folders=folders, before=None, limit=7)
+        rest = search.find_numbers(ids, wanted, folders=folders, before=half[-1] if half else None, limit=1000)
         assert half == numbers[:7]
         assert rest == (numbers[7:] if half else [])
         found += len(numbers)
@@ -231,7 +231,7 @@ def test_the_beginning_of_a_word_finds_it(store: Store, mailbox: Mailbox, typed:
     for uid, word in enumerate(BEGUN.split(), 1):
         fetched = FetchedMessage(uid, frozenset(), MORNING - timedelta(seconds=uid), 1, b"")
         batch.append((fetched, parsed(subject=f"s{uid}", text=f"the {word}")))
-    store.mirror.add(mailbox.folder(), batch)
+    store.mailbox_writer.add(mailbox.folder(), batch)
     listed, _ = store.messages.list([mailbox.id], query.read(typed), folders=None, before=None, limit=100)
     assert [str(message.snippet).removeprefix("the ") for message in listed] == found
 
@@ -270,10 +270,10 @@ def test_a_message_tells_where_the_text_stands(store: Store, mailbox: Mailbox) -
 
 def test_a_body_that_is_not_there_yet_is_unavailable(store: Store, mailbox: Mailbox) -> None:
     fetched = FetchedMessage(1, frozenset(), MORNING, 1000, b"")
-    store.mirror.add_headers(mailbox.folder(), [(fetched, parsed(subject="the red", text=""))])
+    store.mailbox_writer.add_headers(mailbox.folder(), [(fetched, parsed(subject="the red", text=""))])
     (message,) = _list(store, mailbox, MessageFilter(text="red"))
     assert message.search_context == SearchUnavailable()
-    store.mirror.add(mailbox.folder(), [(fetched, parsed(subject="the red", text="a red body"))])
+    store.mailbox_writer.add(mailbox.folder(), [(fetched, parsed(subject="the red", text="a red body"))])
     (message,) = _list(store, mailbox, MessageFilter(text="red"))
     assert message.search_context == SearchMatched(excerpt="a red body")
 
@@ -282,9 +282,9 @@ def test_a_body_that_is_not_there_yet_is_unavailable(store: Store, mailbox: Mail
 
 
 def test_labels_are_those_that_messages_have(crowd: Crowd, store: Store, mailbox: Mailbox) -> None:
-    assert crowd.store.messages.labels(crowd.mailboxes[0].id) == ("$Important", "Work", "work-2")
+    assert crowd.store.messages.list_labels(crowd.mailboxes[0].id) == ("$Important", "Work", "work-2")
     mailbox.add(1)
-    assert store.messages.labels(mailbox.id) == ()
+    assert store.messages.list_labels(mailbox.id) == ()
 
 
 # --- how it is asked ---
@@ -310,7 +310,7 @@ def plans(crowd: Crowd) -> Iterator[Callable[[MessageFilter, str | None, Bounds]
     def ask(wanted: MessageFilter, path: str | None, bounds: Bounds) -> list[str]:
         noting.asked = []
         folders = [box.folder(path).number] if path else None
-        Search(noting, bounds).numbers([box.id], wanted, folders=folders, before=7 << 50, limit=50)
+        Search(noting, bounds).find_numbers([box.id], wanted, folders=folders, before=7 << 50, limit=50)
         sql, parameters = noting.asked[-1]
         return [str(row[3]) for row in store.database.rows(f"EXPLAIN QUERY PLAN {sql}", parameters)]
 

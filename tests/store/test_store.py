@@ -193,7 +193,7 @@ def test_a_closed_store_answers_nothing(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "data")
     store.close()
     with pytest.raises(StoreUnusable, match="closed"):
-        store.members.any()
+        store.members.has_any()
 
 
 def test_sizes(store: Store) -> None:

@@ -109,7 +109,11 @@ HOT: list[tuple[str, Ask, str]] = [
         lambda s, b, m: s.messages.list_thread(b.id, b.thread_of(m), after=None, limit=50),
         "messages_thread (thread=? AND number>?)",
     ),
-    ("the UIDs of a folder", lambda s, b, m: s.mirror.known(b.folder().number), "messages_2 (folder=? AND uid>?)"),
+    (
+        "the UIDs of a folder",
+        lambda s, b, m: s.mailbox_writer.load_flags(b.folder().number),
+        "messages_2 (folder=? AND uid>?)",
+    ),
     ("a mailbox", lambda s, b, m: s.accounts.find_reachable(b.id, b.owner), "accounts_1 (id=?)"),
     (
         "the mailboxes that are one's own",
@@ -129,7 +133,7 @@ HOT: list[tuple[str, Ask, str]] = [
     ("a replay", lambda s, b, m: s.deliveries.find_replay("ses_1", "key", HASH), "(credential_id=? AND idempotency"),
     (
         "the counts of deliveries",
-        lambda s, b, m: s.delivery_lists.counts([b.id]),
+        lambda s, b, m: s.delivery_lists.count_open([b.id]),
         "COVERING INDEX delivery_operations_open (status=?)",
     ),
     ("what was being sent", lambda s, b, m: s.deliveries.list_sending(), "delivery_operations_open (status=?)"),
@@ -164,10 +168,22 @@ HOT: list[tuple[str, Ask, str]] = [
         "delivery_operations_draft (draft_id=?)",
     ),
     ("a legacy key", lambda s, b, m: s.legacy_keys.find("key_1", "key", HASH), "(credential_id=? AND idempotency"),
-    ("evidence", lambda s, b, m: s.due.evidence(datetime.now(UTC), b.id), "delivery_operations_evidence (evidence_ne"),
-    ("chores", lambda s, b, m: s.due.chores(datetime.now(UTC), b.id), "delivery_chores_due (next_at<?)"),
-    ("the next thing due", lambda s, b, m: s.due.next(datetime.now(UTC)), "delivery_chores_due (next_at>?)"),
-    ("copies", lambda s, b, m: s.sent_copies.due(datetime.now(UTC), b.id), "delivery_operations_copy (copy_next_at<?)"),
+    (
+        "evidence",
+        lambda s, b, m: s.schedule.list_due_evidence(datetime.now(UTC), b.id),
+        "delivery_operations_evidence (evidence_ne",
+    ),
+    ("chores", lambda s, b, m: s.schedule.list_due_chores(datetime.now(UTC), b.id), "delivery_chores_due (next_at<?)"),
+    (
+        "the next thing due",
+        lambda s, b, m: s.schedule.find_next_due(datetime.now(UTC)),
+        "delivery_chores_due (next_at>?)",
+    ),
+    (
+        "copies",
+        lambda s, b, m: s.sent_copies.list_due(datetime.now(UTC), b.id),
+        "delivery_operations_copy (copy_next_at<?)",
+    ),
 ]
 
 
@@ -188,19 +204,27 @@ def test_whether_there_are_passwords_of_release_0_10_is_told_by_an_index_of_thos
 
 #: What the timer asks at every look: only what is due is sorted, however much there is that is not.
 LOOKS: list[tuple[str, Callable[[Store], object], str]] = [
-    ("scheduled", lambda s: s.due.scheduled(datetime.now(UTC)), "delivery_operations_due (account_id=? AND next_attem"),
+    (
+        "scheduled",
+        lambda s: s.schedule.list_due_sends(datetime.now(UTC)),
+        "delivery_operations_due (account_id=? AND next_attem",
+    ),
     (
         "the next",
-        lambda s: s.due.next(datetime.now(UTC)),
+        lambda s: s.schedule.find_next_due(datetime.now(UTC)),
         "delivery_operations_due (account_id=? AND next_attempt_at>?)",
     ),
     (
         "evidence",
-        lambda s: s.due.evidence_accounts(datetime.now(UTC)),
+        lambda s: s.schedule.list_evidence_accounts(datetime.now(UTC)),
         "delivery_operations_evidence (evidence_next_at<?)",
     ),
-    ("chores", lambda s: s.due.chore_accounts(datetime.now(UTC)), "delivery_chores_due (next_at<?)"),
-    ("copies", lambda s: s.sent_copies.accounts(datetime.now(UTC)), "delivery_operations_copy (copy_next_at<?)"),
+    ("chores", lambda s: s.schedule.list_chore_accounts(datetime.now(UTC)), "delivery_chores_due (next_at<?)"),
+    (
+        "copies",
+        lambda s: s.sent_copies.list_due_accounts(datetime.now(UTC)),
+        "delivery_operations_copy (copy_next_at<?)",
+    ),
 ]
 
 
@@ -215,7 +239,7 @@ def test_what_the_timer_asks_is_answered_from_an_index(
 
 
 def test_unread_messages_are_counted_from_their_index(plans: Callable[[Ask], list[str]]) -> None:
-    steps = plans(lambda s, b, m: s.folders.show(b.id))
+    steps = plans(lambda s, b, m: s.folders.list_with_counts(b.id))
     assert "SEARCH m USING COVERING INDEX messages_unread (folder=?)" in steps
     assert "SEARCH m USING COVERING INDEX messages_folder (folder=?)" in steps
     assert not [step for step in steps if step.startswith("SCAN")]
@@ -247,17 +271,17 @@ LABELED: list[tuple[str, Ask, str]] = [
     ),
     (
         "a provider's ids",
-        lambda s, b, m: s.mirror.reattach(b.folder(), [SEEN_BY_ID]),
+        lambda s, b, m: s.mailbox_writer.reattach(b.folder(), [SEEN_BY_ID]),
         "messages_provider (account=? AND provider_id=?)",
     ),
     (
         "the labels of a mailbox",
-        lambda s, b, m: s.messages.labels(b.id),
+        lambda s, b, m: s.messages.list_labels(b.id),
         "messages USING COVERING INDEX messages_labeled (account=? AND keywords>?)",
     ),
     (
         "how many have a label",
-        lambda s, b, m: s.folders.show(b.id),
+        lambda s, b, m: s.folders.list_with_counts(b.id),
         "l USING COVERING INDEX message_labels_unread (folder=?)",
     ),
 ]
@@ -290,24 +314,36 @@ SEEN = Sighting(1, frozenset(), "a@x", 1000, MORNING)
 REPLY = parsed("<b@x>", subject="Re: Subject", references=["<a@x>"])
 #: What sync asks, and the indexes that answer.
 SYNC: list[tuple[str, Ask, list[str]]] = [
-    ("what is missing", lambda s, b, m: s.mirror.unfilled(b.folder().number, 50), ["messages_unfilled (folder=?)"]),
-    ("how much is missing", lambda s, b, m: s.mirror.backlog(b.id), ["messages_unfilled (folder=?)"]),
-    ("some UIDs", lambda s, b, m: s.mirror.known(b.folder().number, [1]), ["messages_2 (folder=? AND uid=?)"]),
-    ("whether any is gone", lambda s, b, m: s.mirror.has_gone(b.id), ["messages_gone (account=?)"]),
+    (
+        "what is missing",
+        lambda s, b, m: s.mailbox_writer.list_without_body(b.folder().number, 50),
+        ["messages_unfilled (folder=?)"],
+    ),
+    (
+        "how much is missing",
+        lambda s, b, m: s.mailbox_writer.count_without_body(b.id),
+        ["messages_unfilled (folder=?)"],
+    ),
+    (
+        "some UIDs",
+        lambda s, b, m: s.mailbox_writer.load_flags(b.folder().number, [1]),
+        ["messages_2 (folder=? AND uid=?)"],
+    ),
+    ("whether any is gone", lambda s, b, m: s.mailbox_writer.has_gone(b.id), ["messages_gone (account=?)"]),
     (
         "what is found",
-        lambda s, b, m: s.mirror.reattach(b.folder(), [SEEN]),
+        lambda s, b, m: s.mailbox_writer.reattach(b.folder(), [SEEN]),
         ["messages_gone (account=? AND message_id"],
     ),
     (
         "what is elsewhere",
-        lambda s, b, m: s.mirror.elsewhere(b.folder(), [SEEN]),
+        lambda s, b, m: s.mailbox_writer.find_other_folders(b.folder(), [SEEN]),
         ["messages_message_id (account=? AND message_id=?)"],
     ),
-    ("where messages lie", lambda s, b, m: s.mirror.locate(b.id, [m]), ["messages_1 (id=?)"]),
+    ("where messages lie", lambda s, b, m: s.mailbox_writer.locate(b.id, [m]), ["messages_1 (id=?)"]),
     (
         "what comes",
-        lambda s, b, m: s.mirror.add_headers(b.folder(), [(fetched(7), REPLY), (fetched(8), parsed("<c@x>"))]),
+        lambda s, b, m: s.mailbox_writer.add_headers(b.folder(), [(fetched(7), REPLY), (fetched(8), parsed("<c@x>"))]),
         [
             "messages_2 (folder=? AND uid=?)",
             "messages_message_id (account=? AND message_id=?)",

@@ -77,7 +77,7 @@ def test_a_thread_is_read_in_pages(store: Store, mailbox: Mailbox) -> None:
 def add_pending(mailbox: Mailbox, message: ParsedMessage, thread: str) -> str:
     copy = PendingCopy("msg_ours", thread)
     with mailbox.store.database.transaction():
-        mailbox.store.mirror.add_pending(mailbox.folder("Sent"), fetched(0), message, copy)
+        mailbox.store.mailbox_writer.add_pending(mailbox.folder("Sent"), fetched(0), message, copy)
     return mailbox.thread_of("msg_ours")
 
 
@@ -184,7 +184,7 @@ def test_what_belongs_together_by_subject(store: Store, name: str) -> None:
 def together(mailbox: Mailbox, messages: dict[str, tuple[float, ParsedMessage]], order: tuple[str, ...]) -> set[str]:
     """As `grouped`, in one batch."""
     batch = [(fetched(uid, after=messages[name][0] * DAY), messages[name][1]) for uid, name in enumerate(order, 1)]
-    ids = mailbox.store.mirror.add_headers(mailbox.folder(), batch)
+    ids = mailbox.store.mailbox_writer.add_headers(mailbox.folder(), batch)
     threads: dict[str, list[str]] = {}
     for name, message_id in zip(order, ids, strict=True):
         threads.setdefault(mailbox.thread_of(message_id), []).append(name)

@@ -117,7 +117,7 @@ def test_secrets_are_the_same_plain_values(old: tuple[Path, dict[str, Any]], sto
     assert secrets[1:] == [{"refreshToken": known["refreshToken"]}, {"refreshToken": known["outlookToken"]}]
     imap = Endpoint("127.0.0.1", 10143, "none", "ada", known["imapPassword"])
     smtp = Endpoint("127.0.0.1", 10025, "none", "ada", known["smtpPassword"])
-    assert store.accounts.connection("acc_1") == Connection("ada@example.org", imap, smtp)
+    assert store.accounts.get_connection("acc_1") == Connection("ada@example.org", imap, smtp)
     apps = new_rows(store, "oauth_apps", "provider")
     for row, before in zip(apps, plain_rows(folder, "oauth_apps", "provider"), strict=True):
         before.pop("sealed_client_secret")
@@ -190,10 +190,10 @@ def test_scheduled_sends_of_format_3(tmp_path: Path, clock: FakeClock) -> None:
     assert b"eve" not in wire
     assert b"\r\nBcc: eve@example.org\r\n\r\n" in with_bcc(Content(wire), bcc).read()
     assert wire.isascii()
-    due = [each.operation_id for each in store.due.scheduled(clock.now())]
+    due = [each.operation_id for each in store.schedule.list_due_sends(clock.now())]
     assert due == []
     clock.advance(3600)
-    assert [each.operation_id for each in store.due.scheduled(clock.now())] == [after["sch_1"]["id"]]
+    assert [each.operation_id for each in store.schedule.list_due_sends(clock.now())] == [after["sch_1"]["id"]]
     store.close()
 
 
@@ -221,10 +221,10 @@ def test_deliveries_of_format_4(tmp_path: Path, clock: FakeClock) -> None:
         if old["result_id"]:
             assert (row["result_id"], row["result_thread_id"]) == (old["result_id"], old["result_thread_id"])
     assert json.loads(after["dlv_3"]["result_warnings"]) == {"told0": "The copy is late."}
-    looked_for = {each.operation_id for each in store.due.evidence(clock.now(), "acc_1")}
+    looked_for = {each.operation_id for each in store.schedule.list_due_evidence(clock.now(), "acc_1")}
     assert looked_for == set()
     clock.advance(5)
-    looked_for = {each.operation_id for each in store.due.evidence(clock.now(), "acc_1")}
+    looked_for = {each.operation_id for each in store.schedule.list_due_evidence(clock.now(), "acc_1")}
     assert looked_for == {"dlv_5", "dlv_6"}
     store.close()
 

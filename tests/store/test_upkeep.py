@@ -25,7 +25,9 @@ def count(store: Store) -> int:
 
 def test_a_removed_mailbox_goes_in_short_steps(store: Store, mailbox: Mailbox) -> None:
     many = removal.BATCH * 2 + 1
-    mailbox.store.mirror.add_headers(mailbox.folder(), [(fetched(uid), parsed(f"<{uid}@x>")) for uid in range(many)])
+    mailbox.store.mailbox_writer.add_headers(
+        mailbox.folder(), [(fetched(uid), parsed(f"<{uid}@x>")) for uid in range(many)]
+    )
     kept = Mailbox(store, mailbox.owner)
     kept.add(1)
     number = remove(store, mailbox)
@@ -42,61 +44,61 @@ def test_a_removed_mailbox_goes_in_short_steps(store: Store, mailbox: Mailbox) -
 def test_what_was_left_undone_is_taken_up(store: Store, mailbox: Mailbox) -> None:
     mailbox.add(1)
     number = remove(store, mailbox)
-    store.upkeep.start()
+    store.cleaner.start()
     left = "SELECT 1 FROM accounts WHERE number = ?"
     wait_until(lambda: store.database.value(left, (number,)) is None, lambda: "the mailbox is still there", 10)
     assert count(store) == 0
-    store.upkeep.stop()
-    store.upkeep.stop()
+    store.cleaner.stop()
+    store.cleaner.stop()
 
 
 def test_pieces_of_the_index_are_merged(store: Store, mailbox: Mailbox) -> None:
     for uid in range(1, FEW_PIECES * 2):
         mailbox.add(uid, parsed(text=f"word{uid}"), after=uid)
-    assert store.upkeep.pieces() == FEW_PIECES * 2 - 1
-    store.upkeep.merge()
-    assert store.upkeep.pieces() < 4
+    assert store.cleaner.count_index_pieces() == FEW_PIECES * 2 - 1
+    store.cleaner.merge_index()
+    assert store.cleaner.count_index_pieces() < 4
     numbers = [row[0] for row in store.database.rows("SELECT number FROM messages ORDER BY number")]
     rows = store.database.rows("SELECT rowid FROM message_index WHERE message_index MATCH 'body: word*' ORDER BY rowid")
     assert [row[0] for row in rows] == numbers
 
 
 def test_a_store_that_is_closed_ends_its_upkeep(store: Store) -> None:
-    store.upkeep.start()
+    store.cleaner.start()
     store.close()
     assert not any(thread.name == "store-upkeep" for thread in threading.enumerate())
 
 
 def test_what_was_fetched_on_demand_is_kept_within_its_bound(store: Store, mailbox: Mailbox, clock: FakeClock) -> None:
     number = store.database.value("SELECT number FROM messages WHERE id = ?", (mailbox.add(1),))
-    read = store.parts.keep(number, "1", [bytes(1000)], limit=1 << 20)
+    read = store.part_cache.put(number, "1", [bytes(1000)], limit=1 << 20)
     for part in ("2", "3", "4"):
         clock.advance(1)
-        store.parts.keep(number, part, [bytes(1000)], limit=1 << 20).close()
+        store.part_cache.put(number, part, [bytes(1000)], limit=1 << 20).close()
 
     def kept() -> list[str]:
         return [row[0] for row in store.database.rows("SELECT part FROM cached_parts ORDER BY part")]
 
-    store.upkeep.forget()
+    store.cleaner.delete_expired()
     assert kept() == ["1", "2", "3", "4"]
-    store.upkeep.bounds = lambda: Bounds(parts=2500)
-    store.upkeep.forget()
+    store.cleaner.get_limits = lambda: Bounds(parts=2500)
+    store.cleaner.delete_expired()
     assert kept() == ["1", "4"]  # the first is being read
-    store.upkeep.bounds = lambda: Bounds(parts=0)
-    store.upkeep.forget()
+    store.cleaner.get_limits = lambda: Bounds(parts=0)
+    store.cleaner.delete_expired()
     assert kept() == ["1"]
     read.close()
-    store.upkeep.forget()
+    store.cleaner.delete_expired()
     assert kept() == []
 
 
 def test_what_may_be_kept_is_looked_at_at_once_where_it_changes(store: Store, mailbox: Mailbox) -> None:
     number = store.database.value("SELECT number FROM messages WHERE id = ?", (mailbox.add(1),))
-    store.parts.keep(number, "1", [bytes(1000)], limit=1 << 20).close()
+    store.part_cache.put(number, "1", [bytes(1000)], limit=1 << 20).close()
     count = "SELECT count(*) FROM cached_parts"
-    store.upkeep.start()
+    store.cleaner.start()
     assert store.database.value(count) == 1
-    store.upkeep.bounds = lambda: Bounds(parts=0)
-    store.upkeep.trim()
+    store.cleaner.get_limits = lambda: Bounds(parts=0)
+    store.cleaner.apply_limits()
     wait_until(lambda: store.database.value(count) == 0, lambda: "it is still there", 3)
-    store.upkeep.stop()
+    store.cleaner.stop()

@@ -61,7 +61,7 @@ def in_store(folder: Path) -> Content:
             " JOIN folders f ON f.number = m.folder JOIN threads t ON t.number = m.thread"
             " LEFT JOIN bodies b ON b.number = m.number"
         )
-        known = {number: store.mirror.known(number) for number in {row[1] for row in rows}}
+        known = {number: store.mailbox_writer.load_flags(number) for number in {row[1] for row in rows}}
         kept = {
             identity: Kept(path, uid, known[number].get(uid, frozenset()), thread, hash_of(*texts))
             for identity, number, path, uid, thread, *texts in rows

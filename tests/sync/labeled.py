@@ -40,7 +40,7 @@ class LabeledMirror(Mirror):
     def is_same(self) -> bool:
         """Whether both have the same now."""
         lying, shown = expected(self.box)
-        is_whole = not self.store.mirror.has_gone(self.account_id) and not self._backlog()
+        is_whole = not self.store.mailbox_writer.has_gone(self.account_id) and not self._backlog()
         is_once = self._count() == len(lying)
         return is_whole and is_once and self.there() == lying and self._shown() == shown
 

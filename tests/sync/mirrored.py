@@ -112,13 +112,13 @@ class Mirror:
     def known(self) -> dict[str, dict[int, frozenset[str]]]:
         """Path to UID to flags, of what is in the store."""
         folders = self.store.folders.list(self.account_id)
-        return {folder.path: self.store.mirror.known(folder.number) for folder in folders}
+        return {folder.path: self.store.mailbox_writer.load_flags(folder.number) for folder in folders}
 
     def wait_until_equal(self, server: MailServer, user: str) -> None:
         """Until the store has what the server has, with whole bodies, and nothing waits to be found."""
         there = on_server(server, user)
         self.wake()
-        has_gone = self.store.mirror.has_gone
+        has_gone = self.store.mailbox_writer.has_gone
 
         def is_equal() -> bool:
             return not has_gone(self.account_id) and self.known() == there and not self._backlog()
@@ -126,7 +126,7 @@ class Mirror:
         wait_until(is_equal, lambda: f"{there} is not {self.known()}, {self._backlog()} bodies are missing", 20)
 
     def _backlog(self) -> int:
-        return self.store.mirror.backlog(self.account_id)
+        return self.store.mailbox_writer.count_without_body(self.account_id)
 
 
 def on_server(server: MailServer, user: str) -> dict[str, dict[int, frozenset[str]]]:
@@ -134,6 +134,6 @@ def on_server(server: MailServer, user: str) -> dict[str, dict[int, frozenset[st
     with ImapMailbox.open(connection_to(server, user).imap, ca_file="", timeout=10) as mailbox:
         found = {}
         for folder in mailbox.list_folders():
-            exists = mailbox.select(folder.path).exists
-            found[folder.path] = mailbox.flags() if exists else {}
+            exists = mailbox.examine(folder.path).exists
+            found[folder.path] = mailbox.fetch_flags() if exists else {}
         return found

@@ -75,7 +75,7 @@ def in_store(folder: Path) -> Content:
                     (one.number,),
                 )
                 hashes = {uid: hash_of(subject, text, markup) for uid, subject, text, markup in bodies}
-                flags = store.mirror.known(one.number)
+                flags = store.mailbox_writer.load_flags(one.number)
                 assert None not in hashes, f"{sum(1 for row in bodies if row[0] is None)} messages have no UID"
                 found[one.path] = {uid: (flags[uid], hashes[uid]) for uid in hashes}
         indexed, kept = (

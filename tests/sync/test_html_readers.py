@@ -39,10 +39,10 @@ def busy() -> HtmlReaders:
 
 
 def test_a_request_reads_what_cannot_be_analyzed_whole(busy: HtmlReaders) -> None:
-    shown = busy.see(LONG_HTML, "text")
+    shown = busy.extract(LONG_HTML, "text")
     assert not shown.is_whole
     for reader in (busy.for_request(), busy.for_request()):
-        assert reader.see(LONG_HTML, "text") == TAGS.see(LONG_HTML, "text")
+        assert reader.extract(LONG_HTML, "text") == TAGS.extract(LONG_HTML, "text")
         assert reader.has_failed
 
 
@@ -56,24 +56,24 @@ def test_mail_that_is_sent_loses_nothing_of_its_plain_part(busy: HtmlReaders) ->
 
 
 def test_after_a_body_that_is_too_expensive_the_others_are_read_by_their_tags(readers: HtmlReaders) -> None:
-    assert readers.see(PLAIN, "text").is_analyzed
+    assert readers.extract(PLAIN, "text").is_analyzed
     reader = readers.for_request(within=1.5)
     began = time.monotonic()
-    first = reader.see(expensive(0), "text")
+    first = reader.extract(expensive(0), "text")
     first_seconds = time.monotonic() - began
-    others = [reader.see(expensive(number), "text") for number in range(1, 6)]
+    others = [reader.extract(expensive(number), "text") for number in range(1, 6)]
     assert time.monotonic() - began < 2 * first_seconds
     assert not first.is_analyzed
     for number, seen in enumerate([first, *others]):
         assert (seen.is_analyzed, seen.text[:10].strip()) == (False, f"number {number}")
-    assert reader.see(PLAIN, "text").text == "seen"  # its analysis is kept
+    assert reader.extract(PLAIN, "text").text == "seen"  # its analysis is kept
 
 
 def test_mail_of_many_expensive_parts_takes_the_time_of_one(readers: HtmlReaders) -> None:
     parts = "".join(f"--B\r\nContent-Type: text/html\r\n\r\n{expensive(number)}\r\n" for number in range(12))
     source = f"Content-Type: multipart/mixed; boundary=B\r\n\r\n--B\r\n\r\nHi\r\n{parts}--B--\r\n".encode()
     began = time.monotonic()
-    assert not readers.for_request(within=1.5).see(expensive(99), "text").is_analyzed
+    assert not readers.for_request(within=1.5).extract(expensive(99), "text").is_analyzed
     one = time.monotonic() - began
     began = time.monotonic()
     parsed = parse(source, readers.for_request(within=1.5))
@@ -84,14 +84,14 @@ def test_mail_of_many_expensive_parts_takes_the_time_of_one(readers: HtmlReaders
 def test_bodies_that_are_shown_together_share_a_deadline(readers: HtmlReaders) -> None:
     began = time.monotonic()
     with readers.sharing(within=1.5):
-        assert not readers.see(expensive(0), "text").is_analyzed
+        assert not readers.extract(expensive(0), "text").is_analyzed
         first_seconds = time.monotonic() - began
-        assert not any(readers.see(expensive(number), "markdown").is_analyzed for number in range(1, 6))
+        assert not any(readers.extract(expensive(number), "markdown").is_analyzed for number in range(1, 6))
         assert readers.differs("seen", PLAIN) is None
         assert time.monotonic() - began < 2 * first_seconds
     assert readers.differs("seen", PLAIN) is False
 
 
 def test_a_request_without_time_does_not_make_a_body_too_expensive_for_the_next(readers: HtmlReaders) -> None:
-    readers.for_request(within=0.2).see(PLAIN, "text")
-    assert readers.for_request(within=60.0).see(PLAIN, "text").text == of_html(PLAIN, "text")[0]
+    readers.for_request(within=0.2).extract(PLAIN, "text")
+    assert readers.for_request(within=60.0).extract(PLAIN, "text").text == of_html(PLAIN, "text")[0]

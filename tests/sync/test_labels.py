@@ -244,7 +244,9 @@ def _break_off(
         if not is_noted:
             patch.setattr(mirror.store.folders, "forget_positions", lambda _: None)
         with suppress(_Stopped):
-            listing.update_folders(mirror.store.folders, mirror.account_id, mailbox.look()[0], ALL, is_first=True)
+            listing.update_folders(
+                mirror.store.folders, mirror.account_id, mailbox.list_folders_with_states()[0], ALL, is_first=True
+            )
 
 
 def _if_any_left(left: list[None], step: Callable[..., None], *given: object) -> None:

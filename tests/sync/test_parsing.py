@@ -31,7 +31,7 @@ def taking(seconds: float) -> str:
 def test_one_deadline_holds_for_all_bodies_of_a_message() -> None:
     reader, html = BoundedReader(0.6), taking(0.3)
     began = time.process_time()
-    seen = [reader.see(html, "text").is_analyzed for _ in range(12)]
+    seen = [reader.extract(html, "text").is_analyzed for _ in range(12)]
     assert time.process_time() - began < 0.5 * 12 * 0.3
     assert reader.has_failed
     assert not any(seen[4:])
@@ -41,11 +41,11 @@ def test_messages_just_below_the_deadline_do_not_add_up() -> None:
     messages, html = _MessageReader(), taking(0.8)
     began = time.process_time()
     for _ in range(10):
-        messages.see(html, "text")
+        messages.extract(html, "text")
     assert time.process_time() - began < 0.6 * 10 * 0.8
     for _ in range(10):
-        messages.see("<p>cheap</p>", "text")
-    assert messages.see(taking(0.3), "text").is_analyzed
+        messages.extract("<p>cheap</p>", "text")
+    assert messages.extract(taking(0.3), "text").is_analyzed
 
 
 def test_hidden_text_that_could_not_be_analyzed_is_in_no_text_and_no_preview() -> None:

@@ -114,14 +114,14 @@ def _write(database: Database, written: list[int], chance: random.Random) -> Non
 
 
 def _read(database: Database, chance: random.Random) -> None:
-    for count, (size, content) in enumerate(database.each("SELECT size, content FROM t ORDER BY random() LIMIT 5")):
+    for count, (size, content) in enumerate(database.iterate("SELECT size, content FROM t ORDER BY random() LIMIT 5")):
         assert size == len(content)
         if count > chance.randrange(5):
             return  # the cursor is dropped in the middle
     database.rows("SELECT rowid FROM words WHERE words MATCH 'word' LIMIT 5")
-    database.kept_row("SELECT value FROM meta WHERE name = ?", ("created_at",))
+    database.cached_row("SELECT value FROM meta WHERE name = ?", ("created_at",))
     if chance.random() < 0.2:
-        with database.watched(1000, _break_off):
+        with database.progress_handler(1000, _break_off):
             database.rows("SELECT count(*) FROM t, t, t, words")
 
 
@@ -138,7 +138,7 @@ def _come_and_go(database: Database, folder: Path, key: StoreKey, chance: random
     def use(one: Database) -> None:
         with suppress(*FAILED, *_ENDED, _Enough):
             _read(one, chance)
-            next(one.each("SELECT content FROM t"), None)
+            next(one.iterate("SELECT content FROM t"), None)
 
     threads = [threading.Thread(target=use, args=(one,)) for one in (database, *left, *left)]
     for thread in threads:

@@ -57,11 +57,11 @@ class Around:
     told: list[Notice] = field(default_factory=list)
     has_ended: bool = False
 
-    def tell(self, notice: Notice) -> None:
+    def show_notice(self, notice: Notice) -> None:
         """Remember it."""
         self.told.append(notice)
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Nobody looks."""
 
     def end(self) -> None:
@@ -82,8 +82,8 @@ class Bench:
     def does(self, action: Action) -> list[Notice]:
         """Click and wait until it is done; what it told."""
         self.around.told.clear()
-        self.actions.begin(action)
-        wait_until(lambda: action not in self.actions.under_way, lambda: f"{action} goes on", 10)
+        self.actions.start(action)
+        wait_until(lambda: action not in self.actions.running, lambda: f"{action} goes on", 10)
         return list(self.around.told)
 
     def asked(self, method: str, path: str) -> list[Asked]:
@@ -100,7 +100,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     tokens.put(local_key(data_dir), "mbxs_test")
     with RecordingServer() as server, owned(data_dir, server.url):
         watcher = Watcher(data_dir, tokens, {})
-        watcher.look()
+        watcher.poll()
         around = Around(State(How.ANSWERS, https=Https(enabled=False, fingerprint="sha256:0123")))
         parts = Parts(data_dir, watcher, Service(data_dir, {}), Opening(desktop.environment), None)
         yield Bench(server, desktop, data_dir, around, Actions(around, parts))
@@ -141,14 +141,14 @@ def test_a_link_that_no_browser_takes_is_told_without_what_opens_it(bench: Bench
 def test_a_backup_is_made_once_however_often_one_clicks_and_hinders_nothing_else(bench: Bench) -> None:
     bench.desktop.has("xdg-open")
     bench.server.answer("POST", BACKUPS, Canned(201, {"data": {}}, after="POST /never"))
-    bench.actions.begin(Action.BACK_UP)
-    bench.actions.begin(Action.BACK_UP)
+    bench.actions.start(Action.BACK_UP)
+    bench.actions.start(Action.BACK_UP)
     assert bench.does(Action.OPEN_LOGS) == []
     assert bench.desktop.said("xdg-open") == str(bench.data_dir / "logs")
     wait_until(lambda: bool(bench.asked("POST", BACKUPS)), lambda: "nothing was asked", 5)
-    assert bench.actions.under_way == {Action.BACK_UP}
-    assert Action.OPEN_LOGS in bench.actions.since_last_asked()
-    assert bench.actions.since_last_asked() == {Action.BACK_UP}
+    assert bench.actions.running == {Action.BACK_UP}
+    assert Action.OPEN_LOGS in bench.actions.take_recent()
+    assert bench.actions.take_recent() == {Action.BACK_UP}
     assert len(bench.asked("POST", BACKUPS)) == 1
 
 
@@ -227,7 +227,7 @@ def test_a_browser_is_the_one_that_is_named_and_none_is_waited_for(
     opening = Opening(desktop.environment | {"BROWSER": 'gone:picky --new "%s":broken "quote:slow'})
     before = time.monotonic()
     links = (f"http://127.0.0.1:1/#{number}" for number in range(9))  # each is good once
-    assert opening.browser(lambda: next(links))
+    assert opening.open_browser(lambda: next(links))
     assert time.monotonic() - before < 3
     assert desktop.said("picky") == "--new http://127.0.0.1:1/#0"
     assert desktop.said("slow") == "http://127.0.0.1:1/#1"
@@ -239,15 +239,15 @@ def test_programs_of_others_get_their_own_libraries(tmp_path: Path, monkeypatch:
     desktop = Desktop(tmp_path / "bin")
     desktop.has("xdg-open", f"env > {tmp_path}/environment")
     ours = {"LD_LIBRARY_PATH": "/ours", "LD_LIBRARY_PATH_ORIG": "/theirs"}
-    assert Opening(desktop.environment | ours).folder(tmp_path)
+    assert Opening(desktop.environment | ours).open_folder(tmp_path)
     assert "LD_LIBRARY_PATH=/theirs\n" in (tmp_path / "environment").read_text()
 
 
 def test_a_terminal_of_windows_is_given_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not run: how it would be, for a program and folders with blanks and an & in their names."""
     lines: list[str] = []
-    monkeypatch.setattr(Opening, "_begins", lambda _, command, *__: lines.append(command))
-    Opening({}, "win32").terminal([r"C:\Program Files\x.exe", r"C:\R&D\mail", "D:\\"])
+    monkeypatch.setattr(Opening, "_start_and_check", lambda _, command, *__: lines.append(command))
+    Opening({}, "win32").open_terminal([r"C:\Program Files\x.exe", r"C:\R&D\mail", "D:\\"])
     assert lines == [r'cmd /s /k ""C:\Program Files\x.exe" "C:\R&D\mail" "D:\\""']
 
 

@@ -42,11 +42,11 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_it_is_switched_on_and_off(platform: str, place: str, tmp_path: Path) -> None:
     found = autostart_in(tmp_path, platform=platform)
-    assert (found.place, found.is_enabled, found.command) == (str(tmp_path / place), False, [*FROM_PIP, "tray"])
+    assert (found.location, found.is_enabled, found.command) == (str(tmp_path / place), False, [*FROM_PIP, "tray"])
     found.enable()
-    assert (found.is_enabled, found.command, Path(found.place).is_file()) == (True, [*FROM_PIP, "tray"], True)
+    assert (found.is_enabled, found.command, Path(found.location).is_file()) == (True, [*FROM_PIP, "tray"], True)
     found.disable()
-    assert (found.is_enabled, Path(found.place).exists()) == (False, False)
+    assert (found.is_enabled, Path(found.location).exists()) == (False, False)
 
 
 def test_windows_keeps_it_in_the_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_another_program_that_is_still_there_is_left_alone(bundle: Path, tmp_pat
     autostart_in(tmp_path).enable()
     other = bundle.with_name("another-version")
     other.touch()
-    file = Path(autostart_in(tmp_path).place)
+    file = Path(autostart_in(tmp_path).location)
     file.write_text(file.read_text().replace("/mailbox-appliance", "/another-version"))
     assert not autostart_in(tmp_path).refresh()
     assert autostart_in(tmp_path).command == [str(other), "tray"]
@@ -115,9 +115,9 @@ def test_another_program_that_is_still_there_is_left_alone(bundle: Path, tmp_pat
 def test_what_was_switched_off_or_never_on_is_not_written(tmp_path: Path, bundle: Path) -> None:
     found = autostart_in(tmp_path)
     assert not found.refresh()
-    assert not Path(found.place).exists()
+    assert not Path(found.location).exists()
     found.enable()
-    file = Path(found.place)
+    file = Path(found.location)
     file.write_text(file.read_text() + "Hidden=true\n")
     bundle.unlink()
     assert not found.refresh()
@@ -135,12 +135,12 @@ def test_who_has_no_home_has_no_start_at_login(monkeypatch: pytest.MonkeyPatch, 
 
 def test_what_is_refused_is_told_with_the_place_and_the_cause(tmp_path: Path) -> None:
     found = autostart_in(tmp_path)
-    Path(found.place).mkdir(parents=True)
+    Path(found.location).mkdir(parents=True)
     for change, wanted in ((found.enable, "on"), (found.disable, "off")):
         with pytest.raises(Failure) as refused:
             change()
         assert refused.value.code == "autostart_refused"
-        assert refused.value.message == f"Start at login cannot be switched {wanted}: {found.place}: Is a directory."
+        assert refused.value.message == f"Start at login cannot be switched {wanted}: {found.location}: Is a directory."
     assert not found.is_enabled
     (tmp_path / "taken").touch()
     with pytest.raises(Failure, match=r"taken.*: (Not a directory|File exists)\."):

@@ -87,7 +87,7 @@ def test_glib_launches_what_was_written(entry: DesktopEntry, tmp_path: Path) -> 
         command = (str(program), "--data-dir", *NAMES, "tray")
         entry.write(command)
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OUT": str(out)}
-        subprocess.run(("gio", "launch", entry.place), env=environment, check=True, timeout=20)
+        subprocess.run(("gio", "launch", entry.location), env=environment, check=True, timeout=20)
         wait_until(out.exists, lambda: f"GLib did not launch {command[0]}", 10)  # noqa: B023 - waited for here
         assert tuple(out.read_text().split("\0")[:-1]) == command
         out.unlink()
@@ -101,7 +101,7 @@ def test_what_a_settings_app_switched_off_is_off_and_is_switched_on_again(
     changed: str, is_on: bool, entry: DesktopEntry
 ) -> None:
     entry.write(["/x", "tray"])
-    file = Path(entry.place)
+    file = Path(entry.location)
     file.write_text(file.read_text().replace("X-GNOME-Autostart-enabled=true\n", "") + changed + "\n")
     found = entry.find()
     assert found is not None
@@ -113,7 +113,7 @@ def test_what_a_settings_app_switched_off_is_off_and_is_switched_on_again(
 
 
 def test_it_is_replaced_whole_and_others_may_read_it(entry: DesktopEntry) -> None:
-    file = Path(entry.place)
+    file = Path(entry.location)
     entry.write(["/x"])
     before = file.stat()
     assert before.st_mode & 0o777 == 0o644
@@ -124,7 +124,7 @@ def test_it_is_replaced_whole_and_others_may_read_it(entry: DesktopEntry) -> Non
 
 
 def test_behind_a_link_the_file_that_is_meant_is_written(entry: DesktopEntry, tmp_path: Path) -> None:
-    file = Path(entry.place)
+    file = Path(entry.location)
     file.parent.mkdir(parents=True)
     file.symlink_to(tmp_path / "kept-elsewhere.desktop")
     entry.write(["/x"])
@@ -133,7 +133,7 @@ def test_behind_a_link_the_file_that_is_meant_is_written(entry: DesktopEntry, tm
 
 
 def test_where_nothing_can_be_read_nothing_starts(entry: DesktopEntry) -> None:
-    file = Path(entry.place)
+    file = Path(entry.location)
     file.parent.mkdir(parents=True)
     assert entry.find() is None
     file.write_bytes(b"\xff\xfe nonsense")

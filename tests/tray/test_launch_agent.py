@@ -31,7 +31,7 @@ def test_the_property_list_says_what_launchd_needs(agent: LaunchAgent, tmp_path:
     assert agent.find() is None
     agent.write(COMMAND)
     file = tmp_path / "Library" / "LaunchAgents" / f"{LABEL}.plist"
-    assert (str(file), file.stat().st_mode & 0o777) == (agent.place, 0o644)
+    assert (str(file), file.stat().st_mode & 0o777) == (agent.location, 0o644)
     assert plistlib.loads(file.read_bytes()) == {
         "Label": LABEL,
         "ProgramArguments": COMMAND,
@@ -49,7 +49,7 @@ def test_what_was_switched_off_is_off_and_is_switched_on_again(
     change: dict[str, Any], is_on: bool, agent: LaunchAgent
 ) -> None:
     agent.write(COMMAND)
-    file = Path(agent.place)
+    file = Path(agent.location)
     file.write_bytes(plistlib.dumps(plistlib.loads(file.read_bytes()) | change, fmt=plistlib.FMT_BINARY))
     found = agent.find()
     assert found is not None
@@ -63,5 +63,5 @@ def test_what_was_switched_off_is_off_and_is_switched_on_again(
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"<plist><array/></plist>", plistlib.dumps({}), b"bplist00\xff"])
 def test_a_damaged_file_starts_nothing(content: bytes, agent: LaunchAgent) -> None:
     agent.write(COMMAND)
-    Path(agent.place).write_bytes(content)
+    Path(agent.location).write_bytes(content)
     assert agent.find() is None

@@ -25,17 +25,17 @@ def test_a_log_in_that_has_ended_is_not_tried_again(scene: Scene) -> None:
     scene.answers()
     scene.log_in()
     with scene.owned():
-        scene.watcher.look()
+        scene.watcher.poll()
         scene.server.answer("GET", "/accounts", REFUSED)
         scene.asked()
-        assert scene.watcher.look() == State(Service.ANSWERS, scene.server.url)
-        assert scene.watcher.look() == State(Service.ANSWERS, scene.server.url)
+        assert scene.watcher.poll() == State(Service.ANSWERS, scene.server.url)
+        assert scene.watcher.poll() == State(Service.ANSWERS, scene.server.url)
         assert scene.asked() == ["/accounts", "", ""]
         with pytest.raises(Failure, match="Nobody is logged in"):
             scene.watcher.client()
         scene.answers()
         scene.log_in("mbxs_two")
-        assert scene.watcher.look() == replace(KNOWN, url=scene.server.url)
+        assert scene.watcher.poll() == replace(KNOWN, url=scene.server.url)
         assert {asked.headers["Authorization"] for asked in scene.server.asked} == {"Bearer mbxs_two"}
 
 
@@ -45,25 +45,25 @@ def test_a_member_who_is_suspended_for_a_while(scene: Scene) -> None:
     with scene.owned():
         suspended = Canned(403, {"error": {"code": "member_suspended", "message": "Suspended."}})
         scene.server.answer("GET", "/accounts", suspended)
-        assert scene.watcher.look().access is Access.NOBODY
+        assert scene.watcher.poll().access is Access.NOBODY
         scene.answers()
-        assert scene.watcher.look().access is Access.ADMINISTRATOR
+        assert scene.watcher.poll().access is Access.ADMINISTRATOR
 
 
 def test_a_log_out(scene: Scene) -> None:
     scene.answers()
     scene.log_in()
     with scene.owned():
-        assert scene.watcher.look().access is Access.ADMINISTRATOR
+        assert scene.watcher.poll().access is Access.ADMINISTRATOR
         scene.tokens(FILE).remove(local_key(scene.data_dir))
-        assert scene.watcher.look() == State(Service.ANSWERS, scene.server.url)
+        assert scene.watcher.poll() == State(Service.ANSWERS, scene.server.url)
 
 
 def test_a_token_of_the_environment(scene: Scene) -> None:
     scene.answers()
     watcher = scene.watching({"MAILBOX_APPLIANCE_TOKEN": " mbxs_given "})
     with scene.owned():
-        assert watcher.look().access is Access.ADMINISTRATOR
+        assert watcher.poll().access is Access.ADMINISTRATOR
     assert scene.server.asked[-1].headers["Authorization"] == "Bearer mbxs_given"
 
 
@@ -72,7 +72,7 @@ def test_a_file_of_log_ins_that_is_damaged(scene: Scene) -> None:
     (scene.folder / "config").mkdir()
     (scene.folder / "config" / "tokens.json").write_text("{")
     with scene.owned():
-        assert scene.watcher.look().access is Access.NOBODY
+        assert scene.watcher.poll().access is Access.NOBODY
         with pytest.raises(Failure, match=r"tokens\.json is damaged"):
             scene.watcher.client()
 
@@ -122,13 +122,13 @@ def test_a_keychain_that_is_locked(scene: Scene, with_keychain: Callable[[str], 
     locked, watcher = scene.folder / "locked", scene.watching(with_keychain("Shut"))
     locked.touch()
     with scene.owned():
-        assert watcher.look() == State(Service.ANSWERS, scene.server.url, access=Access.LOCKED)
+        assert watcher.poll() == State(Service.ANSWERS, scene.server.url, access=Access.LOCKED)
         with pytest.raises(Failure, match="it is locked"):
             watcher.client()
         locked.unlink()
-        assert watcher.look().access is Access.LOCKED  # it is not asked at each look
+        assert watcher.poll().access is Access.LOCKED  # it is not asked at each look
         scene.clock.advance(60)
-        assert watcher.look().access is Access.ADMINISTRATOR
+        assert watcher.poll().access is Access.ADMINISTRATOR
     assert scene.server.asked[-1].headers["Authorization"] == "Bearer mbxs_kept"
 
 
@@ -136,10 +136,10 @@ def test_a_keychain_that_is_asked_again(scene: Scene, with_keychain: Callable[[s
     locked, watcher = scene.folder / "locked", scene.watching(with_keychain("Shut"))
     locked.touch()
     with scene.owned():
-        assert watcher.look().access is Access.LOCKED
+        assert watcher.poll().access is Access.LOCKED
         locked.unlink()
-        watcher.ask_keychain()
-        assert watcher.look().access is Access.ADMINISTRATOR
+        watcher.retry_keychain()
+        assert watcher.poll().access is Access.ADMINISTRATOR
 
 
 def test_nobody_waits_for_a_keychain_that_waits(
@@ -149,12 +149,12 @@ def test_nobody_waits_for_a_keychain_that_waits(
     locked, watcher = scene.folder / "locked", scene.watching(with_keychain("Slow"))
     locked.touch()
     with scene.owned():
-        assert watcher.look().access is Access.LOCKED
+        assert watcher.poll().access is Access.LOCKED
         with pytest.raises(Failure, match="has not answered yet"):
             watcher.client()
         wait_until((scene.folder / "asks").exists, lambda: "the keychain is not asked", 20)
-        watcher.ask_keychain()  # it is being asked: there is no second prompt
-        assert watcher.look().access is Access.LOCKED
+        watcher.retry_keychain()  # it is being asked: there is no second prompt
+        assert watcher.poll().access is Access.LOCKED
         assert len([thread for thread in threading.enumerate() if thread.name == "log-in"]) == 1
         locked.unlink()
-        wait_until(lambda: watcher.look().access is Access.ADMINISTRATOR, lambda: "its answer is lost", 20)
+        wait_until(lambda: watcher.poll().access is Access.ADMINISTRATOR, lambda: "its answer is lost", 20)

@@ -25,7 +25,7 @@ def looks_within(seconds: int, state: State, pace: Pace, clock: FakeClock) -> in
     count = 0
     for _ in range(0, seconds, int(EVERY)):
         if pace.is_due(state):
-            pace.look()
+            pace.note_poll()
             count += 1
         clock.advance(EVERY)
     return count
@@ -35,7 +35,7 @@ def test_while_somebody_is_there_and_afterwards(clock: FakeClock) -> None:
     pace = Pace(clock)
     assert looks_within(int(LIVELY_FOR), QUIET, pace, clock) == LIVELY_FOR / EVERY
     assert looks_within(600, QUIET, pace, clock) == 600 / QUIET_EVERY
-    pace.touch()
+    pace.note_use()
     assert looks_within(600, QUIET, pace, clock) == LIVELY_FOR / EVERY + (600 - LIVELY_FOR) / QUIET_EVERY
 
 
@@ -58,7 +58,7 @@ GOES_ON: list[tuple[Mapping[str, object], bool]] = [
 def test_while_something_goes_on(how: Mapping[str, object], is_soon: bool, clock: FakeClock) -> None:
     pace = Pace(clock)
     clock.advance(LIVELY_FOR)
-    pace.look()
+    pace.note_poll()
     clock.advance(EVERY)
     assert pace.is_due(replace(QUIET, **how)) is is_soon  # type: ignore[arg-type]
 
@@ -69,9 +69,9 @@ def test_the_menu_that_opens_asks_everything_but_not_all_the_time(scene: Scene) 
     scene.answers()
     scene.log_in()
     with scene.owned():
-        showing._look()
+        showing._poll()
         scene.asked()
         for expected in (CHEAP + DEAR, CHEAP):
-            showing.menu_opens()
-            showing._look()
+            showing.on_menu_opened()
+            showing._poll()
             assert scene.asked() == expected

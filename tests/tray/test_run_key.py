@@ -102,7 +102,7 @@ def test_the_value_comes_and_goes() -> None:
     found = key.find()
     assert found is not None
     assert (list(found.command), found.is_on) == (COMMAND, True)
-    assert key.place == rf"HKEY_CURRENT_USER\{RUN}\{NAME}"
+    assert key.location == rf"HKEY_CURRENT_USER\{RUN}\{NAME}"
     for _ in range(2):  # what is gone is gone
         key.remove()
         assert key.find() is None

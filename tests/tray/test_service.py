@@ -71,7 +71,7 @@ def test_a_tray_that_is_killed_leaves_the_service_to_the_next_one(desk: Desk) ->
 
 def test_a_service_that_crashes_is_told_and_one_that_was_to_end_is_not(desk: Desk) -> None:
     made, told = Service(desk.data_dir, desk.environment), threading.Semaphore(0)
-    made.when_crashed = lambda: told.release()
+    made.on_crash = lambda: told.release()
     os.kill(made.start().pid, signal.SIGSEGV)
     assert told.acquire(timeout=30)
     again = made.restart(0)
@@ -289,14 +289,14 @@ def test_a_store_that_is_in_use_without_an_owner_is_tried_twice_and_told(
 
 def test_what_it_says_stays_small(tmp_path: Path) -> None:
     words = LastWords(tmp_path / "logs" / "said.log")
-    with words.listening() as handle:
+    with words.open_for_start() as handle:
         os.write(handle, b"first\n" * 100_000)
-    with words.listening() as handle:
+    with words.open_for_start() as handle:
         os.write(handle, b"second\n")
         os.truncate(tmp_path / "logs" / "said.log", 0)  # as the service does
         os.write(handle, b'{"level":"error","event":"it is over"}\nand out\n')
-    assert words.heard().text == "it is over and out"
+    assert words.read_last_error().text == "it is over and out"
     assert (tmp_path / "logs" / "said.log").stat().st_size < 100
-    with words.listening() as handle:
+    with words.open_for_start() as handle:
         os.write(handle, b'a line\n{"error": {"code": "cannot_listen", "message": "Taken."}}\n')
-    assert (words.heard().code, words.heard().text) == ("cannot_listen", "Taken.")
+    assert (words.read_last_error().code, words.read_last_error().text) == ("cannot_listen", "Taken.")

@@ -23,23 +23,23 @@ __all__ = ["scene"]  # a fixture
 def test_the_life_of_an_appliance(tmp_path: Path) -> None:
     data_dir, tokens = tmp_path / "data", Tokens(tmp_path / "config", FILE)
     watcher = Watcher(data_dir, tokens, FILE)
-    assert watcher.look() == State(Service.STOPPED)
+    assert watcher.poll() == State(Service.STOPPED)
     running = RunningAppliance(data_dir).start()
     try:
         code = (data_dir / "setup-code").read_text().strip()
         new = State(Service.ANSWERS, running.url, code)
-        assert watcher.look() == new
+        assert watcher.poll() == new
         token = running.set_up()
-        assert watcher.look() == replace(new, setup_code=None)
+        assert watcher.poll() == replace(new, setup_code=None)
         tokens.put(local_key(data_dir), token)
-        assert watcher.look() == State(
+        assert watcher.poll() == State(
             Service.ANSWERS, running.url, access=Access.ADMINISTRATOR, https=Https(enabled=False)
         )
         backup = running.ask("POST", "/admin/backups", {}).data
         running.ask("PATCH", "/admin/https", {"enabled": True, "port": 0})
         running.ask("PATCH", "/admin/settings", {"sending.hold_scheduled": True})
-        watcher.hurry()
-        known = watcher.look()
+        watcher.poll_all_next()
+        known = watcher.poll()
         assert known.last_backup == backup["createdAt"]
         assert known.backup is not None
         assert known.backup.succeeded
@@ -49,7 +49,7 @@ def test_the_life_of_an_appliance(tmp_path: Path) -> None:
         assert known.warnings[0].startswith("Scheduled sends are held")
         assert watcher.client().call(watching._question("/me"))["data"]["member"]["role"] == "admin"
         running.kill()
-        assert watcher.look() == replace(known, service=Service.STOPPED, url=None)
+        assert watcher.poll() == replace(known, service=Service.STOPPED, url=None)
     finally:
         running.stop()
 
@@ -59,45 +59,45 @@ def test_the_life_of_an_appliance(tmp_path: Path) -> None:
 
 def test_one_that_starts(scene: Scene) -> None:
     with scene.owned(run=None):
-        assert scene.watcher.look() == State(Service.STARTING)
+        assert scene.watcher.poll() == State(Service.STARTING)
         scene.clock.advance(59)
-        assert scene.watcher.look() == State(Service.STARTING)
+        assert scene.watcher.poll() == State(Service.STARTING)
         scene.clock.advance(2)
-        assert scene.watcher.look() == State(Service.SILENT)
+        assert scene.watcher.poll() == State(Service.SILENT)
 
 
 def test_one_that_starts_after_one_that_was_killed(scene: Scene) -> None:
     scene.answers()
     scene.log_in()
     with scene.owned(pid=PID + 1):  # what it left behind is that of another
-        assert scene.watcher.look() == State(Service.STARTING)
+        assert scene.watcher.poll() == State(Service.STARTING)
     assert scene.asked() == []
 
 
 def test_one_that_said_where_it_listens_before_it_answers(scene: Scene) -> None:
     with scene.owned(url="http://127.0.0.1:9"):
-        assert scene.watcher.look() == State(Service.STARTING, "http://127.0.0.1:9")
+        assert scene.watcher.poll() == State(Service.STARTING, "http://127.0.0.1:9")
         scene.clock.advance(61)
-        assert scene.watcher.look().service is Service.SILENT
+        assert scene.watcher.poll().service is Service.SILENT
 
 
 def test_another_process_has_its_own_minute(scene: Scene) -> None:
     with scene.owned(pid=PID, run=None):
-        scene.watcher.look()
+        scene.watcher.poll()
         scene.clock.advance(61)
-        assert scene.watcher.look().service is Service.SILENT
+        assert scene.watcher.poll().service is Service.SILENT
     with scene.owned(pid=PID + 1, run=None):
-        assert scene.watcher.look().service is Service.STARTING
+        assert scene.watcher.poll().service is Service.STARTING
 
 
 def test_one_that_ends(scene: Scene) -> None:
     scene.answers()
     scene.log_in()
     with scene.owned():
-        known = scene.watcher.look()
+        known = scene.watcher.poll()
         (scene.data_dir / "run.json").unlink()
-        assert scene.watcher.look() == replace(known, service=Service.STOPPING, url=None)
-    assert scene.watcher.look() == replace(known, service=Service.STOPPED, url=None)
+        assert scene.watcher.poll() == replace(known, service=Service.STOPPING, url=None)
+    assert scene.watcher.poll() == replace(known, service=Service.STOPPED, url=None)
 
 
 def test_one_that_does_not_answer_any_more(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,40 +105,40 @@ def test_one_that_does_not_answer_any_more(scene: Scene, monkeypatch: pytest.Mon
     scene.answers()
     scene.log_in()
     with scene.owned():
-        known = scene.watcher.look()
+        known = scene.watcher.poll()
         scene.server.answer("GET", "/accounts", Canned(silent=True))
-        assert scene.watcher.look() == replace(known, service=Service.SILENT)
+        assert scene.watcher.poll() == replace(known, service=Service.SILENT)
         scene.answers()
-        assert scene.watcher.look() == known
+        assert scene.watcher.poll() == known
 
 
 def test_one_that_rests_while_it_is_restored(scene: Scene) -> None:
     scene.answers()
     scene.log_in()
     with scene.owned():
-        known = scene.watcher.look()
+        known = scene.watcher.poll()
         scene.server.answer("GET", "/accounts", RESTARTING)
-        assert scene.watcher.look() == replace(known, service=Service.RESTS)
+        assert scene.watcher.poll() == replace(known, service=Service.RESTS)
         scene.answers()
         scene.asked()
-        assert scene.watcher.look() == known
+        assert scene.watcher.poll() == known
         assert scene.asked() == CHEAP + DEAR  # how it ended is seen at once
 
 
 def test_one_that_rests_says_so_to_everybody(scene: Scene) -> None:
     scene.server.answer("GET", "", RESTARTING)
     with scene.owned():
-        assert scene.watcher.look() == State(Service.RESTS, scene.server.url)
+        assert scene.watcher.poll() == State(Service.RESTS, scene.server.url)
 
 
 def test_one_that_has_trouble_with_a_question_answers(scene: Scene) -> None:
     scene.answers()
     scene.log_in()
     with scene.owned():
-        known = scene.watcher.look()
+        known = scene.watcher.poll()
         for trouble in (Canned(500), Canned(raw=b"<p>"), Canned(value={"data": None}), Canned(value=[])):
             scene.server.answer("GET", "/status", trouble)
-            assert scene.watcher.look() == known
+            assert scene.watcher.poll() == known
 
 
 # --- what is asked, and how often ---
@@ -148,16 +148,16 @@ def test_what_costs_more_is_asked_less_often(scene: Scene) -> None:
     scene.answers()
     scene.log_in()
     with scene.owned():
-        assert scene.watcher.look() == replace(KNOWN, url=scene.server.url)
+        assert scene.watcher.poll() == replace(KNOWN, url=scene.server.url)
         assert scene.asked() == CHEAP + DEAR
         scene.pass_by(watching.DEAR_EVERY - 1)
-        assert scene.watcher.look() == replace(KNOWN, url=scene.server.url)
+        assert scene.watcher.poll() == replace(KNOWN, url=scene.server.url)
         assert scene.asked() == CHEAP
         scene.pass_by(1)
-        scene.watcher.look()
+        scene.watcher.poll()
         assert scene.asked() == CHEAP + DEAR
-        scene.watcher.hurry()
-        scene.watcher.look()
+        scene.watcher.poll_all_next()
+        scene.watcher.poll()
         assert scene.asked() == CHEAP + DEAR
 
 
@@ -166,33 +166,33 @@ def test_an_appliance_that_is_another_one_is_asked_everything(scene: Scene) -> N
     scene.answers()
     scene.log_in()
     with scene.owned():
-        scene.watcher.look()
+        scene.watcher.poll()
         scene.pass_by(30)
-        scene.watcher.look()
+        scene.watcher.poll()
         scene.asked()
         scene.clock.advance(30)
         scene.has_run_for(26)
-        scene.watcher.look()
+        scene.watcher.poll()
         assert scene.asked() == CHEAP + DEAR
-        scene.watcher.look()
+        scene.watcher.poll()
         assert scene.asked() == CHEAP
 
 
 def test_what_is_new_is_seen_without_a_question(scene: Scene) -> None:
     scene.answers()
-    assert scene.watcher.look().service is Service.STOPPED
+    assert scene.watcher.poll().service is Service.STOPPED
     scene.log_in()
     with scene.owned():
         assert scene.watcher.has_news()
-        scene.watcher.look()
+        scene.watcher.poll()
         scene.asked()
         assert not scene.watcher.has_news()
         scene.log_in("mbxs_another")
         assert scene.watcher.has_news()
-        scene.watcher.look()
+        scene.watcher.poll()
         scene.asked()
     assert scene.watcher.has_news(), "it has ended"
-    scene.watcher.look()
+    scene.watcher.poll()
     assert not scene.watcher.has_news()
     assert scene.asked() == []
 
@@ -201,18 +201,18 @@ def test_trouble_with_one_dear_question_leaves_the_others(scene: Scene) -> None:
     scene.answers()
     scene.log_in()
     with scene.owned():
-        known = scene.watcher.look()
+        known = scene.watcher.poll()
         scene.server.answer("GET", "/admin/https", Canned(500))
         scene.server.data("GET", CREATED, {"items": []})
-        scene.watcher.hurry()
-        assert scene.watcher.look() == replace(known, backup=None)
+        scene.watcher.poll_all_next()
+        assert scene.watcher.poll() == replace(known, backup=None)
 
 
 def test_a_member_who_is_no_administrator(scene: Scene) -> None:
     scene.answers(role="member")
     scene.log_in()
     with scene.owned():
-        known = scene.watcher.look()
+        known = scene.watcher.poll()
         assert (known.access, known.https, known.last_backup) == (Access.MEMBER, None, None)
         assert scene.asked() == [*CHEAP, "/me"]
 
@@ -221,10 +221,10 @@ def test_an_administrator_who_is_none_any_more(scene: Scene) -> None:
     scene.answers()
     scene.log_in()
     with scene.owned():
-        scene.watcher.look()
+        scene.watcher.poll()
         scene.answers(role="member")
-        scene.watcher.hurry()
-        known = scene.watcher.look()
+        scene.watcher.poll_all_next()
+        known = scene.watcher.poll()
         assert (known.access, known.https, known.last_backup, known.backup) == (Access.MEMBER, None, None, None)
 
 
@@ -246,4 +246,4 @@ def test_whether_a_backup_is_being_made(work: str, is_backup: bool, scene: Scene
     scene.server.data("GET", "/status", {**STATUS, "store": {"format": 5, "progress": progress}})
     scene.log_in()
     with scene.owned():
-        assert scene.watcher.look().is_backing_up is is_backup
+        assert scene.watcher.poll().is_backing_up is is_backup

@@ -151,13 +151,13 @@ def test_every_page_of_the_table_is_there() -> None:
 def test_while_the_appliance_starts_again_the_console_can_be_loaded(appliance: Appliance) -> None:
     app = App(appliance)
     client = TestApp(app, extra_environ={"HTTP_HOST": HOST, "REMOTE_ADDR": "127.0.0.1", "SERVER_PROTOCOL": "HTTP/1.1"})
-    assert app.present.pause(1)
+    assert app.handle.pause(1)
     try:
         answers = {
             path: client.get(path, status="*").status_int for path in ("/", _path("app.js"), OLD, "/api/v1/", "/x")
         }
         foreign = client.get("/", status="*", headers={"Host": "evil.example"}).status_int
     finally:
-        app.present.resume(appliance)
+        app.handle.resume(appliance)
     assert answers == {"/": 200, _path("app.js"): 200, OLD: 503, "/api/v1/": 503, "/x": 503}
     assert foreign == 503

@@ -44,7 +44,7 @@ def held(listeners: Listeners, end: Callable[[Listeners], None]) -> Iterator[Non
     try:
         yield
         ending.start()
-        assert eventually(lambda: any(server._to_do for server in listeners.servers))
+        assert eventually(lambda: any(server._pending_calls for server in listeners.servers))
     finally:
         goes_on.set()
     ending.join(PATIENCE)

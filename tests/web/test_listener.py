@@ -122,13 +122,13 @@ def test_when_files_run_out_a_connection_that_waits_makes_room() -> None:
 
 def test_a_shortage_is_told_once_in_a_while_with_how_often(caplog: pytest.LogCaptureFixture) -> None:
     shortage = Shortage(again=0.2)
-    shortage.tell()
+    shortage.report()
     for _ in range(1000):
-        shortage.count(errno.EMFILE)
+        shortage.record(errno.EMFILE)
     assert [record.__dict__["times"] for record in caplog.records] == [1]
     time.sleep(0.2)
-    shortage.tell()
-    shortage.tell()
+    shortage.report()
+    shortage.report()
     assert [(record.__dict__["errno"], record.__dict__["times"]) for record in caplog.records[1:]] == [
         (errno.EMFILE, 999)
     ]

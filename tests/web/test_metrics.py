@@ -37,7 +37,7 @@ def scraper(timed: Appliance) -> Scraper:
 def busy(timed: Appliance, scraper: Scraper) -> Scraper:
     """The same, with something of everything."""
     fill(timed)
-    scraper.app.figures = lambda: TOLD
+    scraper.app.server_figures = lambda: TOLD
     scraper.ask("GET", "/healthz")
     return scraper
 
@@ -122,7 +122,7 @@ def test_attempts_to_get_in(timed: Appliance) -> None:
     log_in(ada, LOGIN)
     assert ada.ask("PATCH", f"/admin/members/{bob}", {"status": "suspended"}).status == 200
     log_in(ada, LOGIN | {"email": timed.store.members.get(bob).email})
-    counted = {labels[0][1]: count for labels, count in timed.meters.counted("login_failures").items()}
+    counted = {labels[0][1]: count for labels, count in timed.counters.values("login_failures").items()}
     assert counted.pop("throttled") == 2
     assert counted.pop("wrong") + counted.pop("suspended", 0) == 6
     assert counted == {}
@@ -240,13 +240,13 @@ def test_while_a_restore_restarts_it_both_say_so_and_the_counters_of_requests_go
     scraper: Scraper, timed: Appliance, tmp_path: Path
 ) -> None:
     scraper.ask("GET", "/api/v1/me")
-    scraper.app.present.pause(1)
+    scraper.app.handle.pause(1)
     for path in ("/healthz", "/metrics"):
         for method in ("GET", "HEAD"):
             status, headers, _ = scraper.ask(method, path)
             assert (status, int(headers["Retry-After"]) > 0) == (503, True)
     other = Appliance(tmp_path / "other")
-    scraper.app.present.resume(other)
+    scraper.app.handle.resume(other)
     assert scraper.ask("GET", "/healthz")[0] == 200
     assert scraper.value("http_requests_total", method="GET", route="/api/v1/me", status="401") == 1
     assert scraper.value("http_requests_total", method="GET", route="unknown", status="503") == 2

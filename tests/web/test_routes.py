@@ -126,4 +126,4 @@ def test_a_route_gives_its_operation_all_that_it_takes() -> None:
 def test_what_a_retry_is_told_by_is_the_route_itself() -> None:
     for route in ROUTES:
         if route.operation.request_hash is not None:
-            assert route.operation.stands_for == f"{route.method} /api/v1{route.path}"
+            assert route.operation.fingerprint_route == f"{route.method} /api/v1{route.path}"

@@ -12,7 +12,7 @@ def test_requests_count_by_route_method_and_status_within_bounds() -> None:
         tally.count("GET /api/v1/me", "GET", 200, seconds)
     tally.count("GET /api/v1/me", "HEAD", 401, 0.2)
     tally.count(UNKNOWN, "GET", 404, 0.2)
-    assert list(tally.tallied()) == [
+    assert list(tally.snapshot()) == [
         Tallied("/api/v1/me", "GET", 200, (2, 1, 0, 0, 0, 0, 1), 60.011),
         Tallied("/api/v1/me", "HEAD", 401, (0, 0, 0, 1, 0, 0, 0), 0.2),
         Tallied("unknown", "GET", 404, (0, 0, 0, 1, 0, 0, 0), 0.2),
@@ -24,7 +24,7 @@ def test_methods_that_nobody_knows_are_one() -> None:
     tally = Tally()
     for method in ("BREW", "get", "X" * 10_000, 'G"\n'):
         tally.count(UNKNOWN, method, 405, 0.001)
-    (row,) = tally.tallied()
+    (row,) = tally.snapshot()
     assert (row.method, row.count) == ("other", 4)
 
 
@@ -39,6 +39,6 @@ def test_nothing_is_lost_and_it_costs_microseconds() -> None:
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(count, range(4)))
     took = perf_counter() - started
-    (row,) = tally.tallied()
+    (row,) = tally.snapshot()
     assert row.count == 20_000
     assert took / 20_000 < 50e-6  # some 1 us; this only tells a mistake, on a computer that does other things besides

@@ -98,7 +98,7 @@ def test_what_is_refused(listeners: Listeners, options: tuple[str, ...]) -> None
     seen = s_client(listeners, *options)
     assert "no peer certificate available" in seen
     assert "Cipher is (NONE)" in seen
-    assert eventually(lambda: listeners.figures().handshakes_failed == 1)
+    assert eventually(lambda: listeners.stats().handshakes_failed == 1)
     assert is_served(listeners.addresses[0])
 
 
@@ -147,8 +147,8 @@ def test_what_is_no_handshake_is_closed_at_once(
     with socket.create_connection(listeners.addresses[0], 5) as client:
         client.sendall(sent)
         assert ends(client)
-    assert eventually(lambda: listeners.figures().handshakes_failed == 1)
-    assert listeners.figures().connections_https == 0
+    assert eventually(lambda: listeners.stats().handshakes_failed == 1)
+    assert listeners.stats().connections_https == 0
     assert [record for record in caplog.records if record.levelno > logging.DEBUG] == []
 
 
@@ -168,7 +168,7 @@ def test_a_handshake_that_is_not_done_in_time_is_closed(part: int | None) -> Non
             client.sendall(client_hello()[:part])
             assert ends(client)
             assert time.monotonic() - begun < 2
-        assert eventually(lambda: listeners.figures().handshakes_failed == 1)
+        assert eventually(lambda: listeners.stats().handshakes_failed == 1)
 
 
 def test_bytes_now_and_then_win_no_time_for_a_handshake() -> None:
@@ -189,10 +189,10 @@ def test_bytes_now_and_then_win_no_time_for_a_handshake() -> None:
 def test_a_client_that_resets_in_the_middle_of_a_handshake_is_forgotten(listeners: Listeners, part: int | None) -> None:
     client = socket.create_connection(listeners.addresses[0], 5)
     client.sendall(client_hello()[:part])
-    assert eventually(lambda: listeners.figures().connections_https == 1)
+    assert eventually(lambda: listeners.stats().connections_https == 1)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
-    assert eventually(lambda: listeners.figures().handshakes_failed == 1)
+    assert eventually(lambda: listeners.stats().handshakes_failed == 1)
     assert is_served(listeners.addresses[0])
 
 
@@ -222,7 +222,7 @@ def test_a_handshake_that_must_write_first_waits_for_the_socket_and_not_in_circl
         time.sleep(0.2)
         assert Counting.asked < 20
         client.socket.close()
-        assert eventually(lambda: listeners.figures().handshakes_failed == 1)
+        assert eventually(lambda: listeners.stats().handshakes_failed == 1)
         slow = Bio(listeners.addresses[0], receive=2048)
         slow.handshake()
         slow.tls.write(GET)
@@ -234,7 +234,7 @@ def test_a_handshake_that_must_write_first_waits_for_the_socket_and_not_in_circl
 def test_a_slow_handshake_is_no_idle_time(listeners: Listeners) -> None:
     client = Bio(listeners.addresses[0])
     rest = client.begin(100)
-    assert eventually(lambda: listeners.figures().connections_https == 1)
+    assert eventually(lambda: listeners.stats().connections_https == 1)
     (channel,) = listeners.servers[0].active_channels.values()
     now = time.monotonic()
     client.socket.sendall(rest)
@@ -365,7 +365,7 @@ def test_an_answer_that_is_cut_off_does_not_look_complete() -> None:
     with ExitStack() as stack:
         listeners = stack.enter_context(listening(hashing, context=certificate(), request_timeout=0.3))
         wire = stack.enter_context(Wire(listeners.addresses[0])).send(LAST.replace(b"/a", b"/large"))
-        assert eventually(lambda: listeners.figures().connections_https == 0)
+        assert eventually(lambda: listeners.stats().connections_https == 0)
         with pytest.raises((ssl.SSLEOFError, ConnectionError)):
             _read_on(wire.socket)
 
@@ -420,7 +420,7 @@ def test_the_goodbye_waits_until_the_socket_takes_it() -> None:
         reading.start()
         assert eventually(lambda: channel._say_goodbye())
         gate.open.set()
-        assert eventually(lambda: listeners.figures().connections_https == 0)
+        assert eventually(lambda: listeners.stats().connections_https == 0)
         reading.join(PATIENCE)
 
 

@@ -114,7 +114,7 @@ def test_a_port_that_is_taken_or_an_address_that_is_not_ours_is_named_with_what_
 )
 def test_who_speaks_for_many(host: str, many: bool) -> None:
     places = Places(trusted=lambda address: address in ("192.0.2.1", "fe80::1"))
-    assert places.stands_for_many(host) is many
+    assert places.is_shared_peer(host) is many
 
 
 # Another certificate.
@@ -140,7 +140,7 @@ def test_a_new_certificate_is_for_new_connections_and_disturbs_no_other(opened: 
             down.send(GET.replace(b"/a", b"/large"))
             seen = {fingerprint(address)}
             for name in ("second", "third"):
-                group.use(certificate(name))
+                group.use_certificate(certificate(name))
                 seen |= {fingerprint(one) for one in group.addresses}
             assert len(seen) == 3
             up.send(_LARGE[LARGE // 2 :])
@@ -171,11 +171,11 @@ def test_a_group_that_is_closed_answers_what_it_was_asked_and_leaves_its_port(op
             answer = half.send(b"56789").answer()
             assert (answer.json["size"], answer.headers["connection"]) == (9, "close")
             assert half.socket.recv(1) == b""
-            assert not group.is_over
+            assert not group.has_ended
             gate.open.set()
             assert wire.answer().status == 200
             assert wire.socket.recv(1) == b""
-        assert eventually(lambda: group.is_over)
+        assert eventually(lambda: group.has_ended)
         again.close()
         assert not is_served(address)
         assert is_served(listeners.addresses[0])
@@ -194,7 +194,7 @@ def test_a_request_may_close_the_group_that_it_came_by(opened: Callable[..., Gro
             answer = wire.send(GET).answer()
             assert (answer.status, answer.headers["connection"]) == (200, "close")
             assert wire.socket.recv(1) == b""
-        assert eventually(lambda: groups[0].is_over)
+        assert eventually(lambda: groups[0].has_ended)
 
 
 def test_a_group_that_is_closed_ends_in_time_whoever_is_left(opened: Callable[..., Group]) -> None:
@@ -205,7 +205,7 @@ def test_a_group_that_is_closed_ends_in_time_whoever_is_left(opened: Callable[..
             gate.occupy(wire)
             half.send(b"GET / HT")
             group.close(timeout=0.2)
-            assert eventually(lambda: group.is_over)
+            assert eventually(lambda: group.has_ended)
             assert wire.ended()
             assert half.ended()
         gate.open.set()
@@ -215,7 +215,7 @@ def test_a_group_may_be_closed_before_it_began(opened: Callable[..., Group]) -> 
     listeners = Listeners(echo, [("127.0.0.1", 0)])
     group = opened(listeners)
     group.close()
-    assert group.is_over
+    assert group.has_ended
     listeners.start()
     assert group._threads == []
     assert not is_served(group.addresses[0])
@@ -245,20 +245,20 @@ def test_figures(opened: Callable[..., Group]) -> None:
         with Wire(group.addresses[0]) as wire, Wire(listeners.addresses[0]) as other, Wire(group.addresses[0]):
             gate.occupy(wire)
             other.send(GET)
-            assert eventually(lambda: listeners.figures().waiting_requests == 1)
-            figures = listeners.figures()
+            assert eventually(lambda: listeners.stats().waiting_requests == 1)
+            figures = listeners.stats()
             assert (figures.connections_http, figures.connections_https, figures.busy_workers) == (1, 2, 1)
             with Wire(group.addresses[0], plain=True) as wrong:
                 assert wrong.send(GET).ended() or wrong.rest
-            assert eventually(lambda: listeners.figures().handshakes_failed == 1)
+            assert eventually(lambda: listeners.stats().handshakes_failed == 1)
             gate.open.set()
             assert [one.answer().status for one in (wire, other)] == [200, 200]
-        assert eventually(lambda: listeners.figures().busy_workers == 0)
+        assert eventually(lambda: listeners.stats().busy_workers == 0)
         group.close()
-        assert eventually(lambda: group.is_over)
+        assert eventually(lambda: group.has_ended)
         opened(listeners)
         assert group.servers[0] not in listeners.servers
-        assert listeners.figures().handshakes_failed == 1
+        assert listeners.stats().handshakes_failed == 1
 
 
 def test_a_crowd_that_stalls_holds_up_nobody() -> None:
@@ -272,7 +272,7 @@ def test_a_crowd_that_stalls_holds_up_nobody() -> None:
             )
         for number, begun in enumerate([b"GET / HTTP/1.1\r\nHo", POST + b"Content-Length: 100\r\n\r\na"] * 60):
             stack.enter_context(Wire(address, sources[number % 10])).send(begun)
-        assert listeners.figures().connections_https == 420
+        assert listeners.stats().connections_https == 420
         for _ in range(10):
             begun_at = time.monotonic()
             assert is_served(address)

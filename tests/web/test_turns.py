@@ -59,11 +59,11 @@ def test_who_stands_idle_is_asked_once(turns: Turns) -> None:
     idle, busy = [Party(turns) for _ in range(20)], Party(turns)
     for number in range(1, 11):
         busy.far.send(b"a")
-        turns.turn(1)
+        turns.poll(1)
         assert busy.reads == number
     assert {party.asked for party in idle} == {1}
-    turns.everybody = True
-    turns.turn(0)
+    turns.poll_all = True
+    turns.poll(0)
     assert {party.asked for party in idle} == {2}
 
 
@@ -71,15 +71,15 @@ def test_who_is_with_a_worker_is_asked_in_every_turn(turns: Turns) -> None:
     party = Party(turns)
     party.is_with_worker, party.wants_read = True, False
     party.far.send(b"a")
-    turns.turn(0)
+    turns.poll(0)
     assert party.reads == 0
     party.is_with_worker, party.wants_read, party.wants_write = False, True, True
-    turns.turn(1)
+    turns.poll(1)
     assert (party.reads, party.writes) == (1, 1)
-    turns.turn(0)
+    turns.poll(0)
     assert party.writes == 1
     asked = party.asked
-    turns.turn(0)
+    turns.poll(0)
     assert party.asked == asked
 
 
@@ -95,8 +95,8 @@ def test_who_is_through_while_it_is_asked_is_asked_again(turns: Turns) -> None:
     party = Through(turns)
     party.wants_read = False
     party.far.send(b"a")
-    turns.turn(0)
-    turns.turn(1)
+    turns.poll(0)
+    turns.poll(1)
     assert party.reads == 1
 
 
@@ -114,7 +114,7 @@ def test_one_that_cannot_be_asked_is_told_and_the_others_are_asked(turns: Turns)
     parties = [kind(turns) for kind in (Party, Broken, Party, Broken, Party)]
     for party in parties:
         party.far.send(b"a")
-    turns.turn(1)
+    turns.poll(1)
     assert failed == parties[1::2]
     assert [party.reads for party in parties] == [1, 0, 1, 0, 1]
 
@@ -129,19 +129,19 @@ def test_one_that_leaves_while_it_reads_is_not_told_to_write_either(turns: Turns
     party = Leaving(turns)
     party.wants_write = True
     party.far.send(b"a")
-    turns.turn(1)
+    turns.poll(1)
     assert (party.writes, party.heir.writes) == (0, 0)
 
 
 def test_whoever_gets_the_descriptor_of_one_that_left_is_not_taken_for_it(turns: Turns) -> None:
     first = Party(turns)
-    turns.turn(0)
+    turns.poll(0)
     descriptor = first.near.fileno()
     first.leave()
     second = Party(turns)
     assert second.near.fileno() == descriptor
     second.far.send(b"a")
-    turns.turn(1)
+    turns.poll(1)
     assert (first.reads, second.reads) == (0, 1)
 
 
@@ -157,8 +157,8 @@ def test_one_that_leaves_in_a_turn_is_told_nothing_more_in_it(turns: Turns) -> N
     for party in (*parties, last):
         party.wants_write = True
         party.far.send(b"a")
-    turns.turn(1)
-    turns.turn(0)
+    turns.poll(1)
+    turns.poll(0)
     assert list(turns) == [last.near.fileno()]
 
 

@@ -36,7 +36,7 @@ def _create(invocation: Invocation, with_passphrase: bool, passphrase_stdin: boo
         folder, create = invocation.data_directory(), invocation.service("create_backup_on_files")
 
         def opening(of_store: str | None) -> Any:
-            with invocation.terminal.bar() as tell:
+            with invocation.terminal.progress_bar() as tell:
                 return create(folder, passphrase, of_store=of_store, progress=tell)
 
         answer = passphrases.opened(invocation, opening, from_stdin=False)
@@ -90,7 +90,7 @@ def _on_files(invocation: Invocation, service: str, *what: Any) -> Callable[[str
     verify = invocation.service(service)
 
     def opening(passphrase: str | None) -> Any:
-        with invocation.terminal.bar() as tell:
+        with invocation.terminal.progress_bar() as tell:
             return verify(*what, passphrase, progress=tell)
 
     return opening

@@ -81,10 +81,10 @@ def meant(invocation: Invocation, url: str | None, fingerprint: str | None) -> I
     if url is not None:
         instance = at_url(invocation.instances(), url, invocation.data_directory())
     else:
-        instance = invocation.chosen()
+        instance = invocation.resolve_instance()
     if pin and not Address.parse(instance.url).secure:
         raise wrong_usage("A fingerprint belongs to an https address.", "option:--fingerprint")
-    instance.protected()
+    instance.require_protected()
     return Instance(instance.name, instance.url, instance.key, pin or instance.fingerprint)
 
 
@@ -102,7 +102,7 @@ def keep(invocation: Invocation, key: str, answer: Any) -> int:
 
 
 def _logout(invocation: Invocation) -> int:
-    client, key = invocation.client(), invocation.chosen().key
+    client, key = invocation.client(), invocation.resolve_instance().key
     from_environment = invocation.variable("TOKEN") is not None
     try:
         answer = client.call(Request(LOGOUT.method, LOGOUT.path))

@@ -25,19 +25,19 @@ class _Appliance:
 
     def check(self) -> None:
         """See that it runs, and that the token is good. Raises a Failure."""
-        self._found().call(Request("GET", "/me", timeout=30))
+        self._find_client().call(Request("GET", "/me", timeout=30))
 
     def post(self, body: bytes, headers: dict[str, str], advice: str) -> tuple[int, bytes]:
         """Status and body; where there is no answer, 0 and an error object that says why."""
         try:
             request = Request("POST", "/mcp", body=body, headers=headers, timeout=_PATIENCE, base="", advice=advice)
-            return self._found().exchange(request)
+            return self._find_client().exchange(request)
         except Failure as failure:
             if failure.exit_code == NETWORK:
                 self._client = None
             return 0, json.dumps({"error": failure.error}).encode()
 
-    def _found(self) -> Client:
+    def _find_client(self) -> Client:
         client = self._client or self._invocation.client()
         self._client = client
         return client

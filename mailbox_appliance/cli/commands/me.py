@@ -64,7 +64,7 @@ REVOKE_ALL_OF = Row("revoke", Call("DELETE", _OF), "", view=_all_ended)
 def _about(invocation: Invocation) -> int:
     from mailbox_appliance.control.client import Client
 
-    instance = invocation.chosen()
+    instance = invocation.resolve_instance()
     return execute(ABOUT, invocation, {}, Client(instance.url, fingerprint=instance.fingerprint))
 
 

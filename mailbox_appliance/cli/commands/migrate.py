@@ -16,7 +16,7 @@ def _migrate(invocation: Invocation, dry_run: bool, passphrase_stdin: bool) -> i
     folder, act = invocation.data_directory(), invocation.service("survey_store" if dry_run else "upgrade_store")
 
     def opening(passphrase: str | None) -> Any:
-        with invocation.terminal.bar() as tell:
+        with invocation.terminal.progress_bar() as tell:
             return act(folder, passphrase, tell)
 
     answer = passphrases.opened(invocation, opening, from_stdin=passphrase_stdin)

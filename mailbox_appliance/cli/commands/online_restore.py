@@ -32,7 +32,7 @@ def restore(invocation: Invocation, backup: str, *, dry_run: bool, yes: bool, pa
         question = f"Put {backup} in the place of what {client.address.url} holds now?"
         if not terminal.stdin.isatty():
             raise wrong_usage(f"{question} That cannot be asked here: if so, say it with --yes.", "option:--yes")
-        if not terminal.agrees(question):
+        if not terminal.confirm(question):
             raise Failure("interrupted", "Nothing was restored.", INTERRUPTED)
     log = None if dry_run else _Log(client, backup, _known(client, backup))
 

@@ -39,7 +39,7 @@ def _restore(
     unasked: list[str] = []
 
     def opening(passphrase: str | None) -> Any:
-        with invocation.terminal.bar() as tell:
+        with invocation.terminal.progress_bar() as tell:
             if to is not None:
                 there = Path(to).expanduser().absolute()
                 return service(folder, named, there, passphrase, dry_run=dry_run, progress=tell)
@@ -81,8 +81,8 @@ def _asking(invocation: Invocation, unasked: list[str]) -> Callable[[str], bool]
             unasked.append(why)
             return False
         invocation.terminal.progress("")
-        invocation.terminal.complain(why)
-        return invocation.terminal.agrees("Give this store up, and restore the backup in its place?")
+        invocation.terminal.write_error(why)
+        return invocation.terminal.confirm("Give this store up, and restore the backup in its place?")
 
     return ask
 

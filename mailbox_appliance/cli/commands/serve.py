@@ -33,7 +33,11 @@ def _serve(
     flags: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if https_port is not None:
         flags["server.https"] = True
-    folder, start, showing = invocation.data_directory(), invocation.service("serve"), invocation.terminal.steps
+    folder, start, showing = (
+        invocation.data_directory(),
+        invocation.service("serve"),
+        invocation.terminal.progress_steps,
+    )
 
     def serve_with(passphrase: str | None) -> int:
         return int(start(folder, flags=flags, ready_json=ready_json, passphrase=passphrase, showing=showing))

@@ -37,7 +37,7 @@ def _check(invocation: Invocation, full: bool, passphrase_stdin: bool) -> int:
         folder, check = invocation.data_directory(), invocation.service("check_store_on_files")
 
         def opening(passphrase: str | None) -> Any:
-            with invocation.terminal.bar() as tell:
+            with invocation.terminal.progress_bar() as tell:
                 return check(folder, full=full, passphrase=passphrase, progress=tell)
 
         answer = passphrases.opened(invocation, opening, from_stdin=passphrase_stdin)
@@ -67,7 +67,7 @@ def _renewed(invocation: Invocation, service: str, from_stdin: bool) -> Any:
     folder, act = invocation.data_directory(), invocation.service(service)
 
     def opening(passphrase: str | None) -> Any:
-        with invocation.terminal.bar() as tell:
+        with invocation.terminal.progress_bar() as tell:
             return act(folder, passphrase, tell)
 
     return passphrases.opened(invocation, opening, from_stdin=from_stdin)

@@ -34,7 +34,7 @@ class Copied:
     order: str = "1"
 
     @property
-    def insert(self) -> str:
+    def insert_sql(self) -> str:
         """The statement that fills the new table."""
         columns = {**self.columns, **self.made}
         return (
@@ -43,17 +43,17 @@ class Copied:
         )
 
     @property
-    def count_old(self) -> str:
+    def count_old_sql(self) -> str:
         """How many rows there should be."""
         return f"SELECT count(*) FROM older_{self.table} o WHERE {self.where}"
 
     @property
-    def count_new(self) -> str:
+    def count_new_sql(self) -> str:
         """How many rows there are."""
         return f"SELECT count(*) FROM main.{self.table} o WHERE {self.where_new}"
 
     @property
-    def differing(self) -> str:
+    def differing_sql(self) -> str:
         """An old row whose new one is missing or differs: the new row's key."""
         joined = " AND ".join(f"n.{key} = {self.columns[key]}" for key in self.keys)
         differ = " OR ".join(f"n.{column} IS NOT {value}" for column, value in self.columns.items())

@@ -201,7 +201,7 @@ class Household:
         token = new_token(_TOKENS[kind])
         member_id = self._new_member(None) if kind == "invitation" else self.member
         with self.store.database.transaction(durable=True):
-            self.store.invitations.issue(kind, member_id, hash_token(token), timedelta(hours=1))
+            self.store.one_time_tokens.issue(kind, member_id, hash_token(token), timedelta(hours=1))
         return token
 
     def _provider(self, name: OAuthProvider) -> str:
@@ -247,7 +247,7 @@ class Household:
         )
         operation_id = self.store.deliveries.accept(new).delivery.operation_id
         if not is_scheduled:
-            self.store.deliveries.settle(operation_id, status)
+            self.store.deliveries.set_outcome(operation_id, status)
         return operation_id
 
     def soon(self) -> str:
@@ -275,10 +275,10 @@ class _Box(FilledMailbox):
         self.with_file, self.attachment = with_file, next(m.attachments[0].id for m in read if m.attachments)
         self._cache(with_file, "", _WITH_FILE)
         self._cache(
-            with_file, self.store.messages.attachment(self.id, with_file, self.attachment)[1], b"What is in it."
+            with_file, self.store.messages.get_attachment(self.id, with_file, self.attachment)[1], b"What is in it."
         )
 
     def _cache(self, message_id: str, part: str, content: bytes) -> None:
         """As if it had been fetched from the server before."""
-        number = self.store.mirror.locate(self.id, [message_id])[message_id].number
-        self.store.parts.keep(number, part, [content], limit=1 << 20).close()
+        number = self.store.mailbox_writer.locate(self.id, [message_id])[message_id].number
+        self.store.part_cache.put(number, part, [content], limit=1 << 20).close()
