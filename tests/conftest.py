@@ -1,5 +1,6 @@
 """The few fixtures that all tests share."""
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,17 @@ pytest_plugins = ["tests.pace"]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What this suite takes besides."""
     parser.addoption("--update-golden", action="store_true", help="write the files of tests/cli/golden anew")
+
+
+def pytest_configure() -> None:
+    """Let tests send signals to what they start, also when this run was started in the background or by nohup.
+
+    A child inherits what its parent ignores. It does not inherit a handler, not even one that does nothing.
+    """
+    for name in ("SIGINT", "SIGQUIT", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has only the first
+        if number is not None and signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture(scope="session")
