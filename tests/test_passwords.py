@@ -136,9 +136,9 @@ def test_nobody_takes_as_long_as_somebody() -> None:
     def quickest(known: str | None) -> float:
         times = []
         for _ in range(5):
-            began = time.perf_counter()
+            began = time.thread_time()
             assert not verify_password("wrong password", known, hides_legacy=False)
-            times.append(time.perf_counter() - began)
+            times.append(time.thread_time() - began)
         return min(times)
 
     nobody, somebody = quickest(None), quickest(stored)

@@ -68,7 +68,7 @@ def mail(subject: str, to: str = ME, sender: str = ME) -> EmailMessage:
     return message
 
 
-def found(look: Callable[[], list[Any]], seconds: float = 5) -> list[Any]:
+def found(look: Callable[[], list[Any]], seconds: float = 60) -> list[Any]:
     """What `look` finds, as soon as it finds something."""
     end = time.monotonic() + seconds
     while not (seen := look()):

@@ -201,6 +201,6 @@ def test_one_sentence_is_found_in_a_long_letter() -> None:
 @pytest.mark.parametrize("piece", ["[", "https://", "<a@", "[cid:", "\u5ffd", "a1 ", "&", "\u0130"])
 def test_it_takes_no_long_time(piece: str) -> None:
     text = piece * (4_000_000 // len(piece))
-    began = time.perf_counter()
+    began = time.thread_time()
     says_other_things(text, text)
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5

@@ -117,7 +117,7 @@ BOMB = "".join(f'<!ENTITY l{number} "{before}">' for number, before in enumerate
     ],
 )
 def test_what_is_no_document(content: bytes) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     tracemalloc.start()
     try:
         with pytest.raises(NotAutoconfig):
@@ -125,7 +125,7 @@ def test_what_is_no_document(content: bytes) -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert (time.monotonic() - began < 0.5, peak < 4 << 20) == (True, True)
+    assert (time.thread_time() - began < 0.5, peak < 4 << 20) == (True, True)
 
 
 def test_no_more_is_kept_than_servers() -> None:

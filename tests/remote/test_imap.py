@@ -170,12 +170,12 @@ def drips(peer: Peer) -> None:
 )
 def test_odd_servers_at_the_door(part: Callable[[Peer], None], kind: str) -> None:
     began = time.monotonic()
-    timeout = 0.3 if kind == "timeout" else 10
+    timeout = 0.3 if kind == "timeout" else 60
     with odd_server(part) as port, pytest.raises(RemoteFault) as caught:
         ImapMailbox.open(Endpoint("127.0.0.1", port, "none", "alice", "secret"), ca_file="", timeout=timeout)
     assert caught.value.kind == kind
     assert "192.0.2.1" not in caught.value.reason + str(caught.value)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize("greeting", ["* OK hello", "* PREAUTH you are in"])
@@ -410,7 +410,7 @@ def test_bad_answers_to_fetch(says: list[bytes], kind: str) -> None:
         if kind == "disconnected":
             peer.connection.shutdown(socket.SHUT_RDWR)
 
-    timeout = 0.3 if kind == "timeout" else 10
+    timeout = 0.3 if kind == "timeout" else 60
     with talking(part, timeout) as mailbox, pytest.raises(RemoteFault) as caught:
         list(mailbox.fetch_messages([4]))
     assert caught.value.kind == kind

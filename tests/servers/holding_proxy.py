@@ -26,7 +26,7 @@ class HoldingProxy:
         with self._changed:
             self._withheld = answer
 
-    def wait_until_held(self, timeout: float = 10) -> None:
+    def wait_until_held(self, timeout: float = 60) -> None:
         """Return when an answer is kept back."""
         with self._changed:
             assert self._changed.wait_for(lambda: self._holds, timeout), "no such answer came"

@@ -19,7 +19,7 @@ PLAIN = "<p>seen</p><p hidden>not seen</p>"
 
 
 def expensive(number: int) -> str:
-    """HTML that takes seconds to analyze, and milliseconds to read by its tags."""
+    """HTML that takes more than a second to analyze, and milliseconds to read by its tags."""
     return f"<style>{'.qa .b>.c~.d+.e{color:red}' * 20_000}</style><p>number {number}</p>{'<p>x</p>' * 3_000}"
 
 
@@ -57,12 +57,12 @@ def test_mail_that_is_sent_loses_nothing_of_its_plain_part(busy: HtmlReaders) ->
 
 def test_after_a_body_that_is_too_expensive_the_others_are_read_by_their_tags(readers: HtmlReaders) -> None:
     assert readers.extract(PLAIN, "text").is_analyzed
-    reader = readers.for_request(within=1.5)
+    reader = readers.for_request(within=0.7)
     began = time.monotonic()
     first = reader.extract(expensive(0), "text")
     first_seconds = time.monotonic() - began
     others = [reader.extract(expensive(number), "text") for number in range(1, 6)]
-    assert time.monotonic() - began < 2 * first_seconds
+    assert time.monotonic() - began < 4 * first_seconds
     assert not first.is_analyzed
     for number, seen in enumerate([first, *others]):
         assert (seen.is_analyzed, seen.text[:10].strip()) == (False, f"number {number}")
@@ -73,22 +73,22 @@ def test_mail_of_many_expensive_parts_takes_the_time_of_one(readers: HtmlReaders
     parts = "".join(f"--B\r\nContent-Type: text/html\r\n\r\n{expensive(number)}\r\n" for number in range(12))
     source = f"Content-Type: multipart/mixed; boundary=B\r\n\r\n--B\r\n\r\nHi\r\n{parts}--B--\r\n".encode()
     began = time.monotonic()
-    assert not readers.for_request(within=1.5).extract(expensive(99), "text").is_analyzed
+    assert not readers.for_request(within=0.7).extract(expensive(99), "text").is_analyzed
     one = time.monotonic() - began
     began = time.monotonic()
-    parsed = parse(source, readers.for_request(within=1.5))
-    assert time.monotonic() - began < 5 * one
+    parsed = parse(source, readers.for_request(within=0.7))
+    assert time.monotonic() - began < 8 * one
     assert (parsed.text, parsed.warnings[0]) == ("Hi", UNANALYZED_PART)
 
 
 def test_bodies_that_are_shown_together_share_a_deadline(readers: HtmlReaders) -> None:
     began = time.monotonic()
-    with readers.sharing(within=1.5):
+    with readers.sharing(within=0.7):
         assert not readers.extract(expensive(0), "text").is_analyzed
         first_seconds = time.monotonic() - began
         assert not any(readers.extract(expensive(number), "markdown").is_analyzed for number in range(1, 6))
         assert readers.differs("seen", PLAIN) is None
-        assert time.monotonic() - began < 2 * first_seconds
+        assert time.monotonic() - began < 4 * first_seconds
     assert readers.differs("seen", PLAIN) is False
 
 

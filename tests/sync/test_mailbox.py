@@ -229,7 +229,7 @@ def test_stopping_does_not_wait_for_a_host_that_is_silent(store: Store, caplog: 
         time.sleep(0.1)  # it has begun to connect, which nothing tells
         began = time.monotonic()
         mirror.supervisor.stop()
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 30
     assert not caplog.records
     for thread in _threads():
         thread.join(10)  # it is refused now

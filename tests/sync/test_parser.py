@@ -42,7 +42,7 @@ def _command_of(process: psutil.Process) -> str:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -1,7 +1,7 @@
 """Requests that are counted: by what we know, in a bounded number of rows, and none is lost."""
 
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
+from time import process_time
 
 from mailbox_appliance.web.tally import BOUNDS, UNKNOWN, Tallied, Tally
 
@@ -35,10 +35,10 @@ def test_nothing_is_lost_and_it_costs_microseconds() -> None:
         for _ in range(5000):
             tally.count("GET /api/v1/me", "GET", 200, 0.001)
 
-    started = perf_counter()
+    started = process_time()
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(count, range(4)))
-    took = perf_counter() - started
+    took = process_time() - started
     (row,) = tally.snapshot()
     assert row.count == 20_000
     assert took / 20_000 < 50e-6  # some 1 us; this only tells a mistake, on a computer that does other things besides
