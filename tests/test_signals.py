@@ -162,6 +162,7 @@ class Scene:
         return str(self.appliance.ask("GET", f"{path}/{operation}").data["status"])
 
 
+@pytest.mark.slow
 def test_all_that_is_under_way_is_answered_or_journalled(
     tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp
 ) -> None:

@@ -47,6 +47,7 @@ def own_walker(profile: BrowserContext, changing: House) -> Iterator[Walker]:
     made.close()
 
 
+@pytest.mark.slow
 def test_a_backup_is_made_and_checked(walker: Walker) -> None:
     walker.expects(400)
     page = walker.open("/backups", walker.house.ada)

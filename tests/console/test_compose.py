@@ -72,6 +72,7 @@ def is_sent(page: Page) -> None:
     expect(page.get_by_text("The mail server has taken the message.")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_message_is_written_looked_at_and_sent(walker: Walker, box: Box, tmp_path: Path) -> None:
     receiver = walker.house.connect(box.owner)
     page = walker.open(f"/compose?account={box.id}", box.owner)
@@ -119,6 +120,7 @@ def test_the_same_message_is_sent_once_however_often_one_presses(
     assert len(smtp.handed) == 1
 
 
+@pytest.mark.slow
 def test_two_tabs_of_one_draft_send_it_once(walker: Walker, scripted: Box, smtp: ScriptedSmtp) -> None:
     walker.expects(400, 404, 409)
     first = walker.open("/compose", scripted.owner)

@@ -121,6 +121,7 @@ def test_who_is_signed_in_under_both_names_of_this_computer_is_led_to_where_they
     expect(page.get_by_role("heading", level=1, name=user)).to_be_visible(timeout=12_000)
 
 
+@pytest.mark.slow
 def test_what_is_under_way_is_shown_where_it_was_begun_and_its_end_anywhere(visitor: Walker, signing: Signing) -> None:
     house, first, second = signing.house, signing.house.server.fresh_user(), signing.house.server.fresh_user()
     page = visitor.open("/mailboxes/connect", house.add_member("olaf"))
@@ -141,6 +142,7 @@ def test_what_is_under_way_is_shown_where_it_was_begun_and_its_end_anywhere(visi
     connected(page, first)
 
 
+@pytest.mark.slow
 def test_a_refusal_is_told_in_both_tabs_and_one_may_begin_anew(visitor: Walker, signing: Signing) -> None:
     visitor.expects(400)
     page = visitor.open("/mailboxes/connect", signing.house.bob)
@@ -190,6 +192,7 @@ def test_who_comes_back_to_an_address_without_session_takes_it_to_the_other_tab(
     expect(page.get_by_text("code=def")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_who_began_in_a_terminal_is_given_the_address(visitor: Walker, signing: Signing) -> None:
     visitor.expects(400)
     page = visitor.open("/oauth-callback?state=abc&code=def", signing.house.bob)
@@ -225,6 +228,7 @@ def test_a_shared_mailbox_is_connected_by_who_reaches_it(visitor: Walker, signin
 # --- access that ended ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_mailbox_whose_access_ended_is_signed_in_to_again(visitor: Walker, signing: Signing) -> None:
     house, google = signing.house, signing.providers["google"]
     user, owner = house.server.fresh_user(), house.add_member("jane")

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.walker import Walker
 
 
+@pytest.mark.slow
 def test_drafts_are_found_again_whole_and_deleted(walker: Walker, tmp_path: Path) -> None:
     house = walker.house
     dan = house.add_member("dan")

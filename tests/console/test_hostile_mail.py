@@ -133,6 +133,7 @@ def _leave_question(watched: Watched) -> None:
         watched.page.keyboard.press("Escape")
 
 
+@pytest.mark.slow
 def test_a_hostile_mailbox_loads_nothing_and_runs_nothing(watched: Watched, box: Box) -> None:
     page = watched.page
     for subject in mails():

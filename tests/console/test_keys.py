@@ -83,6 +83,7 @@ def test_what_a_key_may_do_is_said_as_one_chooses_and_is_what_it_stores(
     assert credential["accountIds"] == [box.id]
 
 
+@pytest.mark.slow
 def test_a_key_is_shown_once_and_its_texts_work_as_they_are(
     walker: Walker, owner: Person, box: Box, tmp_path: Path
 ) -> None:

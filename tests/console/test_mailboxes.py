@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.house import Box, Person, a_mail
@@ -25,6 +26,7 @@ def _another(walker: Walker) -> Iterator[Walker]:
     made.close()
 
 
+@pytest.mark.slow
 def test_nothing_is_connected_yet_then_a_mailbox_is_by_hand(walker: Walker) -> None:
     walker.expects(400)
     house = walker.house

@@ -20,6 +20,7 @@ def _link(page: Page) -> str:
     return link.partition("#")[2]
 
 
+@pytest.mark.slow
 def test_somebody_is_invited_with_a_link_that_is_shown_once(walker: Walker, admin: Person) -> None:
     walker.expects(409)
     page = walker.open("/members", admin)

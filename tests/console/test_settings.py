@@ -76,6 +76,7 @@ def test_lists_and_choices_are_changed_and_a_group_goes_back_to_its_file(walking
     expect(page.get_by_role("form", name="Log").get_by_label("How much is logged")).to_have_value("info")
 
 
+@pytest.mark.slow
 def test_https_is_turned_on_used_and_turned_off(walking: Walker, chromium: Browser) -> None:
     walking.expects(409)
     house = walking.house

@@ -119,6 +119,7 @@ def test_warnings_come_first(own_walker: Walker) -> None:
     expect(page.get_by_role("region", name="Newest backup")).to_contain_text("read back and checked")
 
 
+@pytest.mark.slow
 def test_a_crash_is_shown_on_every_page_until_an_administrator_dismisses_it_for_all(own_walker: Walker) -> None:
     house = own_walker.house
     bob = house.add_member("bob")

@@ -12,6 +12,7 @@ from tests.servers.prober import Latency
 LOG_INS, SEED = 260, 20261121
 
 
+@pytest.mark.slow
 def test_log_ins_from_everywhere_never_pass_the_limits(tmp_path: Path) -> None:
     outcome = prove(tmp_path / "data", LOG_INS, SEED)
     assert outcome.statuses.keys() >= {400, 401, 429}

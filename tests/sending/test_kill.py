@@ -25,6 +25,8 @@ from tests.servers.dovecot import MailServer, wait_until
 from tests.servers.running import Answer, RunningAppliance
 from tests.servers.scripted_smtp import Action, Keep, Lose, ScriptedSmtp, Stall, Step
 
+pytestmark = pytest.mark.slow
+
 #: Seconds, on a machine that is busy: whoever waits so long waits for what does not come.
 LONG = 90
 DYING = (sys.executable, str(Path(dying.__file__)))

@@ -24,6 +24,8 @@ from tests.servers.oauth_provider import OAuthServer
 from tests.servers.running import RunningAppliance
 from tests.servers.scripted_smtp import DROP, Stall
 
+pytestmark = pytest.mark.slow
+
 DYING = (sys.executable, str(Path(dying.__file__)))
 
 

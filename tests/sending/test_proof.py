@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.sending.proof import prove
 from tests.servers.dovecot import MailServer
+
+pytestmark = pytest.mark.slow
 
 ROUNDS, SEED = 20, 20261121
 

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.servers.dovecot import MailServer
 from tests.serving_proof import crowded, ending, hostile, storms
 from tests.serving_proof.proof import SECURE
+
+pytestmark = pytest.mark.slow
 
 SEED = 20261121
 

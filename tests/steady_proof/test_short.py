@@ -11,6 +11,8 @@ from tests.steady_proof.load import ACTIVITIES, MIB, Load
 from tests.steady_proof.proof import prove, sampled, staged
 from tests.steady_proof.sampling import ALLOWED, judge
 
+pytestmark = pytest.mark.slow
+
 SEED = 20261123
 
 

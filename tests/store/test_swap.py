@@ -55,6 +55,7 @@ def replace(folder: Path, fatal: int = 0) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_killed_at_every_step(tmp_path: Path) -> None:
     steps = int(replace(lay_out(tmp_path / "whole")).stdout)
     assert content_of(tmp_path / "whole") == NEW

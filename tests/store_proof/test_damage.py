@@ -69,6 +69,7 @@ def flipped(file: Path, position: int, mask: int = 0x40) -> Iterator[None]:
         os.pwrite(handle.fileno(), content, position)
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_of_the_database_is_told(template: Path, folder: Path, facts: Facts) -> None:
     file, size = folder / DATABASE, (folder / DATABASE).stat().st_size
     outcomes: Counter[str] = Counter()

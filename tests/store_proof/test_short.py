@@ -29,6 +29,7 @@ def traced() -> None:
         pytest.skip(reason)
 
 
+@pytest.mark.slow
 def test_what_is_left_is_the_old_store_or_the_new_one_complete(tmp_path: Path) -> None:
     told = prove(list(ACTIONS.values()), tmp_path, SEED, ROUNDS)
     breaches = [breach for tally in told.values() for breach in tally.breaches]

@@ -8,6 +8,8 @@ from tests.servers.dovecot import MailServer
 from tests.sync import gmail_proof
 from tests.sync.proof import PROOFS, Size
 
+pytestmark = pytest.mark.slow
+
 SMALL_GMAIL = Size(messages=120, changes=240, cuts=2, kills=2, patience=60)
 SMALL = Size(messages=300, changes=200, cuts=3, kills=3, patience=60)
 

@@ -5,6 +5,8 @@ import pytest
 from tests.threads_proof.child import SUBJECTS
 from tests.threads_proof.proof import play
 
+pytestmark = pytest.mark.slow
+
 SEED = "20261123"
 
 

@@ -114,6 +114,7 @@ def _ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.slow
 def test_every_click_of_a_day(seat: Seat) -> None:
     host, desk = seat.host, seat.desk
     desk.log_in()
@@ -216,6 +217,7 @@ def test_beside_a_service_started_by_hand_and_beside_another_tray(seat: Seat) ->
     assert _ended(seat.tray("--quit")) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_a_service_that_crashes_comes_back_and_one_that_was_stopped_does_not(seat: Seat) -> None:
     host, desk = seat.host, seat.desk
     tray = seat.tray()
