@@ -38,7 +38,7 @@ def _crash(running: RunningAppliance, number: signal.Signals = signal.SIGSEGV) -
     """Let a service die as by a fault in native code."""
     assert running.process is not None
     running.process.send_signal(number)
-    assert running.process.wait(30) == -number
+    assert running.process.wait(60) == -number
     running.stop()
 
 

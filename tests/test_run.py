@@ -53,7 +53,7 @@ class Process:
     def ready(self) -> dict[str, Any]:
         """What the ready line says."""
         line = self.line()
-        assert line, self.process.communicate(timeout=10)
+        assert line, self.process.communicate(timeout=60)
         found: dict[str, Any] = json.loads(line)
         return found
 
@@ -61,7 +61,7 @@ class Process:
         """Exit code, the rest of the output, and the complaints."""
         if number is not None:
             self.process.send_signal(number)
-        output, complaints = self.process.communicate(timeout=20)
+        output, complaints = self.process.communicate(timeout=60)
         return self.process.returncode, output, complaints
 
 
@@ -306,7 +306,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, name: str) -> Non
     else:
         (tmp_path / name).mkdir()
     with serving(tmp_path, "--port", "0") as one:
-        _, complaints = one.process.communicate(timeout=20)
+        _, complaints = one.process.communicate(timeout=60)
     assert one.process.returncode == 1
     error = json.loads(complaints.splitlines()[-1])["error"]
     assert error["code"] == "store_unusable"

@@ -183,7 +183,7 @@ def test_being_told_to_end_during_a_restore(running: RunningAppliance) -> None:
     assert running.ask("POST", "/admin/restore", {"backupId": backup}).status == 202
     assert running.process is not None
     running.process.send_signal(signal.SIGTERM)
-    assert running.process.wait(10) == 0
+    assert running.process.wait(60) == 0
     store = Store.open(running.folder)
     done = [event.outcome for event in store.audit.list(None, 3)[0] if event.action == "backup.restore"]
     assert (store.members.list()[0].name == "Ada") == ("success" in done)

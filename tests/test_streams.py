@@ -26,7 +26,7 @@ def test_it_serves_all_the_same_and_its_exit_code_tells(tmp_path: Path, how: str
         with urlopen(f"{url}/healthz", timeout=10) as answer:
             assert answer.read() == b"ok\n"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()

@@ -140,7 +140,7 @@ class Serving:
             heard += line
         if not asked:
             self._process.send_signal(signal.SIGINT)
-        out, err = self._process.communicate(timeout=30)
+        out, err = self._process.communicate(timeout=60)
         return Outcome(self._process.returncode, heard + out, err)
 
 

@@ -405,7 +405,7 @@ def test_somebody_at_a_terminal_is_asked_and_sees_how_far_it_is(files: CommandLi
         shown += read_until(terminal, b" %")
         assert process.stdout is not None
         answer = json.loads(process.stdout.read())
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert answer["data"]["members"] == 1
     assert b"[#" in shown or b"[-" in shown
     assert PASSPHRASE.encode() not in shown
@@ -421,7 +421,7 @@ def test_a_new_passphrase_is_typed_twice(files: CommandLine) -> None:
             os.write(terminal, f"{again}\n".encode())
             assert process.stdout is not None
             process.stdout.read()
-            assert process.wait(20) == code
+            assert process.wait(60) == code
     newest, *others = files("backup", "list").data["items"]
     assert (newest["passphraseProtected"], len(others)) == (True, 2)
 

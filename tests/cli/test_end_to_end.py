@@ -54,7 +54,7 @@ def serving(cli: CommandLine) -> Iterator[dict[str, Any]]:
             yield json.loads(process.stdout.readline())
         finally:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
 
 
 def test_set_up_while_it_runs(cli: CommandLine) -> None:

@@ -81,7 +81,7 @@ def test_how_it_ends(server: RecordingServer, tmp_path: Path) -> None:
     unheard.stdout.close()
     unheard.stdin.write(lines({**CALL, "id": 3, "method": "ping"}))
     unheard.stdin.flush()
-    codes = {name: process.wait(20) for name, process in processes.items()}
+    codes = {name: process.wait(60) for name, process in processes.items()}
     complaints = {name: process.stderr.read() if process.stderr else b"" for name, process in processes.items()}
     for process in processes.values():
         for stream in (process.stdin, process.stdout, process.stderr):

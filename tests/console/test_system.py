@@ -125,7 +125,7 @@ def test_a_crash_is_shown_on_every_page_until_an_administrator_dismisses_it_for_
     bob = house.add_member("bob")
     assert house.running.process is not None
     house.running.process.send_signal(signal.SIGSEGV)
-    assert house.running.process.wait(30) == -signal.SIGSEGV
+    assert house.running.process.wait(60) == -signal.SIGSEGV
     house.running.stop()
     house.running.start()
     mona = house.add_member("mona", role="admin")

@@ -166,7 +166,7 @@ def test_a_newcomer_tries_it_and_nothing_is_left_behind(tmp_path: Path) -> None:
         family = demo.family()
         assert len(family) >= 2
         demo.process.send_signal(signal.SIGINT)
-        assert demo.process.wait(20) == 0
+        assert demo.process.wait(60) == 0
         assert gone(family)
         assert demo.left_behind() == []
 
@@ -190,7 +190,7 @@ def test_an_uncertain_delivery_can_be_seen(tmp_path: Path) -> None:
         assert demo.paste(f"MAILBOX_APPLIANCE_TOKEN={made['token']} {lost} w").returncode == 4
         family = demo.family()
         os.killpg(demo.process.pid, signal.SIGHUP)  # as when the terminal closes
-        assert demo.process.wait(20) == 0
+        assert demo.process.wait(60) == 0
         assert gone(family)
         assert demo.left_behind() == []
 
@@ -210,7 +210,7 @@ def test_the_demo_ends_when_a_part_of_it_does(tmp_path: Path, victim: str) -> No
         family = demo.family()
         (process,) = [one for one in family if victim in asked(one.cmdline)]
         process.kill()
-        output, _ = demo.process.communicate(timeout=20)
+        output, _ = demo.process.communicate(timeout=60)
         assert demo.process.returncode == 1
         assert output.strip().endswith(
             "ended unexpectedly (exit code -9). Everything is stopped, and nothing is left behind."
@@ -223,7 +223,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         demo = Demo(tmp_path, "--port", str(port))
-        output, _ = demo.process.communicate(timeout=30)
+        output, _ = demo.process.communicate(timeout=60)
     assert demo.process.returncode == 1
     assert re.search(rf"The appliance ended unexpectedly \(exit code [1-9]\): .*{port}", output)
     assert demo.left_behind() == []
@@ -235,7 +235,7 @@ def test_a_stop_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
     wait_until(lambda: len(demo.family()) == 2)
     family = demo.family()
     demo.process.send_signal(signal.SIGTERM)
-    demo.process.communicate(timeout=20)
+    demo.process.communicate(timeout=60)
     assert demo.process.returncode == 0
     assert gone(family)
     assert demo.left_behind() == []

@@ -39,7 +39,7 @@ def first_line(process: "subprocess.Popen[str]") -> Ready:
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ready]:
     with run_servers(tmp_path_factory.mktemp("mail")) as process:
         yield first_line(process)
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
         assert process.returncode == 0
 
 
@@ -210,8 +210,8 @@ def test_the_servers_end_with_whoever_started_them_and_carry_out_the_will(tmp_pa
         assert process.stdin
         process.stdin.write(Will(sleeper.pid, str(scratch)).to_line())
         process.stdin.close()
-        sleeper.wait(timeout=10)
-        process.wait(timeout=10)
+        sleeper.wait(timeout=60)
+        process.wait(timeout=60)
     assert process.returncode == 0
     assert not scratch.exists()
 

@@ -89,7 +89,7 @@ class Browser:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._process.terminate()
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(10)
+            self._process.wait(60)
         self._process.kill()
         self._process.wait()
         self._out.close()

@@ -62,7 +62,7 @@ def test_a_token_that_is_not_good(appliance: RunningAppliance, tmp_path: Path, t
         stderr=subprocess.PIPE,
         text=True,
     ) as child:
-        assert child.wait(30) == DENIED
+        assert child.wait(60) == DENIED
         assert child.stdout is not None
         assert child.stderr is not None
         assert child.stdout.read() == ""

@@ -393,12 +393,12 @@ def test_at_a_terminal_it_is_asked_before_a_store_is_given_up(folder: Path, peop
         with at_a_terminal(*line, environment={}) as (process, terminal):
             shown = read_until(terminal, b"[y/N] ")
             os.write(terminal, answer)
-            assert process.wait(20) == code
+            assert process.wait(60) == code
         assert b"MAILBOX_APPLIANCE_KEY_FILE" in shown
     Store.open(folder).close()
     (folder / KEY).unlink()
     with at_a_terminal(*line, "--yes", environment={}) as (process, terminal):
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_the_appliance_must_not_run(folder: Path, people: People) -> None:

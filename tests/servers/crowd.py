@@ -80,11 +80,11 @@ class Crowd:
         )
         assert self._process.stdout is not None
         if not self._process.stdout.readline():
-            raise AssertionError(f"the crowd did not come: {self._process.wait(10)}")
+            raise AssertionError(f"the crowd did not come: {self._process.wait(60)}")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        told, _ = self._process.communicate(timeout=20)
+        told, _ = self._process.communicate(timeout=60)
         assert self._process.returncode == 0
         self.seen = Seen(**json.loads(told))
 

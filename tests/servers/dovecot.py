@@ -92,7 +92,7 @@ class MailServer(Mailboxes):
             process.terminate()
         for process in self._running:
             try:
-                process.wait(timeout=10)
+                process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -63,7 +63,7 @@ class Front:
         """End it, with its workers."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(10)
+            self._process.wait(60)
 
     def exchange(self, request: bytes, source: str = "127.0.0.1") -> bytes:
         """What it answers by HTTPS to these bytes, until it closes the connection; asked from this address."""

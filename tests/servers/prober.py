@@ -44,7 +44,7 @@ class Prober:
 
     def stop(self) -> Latency:
         """End it; answers what it measured."""
-        told, _ = self._process.communicate(timeout=20)
+        told, _ = self._process.communicate(timeout=60)
         assert self._process.returncode == 0
         return Latency(**json.loads(told))
 

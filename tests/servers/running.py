@@ -87,7 +87,7 @@ class RunningAppliance:
         self._listener.start()
         line = self.process.stdout.readline()
         if not line:
-            code = self.process.wait(10)
+            code = self.process.wait(60)
             raise AssertionError(f"the appliance ended with {code} before it was ready: {self.said()}")
         ready = json.loads(line)
         self.url, self.https = ready["http"], ready.get("https")
@@ -115,10 +115,10 @@ class RunningAppliance:
         assert self.process is not None
         assert self.process.stdout is not None
         try:
-            return self.process.wait(30)
+            return self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)  # Python says where each thread is
-            self.process.wait(10)
+            self.process.wait(60)
             raise AssertionError(f"the appliance does not end: {self.said()}{self.threads()}") from None
         finally:
             self.process.stdout.close()

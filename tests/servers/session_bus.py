@@ -46,5 +46,5 @@ class SessionBus:
         """End it, and every connection to it."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(10)
+            self._process.wait(60)
             self._process = None

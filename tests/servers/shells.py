@@ -60,7 +60,7 @@ class Shell:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
         os.close(self._ours)
 
     def line(self, keys: str) -> str:

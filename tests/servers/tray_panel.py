@@ -105,7 +105,7 @@ class Panel:
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:
-            process.wait(10)
+            process.wait(60)
         self.bus.stop()
         self._log.close()
 

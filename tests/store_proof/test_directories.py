@@ -64,7 +64,7 @@ def served(folder: Path, *, before: Sequence[str] = ()) -> Ended:
     line = process.stdout.readline()
     if line:
         process.send_signal(signal.SIGTERM)
-    output, complaints = process.communicate(timeout=30)
+    output, complaints = process.communicate(timeout=60)
     return Ended(process.returncode, line + output, complaints)
 
 

@@ -110,7 +110,7 @@ def seat(tmp_path: Path, templates: dict[str, Template]) -> Iterator[Seat]:
 
 def _ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     """How it ended, and what it said."""
-    out, err = process.communicate(timeout=15)
+    out, err = process.communicate(timeout=60)
     return process.returncode, out, err
 
 

@@ -78,7 +78,7 @@ def test_a_service_that_crashes_is_told_and_one_that_was_to_end_is_not(desk: Des
     child = made._child
     assert child is not None
     os.kill(again.pid, signal.SIGTERM)  # as by another program
-    assert child.wait(30) == 0
+    assert child.wait(60) == 0
     stopped = made.start()
     os.kill(stopped.pid, signal.SIGSTOP)
     with ThreadPoolExecutor() as threads:
@@ -121,7 +121,7 @@ def test_one_that_was_started_by_hand_is_found_and_stopped(desk: Desk) -> None:
     assert by_hand.process is not None
     assert made.start().pid == by_hand.process.pid
     made.stop()
-    assert by_hand.process.wait(5) == 0
+    assert by_hand.process.wait(60) == 0
     by_hand.stop()
 
 
