@@ -26,6 +26,7 @@ def test_a_message_waits_for_its_time_and_is_taken_back(walker: Walker) -> None:
     dialog.get_by_role("button", name="Schedule").click()
     expect(page.get_by_text("It waits for its time")).to_be_visible()
     page.get_by_role("link", name="what is scheduled").click()
+    expect(page.get_by_role("button", name="Take back “Lunch”")).to_be_visible()
     walker.look("scheduled")
     [waiting] = house.ask(sid, "GET", f"/accounts/{box.id}/scheduled").data["items"]
     assert waiting["sendAt"].endswith("T08:00:00.000Z")
